@@ -1,0 +1,78 @@
+/** Owns what the identity provider remembers: oidc-provider's records, in memory, for as long as the process lives. */
+
+type Payload = Record<string, unknown> & { uid?: string; grantId?: string; consumed?: number };
+
+interface Kept {
+  payload: Payload;
+  expiresAtMs: number;
+}
+
+/** The adapter interface of oidc-provider, as far as its enabled features call it. */
+export interface RecordAdapter {
+  upsert(id: string, payload: Payload, expiresIn?: number): Promise<void>;
+  find(id: string): Promise<Payload | undefined>;
+  findByUid(uid: string): Promise<Payload | undefined>;
+  consume(id: string): Promise<void>;
+  destroy(id: string): Promise<void>;
+  revokeByGrantId(grantId: string): Promise<void>;
+}
+
+/**
+ * Makes the adapter factory. The library's own memory store holds 1,000 records and then forgets live grants without a
+ * word, which a long test reaches; this one drops what has expired, and the oldest only beyond `maxRecords`.
+ */
+export function createProviderRecords({ now, maxRecords }: { now: () => number; maxRecords: number }) {
+  const kept = new Map<string, Kept>();
+  const keyByUid = new Map<string, string>();
+
+  function drop(key: string): void {
+    const uid = kept.get(key)?.payload.uid;
+    kept.delete(key);
+    if (uid !== undefined && keyByUid.get(uid) === key) keyByUid.delete(uid);
+  }
+
+  function live(key: string | undefined): Payload | undefined {
+    const record = key === undefined ? undefined : kept.get(key);
+    if (key === undefined || record === undefined) return undefined;
+    if (record.expiresAtMs > now()) return record.payload;
+    drop(key);
+    return undefined;
+  }
+
+  function keep(key: string, payload: Payload, expiresAtMs: number): void {
+    // Dropped first, so that what was written last stands last in the order of eviction.
+    drop(key);
+    if (kept.size >= maxRecords) makeRoom();
+    kept.set(key, { payload: structuredClone(payload), expiresAtMs });
+    if (payload.uid !== undefined) keyByUid.set(payload.uid, key);
+  }
+
+  function makeRoom(): void {
+    for (const key of [...kept.keys()]) live(key);
+    const tenth = Math.ceil(maxRecords / 10);
+    for (const key of [...kept.keys()].slice(0, Math.max(0, kept.size - maxRecords + tenth))) drop(key);
+  }
+
+  return function adapterFor(model: string): RecordAdapter {
+    const keyOf = (id: string) => `${model}:${id}`;
+    return {
+      async upsert(id, payload, expiresIn) {
+        keep(keyOf(id), payload, expiresIn === undefined ? Number.POSITIVE_INFINITY : now() + expiresIn * 1000);
+      },
+      find: async (id) => structuredClone(live(keyOf(id))),
+      findByUid: async (uid) => structuredClone(live(keyByUid.get(uid))),
+      async consume(id) {
+        const payload = live(keyOf(id));
+        if (payload) payload.consumed = Math.floor(now() / 1000);
+      },
+      async destroy(id) {
+        drop(keyOf(id));
+      },
+      async revokeByGrantId(grantId) {
+        for (const [key, { payload }] of kept) {
+          if (key.startsWith(keyOf('')) && payload.grantId === grantId) drop(key);
+        }
+      },
+    };
+  };
+}

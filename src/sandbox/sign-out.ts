@@ -1,0 +1,56 @@
+/** Owns sign-out at the identity provider (OpenID Connect RP-Initiated Logout 1.0): the question, and what follows it. */
+import type { ProviderContext } from 'oidc-provider/lib/provider.js';
+import type { Accounts } from './accounts.ts';
+import type { Pages } from './pages.ts';
+
+export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: Pages }) {
+  const show = (ctx: ProviderContext, name: string, data: Record<string, unknown>) => {
+    ctx.type = 'html';
+    ctx.set(pages.headers);
+    ctx.body = pages.render(name, data);
+  };
+
+  return {
+    /** oidc-provider's `rpInitiatedLogout` settings. */
+    feature: {
+      enabled: true,
+      logoutSource: async (ctx: ProviderContext) => {
+        const { session, client, urlFor } = requireOidc(ctx);
+        show(ctx, 'sign-out', {
+          title: 'Sign out',
+          account: accounts.byId(session?.accountId ?? ''),
+          client,
+          xsrf: session?.state.secret,
+          action: urlFor('end_session_confirm'),
+        });
+      },
+      postLogoutSuccessSource: async (ctx: ProviderContext) => {
+        const kept = requireOidc(ctx).client !== undefined;
+        const text = kept ? 'You are still signed in here.' : 'You are signed out here and may close this page.';
+        show(ctx, 'message', { title: kept ? 'Still signed in' : 'Signed out', text });
+      },
+    },
+
+    /**
+     * Where nobody is signed in there is nothing to ask: the library would answer a page whose script posts a form, which
+     * does nothing in a browser without JavaScript. So the person goes straight back.
+     */
+    async goStraightBack(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
+      await next();
+      const { oidc } = ctx;
+      if (oidc?.route !== 'end_session' || ctx.status !== 200 || oidc.session?.accountId !== undefined) return;
+      const back = new URL(oidc.params.post_logout_redirect_uri ?? oidc.urlFor('end_session_success'));
+      if (oidc.params.state !== undefined) back.searchParams.set('state', oidc.params.state);
+      ctx.redirect(back.href);
+      ctx.status = 303;
+    },
+  };
+}
+
+/** The library's context of this request, with `urlFor` bound to it. */
+function requireOidc(ctx: ProviderContext) {
+  const { oidc } = ctx;
+  if (oidc === undefined)
+    throw new Error('The sign-out page was asked for outside a request of the identity provider.');
+  return { session: oidc.session, client: oidc.client, urlFor: (route: string) => oidc.urlFor(route) };
+}

@@ -1,0 +1,75 @@
+/** Owns a client of the sandbox that is not Gatehouse: openid-client, and a browserless user agent at its callback. */
+import * as oidc from 'openid-client';
+import type { SandboxClient } from '../../src/sandbox/clients.ts';
+import { type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
+
+export const CALLBACK_URL = 'http://127.0.0.1:9/callback';
+export const SIGNED_OUT_URL = 'http://127.0.0.1:9/signed-out';
+export const PASSWORD = 'gatehouse-demo';
+export const FULL_SCOPE = 'openid profile email offline_access platform_read_only';
+
+export const CLIENT: SandboxClient & { clientSecret: string } = {
+  clientId: 'foreign-client',
+  clientSecret: 'a secret & its : marks, 32 characters or more',
+  name: 'Foreign client',
+  redirectUris: [CALLBACK_URL],
+  postLogoutRedirectUris: [SIGNED_OUT_URL],
+};
+
+/** Stops every redirect that leaves for the client: nothing listens there, the URL itself is what counts. */
+export function createBrowser(): UserAgent {
+  return createUserAgent({ stopAt: (url) => url.startsWith('http://127.0.0.1:9/') });
+}
+
+export async function startForeignClient(options: Partial<SandboxOptions> = {}) {
+  const failures: unknown[] = [];
+  const sandbox = await startSandbox({
+    clients: [CLIENT],
+    binService: (_req, res) => res.end('{}'),
+    report: (error) => failures.push(error),
+    ...options,
+  });
+  const discover = () =>
+    oidc.discovery(
+      new URL(sandbox.issuer),
+      CLIENT.clientId,
+      { id_token_signed_response_alg: options.clients?.[0]?.idTokenAlgorithm ?? 'RS256' },
+      oidc.ClientSecretBasic(CLIENT.clientSecret),
+      { execute: [oidc.allowInsecureRequests, oidc.enableNonRepudiationChecks] },
+    );
+  const config = await discover();
+
+  async function begin(scope = FULL_SCOPE, extra: Record<string, string> = {}) {
+    const verifier = oidc.randomPKCECodeVerifier();
+    const checks = { pkceCodeVerifier: verifier, expectedState: oidc.randomState(), expectedNonce: oidc.randomNonce() };
+    const url = oidc.buildAuthorizationUrl(config, {
+      redirect_uri: CALLBACK_URL,
+      scope,
+      state: checks.expectedState,
+      nonce: checks.expectedNonce,
+      code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      prompt: 'consent',
+      ...extra,
+    });
+    return { url: url.href, finish: (page: Page) => oidc.authorizationCodeGrant(config, new URL(page.url), checks) };
+  }
+
+  async function signIn({ browser = createBrowser(), login = 'user@example.test', scope = FULL_SCOPE } = {}) {
+    const { url, finish } = await begin(scope);
+    let page = await browser.get(url);
+    if (page.body.includes('name="login"')) page = await browser.submit(page, { login, password: PASSWORD });
+    return finish(await browser.submit(page, {}, { button: 'Allow' }));
+  }
+
+  const thread = (token?: string, init: RequestInit = {}) =>
+    fetch(`${sandbox.platformUrl}/1/threads/current`, {
+      ...init,
+      ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
+    });
+
+  return { sandbox, failures, config, discover, begin, signIn, thread };
+}
+
+export type ForeignClient = Awaited<ReturnType<typeof startForeignClient>>;

@@ -1,0 +1,160 @@
+/** What a person and an app meet at sign-in and consent. */
+import * as oidc from 'openid-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  CALLBACK_URL,
+  CLIENT,
+  createBrowser,
+  type ForeignClient,
+  PASSWORD,
+  startForeignClient,
+} from './foreign-client.ts';
+
+let client: ForeignClient;
+
+beforeAll(async () => {
+  client = await startForeignClient();
+});
+afterAll(() => client.sandbox.close());
+
+describe('signing in', () => {
+  it('gives name, e-mail and groups in the ID token and at userinfo', async () => {
+    const tokens = await client.signIn({ login: 'admin@example.test' });
+    const expected = { name: 'Ada Moreau', email: 'admin@example.test', groups: ['gatehouse-admins'] };
+    expect(tokens.claims()).toMatchObject({ ...expected, amr: ['pwd'] });
+    const subject = tokens.claims()?.sub ?? '';
+    expect(await oidc.fetchUserInfo(client.config, tokens.access_token, subject)).toMatchObject(expected);
+    expect(tokens.access_token).not.toContain('.');
+    expect(tokens.expires_in).toBe(60);
+  });
+
+  it('keeps claims out of the ID token when told so, and still has them at userinfo', async () => {
+    const lean = await startForeignClient({ claimsInIdToken: false });
+    const tokens = await lean.signIn();
+    expect(tokens.claims()?.name).toBeUndefined();
+    const userinfo = await oidc.fetchUserInfo(lean.config, tokens.access_token, tokens.claims()?.sub ?? '');
+    expect(userinfo).toMatchObject({ name: 'Uma Okafor', email: 'user@example.test', groups: [] });
+    await lean.sandbox.close();
+  });
+
+  it('signs ID tokens with ES256 for a client that is registered so', async () => {
+    const elliptic = await startForeignClient({ clients: [{ ...CLIENT, idTokenAlgorithm: 'ES256' }] });
+    expect((await elliptic.signIn()).claims()?.sub).toBe('sbx-00u1');
+    await elliptic.sandbox.close();
+  });
+
+  it('shows the form again after a wrong password, with a message and the entered login', async () => {
+    const browser = createBrowser();
+    const { url, finish } = await client.begin();
+    const wrong = await browser.submit(await browser.get(url), { login: 'user@example.test', password: 'guess' });
+    expect(wrong.status).toBe(422);
+    expect(wrong.body).toContain('role="alert"');
+    expect(wrong.body).not.toContain('guess');
+    const consent = await browser.submit(wrong, { password: PASSWORD });
+    const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
+    expect(tokens.claims()?.sub).toBe('sbx-00u1');
+  });
+
+  it('is remembered in the same browser, and in no other', async () => {
+    const browser = createBrowser();
+    await client.signIn({ browser });
+    const again = await browser.get((await client.begin()).url);
+    expect(again.body).not.toContain('name="login"');
+    const other = await createBrowser().get((await client.begin()).url);
+    expect(other.body).toContain('name="login"');
+  });
+
+  it('can be cancelled, which is access_denied for the app', async () => {
+    const browser = createBrowser();
+    const page = await browser.submit(await browser.get((await client.begin()).url), {}, { button: 'Cancel' });
+    expect(new URL(page.url).searchParams.get('error')).toBe('access_denied');
+  });
+
+  it('cannot be finished in another browser, nor twice', async () => {
+    const browser = createBrowser();
+    const page = await browser.get((await client.begin()).url);
+    const stolen = await createBrowser().submit(page, { login: 'user@example.test', password: PASSWORD });
+    expect(stolen.status).toBe(400);
+    expect(stolen.body).toContain('start again');
+    await browser.submit(page, {}, { button: 'Cancel' });
+    expect((await browser.submit(page, { login: 'user@example.test', password: PASSWORD })).status).toBe(400);
+  });
+
+  it('has pages without script, with a policy that lets forms lead back to the app', async () => {
+    const page = await createBrowser().get((await client.begin()).url);
+    expect(page.body).not.toContain('<script');
+    const policy = page.headers.get('content-security-policy');
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).not.toContain('form-action');
+    expect(page.body).toContain('Sandbox');
+    for (const asset of ['pico.min.css', 'sandbox.css', 'icon.svg']) {
+      expect((await fetch(`${client.sandbox.issuer}/assets/${asset}`)).status).toBe(200);
+    }
+  });
+});
+
+describe('consent', () => {
+  it('says in words what the app will be able to do', async () => {
+    const browser = createBrowser();
+    const login = await browser.get((await client.begin('openid platform_full_access')).url);
+    const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
+    expect(consent.body).toContain('Allow Foreign client?');
+    expect(consent.body).toContain('Read, create, change and delete your documents');
+    expect(consent.body).not.toContain('platform_full_access');
+    expect(consent.body).not.toContain('See your e-mail address');
+  });
+
+  it('denied gives access_denied to the app', async () => {
+    const browser = createBrowser();
+    const { url, finish } = await client.begin();
+    const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
+    const denied = await browser.submit(consent, {}, { button: 'Deny' });
+    expect(denied.url.startsWith(CALLBACK_URL)).toBe(true);
+    await expect(finish(denied)).rejects.toMatchObject({ error: 'access_denied' });
+  });
+});
+
+describe('the authorization endpoint', () => {
+  const attempt = async (change: (params: URLSearchParams) => void) => {
+    const url = new URL((await client.begin()).url);
+    change(url.searchParams);
+    return createBrowser().get(url.href);
+  };
+
+  it.each([
+    `${CALLBACK_URL}/`,
+    `${CALLBACK_URL}?x=1`,
+    `${CALLBACK_URL}#x`,
+    'http://127.0.0.1:9/CALLBACK',
+    'http://localhost:9/callback',
+    'http://127.0.0.1:10/callback',
+    'http://127.0.0.1:9/x/../callback',
+  ])('refuses the callback URL %s, without going there', async (uri) => {
+    const page = await attempt((params) => params.set('redirect_uri', uri));
+    expect(page.status).toBe(400);
+    expect(page.url.startsWith(client.sandbox.issuer)).toBe(true);
+    expect(page.body).toContain('invalid_redirect_uri');
+  });
+
+  it('refuses a request without its callback URL, and one of an unknown client', async () => {
+    expect((await attempt((params) => params.delete('redirect_uri'))).status).toBe(400);
+    expect((await attempt((params) => params.set('client_id', 'nobody'))).status).toBe(400);
+  });
+
+  it('requires PKCE, and S256', async () => {
+    const without = await attempt((params) => {
+      params.delete('code_challenge');
+      params.delete('code_challenge_method');
+    });
+    expect(new URL(without.url).searchParams.get('error')).toBe('invalid_request');
+    const plain = await attempt((params) => params.set('code_challenge_method', 'plain'));
+    expect(new URL(plain.url).searchParams.get('error')).toBe('invalid_request');
+  });
+
+  it('names itself in the callback (RFC 9207)', async () => {
+    expect(client.config.serverMetadata().authorization_response_iss_parameter_supported).toBe(true);
+    const page = await attempt((params) => params.set('prompt', 'none'));
+    expect(new URL(page.url).searchParams.get('iss')).toBe(client.sandbox.issuer);
+    expect(new URL(page.url).searchParams.get('error')).toBe('login_required');
+  });
+});

@@ -1,0 +1,65 @@
+/** How people leave the identity provider. */
+import * as oidc from 'openid-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createBrowser, type ForeignClient, SIGNED_OUT_URL, startForeignClient } from './foreign-client.ts';
+
+let client: ForeignClient;
+
+beforeAll(async () => {
+  client = await startForeignClient();
+});
+afterAll(() => client.sandbox.close());
+
+async function signedIn() {
+  const browser = createBrowser();
+  const tokens = await client.signIn({ browser });
+  const url = oidc.buildEndSessionUrl(client.config, {
+    post_logout_redirect_uri: SIGNED_OUT_URL,
+    id_token_hint: tokens.id_token ?? '',
+    state: 'kept',
+  });
+  return { browser, tokens, url: url.href };
+}
+
+const asksForPassword = async (browser: ReturnType<typeof createBrowser>) =>
+  (await browser.get((await client.begin()).url)).body.includes('name="login"');
+
+describe('sign-out at the identity provider', () => {
+  it('asks, ends the session and goes back to the app', async () => {
+    const { browser, url } = await signedIn();
+    const question = await browser.get(url);
+    expect(question.body).toContain('Uma Okafor');
+    expect(question.body).not.toContain('<script');
+    const back = await browser.submit(question);
+    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=kept`);
+    expect(await asksForPassword(browser)).toBe(true);
+  });
+
+  it('leaves tokens with offline_access alive', async () => {
+    const { browser, tokens, url } = await signedIn();
+    await browser.submit(await browser.get(url), {}, { button: 'Sign out' });
+    expect((await client.thread(tokens.access_token)).status).toBe(200);
+  });
+
+  it('can be cancelled', async () => {
+    const { browser, url } = await signedIn();
+    const back = await browser.submit(await browser.get(url), {}, { button: 'Stay signed in' });
+    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=kept`);
+    expect(await asksForPassword(browser)).toBe(false);
+  });
+
+  it('goes straight back where nobody is signed in', async () => {
+    const { url } = await signedIn();
+    const back = await createBrowser().get(url);
+    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=kept`);
+    const bare = await createBrowser().get(`${client.sandbox.issuer}/sign-out`);
+    expect([bare.status, bare.body.includes('You are signed out here')]).toEqual([200, true]);
+  });
+
+  it('refuses to go to a URL that is not registered', async () => {
+    const { browser, url } = await signedIn();
+    const page = await browser.get(url.replace('signed-out', 'elsewhere'));
+    expect(page.status).toBe(400);
+    expect(page.body).toContain('post_logout_redirect_uri not registered');
+  });
+});

@@ -1,0 +1,193 @@
+/** What tokens open at the platform, and how they are renewed and ended. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as oidc from 'openid-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { SandboxClient } from '../../src/sandbox/clients.ts';
+import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
+
+let client: ForeignClient;
+
+beforeAll(async () => {
+  client = await startForeignClient();
+});
+afterAll(() => client.sandbox.close());
+
+describe('the platform', () => {
+  it('answers each user their own thread', async () => {
+    const first = await client.signIn();
+    const second = await client.signIn({ login: 'second@example.test' });
+    const [one, two] = await Promise.all([client.thread(first.access_token), client.thread(second.access_token)]);
+    expect([one.status, two.status]).toEqual([200, 200]);
+    const [a, b] = [await one.json(), await two.json()] as { thread: { author: { name: string } }; html: string }[];
+    expect(a?.thread.author.name).toBe('Uma Okafor');
+    expect(b?.thread.author.name).toBe('Sven Lindqvist');
+    expect(a?.html.length).toBeGreaterThan(1_500);
+    expect(a?.html).not.toBe(b?.html);
+  });
+
+  it('adds headers that a relay has to choose from', async () => {
+    const { access_token } = await client.signIn();
+    const { headers } = await client.thread(access_token);
+    expect(headers.get('server')).toBe('nginx');
+    expect(headers.get('set-cookie')).toContain('platform_affinity');
+    expect(headers.get('etag')).toBeTruthy();
+    expect(headers.get('x-ratelimit-limit')).toBe('50');
+    expect(Number(headers.get('x-ratelimit-remaining'))).toBeLessThan(50);
+  });
+
+  it('asks for a token where there is none, with a bare challenge', async () => {
+    for (const authorization of [undefined, 'Basic eDp5']) {
+      const answer = await fetch(`${client.sandbox.platformUrl}/1/threads/current`, {
+        headers: authorization === undefined ? {} : { authorization },
+      });
+      expect(answer.status).toBe(401);
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+      expect(await answer.json()).toMatchObject({ error: expect.any(String), error_description: expect.any(String) });
+    }
+  });
+
+  it('refuses unknown and malformed tokens, refresh tokens and tokens in the URL', async () => {
+    const { refresh_token = '', access_token } = await client.signIn();
+    for (const token of ['unknown', '', 'two words', 'ey.ey.ey', 'ä', refresh_token]) {
+      const answer = await client.thread(encodeURI(token));
+      expect([token, answer.status]).toEqual([token, 401]);
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+      expect(await answer.json()).toMatchObject({ error: 'invalid_token' });
+    }
+    const inUrl = await fetch(`${client.sandbox.platformUrl}/1/threads/current?access_token=${access_token}`);
+    expect(inUrl.status).toBe(401);
+  });
+
+  it('refuses a token that has run out', async () => {
+    const brief = await startForeignClient({ accessTokenSeconds: 1 });
+    const { access_token } = await brief.signIn();
+    await sleep(2_000);
+    expect((await brief.thread(access_token)).status).toBe(401);
+    await brief.sandbox.close();
+  });
+
+  it('refuses a token without a platform scope with 403, and takes either of the two scopes', async () => {
+    const { access_token } = await client.signIn({ scope: 'openid profile' });
+    const answer = await client.thread(access_token);
+    expect(answer.status).toBe(403);
+    expect(answer.headers.get('www-authenticate')).toContain('error="insufficient_scope"');
+    expect(await answer.json()).toMatchObject({ error: 'insufficient_scope' });
+    const full = await client.signIn({ scope: 'openid platform_full_access' });
+    expect((await client.thread(full.access_token)).status).toBe(200);
+  });
+
+  it('answers other paths 404 and other methods 405, as JSON', async () => {
+    const other = await fetch(`${client.sandbox.platformUrl}/1/threads`);
+    expect([other.status, (await other.json()) as object]).toEqual([
+      404,
+      expect.objectContaining({ error: 'not_found' }),
+    ]);
+    const { access_token } = await client.signIn();
+    const posted = await client.thread(access_token, { method: 'POST' });
+    expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+  });
+
+  it('asks the identity provider at each call, and says 503 when that fails', async () => {
+    const { access_token } = await client.signIn();
+    client.sandbox.hits.reset();
+    await client.thread(access_token);
+    await client.thread(access_token);
+    expect(client.sandbox.hits.count('POST /introspect')).toBe(2);
+    client.sandbox.faults.set({ on: 'identity-provider', path: '/introspect', kind: 'garbage', times: 1 });
+    const failed = await client.thread(access_token);
+    expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, '1']);
+    expect(client.failures.splice(0)).toHaveLength(1);
+  });
+});
+
+describe('refreshing', () => {
+  it('rotates the refresh token and gives a good access token', async () => {
+    const { refresh_token = '' } = await client.signIn();
+    const renewed = await oidc.refreshTokenGrant(client.config, refresh_token);
+    expect(renewed.refresh_token).not.toBe(refresh_token);
+    expect((await client.thread(renewed.access_token)).status).toBe(200);
+  });
+
+  it('ends the whole family when an old refresh token comes again', async () => {
+    const { refresh_token = '' } = await client.signIn();
+    const renewed = await oidc.refreshTokenGrant(client.config, refresh_token);
+    const refused = { error: 'invalid_grant' };
+    await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject(refused);
+    await expect(oidc.refreshTokenGrant(client.config, renewed.refresh_token ?? '')).rejects.toMatchObject(refused);
+    expect((await client.thread(renewed.access_token)).status).toBe(401);
+  });
+
+  it('gives no refresh token without offline_access', async () => {
+    expect((await client.signIn({ scope: 'openid platform_read_only' })).refresh_token).toBeUndefined();
+  });
+});
+
+describe('revocation', () => {
+  it('of the access token ends the tokens of that grant and keeps the consent', async () => {
+    const browser = createBrowser();
+    const { access_token, refresh_token = '' } = await client.signIn({ browser });
+    await oidc.tokenRevocation(client.config, access_token);
+    expect((await client.thread(access_token)).status).toBe(401);
+    await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
+      error: 'invalid_grant',
+    });
+    const { url, finish } = await client.begin('openid platform_read_only', { prompt: 'none' });
+    const tokens = await finish(await browser.get(url));
+    expect((await client.thread(tokens.access_token)).status).toBe(200);
+  });
+
+  it('of the refresh token ends everything, and consent is asked for anew', async () => {
+    const browser = createBrowser();
+    const { access_token, refresh_token = '' } = await client.signIn({ browser });
+    await oidc.tokenRevocation(client.config, refresh_token);
+    expect((await client.thread(access_token)).status).toBe(401);
+    await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
+      error: 'invalid_grant',
+    });
+    const again = await browser.get((await client.begin('openid', { prompt: '' })).url.replace(/&?prompt=/, ''));
+    expect(again.body).toContain('Allow Foreign client?');
+  });
+});
+
+describe('clients', () => {
+  it('see by introspection only tokens of their own', async () => {
+    const other = { ...CLIENT, clientId: 'other', clientSecret: 'the secret of the other client, also long' };
+    const two = await startForeignClient({ clients: [CLIENT, other] });
+    const { access_token } = await two.signIn();
+    expect((await oidc.tokenIntrospection(two.config, access_token)).active).toBe(true);
+    const stranger = new oidc.Configuration(two.config.serverMetadata(), 'other', other.clientSecret);
+    oidc.allowInsecureRequests(stranger);
+    expect((await oidc.tokenIntrospection(stranger, access_token)).active).toBe(false);
+    await two.sandbox.close();
+  });
+
+  it('are held to their registered scopes', async () => {
+    const narrow = await startForeignClient({ clients: [{ ...CLIENT, scopes: ['openid', 'profile'] }] });
+    const page = await createBrowser().get((await narrow.begin()).url);
+    expect(new URL(page.url).searchParams.get('error')).toBe('invalid_scope');
+    await narrow.sandbox.close();
+  });
+
+  it('must know their secret, by either of the two usual methods, unless they are public', async () => {
+    const publicClient: SandboxClient = {
+      clientId: 'public',
+      redirectUris: CLIENT.redirectUris,
+      tokenEndpointAuthMethod: 'none',
+    };
+    const post: SandboxClient = { ...CLIENT, clientId: 'post', tokenEndpointAuthMethod: 'client_secret_post' };
+    const many = await startForeignClient({ clients: [CLIENT, publicClient, post] });
+    const errorOf = async (clientId: string, auth: oidc.ClientAuth) => {
+      const config = new oidc.Configuration(many.config.serverMetadata(), clientId, {}, auth);
+      oidc.allowInsecureRequests(config);
+      return oidc
+        .refreshTokenGrant(config, 'unknown')
+        .catch((error: oidc.ResponseBodyError) => error.error ?? error.status);
+    };
+    const { clientSecret } = CLIENT;
+    expect(await errorOf(CLIENT.clientId, oidc.ClientSecretBasic('wrong'))).toBe(401);
+    expect(await errorOf(CLIENT.clientId, oidc.None())).toBe('invalid_client');
+    expect(await errorOf('post', oidc.ClientSecretPost(clientSecret))).toBe('invalid_grant');
+    expect(await errorOf('public', oidc.None())).toBe('invalid_grant');
+    await many.sandbox.close();
+  });
+});

@@ -1,0 +1,115 @@
+/** Owns a browser without a browser: cookies, redirects and plain HTML forms over real HTTP, for any page of ours. */
+import { type CookieJar, createCookieJar } from './cookie-jar.ts';
+import { type Form, parseForms } from './html-forms.ts';
+
+export interface Page {
+  /** Where the redirects ended. */
+  url: string;
+  status: number;
+  headers: Headers;
+  body: string;
+  forms: Form[];
+  /** Every URL on the way, this page's own last. */
+  visited: string[];
+}
+
+export interface RequestOptions {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string | URLSearchParams;
+  /** Default true. */
+  follow?: boolean;
+}
+
+export interface UserAgent {
+  readonly cookies: CookieJar;
+  /** A top-level navigation. Stops before a URL that `stopAt` matches and answers a page of status 0 there. */
+  get(url: string, options?: RequestOptions): Promise<Page>;
+  request(url: string, options?: RequestOptions): Promise<Page>;
+  /**
+   * Fills the form that has all of `fields` (and `button`, by its text, when named; else the first form that fits) and
+   * submits it as a browser would. Fails when no form fits, with the forms there are.
+   */
+  submit(page: Page, fields?: Record<string, string>, choice?: { button?: string }): Promise<Page>;
+}
+
+const MAX_REDIRECTS = 20;
+
+export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {}): UserAgent {
+  const cookies = createCookieJar();
+  const stopAt = parts.stopAt ?? (() => false);
+
+  async function request(url: string, options: RequestOptions = {}): Promise<Page> {
+    const visited: string[] = [];
+    let headers = options.headers ?? {};
+    let next = { url, method: options.method ?? 'GET', body: options.body };
+    for (;;) {
+      visited.push(next.url);
+      if (stopAt(next.url)) return { url: next.url, status: 0, headers: new Headers(), body: '', forms: [], visited };
+      const answer = await once(next, headers);
+      const location = answer.headers.get('location');
+      const isRedirect = answer.status >= 300 && answer.status < 400 && location !== null;
+      if (!isRedirect || options.follow === false) return toPage(next.url, answer, visited);
+      if (visited.length > MAX_REDIRECTS) throw new Error(`More than ${MAX_REDIRECTS} redirects: ${visited.join(' ')}`);
+      const keepsMethod = answer.status === 307 || answer.status === 308;
+      const target = new URL(location, next.url).href;
+      // A browser names the origin of a form, not of the redirects that follow it.
+      if (!keepsMethod) headers = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'origin'));
+      next = keepsMethod ? { ...next, url: target } : { url: target, method: 'GET', body: undefined };
+    }
+  }
+
+  async function once(
+    at: { url: string; method: string; body: RequestOptions['body'] },
+    extra: Record<string, string>,
+  ) {
+    const cookie = cookies.header(at.url);
+    const answer = await fetch(at.url, {
+      method: at.method,
+      redirect: 'manual',
+      headers: { accept: 'text/html,*/*;q=0.8', ...(cookie === '' ? {} : { cookie }), ...extra },
+      ...(at.body === undefined ? {} : { body: at.body }),
+    });
+    cookies.store(at.url, answer.headers.getSetCookie());
+    return answer;
+  }
+
+  return {
+    cookies,
+    get: (url, options) => request(url, { ...options, method: 'GET' }),
+    request,
+    submit(page, fields = {}, { button } = {}) {
+      const form = page.forms.find((one) => fits(one, fields, button));
+      if (form === undefined) throw new Error(`No form fits on ${page.url} (${page.status}): ${describe(page)}`);
+      const body = new URLSearchParams([...form.fields, ...buttonField(form, button)]);
+      for (const [name, value] of Object.entries(fields)) body.set(name, value);
+      const action = new URL(form.action || page.url, page.url);
+      if (form.method !== 'POST') {
+        action.search = body.toString();
+        return request(action.href);
+      }
+      return request(action.href, { method: 'POST', body, headers: { origin: new URL(page.url).origin } });
+    },
+  };
+}
+
+async function toPage(url: string, answer: Response, visited: string[]): Promise<Page> {
+  const body = await answer.text();
+  const isHtml = answer.headers.get('content-type')?.includes('html') ?? false;
+  return { url, status: answer.status, headers: answer.headers, body, forms: isHtml ? parseForms(body) : [], visited };
+}
+
+function fits(form: Form, fields: Record<string, string>, button?: string): boolean {
+  const hasFields = Object.keys(fields).every((name) => form.names.includes(name));
+  return hasFields && (button === undefined || form.buttons.some(({ text }) => text === button));
+}
+
+function buttonField(form: Form, button?: string): [string, string][] {
+  const pressed = button === undefined ? form.buttons[0] : form.buttons.find(({ text }) => text === button);
+  return pressed?.name ? [[pressed.name, pressed.value]] : [];
+}
+
+function describe({ forms, body }: Page): string {
+  const list = forms.map(({ action, names, buttons }) => `${action} [${names}] <${buttons.map(({ text }) => text)}>`);
+  return list.join('; ') || body.slice(0, 300);
+}
