@@ -31,6 +31,9 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
+/** Who has to act, as pages say it. */
+export type WhoseFault = 'yours' | 'ours' | 'provider' | 'platform' | 'bin_service' | 'nobody';
+
 export interface AppErrorOptions {
   /** One sentence that the caller may read: says what to do, holds no secret, token, digit string or internal text. */
   detail?: string;
@@ -41,6 +44,10 @@ export interface AppErrorOptions {
   retryAfterSeconds?: number;
   /** Where the person connects or reconnects: becomes `connectUrl`. */
   connectUrl?: string;
+  /** Where the code alone would blame the wrong one. */
+  whose?: WhoseFault;
+  /** The one next step that a page offers, where the code's own would not help. */
+  step?: { label: string; url: string };
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
   headers?: Record<string, string>;
 }
@@ -53,6 +60,8 @@ export class AppError extends Error {
   readonly logDetail: string | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly connectUrl: string | undefined;
+  readonly whose: WhoseFault | undefined;
+  readonly step: { label: string; url: string } | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(code: ProblemCode, options: AppErrorOptions = {}) {
@@ -64,6 +73,8 @@ export class AppError extends Error {
     this.logDetail = options.logDetail;
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.connectUrl = options.connectUrl;
+    this.whose = options.whose;
+    this.step = options.step;
     this.headers = options.headers ?? {};
   }
 }
