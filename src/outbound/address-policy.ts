@@ -1,0 +1,59 @@
+/** Owns the rule which hosts Gatehouse may call: public addresses, and of the private ones only those that are named. */
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { isLoopbackHost } from '../config.ts';
+
+export type AddressRule = 'not_absolute' | 'not_https' | 'userinfo' | 'private_address' | 'forbidden_address';
+
+export interface AddressPolicy {
+  /** Judges a URL as it is written, before anything is resolved. Answers the rule that it breaks, or undefined. */
+  checkUrl(url: string): AddressRule | undefined;
+  /** Judges an address that a host name resolved to. */
+  checkAddress(hostname: string, address: string): AddressRule | undefined;
+}
+
+/** Cloud metadata services that do not lie in a link-local range. */
+const METADATA_ADDRESSES = new Set(['fd00:ec2::254', '100.100.100.200', '192.0.0.192']);
+const INTERNAL_RANGES = new Set(['loopback', 'private', 'uniqueLocal', 'carrierGradeNat']);
+
+/** @param internalHosts host names, addresses and CIDRs inside loopback or private ranges (setting `INTERNAL_HOSTS`) */
+export function createAddressPolicy(internalHosts: readonly string[]): AddressPolicy {
+  const names = new Set(internalHosts.filter((entry) => !isNetwork(entry)).map((entry) => entry.toLowerCase()));
+  const networks = internalHosts.filter(isNetwork).map(parseNetwork);
+
+  const checkAddress = (hostname: string, address: string): AddressRule | undefined => {
+    const parsed = ipaddr.process(address);
+    const range = parsed.range();
+    if (METADATA_ADDRESSES.has(parsed.toString())) return 'forbidden_address';
+    if (range === 'unicast') return undefined;
+    if (!INTERNAL_RANGES.has(range)) return 'forbidden_address';
+    const named = names.has(hostname.toLowerCase());
+    const listed = networks.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
+    return named || listed ? undefined : 'private_address';
+  };
+
+  const checkUrl = (text: string): AddressRule | undefined => {
+    const url = URL.parse(text);
+    if (!url || !/^https?:$/.test(url.protocol)) return 'not_absolute';
+    if (url.username || url.password) return 'userinfo';
+    const hostname = url.hostname.replace(/^\[|\]$/g, '');
+    const fault = isIP(hostname) ? checkAddress(hostname, hostname) : undefined;
+    if (fault) return fault;
+    return url.protocol === 'http:' && !(isLoopbackHost(hostname) && isListed(hostname)) ? 'not_https' : undefined;
+  };
+
+  const isListed = (hostname: string) =>
+    names.has(hostname.toLowerCase()) || (isIP(hostname) !== 0 && checkAddress(hostname, hostname) === undefined);
+
+  return { checkUrl, checkAddress };
+}
+
+function isNetwork(entry: string): boolean {
+  return isIP(entry.split('/')[0] ?? '') !== 0;
+}
+
+function parseNetwork(entry: string): [ipaddr.IPv4 | ipaddr.IPv6, number] {
+  if (entry.includes('/')) return ipaddr.parseCIDR(entry);
+  const address = ipaddr.process(entry);
+  return [address, address.kind() === 'ipv4' ? 32 : 128];
+}
