@@ -1,0 +1,140 @@
+/** Owns what a connected app is: the shape of its registration, its defaults, and what follows from it. */
+import { z } from 'zod';
+import { CALLBACK_URL_ADVICE, type CallbackUrlRule, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
+
+/** Parameters of the authorization request that belong to the protocol and can be set by nobody else (R3). */
+export const PROTOCOL_PARAMETERS = new Set(
+  (
+    'client_id client_secret redirect_uri response_type response_mode scope state nonce code code_challenge ' +
+    'code_challenge_method code_verifier request request_uri registration claims prompt max_age acr_values ' +
+    'id_token_hint grant_type dpop_jkt iss resource'
+  ).split(' '),
+);
+
+const text = (max: number) => z.string().min(1).max(max);
+const scopeToken = z
+  .string()
+  .regex(
+    /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/,
+    'A scope is 1 to 200 visible characters without quotes, backslashes and spaces.',
+  );
+const absoluteUrl = text(2000).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
+  message: 'Give an absolute URL without user name or fragment, beginning with https://.',
+});
+
+const callbackUrls = z
+  .array(text(2000))
+  .min(1)
+  .max(50)
+  .superRefine((urls, context) => {
+    for (const { position, rule } of checkCallbackUrls(urls)) {
+      context.addIssue({ code: 'custom', path: [position], message: CALLBACK_URL_ADVICE[rule], params: { rule } });
+    }
+  });
+
+const returnUrl = text(2000).superRefine((url, context) => {
+  const rule = checkCallbackUrl(url);
+  if (rule) context.addIssue({ code: 'custom', message: CALLBACK_URL_ADVICE[rule], params: { rule } });
+});
+
+const signIn = z.strictObject({
+  allow: z.union([
+    z.literal('everyone'),
+    z.strictObject({ claim: text(200), values: z.array(text(200)).min(1).max(200) }),
+  ]),
+});
+
+const endpoints = z.strictObject({
+  authorization: absoluteUrl.optional(),
+  token: absoluteUrl.optional(),
+  revocation: absoluteUrl.optional(),
+  introspection: absoluteUrl.optional(),
+  userinfo: absoluteUrl.optional(),
+  endSession: absoluteUrl.optional(),
+  jwks: absoluteUrl.optional(),
+});
+
+const parameters = z
+  .record(z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/), z.string().max(500))
+  .superRefine((given, context) => {
+    for (const name of Object.keys(given)) {
+      if (!PROTOCOL_PARAMETERS.has(name.toLowerCase())) continue;
+      context.addIssue({
+        code: 'custom',
+        path: [name],
+        message: `"${name}" is a protocol parameter and cannot be set.`,
+      });
+    }
+  });
+
+export const TOKEN_ENDPOINT_AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
+
+/** A connected app as it stands in `CONNECTED_APPS_FILE`, but for `clientSecret`, which says where the secret is kept. */
+export const connectedAppSchema = z.strictObject({
+  id: z.string().regex(/^[a-z0-9-]{1,40}$/, 'An id is 1 to 40 of a-z, 0-9 and "-".'),
+  name: text(100),
+  issuer: absoluteUrl.refine((value) => !value.includes('?'), {
+    message: 'An issuer has no query (RFC 8414 section 2).',
+  }),
+  discoveryUrl: absoluteUrl.optional(),
+  clientId: text(500),
+  tokenEndpointAuthMethod: z.enum(TOKEN_ENDPOINT_AUTH_METHODS).default('client_secret_basic'),
+  scopes: z.array(scopeToken).max(100),
+  callbackUrls,
+  endpoints: endpoints.optional(),
+  apiBaseUrl: absoluteUrl
+    .refine((value) => !value.includes('?'), { message: 'An API base URL has no query.' })
+    .optional(),
+  threadPath: z
+    .string()
+    .regex(/^(\/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$/, 'A path begins with "/" and has no "..", query or escapes.')
+    .default('/1/threads/current'),
+  signIn: signIn.optional(),
+  returnUrls: z.array(returnUrl).max(50).default([]),
+  accessTokenLifetimeSeconds: z.int().min(1).max(31_536_000).optional(),
+  parameters: parameters.optional(),
+  refresh: z.enum(['rotating', 'reusable']).optional(),
+  providerSignOut: z.boolean().default(true),
+});
+
+export type ConnectedAppRegistration = z.output<typeof connectedAppSchema>;
+
+/** A connected app with its secret read. Frozen; a change makes a new object. */
+export interface ConnectedApp extends Readonly<ConnectedAppRegistration> {
+  readonly clientSecret: string | undefined;
+}
+
+/** One fault of a registration: a JSON pointer (RFC 6901, as URI fragment) to the value, the rule it breaks, and what to do. */
+export interface RegistrationFault {
+  pointer: string;
+  rule: CallbackUrlRule | 'invalid';
+  detail: string;
+}
+
+/** Turns the schema's findings into faults that a person can act on. */
+export function registrationFaults(error: z.ZodError): RegistrationFault[] {
+  return error.issues.map((issue) => ({
+    pointer: `#${issue.path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`,
+    rule: issue.code === 'custom' && isRule(issue.params?.rule) ? issue.params.rule : 'invalid',
+    detail: issue.message,
+  }));
+}
+
+function isRule(value: unknown): value is CallbackUrlRule {
+  return typeof value === 'string' && Object.hasOwn(CALLBACK_URL_ADVICE, value);
+}
+
+/** The `redirect_uri` that is always sent for this app. */
+export function callbackUrlOf(appId: string, publicUrl: string): string {
+  return `${publicUrl}/oauth/callback/${appId}`;
+}
+
+/** False where the app's own callback URL is not among those registered at the provider: then no request leaves for it. */
+export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
+  return app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
+}
+
+/** True where the app speaks OpenID Connect, so that an ID token is expected. */
+export function isOpenIdApp(app: ConnectedApp): boolean {
+  return app.scopes.includes('openid');
+}

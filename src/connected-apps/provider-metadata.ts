@@ -1,0 +1,167 @@
+/** Owns what is known of an app's provider: discovery when it is first needed, completed by hand-set endpoints, kept while the provider is down. */
+import type { Outbound } from '../outbound/outbound.ts';
+import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
+import { ProviderError } from './provider-error.ts';
+
+/** Authorization server metadata (RFC 8414 section 2, OpenID Connect Discovery section 3); other members pass through. */
+export interface ProviderMetadata {
+  issuer: string;
+  authorization_endpoint?: string;
+  token_endpoint?: string;
+  revocation_endpoint?: string;
+  introspection_endpoint?: string;
+  userinfo_endpoint?: string;
+  end_session_endpoint?: string;
+  jwks_uri?: string;
+  [member: string]: unknown;
+}
+
+export interface ProviderMetadataSource {
+  /**
+   * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
+   * The same object is answered until there is a newer one.
+   * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
+   */
+  load(app: ConnectedApp): Promise<ProviderMetadata>;
+}
+
+const FRESH_MILLISECONDS = 3_600_000;
+const USABLE_MILLISECONDS = 86_400_000;
+const BACK_OFF = { firstMilliseconds: 1_000, mostMilliseconds: 15_000 };
+const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
+
+interface Entry {
+  metadata?: ProviderMetadata;
+  loadedAt: number;
+  failures: number;
+  notBefore: number;
+  lastError?: ProviderError;
+  loading?: Promise<ProviderMetadata> | undefined;
+}
+
+/** Entries hang on the app object itself: a changed registration is a new object and so starts afresh. */
+export function createProviderMetadata(parts: {
+  outbound: Outbound;
+  clock: () => number;
+  random: () => number;
+}): ProviderMetadataSource {
+  const { outbound, clock, random } = parts;
+  const entries = new WeakMap<ConnectedApp, Entry>();
+
+  const reload = async (app: ConnectedApp, entry: Entry): Promise<ProviderMetadata> => {
+    try {
+      entry.metadata = await readMetadata(outbound, app);
+      entry.loadedAt = clock();
+      entry.failures = 0;
+      return entry.metadata;
+    } catch (error) {
+      const failure = ProviderError.from(error);
+      const { firstMilliseconds, mostMilliseconds } = BACK_OFF;
+      const wait = Math.min(mostMilliseconds, firstMilliseconds * 2 ** entry.failures) * (0.75 + random() / 2);
+      entry.failures += 1;
+      entry.notBefore = clock() + wait;
+      entry.lastError = failure;
+      throw failure;
+    } finally {
+      entry.loading = undefined;
+    }
+  };
+
+  return {
+    async load(app) {
+      const entry = entries.get(app) ?? { loadedAt: Number.NEGATIVE_INFINITY, failures: 0, notBefore: 0 };
+      entries.set(app, entry);
+      const age = clock() - entry.loadedAt;
+      if (entry.metadata && age >= 0 && age < FRESH_MILLISECONDS) return entry.metadata;
+      if (!entry.loading && clock() >= entry.notBefore) entry.loading = reload(app, entry);
+      const usable = age < USABLE_MILLISECONDS ? entry.metadata : undefined;
+      if (entry.loading) return entry.loading.catch((error: unknown) => usable ?? Promise.reject(error));
+      if (usable) return usable;
+      throw (entry.lastError ?? new ProviderError('unavailable', 'discovery_failed')).retryIn(
+        Math.ceil((entry.notBefore - clock()) / 1000),
+      );
+    },
+  };
+}
+
+async function readMetadata(outbound: Outbound, app: ConnectedApp): Promise<ProviderMetadata> {
+  const handSet = handSetMetadata(app);
+  const complete = handSet.authorization_endpoint !== undefined && !app.discoveryUrl;
+  const discovered = complete ? {} : await discover(outbound, app);
+  const metadata: ProviderMetadata = { issuer: app.issuer, ...withoutUndefined(handSet), ...discovered };
+  checkEndpoints(outbound, metadata);
+  if (metadata.authorization_endpoint) {
+    metadata.authorization_endpoint = withoutOurParameters(metadata.authorization_endpoint, app);
+  }
+  return metadata;
+}
+
+/** With discovery, `endpoints` adds what discovery lacks; without it, `endpoints` is all there is. */
+function handSetMetadata(app: ConnectedApp) {
+  const endpoints = app.endpoints ?? {};
+  return {
+    authorization_endpoint: endpoints.authorization,
+    token_endpoint: endpoints.token,
+    revocation_endpoint: endpoints.revocation,
+    introspection_endpoint: endpoints.introspection,
+    userinfo_endpoint: endpoints.userinfo,
+    end_session_endpoint: endpoints.endSession,
+    jwks_uri: endpoints.jwks,
+  };
+}
+
+async function discover(outbound: Outbound, app: ConnectedApp): Promise<ProviderMetadata> {
+  const url = app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const answer = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
+  if (answer.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: answer.status });
+  const metadata: unknown = await answer.json().catch(() => undefined);
+  if (!isMetadata(metadata)) throw new ProviderError('unavailable', 'discovery_not_json');
+  // Byte for byte (OpenID Connect Discovery section 4.3): a trailing slash makes another issuer.
+  if (metadata.issuer !== app.issuer) throw new ProviderError('misconfigured', 'issuer_mismatch');
+  return metadata;
+}
+
+function isMetadata(value: unknown): value is ProviderMetadata {
+  return typeof value === 'object' && value !== null && 'issuer' in value && typeof value.issuer === 'string';
+}
+
+const ENDPOINTS = [
+  'authorization_endpoint',
+  'token_endpoint',
+  'revocation_endpoint',
+  'introspection_endpoint',
+  'userinfo_endpoint',
+  'end_session_endpoint',
+  'jwks_uri',
+] as const;
+
+/** Every endpoint that metadata names must itself be one that may be called (https, no private address). */
+function checkEndpoints(outbound: Outbound, metadata: ProviderMetadata): void {
+  for (const name of ENDPOINTS) {
+    const url: unknown = metadata[name];
+    if (url === undefined) continue;
+    if (typeof url !== 'string') throw new ProviderError('misconfigured', 'endpoint_refused', { endpoint: name });
+    try {
+      outbound.assertAllowed(url);
+    } catch (cause) {
+      throw new ProviderError('misconfigured', 'endpoint_refused', { endpoint: name, cause });
+    }
+  }
+  if (!metadata.authorization_endpoint || !metadata.token_endpoint) {
+    throw new ProviderError('misconfigured', 'endpoint_missing');
+  }
+}
+
+/** A query there may be needed (a tenant, a policy), but must not add a second `scope` or `redirect_uri` (R3). */
+function withoutOurParameters(endpoint: string, app: ConnectedApp): string {
+  const url = new URL(endpoint);
+  for (const name of [...url.searchParams.keys()]) {
+    if (PROTOCOL_PARAMETERS.has(name.toLowerCase()) || Object.hasOwn(app.parameters ?? {}, name))
+      url.searchParams.delete(name);
+  }
+  return url.href;
+}
+
+function withoutUndefined<T extends object>(value: T): Partial<{ [K in keyof T]: Exclude<T[K], undefined> }> {
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined)) as never;
+}
