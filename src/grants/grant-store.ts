@@ -1,0 +1,111 @@
+/** Owns the keeping of grants: sealed, bound to their owner, and written only over the version that was read. */
+import { keys } from '../storage/keys.ts';
+import { SealError, type Sealer } from '../storage/sealed.ts';
+import type { Store } from '../storage/store.ts';
+import type { Grant } from './grant.ts';
+
+/** `unreadable`: the record is there but cannot be opened (wrong key, damaged, another's): only this connection is lost. */
+export type StoredGrant = { grant: Grant; version: number } | { unreadable: SealError; version: number };
+
+export interface GrantStore {
+  load(userId: string, appId: string): Promise<StoredGrant | undefined>;
+  /** Every grant of one user in the order of connecting. */
+  list(userId: string): Promise<{ appId: string; stored: StoredGrant }[]>;
+  /**
+   * Writes if the stored version is still this one (0: none there yet). Answers false when it is not.
+   */
+  save(grant: Grant, ifVersion: number): Promise<boolean>;
+  /** Deletes whatever is there. Answers false when nothing was. */
+  remove(userId: string, appId: string): Promise<boolean>;
+  /** Notes the use, at most once a minute for each grant and process. */
+  noteUse(userId: string, appId: string): Promise<void>;
+  lastUse(userId: string, appId: string): Promise<number | undefined>;
+}
+
+const CACHED_GRANTS = 10_000;
+const USE_MILLISECONDS = 60_000;
+
+export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: () => number }): GrantStore {
+  const { store, sealer, clock } = parts;
+  // Opened grants by key: an entry counts only for the very version that was just read.
+  const opened = boundedMap<{ version: number; grant: Grant }>(CACHED_GRANTS);
+  const usedAt = boundedMap<number>(CACHED_GRANTS);
+
+  const load = async (userId: string, appId: string): Promise<StoredGrant | undefined> => {
+    const key = keys.grant(userId, appId);
+    const record = await store.get(key);
+    if (!record) return undefined;
+    const cached = opened.get(key);
+    if (cached?.version === record.version) return cached;
+    try {
+      const entry = { version: record.version, grant: JSON.parse(await sealer.open(record.value, key)) as Grant };
+      opened.set(key, entry);
+      return entry;
+    } catch (error) {
+      if (error instanceof SealError) return { unreadable: error, version: record.version };
+      throw error;
+    }
+  };
+
+  return {
+    load,
+
+    async list(userId) {
+      const { items } = await store.page(keys.grants(userId), { limit: 1000 });
+      const found = await Promise.all(
+        items.map(async ({ member: appId }) => ({ appId, stored: await load(userId, appId) })),
+      );
+      return found.flatMap(({ appId, stored }) => (stored ? [{ appId, stored }] : []));
+    },
+
+    async save(grant, ifVersion) {
+      const key = keys.grant(grant.userId, grant.appId);
+      const value = await sealer.seal(JSON.stringify(grant), key);
+      return store.write([
+        { put: key, value, ifVersion },
+        { index: keys.grants(grant.userId), add: grant.appId, score: grant.connectedAt },
+      ]);
+    },
+
+    async remove(userId, appId) {
+      const key = keys.grant(userId, appId);
+      const there = (await store.get(key)) !== undefined;
+      await store.write([
+        { delete: key },
+        { delete: keys.lastUse(userId, appId) },
+        { index: keys.grants(userId), remove: appId },
+      ]);
+      opened.delete(key);
+      return there;
+    },
+
+    async noteUse(userId, appId) {
+      const key = keys.lastUse(userId, appId);
+      const now = clock();
+      const last = usedAt.get(key);
+      if (last !== undefined && now >= last && now - last < USE_MILLISECONDS) return;
+      usedAt.set(key, now);
+      await store.write([{ put: key, value: String(now) }]);
+    },
+
+    async lastUse(userId, appId) {
+      const record = await store.get(keys.lastUse(userId, appId));
+      return record && Number(record.value);
+    },
+  };
+}
+
+/** A map that forgets what was set longest ago once it is full. */
+function boundedMap<T>(most: number) {
+  const entries = new Map<string, T>();
+  return {
+    get: (key: string) => entries.get(key),
+    delete: (key: string) => entries.delete(key),
+    set(key: string, value: T) {
+      entries.delete(key);
+      entries.set(key, value);
+      const [oldest] = entries.keys();
+      if (entries.size > most && oldest !== undefined) entries.delete(oldest);
+    },
+  };
+}

@@ -1,0 +1,121 @@
+/** Owns what a grant is: its token set, when that is fresh or usable, and how healthy the connection is. Pure. */
+import type { TokenAnswer } from '../connected-apps/provider-client.ts';
+
+/** Why a connection is not well. `kind` decides what happens next, `cause` is a fixed word for pages and logs. */
+export interface Trouble {
+  /** `passing`: heals alone. `in_doubt`: refused in a way that is no proof. `reconnect_needed`: ended for good. */
+  kind: 'passing' | 'in_doubt' | 'reconnect_needed';
+  cause: TroubleCause;
+  /** Milliseconds since the epoch, like every time in this file. */
+  since: number;
+  /** How often in a row. */
+  failures: number;
+  /** The provider is not asked again before. */
+  retryAt: number;
+}
+
+export type TroubleCause =
+  | 'grant_refused'
+  | 'access_ended'
+  | 'access_token_refused'
+  | 'unclear_refusal'
+  | 'unusable_answer'
+  | 'provider_unavailable'
+  | 'app_refused'
+  | 'unreadable';
+
+/** The same in words for the person whose connection it is. */
+export const TROUBLE_WORDS: Record<TroubleCause, string> = {
+  grant_refused: 'The provider has ended this connection.',
+  access_ended: 'The access that was granted has run out, and the provider gave nothing to renew it with.',
+  access_token_refused: 'The platform no longer accepts the access that was granted.',
+  unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
+  unusable_answer: 'The provider gave an answer that cannot be used.',
+  provider_unavailable: 'The provider could not be reached.',
+  app_refused: 'The provider does not accept the registration of this app at the moment.',
+  unreadable: 'What was kept of this connection cannot be read any more.',
+};
+
+export interface Grant {
+  userId: string;
+  appId: string;
+  accessToken: string;
+  refreshToken: string | undefined;
+  /** Kept as the hint that signing out at the provider needs. */
+  idToken: string | undefined;
+  scopes: string[];
+  /** The account at the provider. */
+  account: { subject?: string | undefined; name?: string | undefined; email?: string | undefined };
+  obtainedAt: number;
+  /** Undefined where the provider does not say: then a 401 tells that the access token is spent. */
+  expiresAt: number | undefined;
+  connectedAt: number;
+  trouble: Trouble | undefined;
+}
+
+export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
+
+const MARGIN_MILLISECONDS = 60_000;
+const EXPIRING_MILLISECONDS = 600_000;
+const BACK_OFF = { firstMilliseconds: 30_000, mostMilliseconds: 600_000 };
+
+/** True while the access token can be sent. */
+export function isUsable(grant: Grant, now: number): boolean {
+  return grant.expiresAt === undefined || now < grant.expiresAt;
+}
+
+/**
+ * True once less than 60 s, or a tenth of the lifetime where that is shorter, is left. The spread (up to a quarter earlier)
+ * keeps grants that were made together from being refreshed together.
+ * @param spread 0 to 1, the same for one grant at each call
+ */
+export function isRefreshDue(grant: Grant, now: number, spread: number): boolean {
+  if (grant.expiresAt === undefined) return false;
+  const margin = Math.min(MARGIN_MILLISECONDS, (grant.expiresAt - grant.obtainedAt) / 10);
+  return now >= grant.expiresAt - margin * (1 + spread / 4);
+}
+
+/** How people see the grant. */
+export function healthOf(grant: Grant, now: number): Health {
+  if (grant.trouble && grant.trouble.kind !== 'passing') return grant.trouble.kind;
+  if (grant.refreshToken !== undefined) return 'active';
+  if (!isUsable(grant, now)) return 'reconnect_needed';
+  return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MILLISECONDS ? 'expiring' : 'active';
+}
+
+/**
+ * The grant after a token answer. What the answer leaves out stays as it was: refresh token (RFC 6749 section 6),
+ * scopes and ID token.
+ * @param lifetimeSeconds the app's setting for providers that send no `expires_in`
+ */
+export function withTokens(grant: Grant, answer: TokenAnswer, now: number, lifetimeSeconds: number | undefined): Grant {
+  const seconds = answer.expiresInSeconds ?? lifetimeSeconds;
+  return {
+    ...grant,
+    accessToken: answer.accessToken,
+    refreshToken: answer.refreshToken ?? grant.refreshToken,
+    idToken: answer.idToken ?? grant.idToken,
+    scopes: answer.scopes ?? grant.scopes,
+    obtainedAt: now,
+    expiresAt: seconds === undefined ? undefined : now + seconds * 1000,
+    trouble: undefined,
+  };
+}
+
+/**
+ * The grant after a failed refresh: it is asked again after about 30 s, then 60 s, ... at most 10 minutes (R41).
+ * @param random 0 to 1
+ */
+export function withTrouble(
+  grant: Grant,
+  kind: Trouble['kind'],
+  cause: TroubleCause,
+  moment: { now: number; random: number; retryAfterSeconds?: number | undefined },
+): Grant {
+  const failures = (grant.trouble?.failures ?? 0) + 1;
+  const { firstMilliseconds, mostMilliseconds } = BACK_OFF;
+  const wait = Math.min(mostMilliseconds, firstMilliseconds * 2 ** (failures - 1)) * (0.75 + moment.random / 2);
+  const asked = Math.min(mostMilliseconds, (moment.retryAfterSeconds ?? 0) * 1000);
+  const since = grant.trouble?.kind === kind ? grant.trouble.since : moment.now;
+  return { ...grant, trouble: { kind, cause, since, failures, retryAt: moment.now + Math.max(wait, asked) } };
+}
