@@ -1,0 +1,146 @@
+/** Owns turning page data into HTML: which template draws which page, escaping, and how values are written out. */
+import { Eta } from 'eta';
+import type { PageData, PageName } from './page-data.ts';
+import { disconnectText, healthText, problemText, scopeText, sourceText, whoseText } from './problem-texts.ts';
+
+export interface Views {
+  /** The whole HTML document of a page. Everything in `data` is escaped; only `SanitisedHtml` is printed as it is. */
+  render<K extends PageName>(name: K, data: PageData[K]): string;
+}
+
+const TEMPLATES: Readonly<Record<PageName, string>> = {
+  'home-signed-out': '/home/signed-out',
+  'home-signed-in': '/home/signed-in',
+  'choose-sign-in': '/sign-in/choose',
+  connections: '/connections/list',
+  connection: '/connections/one',
+  bin: '/bin/page',
+  error: '/errors/error',
+  problem: '/errors/problem',
+};
+
+/** @param parts `directory`: where the templates lie, as an absolute path. */
+export function createViews({ directory }: { directory: string }): Views {
+  const eta = new Eta({ views: directory, cache: true, autoEscape: true, escapeFunction: escapeText });
+  return {
+    render: (name, data) => eta.render(TEMPLATES[name], { ...data, show: SHOW }),
+  };
+}
+
+/** What templates call to write values out; the words come from `problem-texts.ts`. */
+const SHOW = {
+  problem: problemText,
+  whose: whoseText,
+  health: healthText,
+  scope: scopeText,
+  source: sourceText,
+  disconnect: disconnectText,
+  date: (iso: string) => writeInstant(iso, { dateStyle: 'long' }),
+  dateTime: (iso: string) => writeInstant(iso, { dateStyle: 'long', timeStyle: 'short' }, ' UTC'),
+  link: safeLink,
+  contactLink,
+  bankLink: (url: string) => (/^[a-z0-9.-]+\.[a-z]{2,}(\/[\w./-]*)?$/i.test(url) ? `https://${url}` : undefined),
+  phoneLink: (phone: string) => (/^\+?[\d ()-]{5,24}$/.test(phone) ? `tel:${phone.replace(/[^\d+]/g, '')}` : undefined),
+  network: writeNetwork,
+  capitalised: (text: string) => text.charAt(0).toUpperCase() + text.slice(1),
+  bin: knownDigits,
+  cardDigits,
+  flag,
+  coordinates,
+  json: writeJson,
+  clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
+};
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+// Marks that turn the direction of writing can make a name read as something else; other controls are not text.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+const UNWANTED = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+
+function escapeText(value: unknown): string {
+  return String(value)
+    .replace(UNWANTED, '')
+    .replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
+}
+
+function writeInstant(iso: string, style: Intl.DateTimeFormatOptions, suffix = ''): string {
+  const instant = new Date(iso);
+  // The platform's own text where it is no date that we can read.
+  if (Number.isNaN(instant.getTime())) return iso;
+  return new Intl.DateTimeFormat('en-GB', { ...style, timeZone: 'UTC' }).format(instant) + suffix;
+}
+
+/** Our own paths and web addresses pass; anything that could run or leave by another scheme becomes the page itself. */
+function safeLink(url: string): string {
+  return /^(\/(?![/\\])|https?:\/\/|mailto:)/i.test(url) ? url : '#';
+}
+
+function contactLink(contact: string): string | undefined {
+  if (/^(https?:\/\/|mailto:)\S+$/i.test(contact)) return contact;
+  return /^[^\s@:]+@[^\s@:]+\.[^\s@:]+$/.test(contact) ? `mailto:${contact}` : undefined;
+}
+
+const NETWORKS: ReadonlyMap<string, { key: string; name: string }> = new Map(
+  [
+    { key: 'visa', name: 'Visa' },
+    { key: 'mastercard', name: 'Mastercard' },
+    { key: 'maestro', name: 'Maestro' },
+    { key: 'amex', name: 'American Express', also: 'americanexpress' },
+    { key: 'diners', name: 'Diners Club', also: 'dinersclub' },
+    { key: 'discover', name: 'Discover' },
+    { key: 'jcb', name: 'JCB' },
+    { key: 'unionpay', name: 'UnionPay' },
+    { key: 'mir', name: 'Mir' },
+    { key: 'elo', name: 'Elo' },
+    { key: 'hiper', name: 'Hiper' },
+    { key: 'hipercard', name: 'Hipercard' },
+    { key: 'verve', name: 'Verve' },
+    { key: 'dankort', name: 'Dankort' },
+  ].flatMap(({ key, name, also }) => [key, also ?? key].map((spelling) => [spelling, { key, name }] as const)),
+);
+
+/** The network's name as it is written, and the key of its colours; an unknown one keeps its own spelling. */
+function writeNetwork(scheme: string | undefined): { key: string; name: string } {
+  if (scheme === undefined || scheme === '') return { key: 'other', name: 'Network not known' };
+  return NETWORKS.get(scheme.toLowerCase().replace(/[^a-z]/g, '')) ?? { key: 'other', name: scheme };
+}
+
+/** What may be printed of a BIN: all of it, or nothing where it is longer than a BIN can be. */
+function knownDigits(bin: string): string {
+  return /^\d{6,8}$/.test(bin) ? bin : '';
+}
+
+/** The BIN followed by dots for the digits that nobody here knows, grouped as on the card. */
+function cardDigits(bin: string, length = 16): string[] {
+  const known = knownDigits(bin);
+  const total = Number.isInteger(length) && length >= 12 && length <= 19 ? length : 16;
+  const sizes = total === 15 ? [4, 6, 5] : total === 14 ? [4, 6, 4] : [4, 4, 4, 4, 4];
+  const digits = known.padEnd(total, '•');
+  const groups: string[] = [];
+  let from = 0;
+  for (const size of sizes) {
+    if (from < total) groups.push(digits.slice(from, from + size));
+    from += size;
+  }
+  return groups;
+}
+
+/** Drawn from the country code, so that no text of a data source poses as a flag. */
+function flag(alpha2: string | undefined): string {
+  if (alpha2 === undefined || !/^[A-Za-z]{2}$/.test(alpha2)) return '';
+  return String.fromCodePoint(...[...alpha2.toUpperCase()].map((letter) => 0x1f1a5 + letter.charCodeAt(0)));
+}
+
+function coordinates(latitude: number, longitude: number): string {
+  return `${Math.abs(latitude)}° ${latitude < 0 ? 'S' : 'N'}, ${Math.abs(longitude)}° ${longitude < 0 ? 'W' : 'E'}`;
+}
+
+function writeJson(value: unknown): string {
+  return JSON.stringify(value, null, 2) ?? '';
+}

@@ -1,0 +1,18 @@
+/* Owns the check that keeps a whole card number from leaving the browser; the server refuses one all the same. */
+const form = document.querySelector('[data-bin-form]');
+const error = document.querySelector('[data-bin-error]');
+const input = form?.elements.namedItem('bin');
+
+if (form && error && input) {
+  form.addEventListener('submit', (event) => {
+    if (input.value.replace(/\D/g, '').length <= 8) return;
+    event.preventDefault();
+    input.value = '';
+    input.setAttribute('aria-invalid', 'true');
+    const sentence = document.createElement('p');
+    sentence.textContent =
+      'These are more than 8 digits. They were not sent and are gone from this page: please type only the first 6 to 8.';
+    error.replaceChildren(sentence);
+    input.focus();
+  });
+}
