@@ -1,0 +1,35 @@
+/** Owns the reading of request bodies: known length, small, and of the kind that the route takes. */
+import express, { type RequestHandler } from 'express';
+import { AppError } from '../errors.ts';
+
+const LIMIT_BYTES = 64 * 1024;
+
+/** Refuses chunked bodies (411): a length that is told beforehand cannot be argued about between servers (R78). */
+export const knownLength: RequestHandler = (req, _res, next) => {
+  const chunked = req.headers['transfer-encoding'] !== undefined;
+  next(chunked ? new AppError('length_required', { detail: 'Send the body with a Content-Length.' }) : undefined);
+};
+
+/** Reads a form or a JSON body into `req.body`; `req.body` is an empty object where neither came. */
+export const readBody: RequestHandler[] = [
+  express.json({ limit: LIMIT_BYTES, strict: true, inflate: false }),
+  express.urlencoded({ limit: LIMIT_BYTES, extended: false, parameterLimit: 50, inflate: false }),
+  (req, _res, next) => {
+    req.body ??= {};
+    next();
+  },
+];
+
+/** One field of a form, or undefined where it is missing, doubled or no text. */
+export function formField(body: unknown, name: string): string | undefined {
+  if (typeof body !== 'object' || body === null) return undefined;
+  const value = (body as Record<string, unknown>)[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** One query parameter, or undefined where it is missing. @throws AppError where it is doubled */
+export function queryField(query: Record<string, unknown>, name: string): string | undefined {
+  const value = query[name];
+  if (value === undefined || typeof value === 'string') return value;
+  throw new AppError('invalid_request', { detail: `Give "${name}" once.` });
+}

@@ -1,0 +1,103 @@
+/** Owns the answer to everything that fails: a problem document (RFC 9457), or a page for a browser that asks for one. */
+import { randomUUID } from 'node:crypto';
+import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express';
+import { AppError, PROBLEMS } from '../errors.ts';
+import type { Events } from '../observability/events.ts';
+import type { Pages } from './pages.ts';
+import { wantsPage } from './viewer.ts';
+
+export interface ProblemParts {
+  pages: Pages;
+  events: Events;
+  publicHref: string;
+  basePath: string;
+  clock: () => number;
+}
+
+/** Turns whatever was thrown into an answer; what is not an AppError becomes one opaque 500. */
+export function problemHandler(parts: ProblemParts): ErrorRequestHandler {
+  return (thrown: unknown, req, res, next) => {
+    const error = asAppError(thrown);
+    report(parts.events, req, error);
+    // The status has left: all that can still be told is that the answer is not whole.
+    if (res.headersSent) return next(thrown);
+    for (const name of ['Content-Length', 'Content-Encoding', 'ETag', 'Last-Modified']) res.removeHeader(name);
+    res.set(error.headers).status(error.status);
+    if (error.retryAfterSeconds !== undefined) res.set('Retry-After', String(error.retryAfterSeconds));
+    return wantsPage(req) ? sendPage(parts, req, res, error) : sendDocument(parts, req, res, error);
+  };
+}
+
+/** Everything that no route took. */
+export const notFound: RequestHandler = (_req, _res, next) => {
+  next(new AppError('not_found', { detail: 'Check the address: there is nothing here.' }));
+};
+
+export function methodNotAllowed(methods: readonly string[]): RequestHandler {
+  const allow = methods.join(', ');
+  return (_req, _res, next) => {
+    next(new AppError('method_not_allowed', { detail: `Allowed here: ${allow}.`, headers: { Allow: allow } }));
+  };
+}
+
+function sendDocument(parts: ProblemParts, req: Request, res: Response, error: AppError): void {
+  res.type('application/problem+json').send(
+    JSON.stringify({
+      type: `${parts.publicHref}/problems/${error.code}`,
+      title: PROBLEMS[error.code].title,
+      status: error.status,
+      ...(error.detail === undefined ? {} : { detail: error.detail }),
+      instance: `urn:uuid:${UUID.test(req.context.id) ? req.context.id : randomUUID()}`,
+      code: error.code,
+      ...(error.connectUrl === undefined ? {} : { connectUrl: error.connectUrl }),
+    }),
+  );
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+function sendPage(parts: ProblemParts, req: Request, res: Response, error: AppError): void {
+  const connectStep = error.connectUrl
+    ? { label: CONNECT_LABELS[error.code] ?? 'Go on', url: error.connectUrl }
+    : undefined;
+  parts.pages.send(res, 'error', {
+    page: parts.pages.frame(req, PROBLEMS[error.code].title),
+    code: error.code,
+    reference: req.context.reference,
+    time: new Date(parts.clock()).toISOString(),
+    cause: error.detail,
+    whose: error.whose,
+    step: error.step ?? connectStep,
+    retryAfterSeconds: error.retryAfterSeconds,
+  });
+}
+
+const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
+  sign_in_required: 'Sign in',
+  not_connected: 'Connect',
+  reconnect_needed: 'Connect again',
+};
+
+function report(events: Events, req: Request, error: AppError): void {
+  const { id: requestId, route } = req.context;
+  events.requestFailed({
+    requestId,
+    route,
+    method: req.method,
+    code: error.code,
+    status: error.status,
+    detail: error.logDetail,
+    cause: error.cause,
+  });
+}
+
+/** What express and its body parsers throw has a status; their messages repeat input, so they go no further. */
+function asAppError(thrown: unknown): AppError {
+  if (thrown instanceof AppError) return thrown;
+  const status = thrown instanceof Error && 'status' in thrown ? thrown.status : undefined;
+  if (status === 413) return new AppError('too_large', { detail: 'Send less at once.' });
+  if (typeof status === 'number' && status >= 400 && status < 500) {
+    return new AppError('invalid_request', { detail: 'The address or the body of the request cannot be read.' });
+  }
+  return new AppError('internal', { cause: thrown });
+}

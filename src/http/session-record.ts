@@ -1,0 +1,101 @@
+/** Owns what a session is in the store and when it is valid: one definition for express-session and for the relayed routes. */
+import type { SessionData } from 'express-session';
+import { keys } from '../storage/keys.ts';
+import type { Store } from '../storage/store.ts';
+
+export interface SessionUser {
+  id: string;
+  issuer: string;
+  subject: string;
+  name: string | undefined;
+  email: string | undefined;
+  admin: boolean;
+}
+
+declare module 'express-session' {
+  interface SessionData {
+    user: SessionUser;
+    csrfToken: string;
+    /** Id of the connected app that signed the user in. */
+    app: string;
+  }
+}
+
+/** Times in milliseconds since the epoch. */
+interface LiveRecord {
+  data: SessionData;
+  createdAt: number;
+  seenAt: number;
+}
+
+export interface LiveSession {
+  data: SessionData;
+  expiresAt: number;
+}
+
+export interface SessionRecords {
+  /** The session if it is valid. With `extend` its idle time starts anew, written at most once a minute. */
+  read(sessionId: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
+  /** Writes the data; a session that was ended stays ended (R62), and its absolute end never moves. */
+  write(sessionId: string, data: SessionData): Promise<void>;
+  /** Leaves a tombstone until the session's last possible use. */
+  end(sessionId: string): Promise<void>;
+}
+
+const ENDED = 'ended';
+const TOUCH_MILLISECONDS = 60_000;
+
+export function createSessionRecords(parts: {
+  store: Store;
+  lifetimes: { idleSeconds: number; maxSeconds: number };
+  clock: () => number;
+}): SessionRecords {
+  const { store, lifetimes, clock } = parts;
+
+  const expiryOf = (record: LiveRecord) =>
+    Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
+
+  const load = async (sessionId: string) => {
+    const stored = await store.get(keys.session(sessionId));
+    if (!stored || stored.value === ENDED) return { version: stored?.version ?? 0, ended: stored !== undefined };
+    const record = JSON.parse(stored.value) as LiveRecord;
+    return { version: stored.version, ended: false, ...(expiryOf(record) > clock() ? { record } : {}) };
+  };
+
+  const save = (sessionId: string, record: LiveRecord, ifVersion: number) =>
+    store.write([
+      {
+        put: keys.session(sessionId),
+        value: JSON.stringify(record),
+        ifVersion,
+        lifetimeSeconds: Math.max(1, Math.ceil((expiryOf(record) - clock()) / 1000)),
+      },
+    ]);
+
+  return {
+    async read(sessionId, { extend }) {
+      const { record, version } = await load(sessionId);
+      if (!record) return undefined;
+      const now = clock();
+      if (extend && now - record.seenAt >= TOUCH_MILLISECONDS) {
+        record.seenAt = now;
+        // Lost to another write of the same session: that one moved the time as well, or ended it.
+        await save(sessionId, record, version);
+      }
+      return { data: record.data, expiresAt: expiryOf(record) };
+    },
+
+    async write(sessionId, data) {
+      for (;;) {
+        const { record, version, ended } = await load(sessionId);
+        if (ended) return;
+        const now = clock();
+        if (await save(sessionId, { data, createdAt: record?.createdAt ?? now, seenAt: now }, version)) return;
+      }
+    },
+
+    async end(sessionId) {
+      await store.write([{ put: keys.session(sessionId), value: ENDED, lifetimeSeconds: lifetimes.maxSeconds }]);
+    },
+  };
+}

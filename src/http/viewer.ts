@@ -1,0 +1,67 @@
+/** Owns who is looking: reads the session for a request, and guards routes that need one. */
+import type { Request, RequestHandler } from 'express';
+import { AppError } from '../errors.ts';
+import type { Sessions } from './session.ts';
+import type { SessionUser } from './session-record.ts';
+
+export interface Viewer {
+  user: SessionUser;
+  csrfToken: string;
+  /** Id of the app that signed the user in. */
+  app: string;
+  /** Milliseconds since the epoch. */
+  expiresAt: number;
+}
+
+export interface ViewerGuards {
+  /** Notes who is signed in, if anybody; extends the idle time. */
+  anyone: RequestHandler;
+  /** The same without extending it. */
+  onlooker: RequestHandler;
+  /** Refuses with `sign_in_required`. */
+  user: RequestHandler;
+  /** Sends a browser that is not signed in to the sign-in, and back here afterwards. */
+  userPage: RequestHandler;
+}
+
+export function createViewerGuards(parts: { sessions: Sessions; publicHref: string; basePath: string }): ViewerGuards {
+  const { sessions, publicHref, basePath } = parts;
+
+  const note = async (req: Request, extend: boolean): Promise<Viewer | undefined> => {
+    const live = await sessions.read(req, { extend });
+    const { user, csrfToken, app } = live?.data ?? {};
+    req.context.viewer =
+      live && user && csrfToken && app ? { user, csrfToken, app, expiresAt: live.expiresAt } : undefined;
+    return req.context.viewer;
+  };
+
+  const required = () =>
+    new AppError('sign_in_required', {
+      detail: 'There is no session, or it has ended. Sign in and try again.',
+      connectUrl: `${publicHref}/sign-in`,
+    });
+
+  return {
+    anyone: (req, _res, next) => note(req, true).then(() => next(), next),
+    onlooker: (req, _res, next) => note(req, false).then(() => next(), next),
+    user: (req, _res, next) => note(req, true).then((viewer) => (viewer ? next() : next(required())), next),
+    userPage: (req, res, next) =>
+      note(req, true).then((viewer) => {
+        if (viewer) return next();
+        if (req.method !== 'GET' || !wantsPage(req)) return next(required());
+        return res.redirect(303, `${basePath}/sign-in?return_to=${encodeURIComponent(req.originalUrl)}`);
+      }, next),
+  };
+}
+
+/** The viewer behind a guard that demands one. */
+export function viewerOf(req: Request): Viewer {
+  const { viewer } = req.context;
+  if (!viewer) throw new AppError('sign_in_required');
+  return viewer;
+}
+
+/** True for a browser that navigates: it prefers HTML to JSON. */
+export function wantsPage(req: Request): boolean {
+  return req.accepts(['application/json', 'text/html']) === 'text/html';
+}
