@@ -1,0 +1,55 @@
+/** Owns what follows from verified claims: who somebody is here, whether they may sign in, and whether they administer. Pure. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { Claims } from '../connected-apps/provider-client.ts';
+import type { SessionUser } from '../http/session-record.ts';
+import { hashOf } from '../storage/keys.ts';
+
+export interface AdminRule {
+  /** Id of the app that alone can make administrators. */
+  app: string | undefined;
+  claim: string;
+  values: readonly string[];
+}
+
+/** One id for each issuer and subject, never by e-mail address (R19). */
+export function userIdOf(issuer: string, subject: string): string {
+  return `u${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
+}
+
+/** The claims that are needed but that ID tokens often lack: then userinfo is read as well. */
+export function neededClaims(app: ConnectedApp, admin: AdminRule): string[] {
+  const allow = app.signIn?.allow;
+  return [
+    'name',
+    'email',
+    ...(typeof allow === 'object' ? [allow.claim] : []),
+    ...(admin.app === app.id ? [admin.claim] : []),
+  ];
+}
+
+export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
+  const allow = app.signIn?.allow;
+  if (allow === undefined) return false;
+  return allow === 'everyone' || holds(claims, allow.claim, allow.values);
+}
+
+export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule): SessionUser {
+  return {
+    id: userIdOf(app.issuer, claims.sub),
+    issuer: app.issuer,
+    subject: claims.sub,
+    name: text(claims.name) ?? text(claims.preferred_username),
+    email: text(claims.email),
+    admin: admin.app === app.id && holds(claims, admin.claim, admin.values),
+  };
+}
+
+/** A claim may be one text or a list of them; compared character by character. */
+function holds(claims: Claims, claim: string, values: readonly string[]): boolean {
+  const held = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
+  return (Array.isArray(held) ? held : [held]).some((value) => typeof value === 'string' && values.includes(value));
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? value.trim().slice(0, 200) : undefined;
+}

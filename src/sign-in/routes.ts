@@ -1,0 +1,152 @@
+/** Owns the HTTP of signing in and out: start, choice, consent, callback, sign-out. The protocol is the flow's. */
+import { randomBytes } from 'node:crypto';
+import type { Request, RequestHandler, Response } from 'express';
+import type { AppStore } from '../connected-apps/app-store.ts';
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { AppError } from '../errors.ts';
+import type { Connections } from '../grants/connections.ts';
+import { connectionJson } from '../grants/routes.ts';
+import { formField, queryField } from '../http/body.ts';
+import type { Pages } from '../http/pages.ts';
+import { returnTarget } from '../http/return-path.ts';
+import { destroy, regenerate, type Sessions, save } from '../http/session.ts';
+import { viewerOf } from '../http/viewer.ts';
+import type { Events } from '../observability/events.ts';
+import type { SignInFlow } from './flow.ts';
+
+export interface SignInRoutes {
+  signIn: RequestHandler;
+  callback: RequestHandler;
+  connect: RequestHandler;
+  signOut: RequestHandler;
+  session: RequestHandler;
+}
+
+export function signInRoutes(parts: {
+  apps: AppStore;
+  flow: SignInFlow;
+  sessions: Sessions;
+  connections: Connections;
+  pages: Pages;
+  events: Events;
+  site: { origin: string; href: string; home: string };
+}): SignInRoutes {
+  const { apps, flow, sessions, connections, pages, events, site } = parts;
+
+  /** Sends the browser to the provider, and gives it the cookie that its pending requests are kept under. */
+  const begin = async (
+    req: Request,
+    res: Response,
+    app: ConnectedApp,
+    purpose: 'sign_in' | 'connect',
+    scopes?: string[],
+  ) => {
+    const browserId = sessions.readBrowserId(req) ?? randomBytes(24).toString('base64url');
+    const given =
+      purpose === 'connect'
+        ? (formField(req.body, 'return_to') ?? queryField(req.query, 'return_to'))
+        : queryField(req.query, 'return_to');
+    const home = purpose === 'connect' ? `${site.home.replace(/\/$/, '')}/connections/${app.id}` : site.home;
+    const returnTo = returnTarget(given, { origin: site.origin, home }, app.returnUrls);
+    const userId = req.context.viewer?.user.id;
+    const url = await flow.start({ app, browserId, returnTo, userId, purpose, scopes });
+    const cookie = sessions.browserIdCookie(browserId);
+    res.cookie(cookie.name, cookie.value, cookie.options);
+    res.redirect(303, url);
+  };
+
+  return {
+    async signIn(req, res) {
+      const id = queryField(req.query, 'app');
+      const candidates = apps.signInApps();
+      if (id === undefined && candidates.length > 1) {
+        const suffix = returnSuffix(queryField(req.query, 'return_to'));
+        const signInApps = candidates.map((app) => ({
+          id: app.id,
+          name: app.name,
+          url: `${site.href}/sign-in?app=${app.id}${suffix}`,
+        }));
+        return pages.send(res, 'choose-sign-in', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
+      }
+      const app = id === undefined ? candidates[0] : candidates.find((one) => one.id === id);
+      if (!app) throw new AppError('not_found', { detail: 'There is no such way to sign in here.' });
+      await begin(req, res, app, 'sign_in');
+    },
+
+    async connect(req, res) {
+      const app = apps.find(String(req.params.app));
+      if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+      await begin(req, res, app, 'connect', chosenScopes(app, formField(req.body, 'scope')));
+    },
+
+    async callback(req, res) {
+      // The address holds a code: it goes to nobody as a referrer (R16).
+      res.set('Referrer-Policy', 'no-referrer');
+      const callback = new URL(req.originalUrl, site.origin);
+      const browserId = sessions.readBrowserId(req);
+      const finished = await flow.finish({
+        appId: String(req.params.app),
+        browserId,
+        callback,
+        userId: req.context.viewer?.user.id,
+      });
+      if (finished.kind === 'already_done') return res.redirect(303, site.home);
+      if (finished.kind === 'signed_in') {
+        // A new id, so that nobody holds the session who held the browser before (R17).
+        await regenerate(req);
+        req.session.user = finished.user;
+        req.session.app = finished.app;
+        req.session.csrfToken = randomBytes(32).toString('base64url');
+        await save(req);
+      }
+      return res.redirect(303, finished.returnTo);
+    },
+
+    async signOut(req, res) {
+      const { viewer } = req.context;
+      if (!viewer) return res.redirect(303, site.home);
+      const url = await flow.endSessionUrl(viewer.app, viewer.user.id);
+      await destroy(req);
+      res.clearCookie(sessions.cookie.name, sessions.cookie.options);
+      events.signedOut({ userId: viewer.user.id, everywhere: false });
+      return res.redirect(303, url ?? site.home);
+    },
+
+    async session(req, res) {
+      if (!req.context.viewer) {
+        res.json({ signedIn: false });
+        return;
+      }
+      const { user, csrfToken, expiresAt } = viewerOf(req);
+      const made = await connections.list(user.id);
+      res.json({
+        signedIn: true,
+        user: {
+          id: user.id,
+          issuer: user.issuer,
+          subject: user.subject,
+          name: user.name ?? null,
+          email: user.email ?? null,
+          admin: user.admin,
+        },
+        csrfToken,
+        expiresAt: new Date(expiresAt).toISOString(),
+        connections: made.map((connection) => connectionJson(connection, apps.find(connection.app), site.href)),
+      });
+    },
+  };
+}
+
+function returnSuffix(returnTo: string | undefined): string {
+  return returnTo === undefined ? '' : `&return_to=${encodeURIComponent(returnTo)}`;
+}
+
+/** Only registered scopes can be asked for (R4); an OpenID provider is always asked for `openid`. */
+function chosenScopes(app: ConnectedApp, given: string | undefined): string[] | undefined {
+  if (given === undefined || given.trim() === '') return undefined;
+  const chosen = new Set(given.trim().split(/ +/));
+  if (![...chosen].every((scope) => app.scopes.includes(scope))) {
+    throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
+  }
+  return app.scopes.filter((scope) => scope === 'openid' || chosen.has(scope));
+}

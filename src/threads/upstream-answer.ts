@@ -1,0 +1,67 @@
+/** Owns what is taken over from the platform's answers: which headers pass, and what counts as a rate limit. */
+import type { Dispatcher } from 'undici';
+
+/** Whatever is not named here does not pass: cookies, CORS, server names, redirects (R76). */
+const PASSED = [
+  'content-type',
+  'content-length',
+  'content-encoding',
+  'content-language',
+  'etag',
+  'last-modified',
+] as const;
+
+export function passedHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const name of PASSED) {
+    const value = headers[name];
+    if (typeof value === 'string') passed[name] = value;
+  }
+  return passed;
+}
+
+const DEFAULT_SECONDS = 60;
+const MOST_SECONDS = 3600;
+
+/**
+ * Whole seconds until the platform wants to be asked again where it said that a limit is passed (429, or 503 for its rate
+ * limit), else undefined.
+ * @param now milliseconds since the epoch
+ */
+export async function rateLimitSeconds(response: Dispatcher.ResponseData, now: number): Promise<number | undefined> {
+  const { statusCode, headers } = response;
+  if (statusCode !== 429 && statusCode !== 503) return undefined;
+  if (statusCode === 503 && !(saysLimit(headers) || (await bodySaysLimit(response.body)))) return undefined;
+  const asked = secondsOf(headers['retry-after'], now) ?? secondsOf(headers['x-company-retry-after'], now);
+  const reset = Number(headers['x-ratelimit-reset']) - now / 1000;
+  const seconds = asked ?? (reset > 0 ? reset : DEFAULT_SECONDS);
+  return Math.min(MOST_SECONDS, Math.max(1, Math.ceil(seconds)));
+}
+
+function saysLimit(headers: Record<string, string | string[] | undefined>): boolean {
+  const spent = headers['x-ratelimit-remaining'] === '0' || headers['x-company-ratelimit-remaining'] === '0';
+  return spent || headers['x-company-retry-after'] !== undefined;
+}
+
+const LOOKED_AT_BYTES = 2048;
+
+/** Some say it in the body alone ("Over Rate Limit"); a 503 is never passed on, so its body may be spent here. */
+async function bodySaysLimit(body: AsyncIterable<Buffer>): Promise<boolean> {
+  let text = '';
+  try {
+    for await (const chunk of body) {
+      text += chunk.toString('latin1');
+      if (text.length >= LOOKED_AT_BYTES) break;
+    }
+  } catch {
+    // What came before it broke off is all there is to judge.
+  }
+  return /over\s+rate\s+limit|rate\s+limit\s+exceeded/i.test(text.slice(0, LOOKED_AT_BYTES));
+}
+
+/** Seconds or an HTTP date (RFC 9110 section 10.2.3). */
+function secondsOf(value: string | string[] | undefined, now: number): number | undefined {
+  if (typeof value !== 'string' || value === '') return undefined;
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - now) / 1000;
+  return Number.isFinite(seconds) && seconds > 0 ? seconds : undefined;
+}
