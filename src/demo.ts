@@ -1,0 +1,110 @@
+/** Owns `npm run demo`: the sandbox, and Gatehouse pointed at it, with nothing to set up and nothing kept. */
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { destination } from 'pino';
+import { createBuiltInDataset } from './bin/built-in-dataset.ts';
+import { createBinService } from './bin-service/service.ts';
+import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
+import { stopOnSignals } from './signals.ts';
+import { type Environment, type Gatehouse, StartRefused, startGatehouse } from './start.ts';
+import { generateEncryptionKey } from './storage/key-ring.ts';
+
+const CLIENT_ID = 'gatehouse-demo';
+const APP_ID = 'platform';
+
+const port = process.env.PORT || '3000';
+const publicUrl = process.env.PUBLIC_URL || `http://127.0.0.1:${port}`;
+const directory = join(process.env.DATA_DIR || './data', 'demo');
+const clientSecret = randomBytes(24).toString('base64url');
+const logs = destination({ fd: 1, sync: false });
+
+let sandbox: Sandbox | undefined;
+let gatehouse: Gatehouse | undefined;
+const close = async () => {
+  await gatehouse?.close();
+  await sandbox?.close();
+  rmSync(directory, { recursive: true, force: true });
+};
+
+try {
+  sandbox = await startSandbox({
+    port: Number(process.env.SANDBOX_PORT || '3001'),
+    clients: [
+      {
+        clientId: CLIENT_ID,
+        clientSecret,
+        name: 'Gatehouse demo',
+        redirectUris: [`${publicUrl}/oauth/callback/${APP_ID}`],
+        postLogoutRedirectUris: [`${publicUrl}/`],
+      },
+    ],
+    binService: createBinService({ dataset: createBuiltInDataset() }),
+  });
+  gatehouse = await startGatehouse(environment(sandbox), logs);
+  stopOnSignals(close);
+  process.stdout.write(greeting(sandbox, gatehouse));
+} catch (error) {
+  await close();
+  const faults =
+    error instanceof StartRefused ? error.faults : [error instanceof Error ? error.message : 'unknown failure'];
+  process.stderr.write(`The demo cannot start:\n${faults.map((fault) => `- ${fault}`).join('\n')}\n`);
+  process.exit(1);
+}
+
+/** What a newcomer would otherwise have to set; what is set already counts. */
+function environment({ issuer, platformUrl, binServiceUrl }: Sandbox): Environment {
+  // The sandbox forgets everyone when it stops, so grants of an earlier demo could only fail.
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  const appsFile = join(directory, 'connected-apps.json');
+  writeFileSync(appsFile, JSON.stringify([connectedApp(issuer, platformUrl)], null, 2), { mode: 0o600 });
+  return {
+    INTERNAL_HOSTS: '127.0.0.1',
+    BIN_SERVICE_URL: binServiceUrl,
+    LOG_LEVEL: 'warn',
+    ...process.env,
+    PUBLIC_URL: publicUrl,
+    DATA_DIR: directory,
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    CONNECTED_APPS_FILE: appsFile,
+    DEMO_CLIENT_SECRET: clientSecret,
+  };
+}
+
+function connectedApp(issuer: string, platformUrl: string) {
+  return {
+    id: APP_ID,
+    name: 'Collaboration platform',
+    issuer,
+    clientId: CLIENT_ID,
+    clientSecret: { env: 'DEMO_CLIENT_SECRET' },
+    scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
+    callbackUrls: [`${publicUrl}/oauth/callback/${APP_ID}`],
+    apiBaseUrl: platformUrl,
+    signIn: { allow: 'everyone' },
+  };
+}
+
+function greeting({ accounts, issuer, binServiceUrl }: Sandbox, { config }: Gatehouse): string {
+  const width = Math.max(...accounts.map(({ login }) => login.length));
+  const people = accounts.map(
+    ({ login, name, groups }) => `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ' (administrator)' : ''}`,
+  );
+  return `
+Gatehouse is ready at ${config.publicUrl.href}
+
+Sign in there as one of these, each with the password ${accounts[0]?.password}:
+${people.join('\n')}
+
+Try this:
+  - read the current thread, then look up the BIN 45717360
+  - wait a minute: the access token runs out, and the thread still comes
+  - disconnect the platform under Connections, and connect it again
+
+Behind it: identity provider ${issuer}, BIN lookup service ${binServiceUrl},
+health and metrics http://${config.management.host}:${config.management.port}/metrics
+Everything is gone when it stops: Ctrl+C.
+`;
+}

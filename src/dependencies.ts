@@ -1,0 +1,157 @@
+/** Owns the assembly: the only place where things are made and joined. */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { Express } from 'express';
+import type { DestinationStream } from 'pino';
+import { createApp } from './app.ts';
+import { containsCardNumber, scrubCardNumbers } from './bin/bin.ts';
+import { createBinClient } from './bin/bin-client.ts';
+import { createBuiltInDataset } from './bin/built-in-dataset.ts';
+import type { Dataset } from './bin/dataset.ts';
+import { createBinLookup } from './bin/lookup.ts';
+import { createBinQuota } from './bin/quota.ts';
+import { binRoutes } from './bin/routes.ts';
+import type { Config } from './config.ts';
+import { createAppStore } from './connected-apps/app-store.ts';
+import type { ConnectedApp } from './connected-apps/connected-app.ts';
+import { createProviderClient } from './connected-apps/provider-client.ts';
+import { createProviderMetadata } from './connected-apps/provider-metadata.ts';
+import { createAuthorizedFetch } from './grants/authorized-fetch.ts';
+import { createConnections } from './grants/connections.ts';
+import { createGrantStore } from './grants/grant-store.ts';
+import { createRefresher } from './grants/refresh.ts';
+import { connectionRoutes } from './grants/routes.ts';
+import { createTokenVault } from './grants/token-vault.ts';
+import { homeRoutes } from './home/routes.ts';
+import { createPages } from './http/pages.ts';
+import { createSessions } from './http/session.ts';
+import { createSessionRecords } from './http/session-record.ts';
+import { createViewerGuards } from './http/viewer.ts';
+import { createViews } from './http/views.ts';
+import { createEvents } from './observability/events.ts';
+import { createHealth, type Health } from './observability/health.ts';
+import { createLogger } from './observability/logger.ts';
+import { createMetrics } from './observability/metrics.ts';
+import { createAddressPolicy } from './outbound/address-policy.ts';
+import { createOutbound } from './outbound/outbound.ts';
+import { createSignInFlow } from './sign-in/flow.ts';
+import { signInRoutes } from './sign-in/routes.ts';
+import { createStateSigner } from './sign-in/state.ts';
+import { createTransactions } from './sign-in/transaction.ts';
+import { checkKeyRing } from './storage/key-check.ts';
+import { createKeyRing, type EncryptionKey } from './storage/key-ring.ts';
+import { createSealer } from './storage/sealed.ts';
+import { createSqliteStore } from './storage/sqlite-store.ts';
+import { threadRoutes } from './threads/routes.ts';
+import { createThreadCall, THREAD_LIMITS } from './threads/thread-call.ts';
+
+export interface DependencyParts {
+  config: Config;
+  encryptionKeys: readonly EncryptionKey[];
+  connectedApps: readonly ConnectedApp[];
+  importedDataset: Dataset | undefined;
+  logDestination: DestinationStream;
+}
+
+export interface Dependencies {
+  app: Express;
+  health: Health;
+  /** Finishes the refreshes that are under way, then closes everything. */
+  close(): Promise<void>;
+}
+
+/** @throws WrongKeyError, DatabaseFileError, AppError `storage_unavailable` */
+export async function createDependencies(parts: DependencyParts): Promise<Dependencies> {
+  const { config, connectedApps } = parts;
+  const { publicUrl } = config;
+  const clock = Date.now;
+  const random = Math.random;
+
+  const metrics = createMetrics();
+  const logger = createLogger({ level: config.logLevel, scrub: scrubCardNumbers, destination: parts.logDestination });
+  const events = createEvents({ logger, metrics });
+
+  const store = await createSqliteStore({ directory: config.dataDirectory, clock, random });
+  const sealer = createSealer(createKeyRing(parts.encryptionKeys));
+  await checkKeyRing(store, sealer).catch(async (error: unknown) => {
+    await store.close();
+    throw error;
+  });
+
+  const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts) });
+  const apps = createAppStore(connectedApps);
+  const provider = createProviderClient({ outbound, metadata: createProviderMetadata({ outbound, clock, random }) });
+
+  const grants = createGrantStore({ store, sealer, clock });
+  const refresher = createRefresher({ grants, provider, events, clock, random });
+  const vault = createTokenVault({ grants, refresher, clock });
+  const connections = createConnections({ grants, provider, events, clock });
+  const authorizedFetch = createAuthorizedFetch({ vault, grants, outbound });
+  const threads = createThreadCall({ authorizedFetch, publicHref: publicUrl.href, limits: THREAD_LIMITS, clock });
+
+  const { service } = config.bin;
+  const lookup = createBinLookup({
+    imported: parts.importedDataset,
+    builtIn: createBuiltInDataset(),
+    client: service && createBinClient({ ...service, fetch: outbound.fetch, store, clock }),
+    quota: service && createBinQuota({ store, limit: service.monthlyQuota, clock }),
+    store,
+    clock,
+    events: {
+      answered: (source) => events.binLookedUp({ source }),
+      remoteAnswered: (outcome, reason) =>
+        outcome === 'unavailable' && events.binServiceFailed({ reason: reason ?? outcome }),
+    },
+  });
+
+  const sessions = createSessions({
+    records: createSessionRecords({ store, lifetimes: config.session, clock }),
+    secrets: config.sessionSecrets,
+    publicUrl,
+  });
+  const views = join(import.meta.dirname, '..', 'views');
+  const pages = createPages({ views: createViews({ directory: views }), config });
+  const [onlySignInApp, ...otherSignInApps] = apps.signInApps();
+  const adminApp = config.admin.app ?? (otherSignInApps.length === 0 ? onlySignInApp?.id : undefined);
+  const flow = createSignInFlow({
+    apps,
+    provider,
+    connections,
+    transactions: createTransactions({ store, sealer, clock }),
+    states: createStateSigner({ secrets: config.sessionSecrets, randomBytes }),
+    admin: { ...config.admin, app: adminApp },
+    events,
+    clock,
+    randomToken: () => randomBytes(32).toString('base64url'),
+    publicHref: publicUrl.href,
+  });
+  const site = { origin: publicUrl.origin, href: publicUrl.href, home: `${publicUrl.basePath}/` };
+  const publicHref = publicUrl.href;
+
+  const app = createApp({
+    config,
+    routes: {
+      bin: binRoutes({ lookup, pages, publicHref }),
+      connections: connectionRoutes({ apps, connections, pages, publicHref }),
+      home: homeRoutes({ apps, connections, threads, pages, publicHref }),
+      signIn: signInRoutes({ apps, flow, sessions, connections, pages, events, site }),
+      threads: threadRoutes({ apps, threads }),
+    },
+    guards: createViewerGuards({ sessions, publicHref, basePath: publicUrl.basePath }),
+    sessions,
+    metrics,
+    problems: { pages, events, publicHref, basePath: publicUrl.basePath, clock },
+    isClean: (text) => !containsCardNumber(text),
+    assetsDirectory: join(views, 'assets'),
+  });
+
+  return {
+    app,
+    health: createHealth({ ready: () => store.ready(), registry: metrics.registry }),
+    async close() {
+      await refresher.settle();
+      await outbound.close();
+      await store.close();
+    },
+  };
+}

@@ -1,0 +1,41 @@
+/** Owns `npm start`: Gatehouse with the settings of the environment, until it is told to stop. */
+import { existsSync } from 'node:fs';
+import { destination } from 'pino';
+import { stopOnSignals } from './signals.ts';
+import { StartRefused, startGatehouse } from './start.ts';
+import { WrongKeyError } from './storage/key-check.ts';
+import { DatabaseFileError } from './storage/sqlite-database.ts';
+
+const EX_CONFIG = 78;
+
+if (existsSync('.env')) process.loadEnvFile('.env');
+const logs = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 250 });
+try {
+  const gatehouse = await startGatehouse(process.env, logs);
+  stopOnSignals(async () => {
+    await gatehouse.close();
+    logs.flushSync();
+  });
+  process.stdout.write(`Gatehouse is ready at ${gatehouse.config.publicUrl.href}\n`);
+} catch (error) {
+  logs.flushSync();
+  process.stderr.write(`${refusal(error)}\n`);
+  process.exit(
+    error instanceof StartRefused || error instanceof WrongKeyError || error instanceof DatabaseFileError
+      ? EX_CONFIG
+      : 1,
+  );
+}
+
+function refusal(error: unknown): string {
+  if (error instanceof StartRefused) {
+    return [
+      'Gatehouse cannot start with these settings:',
+      ...error.faults.map((fault) => `- ${fault}`),
+      'See .env.example.',
+    ].join('\n');
+  }
+  if (error instanceof WrongKeyError || error instanceof DatabaseFileError)
+    return `Gatehouse cannot start: ${error.message}`;
+  return `Gatehouse cannot start: ${error instanceof Error ? error.message : 'unknown failure'}`;
+}

@@ -1,0 +1,173 @@
+/** Starts the shipped Gatehouse for a test: real listeners, real storage in a folder of its own, the sandbox behind it. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createBuiltInDataset } from '../../src/bin/built-in-dataset.ts';
+import { createBinService } from '../../src/bin-service/service.ts';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { type Gatehouse, startGatehouse } from '../../src/start.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { createUserAgent, type Page, type UserAgent } from './browserless.ts';
+
+export const PASSWORD = 'gatehouse-demo';
+export const CLIENT_SECRET = 'test-client-secret-0123456789';
+
+export interface TestGatehouse {
+  url: string;
+  managementUrl: string;
+  dataDirectory: string;
+  env: Record<string, string>;
+  /** Every line that was logged so far. */
+  logs(): string[];
+  /** Stops it and starts it again on the same data, settings and ports. */
+  restart(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface TestSite extends TestGatehouse {
+  sandbox: Sandbox;
+}
+
+export interface SiteOptions {
+  env?: Record<string, string>;
+  /** Merged into the one connected app `platform`; or a list in place of it. */
+  app?: Record<string, unknown>;
+  apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
+  sandbox?: Partial<SandboxOptions>;
+}
+
+/** The sandbox and Gatehouse pointed at it, as in the demo. */
+export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
+  const port = await freePort();
+  const url = options.env?.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
+  const sandbox = await startSandbox({
+    clients: ['platform', 'second'].map((id) => ({
+      clientId: `test-${id}`,
+      clientSecret: CLIENT_SECRET,
+      name: `Test ${id}`,
+      redirectUris: [`${url}/oauth/callback/${id}`],
+      postLogoutRedirectUris: [`${url}/`],
+    })),
+    binService: createBinService({ dataset: createBuiltInDataset() }),
+    ...options.sandbox,
+  });
+  const apps = options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform', options.app)];
+  try {
+    const gatehouse = await startAlone({
+      port,
+      apps,
+      env: { PUBLIC_URL: url, BIN_SERVICE_URL: sandbox.binServiceUrl, ...options.env },
+    });
+    const close = async () => {
+      await gatehouse.close();
+      await sandbox.close();
+    };
+    return { ...gatehouse, sandbox, close };
+  } catch (error) {
+    await sandbox.close();
+    throw error;
+  }
+}
+
+/** A connected app of the sandbox's; `id` is `platform` or `second`. */
+export function sandboxApp(
+  { url, sandbox }: { url: string; sandbox: Sandbox },
+  id: 'platform' | 'second',
+  changes: Record<string, unknown> = {},
+): Record<string, unknown> {
+  return {
+    id,
+    name: `Collaboration ${id}`,
+    issuer: sandbox.issuer,
+    clientId: `test-${id}`,
+    clientSecret: { env: 'TEST_CLIENT_SECRET' },
+    scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
+    callbackUrls: [`${url}/oauth/callback/${id}`],
+    apiBaseUrl: sandbox.platformUrl,
+    signIn: { allow: 'everyone' },
+    ...changes,
+  };
+}
+
+/** Gatehouse with these apps and nothing behind it. */
+export async function startAlone(options: {
+  port?: number;
+  apps: Record<string, unknown>[];
+  env?: Record<string, string>;
+}): Promise<TestGatehouse> {
+  const port = options.port ?? (await freePort());
+  const managementPort = await freePort();
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-test-'));
+  const appsFile = join(directory, 'connected-apps.json');
+  writeFileSync(appsFile, JSON.stringify(options.apps));
+  const env: Record<string, string> = {
+    PUBLIC_URL: `http://127.0.0.1:${port}`,
+    PORT: String(port),
+    MANAGEMENT_PORT: String(managementPort),
+    DATA_DIR: join(directory, 'data'),
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    CONNECTED_APPS_FILE: appsFile,
+    INTERNAL_HOSTS: '127.0.0.1',
+    TEST_CLIENT_SECRET: CLIENT_SECRET,
+    SHUTDOWN_SECONDS: '5',
+    ...options.env,
+  };
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  let gatehouse: Gatehouse = await startGatehouse(env, destination);
+  return {
+    url: gatehouse.config.publicUrl.href,
+    managementUrl: `http://127.0.0.1:${managementPort}`,
+    dataDirectory: join(directory, 'data'),
+    env,
+    logs: () => lines,
+    async restart() {
+      await gatehouse.close();
+      gatehouse = await startGatehouse(env, destination);
+    },
+    async close() {
+      await gatehouse.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Signs in through the sandbox's forms; answers the page that the person ends on, and the user agent with the session. */
+export async function signIn(
+  site: { url: string },
+  login = 'user@example.test',
+  options: { agent?: UserAgent; path?: string } = {},
+): Promise<{ agent: UserAgent; page: Page }> {
+  const agent = options.agent ?? createUserAgent();
+  let page = await agent.get(`${site.url}${options.path ?? '/sign-in'}`);
+  if (page.forms.some((form) => form.names.includes('password')))
+    page = await agent.submit(page, { login, password: PASSWORD });
+  while (page.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
+    page = await agent.submit(page, {}, { button: 'Allow' });
+  return { agent, page };
+}
+
+export const JSON_ONLY = { headers: { accept: 'application/json' } };
+
+/** GETs JSON with the agent's cookies. */
+export async function getJson(
+  agent: UserAgent,
+  url: string,
+): Promise<{ status: number; json: Record<string, unknown>; headers: Headers }> {
+  const page = await agent.get(url, JSON_ONLY);
+  return { status: page.status, json: JSON.parse(page.body), headers: page.headers };
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
+}
