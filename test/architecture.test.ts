@@ -1,0 +1,159 @@
+/** Holds the house to its plan: imports go down, names follow the rules, the environment is read at the door. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const src = join(import.meta.dirname, '..', 'src');
+
+/** From top to bottom; a room may use those of lower storeys, and itself. */
+const STOREYS: string[][] = [
+  ['server.ts', 'demo.ts', 'cli.ts'],
+  ['start.ts', 'signals.ts'],
+  ['dependencies.ts'],
+  ['app.ts'],
+  ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts'],
+  ['threads'],
+  ['grants'],
+  ['connected-apps', 'bin'],
+  ['http', 'outbound', 'storage', 'observability'],
+  ['config.ts', 'errors.ts'],
+];
+
+/** Rooms of one storey that may use each other in this one direction. */
+const NEIGHBOURS: Record<string, string[]> = {
+  // A page of theirs draws connections as the connections page does.
+  'sign-in': ['grants/routes.ts'],
+  home: ['grants/routes.ts'],
+  http: ['storage', 'observability'],
+};
+
+const ISLANDS: Record<string, string[]> = {
+  sandbox: ['bin-service'],
+  'bin-service': ['bin', 'http', 'storage', 'observability', 'outbound', 'connected-apps', 'config.ts', 'errors.ts'],
+};
+/** Who may set foot on an island. */
+const FERRIES: Record<string, string[]> = { sandbox: ['demo.ts'], 'bin-service': ['demo.ts', 'sandbox'] };
+
+/** `http` is for faces: rules below them know nothing of it. */
+const FACES_ONLY = 'http';
+const RULES = ['threads', 'grants', 'connected-apps', 'bin'];
+
+const ENTRY_FILES = ['server.ts', 'demo.ts', 'cli.ts', 'sandbox/main.ts', 'bin-service/main.ts'];
+
+const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+const source = (path: string) => readFileSync(join(src, path), 'utf8');
+
+interface Import {
+  from: string;
+  to: string;
+  typeOnly: boolean;
+}
+
+const imports: Import[] = files.flatMap((from) =>
+  [...source(from).matchAll(/^(?:import|export)\s+(type\s)?[^;]*?from '(\.[^']+)';/gms)].map(
+    ([, type, target = '']) => ({
+      from,
+      to: relative(src, join(src, dirname(from), target)),
+      typeOnly: type !== undefined,
+    }),
+  ),
+);
+
+describe('imports', () => {
+  test('there are some, so that the rules below judge something', () => {
+    expect(imports.length).toBeGreaterThan(100);
+  });
+
+  test('go down, never up or sideways', () => {
+    expect(imports.filter(isForbidden).map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
+  });
+
+  test('make no circle', () => {
+    expect(circles()).toEqual([]);
+  });
+
+  test('of openid-client stand in the provider client alone', () => {
+    expect(files.filter((path) => /from 'openid-client'/.test(source(path)))).toEqual([
+      'connected-apps/provider-client.ts',
+    ]);
+  });
+
+  test('name files with their ending, and no barrel gathers them', () => {
+    expect(files.filter((path) => /from '\.[^']*(?<!\.ts)';/.test(source(path)))).toEqual([]);
+    expect(files.filter((path) => /(^|\/)index\.ts$/.test(path) || /^export \* from/m.test(source(path)))).toEqual([]);
+  });
+});
+
+describe('names', () => {
+  test('are lower case with hyphens', () => {
+    expect(files.filter((path) => !/^([a-z0-9]+(-[a-z0-9]+)*\/)*[a-z0-9]+(-[a-z0-9]+)*(\.d)?\.ts$/.test(path))).toEqual(
+      [],
+    );
+  });
+
+  test('are no drawers for odds and ends', () => {
+    const drawers = /(^|\/)(utils?|helpers?|lib|common|types|misc|shared)(\/|\.ts$)/;
+    expect(files.filter((path) => drawers.test(path))).toEqual([]);
+  });
+
+  test('of rooms are those of the plan', () => {
+    const rooms = new Set(files.map((path) => path.split('/')[0] ?? ''));
+    const planned = new Set([...STOREYS.flat().map((room) => room.split('/')[0] ?? ''), ...Object.keys(ISLANDS)]);
+    expect([...rooms].filter((room) => !planned.has(room))).toEqual([]);
+  });
+});
+
+describe('files', () => {
+  test('say at their head what they own', () => {
+    const silent = files.filter((path) => !/^\/\*\*(\s*\*)? (Owns|Starts|Declares) /.test(source(path)));
+    expect(silent).toEqual([]);
+  });
+
+  test('read the environment only where the process begins', () => {
+    expect(files.filter((path) => !ENTRY_FILES.includes(path) && /process\.env/.test(source(path)))).toEqual([]);
+  });
+
+  test('hold no unfinished marks', () => {
+    expect(
+      files.filter((path) => /\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck|expect-error)|\bas any\b/.test(source(path))),
+    ).toEqual([]);
+  });
+});
+
+function isForbidden({ from, to }: Import): boolean {
+  const [fromRoom, toRoom] = [roomOf(from), roomOf(to)];
+  if (fromRoom === toRoom) return false;
+  const island = ISLANDS[fromRoom];
+  if (island) return !island.includes(toRoom);
+  if (ISLANDS[toRoom]) return !FERRIES[toRoom]?.includes(fromRoom);
+  if (toRoom === FACES_ONLY && RULES.includes(fromRoom)) return true;
+  if (NEIGHBOURS[fromRoom]?.includes(toRoom)) return false;
+  return storeyOf(toRoom) <= storeyOf(fromRoom);
+}
+
+/** The most exact room that the plan names for a file. */
+function roomOf(path: string): string {
+  const named = STOREYS.flat().find((room) => room === path);
+  return named ?? path.split('/')[0] ?? path;
+}
+
+function storeyOf(room: string): number {
+  return STOREYS.findIndex((rooms) => rooms.includes(room));
+}
+
+function circles(): string[] {
+  const targets = new Map<string, string[]>();
+  for (const { from, to, typeOnly } of imports) {
+    if (!typeOnly) targets.set(from, [...(targets.get(from) ?? []), to]);
+  }
+  const done = new Set<string>();
+  const found: string[] = [];
+  const walk = (file: string, path: string[]): void => {
+    if (path.includes(file)) found.push([...path.slice(path.indexOf(file)), file].join(' -> '));
+    if (done.has(file) || path.includes(file)) return;
+    for (const target of targets.get(file) ?? []) walk(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of files) walk(file, []);
+  return found;
+}
