@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { destination } from 'pino';
-import { createBuiltInDataset } from './bin/built-in-dataset.ts';
 import { createBinService } from './bin-service/service.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { stopOnSignals } from './signals.ts';
@@ -39,7 +38,7 @@ try {
         postLogoutRedirectUris: [`${publicUrl}/`],
       },
     ],
-    binService: createBinService({ dataset: createBuiltInDataset() }),
+    binService: createBinService(),
   });
   gatehouse = await startGatehouse(environment(sandbox), logs);
   stopOnSignals(close);

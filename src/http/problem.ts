@@ -16,11 +16,17 @@ export interface ProblemParts {
 
 /** Turns whatever was thrown into an answer; what is not an AppError becomes one opaque 500. */
 export function problemHandler(parts: ProblemParts): ErrorRequestHandler {
-  return (thrown: unknown, req, res, next) => {
+  // Express knows an error handler by its four parameters.
+  return (thrown: unknown, req, res, _next) => {
+    // The caller has hung up: there is nobody to tell, and nothing has failed.
+    if (res.destroyed) return;
     const error = asAppError(thrown);
     report(parts.events, req, error);
     // The status has left: all that can still be told is that the answer is not whole.
-    if (res.headersSent) return next(thrown);
+    if (res.headersSent) {
+      res.destroy();
+      return;
+    }
     for (const name of ['Content-Length', 'Content-Encoding', 'ETag', 'Last-Modified']) res.removeHeader(name);
     res.set(error.headers).status(error.status);
     if (error.retryAfterSeconds !== undefined) res.set('Retry-After', String(error.retryAfterSeconds));

@@ -1,6 +1,5 @@
 /** Owns `npm run sandbox`: the sandbox alone, until SIGINT or SIGTERM. */
 import { randomBytes } from 'node:crypto';
-import { createBuiltInDataset } from '../bin/built-in-dataset.ts';
 import { createBinService } from '../bin-service/service.ts';
 import type { SandboxClient } from './clients.ts';
 import { type Sandbox, startSandbox } from './sandbox.ts';
@@ -31,7 +30,7 @@ async function main(): Promise<void> {
   const sandbox = await startSandbox({
     port: readPort(process.env.SANDBOX_PORT),
     clients: [demoClient(clientSecret)],
-    binService: createBinService({ dataset: createBuiltInDataset() }),
+    binService: createBinService(),
     report: (error) => process.stderr.write(`The sandbox failed at a request: ${String(error)}\n`),
   });
   stopOnSignal(sandbox);

@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createBuiltInDataset } from '../../src/bin/built-in-dataset.ts';
 import { createBinService } from '../../src/bin-service/service.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { type Gatehouse, startGatehouse } from '../../src/start.ts';
@@ -50,7 +49,7 @@ export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
       redirectUris: [`${url}/oauth/callback/${id}`],
       postLogoutRedirectUris: [`${url}/`],
     })),
-    binService: createBinService({ dataset: createBuiltInDataset() }),
+    binService: createBinService(),
     ...options.sandbox,
   });
   const apps = options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform', options.app)];
