@@ -1,0 +1,148 @@
+/** Owns the calls to the remote BIN lookup service: one request for one BIN, and a plain answer for whatever comes back. */
+import { type Outbound, OutboundError } from '../outbound/outbound.ts';
+import { keys } from '../storage/keys.ts';
+import type { Store } from '../storage/store.ts';
+import type { Bin } from './bin.ts';
+import type { Reservation } from './quota.ts';
+import { type BinRecord, isEmptyRecord, recordFromAnswer } from './record.ts';
+
+export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused';
+
+/** `retryAfterSeconds` and `secondsLeft` are whole seconds, at least 1. */
+export type RemoteAnswer =
+  | { outcome: 'found'; record: BinRecord; digitsMatched: number }
+  | { outcome: 'not_found' }
+  | { outcome: 'limited'; retryAfterSeconds: number }
+  | { outcome: 'unavailable'; reason: UnavailableReason; retryAfterSeconds?: number }
+  | { outcome: 'not_reserved'; secondsLeft: number };
+
+export interface BinClient {
+  /**
+   * Asks the service once. Nothing is sent while the service's `Retry-After` runs; `reserve` is asked last before
+   * sending. Rejects only when the store cannot answer.
+   */
+  ask(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteAnswer>;
+}
+
+export interface BinClientParts {
+  /** Base URL; the BIN is added as the last path segment. */
+  url: string;
+  apiKey?: string | undefined;
+  auth: 'bearer' | 'query' | 'basic';
+  /** Follows no redirect; judges addresses, keeps to the limits, and rejects with an OutboundError. */
+  fetch: Outbound['fetch'];
+  store: Store;
+  /** Milliseconds since the epoch. */
+  clock: () => number;
+  /** For the whole call; default 5,000. */
+  deadlineMilliseconds?: number;
+}
+
+const MOST_BYTES = 64 * 1024;
+const DEFAULT_DEADLINE_MILLISECONDS = 5_000;
+const DEFAULT_PAUSE_SECONDS = 60;
+const LONGEST_PAUSE_SECONDS = 31 * 24 * 3600;
+
+/** @throws TypeError when `url` is none */
+export function createBinClient(parts: BinClientParts): BinClient {
+  const base = new URL(parts.url);
+  const pause = createPause(parts.store, parts.clock);
+  const limits = {
+    deadlineMilliseconds: parts.deadlineMilliseconds ?? DEFAULT_DEADLINE_MILLISECONDS,
+    maxBytes: MOST_BYTES,
+  };
+  const call = async (bin: Bin): Promise<RemoteAnswer> => {
+    try {
+      const { url, headers } = requestFor(base, parts, bin);
+      return await readAnswer(await parts.fetch(url, { headers }, limits), bin, parts.clock());
+    } catch (error) {
+      if (error instanceof OutboundError) return { outcome: 'unavailable', reason: reasonOf(error) };
+      throw error;
+    }
+  };
+  return {
+    async ask(bin, reserve) {
+      const paused = await pause.secondsLeft();
+      if (paused) return { outcome: 'limited', retryAfterSeconds: paused };
+      const reservation = await reserve?.();
+      if (reservation?.granted === false) return { outcome: 'not_reserved', secondsLeft: reservation.secondsLeft };
+      const answer = await call(bin);
+      if (answer.outcome === 'limited') await pause.begin(answer.retryAfterSeconds);
+      return answer;
+    },
+  };
+}
+
+function requestFor(base: URL, parts: BinClientParts, bin: Bin): { url: string; headers: Record<string, string> } {
+  const url = new URL(base);
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${bin}`;
+  const headers: Record<string, string> = { accept: 'application/json', 'accept-version': '3' };
+  if (parts.apiKey === undefined) return { url: url.href, headers };
+  if (parts.auth === 'query') url.searchParams.set('apiKey', parts.apiKey);
+  if (parts.auth === 'bearer') headers.authorization = `Bearer ${parts.apiKey}`;
+  if (parts.auth === 'basic') {
+    headers.authorization = `Basic ${Buffer.from(`${parts.apiKey}:`).toString('base64')}`;
+  }
+  return { url: url.href, headers };
+}
+
+async function readAnswer(response: Response, bin: Bin, now: number): Promise<RemoteAnswer> {
+  const wait = retryAfter(response.headers.get('retry-after'), now);
+  const retry = wait === undefined ? {} : { retryAfterSeconds: wait };
+  if (response.ok) return readRecord(await response.text(), bin, response.headers.get('gatehouse-digits-matched'));
+  switch (response.status) {
+    case 404:
+      return { outcome: 'not_found' };
+    case 429:
+      return { outcome: 'limited', retryAfterSeconds: wait ?? DEFAULT_PAUSE_SECONDS };
+    case 401:
+    case 403:
+      return { outcome: 'unavailable', reason: 'key_refused', ...retry };
+    default:
+      return { outcome: 'unavailable', reason: 'status', ...retry };
+  }
+}
+
+function readRecord(text: string, bin: Bin, matched: string | null): RemoteAnswer {
+  const record = recordFromAnswer(parseJson(text));
+  if (!record) return { outcome: 'unavailable', reason: 'answer' };
+  if (isEmptyRecord(record)) return { outcome: 'not_found' };
+  // Most services do not say how many digits matched; then it is those that were asked.
+  const digits = /^[6-8]$/.test(matched ?? '') ? Math.min(Number(matched), bin.length) : bin.length;
+  return { outcome: 'found', record, digitsMatched: digits };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function reasonOf(error: OutboundError): UnavailableReason {
+  if (error.reason === 'timeout') return 'timeout';
+  return error.reason === 'too_large' || error.reason === 'encoding' ? 'answer' : 'connection';
+}
+
+/** Delay or HTTP date (RFC 9110, section 10.2.3) as seconds from 1 to 31 days. */
+function retryAfter(header: string | null, now: number): number | undefined {
+  const text = header?.trim() ?? '';
+  const seconds = /^\d{1,10}$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - now) / 1000);
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), LONGEST_PAUSE_SECONDS);
+}
+
+/** The time in which the service wants no call, known to all processes. */
+function createPause(store: Store, clock: () => number) {
+  return {
+    async secondsLeft(): Promise<number | undefined> {
+      const record = await store.get(keys.binServicePause);
+      const left = record ? Math.ceil((Number(record.value) - clock()) / 1000) : 0;
+      return left > 0 ? Math.min(left, LONGEST_PAUSE_SECONDS) : undefined;
+    },
+    async begin(seconds: number): Promise<void> {
+      const until = clock() + seconds * 1000;
+      await store.write([{ put: keys.binServicePause, value: String(until), lifetimeSeconds: seconds }]);
+    },
+  };
+}

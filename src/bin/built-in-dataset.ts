@@ -1,0 +1,62 @@
+/** Owns the data set that is always there: prefixes of banks-db, and the public example of the BIN lookup service. */
+import { createRequire } from 'node:module';
+import { z } from 'zod';
+import { createDataset, type Dataset, type DatasetEntry } from './dataset.ts';
+import { bareUrl, cleanText, onlyKnown } from './record.ts';
+
+/** To be shown wherever the built-in data set is described (CC BY 4.0, section 3). */
+export const BUILT_IN_ATTRIBUTION =
+  'Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.';
+
+const ABOUT = {
+  source: 'banks-db 0.12.0',
+  // Date of that release.
+  asOf: '2017-07-16',
+  licence: 'CC BY 4.0',
+};
+
+const banksSchema = z.array(
+  z.object({
+    country: z.string().length(2),
+    engTitle: z.string().optional(),
+    localTitle: z.string(),
+    url: z.string().optional(),
+    prefixes: z.array(z.number()),
+  }),
+);
+
+/** What the BIN lookup service publishes as the example of its answer. */
+const EXAMPLE: DatasetEntry = {
+  start: '45717360',
+  end: '45717360',
+  number: { length: 16, luhn: true },
+  scheme: 'visa',
+  type: 'debit',
+  brand: 'Visa/Dankort',
+  prepaid: false,
+  country: 'DK',
+  bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
+};
+
+/** Reads banks-db anew at each call: make it once. Several banks on one prefix: the last one listed, as in banks-db itself. */
+export function createBuiltInDataset(): Dataset {
+  const { data } = createRequire(import.meta.url)('banks-db') as { data: unknown };
+  const banks = banksSchema.parse(data);
+  return createDataset({ ...ABOUT, entries: [...banks.flatMap(entriesOf), EXAMPLE] });
+}
+
+function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
+  const facts = {
+    country: bank.country.toUpperCase(),
+    bank: onlyKnown({
+      name: cleanText(bank.engTitle ?? bank.localTitle, 200),
+      url: bank.url === undefined ? undefined : bareUrl(bank.url),
+    }),
+  };
+  return bank.prefixes.map((prefix) => ({ ...rangeOf(String(prefix)), ...facts }));
+}
+
+/** A five-digit prefix stands for its ten six-digit ones; being wider, it gives way to a six-digit one. */
+function rangeOf(prefix: string): { start: string; end: string } {
+  return { start: prefix.padEnd(6, '0'), end: prefix.padEnd(6, '9') };
+}

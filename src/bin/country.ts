@@ -1,0 +1,58 @@
+/** Owns the facts about countries that complete a BIN record: from world-countries (ODbL 1.0), by two-letter code. */
+import { createRequire } from 'node:module';
+import type { Countries } from 'world-countries';
+
+/** ISO 3166-1 numeric code as three digits, alpha-2 code, English name, flag, ISO 4217 code, degrees. */
+export interface CountryFacts {
+  numeric?: string;
+  alpha2?: string;
+  name?: string;
+  emoji?: string;
+  currency?: string;
+  latitude?: number;
+  longitude?: number;
+}
+
+export const COUNTRY_ATTRIBUTION =
+  'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';
+
+/** Where several currencies are listed and the first is not the one that cards are billed in, or none is listed. */
+const MAIN_CURRENCY: Readonly<Record<string, string>> = {
+  CK: 'NZD',
+  CU: 'CUP',
+  EH: 'MAD',
+  FM: 'USD',
+  PS: 'ILS',
+  ZW: 'USD',
+};
+
+// The package's types describe a default export that its CommonJS entry does not have.
+const countries: Countries = createRequire(import.meta.url)('world-countries');
+
+const FACTS: ReadonlyMap<string, Readonly<CountryFacts>> = new Map(
+  countries.map((country) => [country.cca2, Object.freeze(factsOf(country))]),
+);
+
+/** Facts of the country with this upper-case alpha-2 code. The object is shared and frozen. */
+export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefined {
+  return FACTS.get(alpha2);
+}
+
+function factsOf(country: Countries[number]): CountryFacts {
+  const currency = MAIN_CURRENCY[country.cca2] ?? Object.keys(country.currencies)[0];
+  const [latitude, longitude] = country.latlng;
+  return {
+    ...(country.ccn3 && { numeric: country.ccn3 }),
+    alpha2: country.cca2,
+    name: country.name.common,
+    emoji: flagOf(country.cca2),
+    ...(currency && { currency }),
+    latitude,
+    longitude,
+  };
+}
+
+/** The flag is the code in regional indicator symbols (Unicode Technical Standard 51, annex B). */
+function flagOf(alpha2: string): string {
+  return String.fromCodePoint(...[...alpha2].map((letter) => 0x1f1e6 + letter.charCodeAt(0) - 65));
+}

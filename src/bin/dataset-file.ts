@@ -1,0 +1,123 @@
+/** Owns the reading of a data set's file (setting `BIN_DATASET_FILE`): CSV as a stream, gzipped or not, bad rows counted. */
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { basename } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { parse } from 'csv-parse';
+import { soundLines } from './csv-lines.ts';
+import { createDatasetBuilder, type Dataset, type EntryFault } from './dataset.ts';
+import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
+
+export interface RowFault {
+  /** Line of the file, the header being line 1. */
+  line: number;
+  reason: EntryFault | 'not_csv' | 'too_few_columns';
+}
+
+export interface FileReport {
+  /** Name of the shape that the header showed. */
+  shape: string;
+  /** Rows taken. */
+  taken: number;
+  /** Rows left out. */
+  skipped: number;
+  /** The first hundred of those left out. No digits of theirs are kept. */
+  faults: RowFault[];
+}
+
+/** `problem` is one sentence for the operator: what is wrong and what to do. */
+export type DatasetFileAnswer =
+  | { dataset: Dataset; report: FileReport; problem?: never }
+  | { dataset?: never; report?: never; problem: string };
+
+const MOST_FAULTS_KEPT = 100;
+
+interface Row {
+  record: string[];
+  info: { lines: number };
+}
+
+/** Reads the whole file. Its date of modification (UTC) becomes the data set's date. Never rejects for what the file holds. */
+export async function readDatasetFile(path: string): Promise<DatasetFileAnswer> {
+  try {
+    const { gzipped, asOf } = await inspect(path);
+    const reading = createReading();
+    const parser = parse({
+      bom: true,
+      info: true,
+      relax_column_count: true,
+      relax_quotes: true,
+      skip_empty_lines: true,
+    });
+    const lines = (text: Readable) => soundLines(text.setEncoding('utf8'), (line) => reading.skip(line, 'not_csv'));
+    const rows = async (source: AsyncIterable<Row>) => {
+      for await (const { record, info } of source) reading.row(record, info.lines);
+    };
+    const file = createReadStream(path);
+    if (gzipped) await pipeline(file, createGunzip(), lines, parser, rows);
+    else await pipeline(file, lines, parser, rows);
+    return reading.finish(basename(path), asOf);
+  } catch (error) {
+    return { problem: unreadable(path, error) };
+  }
+}
+
+async function inspect(path: string): Promise<{ gzipped: boolean; asOf: string }> {
+  const file = await open(path);
+  try {
+    const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    const { mtime } = await file.stat();
+    return { gzipped: buffer[0] === 0x1f && buffer[1] === 0x8b, asOf: mtime.toISOString().slice(0, 10) };
+  } finally {
+    await file.close();
+  }
+}
+
+function createReading() {
+  const builder = createDatasetBuilder();
+  const faults: RowFault[] = [];
+  let header: readonly string[] | undefined;
+  let shape: RowShape | undefined;
+  let taken = 0;
+  let skipped = 0;
+
+  const skip = (line: number, reason: RowFault['reason']) => {
+    skipped++;
+    if (faults.length < MOST_FAULTS_KEPT) faults.push({ line, reason });
+  };
+  const row = (cells: readonly string[], line: number) => {
+    if (!header) {
+      header = cells;
+      shape = shapeOfHeader(cells);
+    } else if (shape) {
+      const fault = cells.length < header.length ? 'too_few_columns' : builder.add(shape.read(cells));
+      if (fault) skip(line, fault);
+      else taken++;
+    }
+  };
+  const finish = (source: string, asOf: string): DatasetFileAnswer => {
+    if (!shape) {
+      return {
+        problem: `The first line of ${source} is not the header of a known data set. Known are: ${SHAPE_NAMES}.`,
+      };
+    }
+    if (taken === 0)
+      return { problem: `${source} holds no usable row: all ${skipped} were left out. Is it the right file?` };
+    const dataset = builder.finish({ source, asOf, licence: shape.licence });
+    const byLine = faults.sort((one, other) => one.line - other.line);
+    return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
+  };
+  return { row, skip, finish };
+}
+
+function unreadable(path: string, error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
+  if (code === 'ENOENT') return `${path} does not exist: check the path.`;
+  if (code === 'EACCES' || code === 'EPERM') return `${path} may not be read: check its permissions.`;
+  if (code === 'EISDIR') return `${path} is a directory: name the CSV file itself.`;
+  if (code.startsWith('Z_'))
+    return `${path} is damaged: it begins like a gzip file but does not unpack. Fetch it again.`;
+  return `${path} cannot be read as CSV (${code}): check that it is the right file and whole.`;
+}

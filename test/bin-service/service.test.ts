@@ -1,0 +1,90 @@
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createBinService } from '../../src/bin-service/service.ts';
+import { datasetOf } from '../support/bins.ts';
+
+let server: Server;
+let base: string;
+beforeAll(async () => {
+  server = createBinService().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => void server.close());
+
+test('the public example, to the letter', async () => {
+  const response = await fetch(`${base}/45717360`);
+  expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(response.headers.get('x-powered-by')).toBeNull();
+  expect(response.headers.get('gatehouse-digits-matched')).toBe('8');
+  expect(await response.json()).toEqual({
+    number: { length: 16, luhn: true },
+    scheme: 'visa',
+    type: 'debit',
+    brand: 'Visa/Dankort',
+    prepaid: false,
+    country: {
+      numeric: '208',
+      alpha2: 'DK',
+      name: 'Denmark',
+      emoji: '🇩🇰',
+      currency: 'DKK',
+      latitude: 56,
+      longitude: 10,
+    },
+    bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
+  });
+});
+
+test('a longer number finds the shorter prefix and says so', async () => {
+  const response = await fetch(`${base}/42765099`);
+  expect(response.headers.get('gatehouse-digits-matched')).toBe('6');
+  expect(await response.json()).toMatchObject({ bank: { name: 'Sberbank' } });
+});
+
+test.each([
+  ['GET', '/45717', 400, 'invalid_bin'],
+  ['GET', '/4111111111111111', 400, 'invalid_bin'],
+  ['GET', '/457173601', 400, 'invalid_bin'],
+  ['GET', '/4571%207360', 400, 'invalid_bin'],
+  ['GET', '/%D9%A4%D9%A5%D9%A7%D9%A1%D9%A7%D9%A3', 400, 'invalid_bin'],
+  ['GET', '/4571%E0%A4', 400, 'invalid_bin'],
+  ['GET', '/4.57e5', 400, 'invalid_bin'],
+  ['GET', '/999999', 404, 'bin_not_found'],
+  ['GET', '/', 404, 'not_found'],
+  ['GET', '/45717360/more', 404, 'not_found'],
+  ['POST', '/45717360', 405, 'method_not_allowed'],
+  ['DELETE', '/4111111111111111', 405, 'method_not_allowed'],
+])('R85: %s %s answers %i as a problem document that repeats no digits', async (method, path, status, code) => {
+  const response = await fetch(base + path, { method });
+  expect(response.status).toBe(status);
+  expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+  expect(response.headers.get('allow')).toBe(status === 405 ? 'GET, HEAD' : null);
+  const { instance, ...problem } = (await response.json()) as Record<string, unknown>;
+  expect(instance).toMatch(/^urn:uuid:/);
+  expect(problem).toMatchObject({ status, code, title: expect.any(String), detail: expect.any(String) });
+  expect(JSON.stringify(problem)).not.toMatch(/\d{4}/);
+});
+
+test('a failure of our own is told to the log and answered without its text', async () => {
+  const failures: unknown[] = [];
+  const broken = {
+    ...datasetOf(),
+    find: () => {
+      throw new Error('inner text');
+    },
+  };
+  const failing = createBinService({ dataset: broken, onFailure: (error) => failures.push(error) }).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(failing, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(failing.address() as AddressInfo).port}/457173`);
+  expect(response.status).toBe(500);
+  expect(await response.text()).not.toContain('inner text');
+  expect(failures).toHaveLength(1);
+  failing.close();
+});

@@ -1,0 +1,179 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type BinClientParts, createBinClient } from '../../src/bin/bin-client.ts';
+import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { bin } from '../support/bins.ts';
+import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
+
+const NUMBER = bin('45717360');
+let directory: string;
+let store: Store;
+let outbound: Outbound;
+let service: ScriptedBinService;
+let now: number;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-client-'));
+  now = Date.parse('2026-11-21T12:00:00Z');
+  store = await createSqliteStore({ directory, clock: () => now });
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  service = await startScriptedBinService();
+});
+afterEach(async () => {
+  await service.close();
+  await outbound.close();
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+function client(parts: Partial<BinClientParts> = {}) {
+  const { fetch } = outbound;
+  return createBinClient({ url: service.url, auth: 'bearer', fetch, store, clock: () => now, ...parts });
+}
+
+describe('the request', () => {
+  test('asks for the BIN as the last segment of the path, with the version, and without a key if there is none', async () => {
+    await client({ url: `${service.url}/v1/` }).ask(NUMBER);
+    expect(service.hits).toMatchObject([{ method: 'GET', url: '/v1/45717360', headers: { 'accept-version': '3' } }]);
+    expect(service.hits[0]?.headers).not.toHaveProperty('authorization');
+  });
+
+  test.each([
+    ['bearer', '/45717360', 'Bearer k&y'],
+    ['basic', '/45717360', `Basic ${Buffer.from('k&y:').toString('base64')}`],
+    ['query', '/45717360?apiKey=k%26y', undefined],
+  ] as const)('sends the key as %s', async (auth, url, authorization) => {
+    await client({ auth, apiKey: 'k&y' }).ask(NUMBER);
+    expect(service.hits[0]?.url).toBe(url);
+    expect(service.hits[0]?.headers.authorization).toBe(authorization);
+  });
+});
+
+describe('the answer', () => {
+  test('a record', async () => {
+    service.answerWith((response) => sendJson(response, { scheme: 'visa', country: { alpha2: 'DK' }, bank: null }));
+    expect(await client().ask(NUMBER)).toMatchObject({
+      outcome: 'found',
+      record: { scheme: 'visa', country: { alpha2: 'DK', numeric: '208' } },
+      digitsMatched: 8,
+    });
+  });
+
+  test.each([
+    ['6', 6],
+    ['9', 8],
+    ['x', 8],
+  ])('digits matched as the service says (%s)', async (said, digitsMatched) => {
+    service.answerWith((response) => {
+      response.setHeader('Gatehouse-Digits-Matched', said);
+      sendJson(response, { scheme: 'visa' });
+    });
+    expect(await client().ask(NUMBER)).toMatchObject({ digitsMatched });
+  });
+
+  test('F20: 404 with an empty body, and a record without a fact, are "not found"', async () => {
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'not_found' });
+    service.answerWith((response) => sendJson(response, { number: {}, country: {}, bank: {} }));
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'not_found' });
+  });
+
+  test.each([
+    ['HTML', '<html>'],
+    ['truncated JSON', '{"scheme":"vi'],
+    ['an array', '[]'],
+    ['null', 'null'],
+    ['nothing', ''],
+  ])('F20: %s instead of a record is "unavailable"', async (_name, body) => {
+    service.answerWith((response) => response.end(body));
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'answer' });
+  });
+
+  test('F20: more than 64 KB are not read', async () => {
+    service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'answer' });
+  });
+
+  test.each([
+    [500, { reason: 'status' }],
+    [503, { reason: 'status', retryAfterSeconds: 7 }],
+    [401, { reason: 'key_refused' }],
+    [403, { reason: 'key_refused' }],
+  ])('F20: status %i is told apart', async (status, rest) => {
+    service.answerWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
+    const answer = await client({ apiKey: 'secret-key', auth: 'query' }).ask(NUMBER);
+    expect(answer).toEqual({ outcome: 'unavailable', ...rest });
+    expect(JSON.stringify(answer)).not.toContain('secret-key');
+  });
+
+  test('R79: a redirect is not followed', async () => {
+    service.answerWith((response) => response.writeHead(302, { location: `${service.url}/elsewhere` }).end());
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'status' });
+    expect(service.hits).toHaveLength(1);
+  });
+
+  test('F20: a service that does not answer in time, and one that resets', async () => {
+    service.answerWith((response) => response.write('{'));
+    const started = performance.now();
+    const answer = await client({ deadlineMilliseconds: 200 }).ask(NUMBER);
+    expect(answer).toEqual({ outcome: 'unavailable', reason: 'timeout' });
+    expect(performance.now() - started).toBeLessThan(2_000);
+    service.answerWith((response) => response.destroy());
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect(service.hits).toHaveLength(2);
+  });
+
+  test('R79: an address that the policy forbids is not called', async () => {
+    const strict = createOutbound({ policy: createAddressPolicy([]) });
+    expect(await client({ fetch: strict.fetch }).ask(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    await strict.close();
+    expect(service.hits).toHaveLength(0);
+  });
+});
+
+describe('a limit', () => {
+  const limitWith = (retryAfter?: string) => {
+    service.answerWith((response) => response.writeHead(429, retryAfter ? { 'retry-after': retryAfter } : {}).end());
+  };
+
+  test('R87: no call leaves before Retry-After is over, by any client of the store', async () => {
+    limitWith('120');
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: 120 });
+    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    now += 119_000;
+    let reserved = 0;
+    const reserve = async () => {
+      reserved++;
+      return { granted: true } as const;
+    };
+    expect(await client().ask(bin('400000'), reserve)).toEqual({ outcome: 'limited', retryAfterSeconds: 1 });
+    expect(service.hits).toHaveLength(1);
+    expect(reserved).toBe(0);
+    now += 1_000;
+    expect(await client().ask(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
+    expect(reserved).toBe(1);
+  });
+
+  test.each([
+    ['Sat, 21 Nov 2026 12:05:00 GMT', 300],
+    ['Sat, 21 Nov 2026 11:00:00 GMT', 1],
+    ['0', 1],
+    ['9999999999', 31 * 24 * 3600],
+    ['soon', 60],
+    ['-5', 1],
+    [undefined, 60],
+  ])('Retry-After: %s', async (header, seconds) => {
+    limitWith(header);
+    expect(await client().ask(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: seconds });
+  });
+
+  test('R87: without a reservation nothing is sent', async () => {
+    const answer = await client().ask(NUMBER, async () => ({ granted: false, secondsLeft: 9 }));
+    expect(answer).toEqual({ outcome: 'not_reserved', secondsLeft: 9 });
+    expect(service.hits).toHaveLength(0);
+  });
+});

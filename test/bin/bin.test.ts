@@ -1,0 +1,121 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { containsCardNumber, parseBin, scrubCardNumbers } from '../../src/bin/bin.ts';
+import { withCheckDigit } from '../support/bins.ts';
+
+const digitsOf = (least: number, most: number) => fc.stringMatching(new RegExp(`^[0-9]{${least},${most}}$`));
+const cardNumbers = digitsOf(12, 18).map(withCheckDigit);
+
+describe('parseBin', () => {
+  test('R85: takes every string of 6 to 8 ASCII digits', () => {
+    fc.assert(
+      fc.property(digitsOf(6, 8), (digits) => {
+        expect(parseBin(digits)).toEqual({ bin: digits });
+      }),
+    );
+  });
+
+  test.each([
+    ['too short', '45717'],
+    ['nine digits', '457173601'],
+    ['a card number', '4111111111111111'],
+    ['19 digits', '4111111111111111111'],
+    ['space inside', '4571 7360'],
+    ['space around', ' 457173'],
+    ['newline at the end', '457173\n'],
+    ['dash', '4571-7360'],
+    ['Arabic-Indic digits', '٤٥٧١٧٣'],
+    ['full-width digits', '４５７１７３'],
+    ['exponent', '4.5e5'],
+    ['exponent without a point', '4571e3'],
+    ['sign', '+457173'],
+    ['hexadecimal', '0x4571'],
+    ['empty', ''],
+    ['number', 457173],
+    ['big integer', 457173n],
+    ['array', ['457173']],
+    ['object', { toString: () => '457173' }],
+    ['null', null],
+    ['undefined', undefined],
+    ['boxed string', new String('457173')],
+  ])('R85: refuses %s without repeating it', (_name, input) => {
+    expect(parseBin(input)).toEqual({ problem: 'invalid_bin' });
+  });
+
+  test('R85: refuses everything that is not exactly 6 to 8 ASCII digits', () => {
+    const anything = fc.oneof(fc.anything(), fc.string({ unit: 'binary' }), digitsOf(0, 5), digitsOf(9, 30));
+    fc.assert(
+      fc.property(anything, (input) => {
+        fc.pre(!(typeof input === 'string' && /^[0-9]{6,8}$/.test(input)));
+        expect(parseBin(input)).toEqual({ problem: 'invalid_bin' });
+      }),
+    );
+  });
+});
+
+describe('card number guard', () => {
+  test('R86: finds and removes card numbers of 13 to 19 digits in any text, grouped or not', () => {
+    const around = fc.stringMatching(/^[a-z:=/"]{0,10}$/);
+    const separators = fc.constantFrom('', ' ', '-', '.');
+    fc.assert(
+      fc.property(around, cardNumbers, separators, around, (before, number, separator, after) => {
+        const written = number.replace(/(.{4})(?=.)/g, `$1${separator}`);
+        const text = `${before}${written}${after}`;
+        expect(containsCardNumber(text)).toBe(true);
+        expect(scrubCardNumbers(text)).toBe(`${before}[digits removed]${after}`);
+      }),
+    );
+  });
+
+  test('R86: what was scrubbed holds no card number any more', () => {
+    const text = fc.array(fc.oneof(cardNumbers, digitsOf(1, 9), fc.constantFrom(' ', '-', '.', ':', 'x', '  ')));
+    fc.assert(
+      fc.property(text, (parts) => {
+        expect(containsCardNumber(scrubCardNumbers(parts.join('')))).toBe(false);
+      }),
+    );
+  });
+
+  test('R86: a card number beside other digits is found', () => {
+    expect(scrubCardNumbers('4111111111111111 12/28 737')).toBe('[digits removed] 12/28 737');
+    expect(scrubCardNumbers('4111 1111 1111 1111 5500 0000 0000 0004')).toBe('[digits removed] [digits removed]');
+    expect(scrubCardNumbers('card４１１１１１１１１１１１１１１１')).toBe('card[digits removed]');
+  });
+
+  test.each([
+    'no digits at all',
+    'BIN 45717360 of a card',
+    '2026-11-21T07:29:31.123Z',
+    '1732174171120',
+    '4111111111111112',
+    '4111  1111  1111  1111',
+    '550e8400-e29b-41d4-a716-446655440000',
+    'urn:uuid:00000000-0000-4000-a000-000000000000',
+    '411111111111111111111111',
+    '127.0.0.1:3000',
+  ])('leaves %s alone', (text) => {
+    expect(containsCardNumber(text)).toBe(false);
+    expect(scrubCardNumbers(text)).toBe(text);
+  });
+
+  test('numbers that do not pass the Luhn check survive', () => {
+    fc.assert(
+      fc.property(cardNumbers, (number) => {
+        const wrong = number.slice(0, -1) + ((Number(number.at(-1)) + 1) % 10);
+        expect(scrubCardNumbers(`id ${wrong}`)).toBe(`id ${wrong}`);
+      }),
+    );
+  });
+
+  test.each([
+    ['one long run', '4'.repeat(1_000_000)],
+    ['groups without end', '1 '.repeat(500_000)],
+    ['card numbers without end', '4111111111111111 '.repeat(60_000)],
+    ['halves of UUIDs', 'a1b2c3d4-e5f6-'.repeat(70_000)],
+    ['separators', '- '.repeat(500_000)],
+  ])('stays linear on a megabyte of %s', (_name, text) => {
+    const started = performance.now();
+    scrubCardNumbers(text);
+    expect(performance.now() - started).toBeLessThan(3_000);
+  });
+});

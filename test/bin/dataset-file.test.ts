@@ -1,0 +1,193 @@
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { parse } from 'csv-parse/sync';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Bin, parseBin } from '../../src/bin/bin.ts';
+import type { DatasetEntry } from '../../src/bin/dataset.ts';
+import { readDatasetFile } from '../../src/bin/dataset-file.ts';
+import { bin } from '../support/bins.ts';
+import { findPlainly } from '../support/plain-dataset.ts';
+
+const RANGES =
+  'iin_start,iin_end,number_length,number_luhn,scheme,brand,type,prepaid,country,bank_name,bank_logo,bank_url,bank_phone,bank_city';
+const BIN_LIST = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
+const BINLIST = 'bin,brand,type,category,issuer,alpha_2,alpha_3,country,latitude,longitude,bank_phone,bank_url';
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'bin-file-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function write(name: string, content: string | Buffer): string {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+async function read(...lines: string[]) {
+  return readDatasetFile(write('set.csv', `${lines.join('\n')}\n`));
+}
+
+describe('the three shapes', () => {
+  test('binlist ranges', async () => {
+    const { dataset, report } = await read(
+      RANGES,
+      '99990010,99990019,19,n,visa,Some Brand,debit,y,se,"Bank, of Tests",,https://bank.example/,+46 1,Umeå',
+      '999901,,,,MASTERCARD,,CREDIT,,SE,,,,,',
+    );
+    expect(report).toEqual({ shape: 'binlist ranges', taken: 2, skipped: 0, faults: [] });
+    expect(dataset?.find(bin('99990015'))).toMatchObject({
+      digitsMatched: 8,
+      record: {
+        number: { length: 19, luhn: false },
+        scheme: 'visa',
+        type: 'debit',
+        brand: 'Some Brand',
+        prepaid: true,
+        country: { alpha2: 'SE', numeric: '752', currency: 'SEK' },
+        bank: { name: 'Bank, of Tests', url: 'bank.example', phone: '+46 1', city: 'Umeå' },
+      },
+    });
+    const second = dataset?.find(bin('99990199'));
+    expect(second).toMatchObject({ digitsMatched: 6, record: { scheme: 'mastercard', type: 'credit' } });
+    expect(second?.record.number).toEqual({ length: 16, luhn: true });
+    expect(second?.record).not.toHaveProperty('prepaid');
+  });
+
+  test('bin-list-data', async () => {
+    const { dataset, report } = await read(
+      BIN_LIST,
+      '999900,AMERICAN EXPRESS,CREDIT,PREPAID BUSINESS,TEST BANK,+1 2,www.test.example,US,USA,United States',
+    );
+    expect(report?.shape).toBe('bin-list-data');
+    expect(dataset?.find(bin('999900'))?.record).toMatchObject({
+      scheme: 'amex',
+      type: 'credit',
+      brand: 'PREPAID BUSINESS',
+      prepaid: true,
+      number: { length: 15, luhn: true },
+      country: { alpha2: 'US', name: 'United States' },
+      bank: { name: 'TEST BANK', url: 'www.test.example', phone: '+1 2' },
+    });
+  });
+
+  test('binlist-data, with Windows line ends, a byte order mark and quoted cells', async () => {
+    const { dataset, report } = await readDatasetFile(
+      write('set.csv', `\ufeff${BINLIST}\r\n"999900","VISA","DEBIT","","T","DE","DEU","Germany","51","9","",""\r\n`),
+    );
+    expect(report).toMatchObject({ shape: 'binlist-data', taken: 1 });
+    expect(dataset?.find(bin('999900'))?.record).toMatchObject({ scheme: 'visa', country: { alpha2: 'DE' } });
+  });
+
+  test('gzipped, whatever its name; dated by the file', async () => {
+    const path = write('set.gz', gzipSync(`${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\n`));
+    utimesSync(path, new Date('2025-03-04T23:30:00Z'), new Date('2025-03-04T23:30:00Z'));
+    const { dataset } = await readDatasetFile(path);
+    expect(dataset).toMatchObject({ size: 1, asOf: '2025-03-04', source: 'set.gz' });
+    expect(dataset?.licence).toContain('CC BY 4.0');
+  });
+});
+
+describe('bad rows', () => {
+  test('R85: are counted with line and reason, never with their digits, and the rest is taken', async () => {
+    const answer = await read(
+      BIN_LIST,
+      '4111111111111111,VISA,DEBIT,,,,,US,,',
+      '999901,VISA,DEBIT,,,,,,,',
+      '999902,VISA,DEBIT,,,,,QQ,,',
+      '999903,VISA',
+      '',
+      '999904,VISA,DEBIT,"never closed,,,,US,,',
+      '999905,VISA,DEBIT,in "quotes" here,,,,US,,',
+      `999906,VISA,DEBIT,${'x'.repeat(70_000)},,,,US,,`,
+      '999907,VISA,DEBIT,,,,,US,,',
+    );
+    expect(answer.report).toMatchObject({
+      taken: 2,
+      skipped: 6,
+      faults: [
+        { line: 2, reason: 'not_6_to_8_digits' },
+        { line: 3, reason: 'country_missing' },
+        { line: 4, reason: 'country_unknown' },
+        { line: 5, reason: 'too_few_columns' },
+        { line: 7, reason: 'not_csv' },
+        { line: 9, reason: 'not_csv' },
+      ],
+    });
+    expect(JSON.stringify(answer)).not.toMatch(/\d{5}/);
+    expect(answer.dataset?.find(bin('999907'))).toBeDefined();
+  });
+
+  test('only the first hundred are listed', async () => {
+    const rows = Array.from({ length: 250 }, () => 'x,VISA,DEBIT,,,,,US,,');
+    const { report } = await read(BIN_LIST, '999901,VISA,DEBIT,,,,,US,,', ...rows);
+    expect(report?.skipped).toBe(250);
+    expect(report?.faults).toHaveLength(100);
+  });
+});
+
+describe('files that cannot be used', () => {
+  test.each([
+    [
+      'an unknown header',
+      () => write('set.csv', 'a,b,c\n1,2,3\n'),
+      /not the header of a known data set.*binlist ranges/,
+    ],
+    ['an empty file', () => write('set.csv', ''), /not the header/],
+    ['no usable row', () => write('set.csv', `${BIN_LIST}\nx,,,,,,,,,\n`), /no usable row/],
+    ['a missing file', () => join(folder, 'nowhere.csv'), /does not exist: check the path/],
+    ['a directory', () => folder, /is a directory/],
+    ['a broken gzip file', () => write('set.gz', gzipSync(BIN_LIST.repeat(99)).subarray(0, 60)), /damaged/],
+  ])('%s gives one sentence that says what to do', async (_name, path, problem) => {
+    expect((await readDatasetFile(path())).problem).toMatch(problem);
+  });
+});
+
+const realFile = process.env.BINLIST_RANGES_FILE;
+describe('the whole real file', () => {
+  test.skipIf(!realFile)(
+    'agrees with a plain reference (skipped where BINLIST_RANGES_FILE is not set)',
+    async () => {
+      const path = realFile ?? '';
+      const { dataset, report } = await readDatasetFile(path);
+      const rows: Record<string, string>[] = parse(readFileSync(path), { columns: true });
+      const entries = rows.map((row): DatasetEntry => {
+        const start = row.iin_start ?? '';
+        return { start, end: row.iin_end || start, country: row.country ?? '', brand: row.bank_name ?? '' };
+      });
+      expect(report).toMatchObject({ taken: rows.length, skipped: 0 });
+      for (const number of [...edgesOf(entries), ...scatteredNumbers(5_000)]) {
+        const plain = findPlainly(entries, number);
+        const hit = dataset?.find(number);
+        expect(hit?.digitsMatched).toBe(plain?.start.length);
+        expect(hit?.record.country?.alpha2).toBe(plain?.country);
+        expect(hit?.record.bank?.name ?? '').toBe(plain?.brand?.replace(/\s+/g, ' ').trim() ?? '');
+      }
+    },
+    300_000,
+  );
+});
+
+/** Every 6-, 7- and 8-digit number at, and just beside, the edges of each range. */
+function edgesOf(entries: readonly DatasetEntry[]): Set<Bin> {
+  const numbers = new Set<Bin>();
+  for (const { start, end } of entries) {
+    for (const edge of [start.padEnd(8, '0'), end.padEnd(8, '9')]) {
+      for (const near of [Number(edge) - 1, Number(edge), Number(edge) + 1]) {
+        for (const length of [6, 7, 8]) {
+          const { bin } = parseBin(String(near).padStart(8, '0').slice(0, length));
+          if (bin) numbers.add(bin);
+        }
+      }
+    }
+  }
+  return numbers;
+}
+
+/** Scattered, and the same in every run. */
+function scatteredNumbers(count: number): Bin[] {
+  return Array.from({ length: count }, (_, index) => bin(String((index * 61_803_399) % 1e8).padStart(8, '0')));
+}

@@ -1,0 +1,248 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createBinClient } from '../../src/bin/bin-client.ts';
+import { type BinLookupParts, createBinLookup } from '../../src/bin/lookup.ts';
+import { createBinQuota } from '../../src/bin/quota.ts';
+import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { bin, datasetOf } from '../support/bins.ts';
+import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
+
+const imported = datasetOf(
+  { start: '400000', end: '400000', brand: 'imported', country: 'DK' },
+  { start: '40000011', end: '40000011', brand: 'imported 8', country: 'DK' },
+);
+const builtIn = datasetOf(
+  { start: '400000', end: '400000', brand: 'built-in', country: 'SE' },
+  { start: '410000', end: '410000', brand: 'built-in', country: 'SE' },
+);
+const FROM_IMPORTED = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'imported' } };
+const FROM_BUILT_IN = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'built-in' } };
+
+let directory: string;
+let store: Store;
+let outbound: Outbound;
+let service: ScriptedBinService;
+let now: number;
+let events: string[];
+const clock = () => now;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-lookup-'));
+  now = Date.parse('2026-11-21T12:00:00Z');
+  store = await createSqliteStore({ directory, clock });
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  service = await startScriptedBinService();
+  service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } }));
+  events = [];
+});
+afterEach(async () => {
+  await service.close();
+  await outbound.close();
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+function lookupWith(parts: Partial<BinLookupParts> & { limit?: number } = {}) {
+  const { limit = 100, ...rest } = parts;
+  return createBinLookup({
+    builtIn,
+    client: createBinClient({ url: service.url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
+    quota: createBinQuota({ store, limit, clock }),
+    store,
+    clock,
+    events: {
+      answered: (outcome) => events.push(outcome),
+      remoteAnswered: (outcome, reason) => events.push(reason ? `remote ${outcome} ${reason}` : `remote ${outcome}`),
+    },
+    ...rest,
+  });
+}
+
+const fail = (status: number, headers = {}) =>
+  service.answerWith((response) => response.writeHead(status, headers).end());
+
+describe('the order of sources', () => {
+  test('an imported data set answers where it matches as many digits as were asked', async () => {
+    const lookup = lookupWith({ imported });
+    expect(await lookup.lookUp(bin('400000'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('40000011'))).toMatchObject({ digitsMatched: 8, record: { brand: 'imported 8' } });
+    expect(service.hits).toHaveLength(0);
+  });
+
+  test('else the service, then the cache, each with its date', async () => {
+    const lookup = lookupWith({ imported });
+    const found = { digitsMatched: 8, record: { brand: 'remote', country: { alpha2: 'DE', name: 'Germany' } } };
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...found, source: 'service', asOf: '2026-11-21' });
+    now += 29 * 24 * 3_600_000;
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...found, source: 'cache', asOf: '2026-11-21' });
+    expect(service.hits).toHaveLength(1);
+    now += 2 * 24 * 3_600_000;
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ source: 'service', asOf: '2026-12-22' });
+    expect(events).toEqual(['remote found', 'service', 'cache', 'remote found', 'service']);
+  });
+
+  test('"not found" is kept for a day, and then the shorter match, the built-in set, the rules answer', async () => {
+    fail(404);
+    const lookup = lookupWith({ imported });
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    expect(await lookup.lookUp(bin('42000012'))).toEqual({
+      record: { scheme: 'visa', number: { length: 16, luhn: true } },
+      source: 'rules',
+      asOf: '2026-06-30',
+      digitsMatched: 1,
+    });
+    expect(await lookup.lookUp(bin('99000012'))).toEqual({ problem: 'bin_not_found' });
+    expect(service.hits).toHaveLength(4);
+    expect(await lookup.lookUp(bin('99000012'))).toEqual({ problem: 'bin_not_found' });
+    expect(service.hits).toHaveLength(4);
+    now += 25 * 3_600_000;
+    await lookup.lookUp(bin('99000012'));
+    expect(service.hits).toHaveLength(5);
+  });
+
+  test('without a service the built-in set and the rules answer at once', async () => {
+    const lookup = createBinLookup({ builtIn, store, clock });
+    expect(await lookup.lookUp(bin('410000'))).toMatchObject(FROM_BUILT_IN);
+    expect(await lookup.lookUp(bin('420000'))).toMatchObject({ source: 'rules' });
+    expect(await lookup.lookUp(bin('990000'))).toEqual({ problem: 'bin_not_found' });
+  });
+
+  test('the service is asked before the built-in set', async () => {
+    expect(await lookupWith().lookUp(bin('410000'))).toMatchObject({ source: 'service', record: { brand: 'remote' } });
+  });
+});
+
+describe('failures of the service', () => {
+  test.each([
+    ['500', () => fail(500), { problem: 'bin_service_unavailable', retryAfterSeconds: 30 }],
+    ['503', () => fail(503, { 'retry-after': '9' }), { problem: 'bin_service_unavailable', retryAfterSeconds: 9 }],
+    ['401', () => fail(401), { problem: 'bin_service_unavailable', retryAfterSeconds: 30 }],
+    ['429', () => fail(429, { 'retry-after': '77' }), { problem: 'bin_quota_exhausted', retryAfterSeconds: 77 }],
+    [
+      'wrong JSON',
+      () => service.answerWith((r) => r.end('{')),
+      { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
+    ],
+    [
+      'a reset',
+      () => service.answerWith((r) => r.destroy()),
+      { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
+    ],
+  ])('F20 R87: %s is said, not retried, not kept, and a local answer wins over it', async (_name, break_, problem) => {
+    break_();
+    const lookup = lookupWith({ imported });
+    // A network is known for this one: its rules alone do not hide the failure.
+    expect(await lookup.lookUp(bin('42000012'))).toEqual(problem);
+    expect(service.hits).toHaveLength(1);
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    now += 100_000;
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+  });
+
+  test('R87: a spent quota says when the month ends, and what is known locally or cached costs nothing', async () => {
+    const lookup = lookupWith({ imported, limit: 1 });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+    const retryAfterSeconds = 9 * 24 * 3600 + 12 * 3600;
+    expect(await lookup.lookUp(bin('42000013'))).toEqual({ problem: 'bin_quota_exhausted', retryAfterSeconds });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'cache' });
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(service.hits).toHaveLength(1);
+    now = Date.parse('2026-12-01T00:00:00Z');
+    expect(await lookup.lookUp(bin('42000013'))).toMatchObject({ source: 'service' });
+  });
+
+  test('R87: data-set hits and cache hits leave the quota alone', async () => {
+    const quota = createBinQuota({ store, limit: 100, clock });
+    const lookup = lookupWith({ imported, quota });
+    for (const digits of ['400000', '40000012', '40000012', '40000011']) await lookup.lookUp(bin(digits));
+    expect((await quota.status()).used).toBe(1);
+  });
+
+  test('an answer that cannot be kept is handed on all the same', async () => {
+    const failures: unknown[] = [];
+    const broken = { ...store, write: () => Promise.reject(new Error('full')) };
+    const lookup = lookupWith({ store: broken, events: { cacheFailed: (error) => failures.push(error) } });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+    expect(failures).toHaveLength(1);
+  });
+});
+
+describe('many at once', () => {
+  test('callers for the same BIN share one call', async () => {
+    const lookup = lookupWith();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => lookup.lookUp(bin('42000012'))));
+    expect(new Set(answers.map((answer) => answer.problem ?? answer.source))).toEqual(new Set(['service']));
+    expect(service.hits).toHaveLength(1);
+  });
+
+  test('R87: 1 left, 2 processes with 50 look-ups each: 1 outbound call', async () => {
+    const run = promisify(execFile);
+    const quota = createBinQuota({ store, limit: 1, clock: Date.now });
+    expect((await quota.status()).used).toBe(0);
+    const script = new URL('../support/bin-lookup-process.ts', import.meta.url).pathname;
+    const start = (first: string) => run(process.execPath, [script, directory, service.url, '1', first]);
+    const runs = await Promise.all([start('99000000'), start('99000100')]);
+    const outcomes: string[] = runs.flatMap(({ stdout }) => JSON.parse(stdout));
+    expect(outcomes.filter((outcome) => outcome === 'service')).toHaveLength(1);
+    expect(outcomes.filter((outcome) => outcome === 'bin_quota_exhausted')).toHaveLength(99);
+    expect(service.hits).toHaveLength(1);
+  });
+
+  test('in bulk: order kept, duplicates looked up once, problems for each, a few calls at a time', async () => {
+    let open = 0;
+    let most = 0;
+    service.answerWith((response, hit) => {
+      most = Math.max(most, ++open);
+      setTimeout(() => {
+        open--;
+        if (hit.url.startsWith('/99')) response.writeHead(404).end();
+        else sendJson(response, { scheme: 'visa', brand: hit.url });
+      }, 10);
+    });
+    const digits = Array.from({ length: 40 }, (_, index) => String(42000000 + index));
+    const asked = ['99000001', ...digits, '400000', ...digits, '99000001'];
+    const answers = await lookupWith({ imported }).lookUpMany(asked.map(bin));
+    expect(answers).toHaveLength(asked.length);
+    for (const [index, number] of asked.entries()) {
+      if (number === '99000001') expect(answers[index]).toEqual({ problem: 'bin_not_found' });
+      else if (number === '400000') expect(answers[index]).toMatchObject(FROM_IMPORTED);
+      else expect(answers[index]).toMatchObject({ source: 'service', record: { brand: `/${number}` } });
+    }
+    expect(service.hits).toHaveLength(41);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(8);
+  });
+
+  test('F20: a bulk job does not go on calling a service that is down', async () => {
+    fail(500);
+    const numbers = Array.from({ length: 500 }, (_, index) => bin(String(42000000 + index)));
+    const answers = await lookupWith({ limit: 1_000 }).lookUpMany(numbers);
+    expect(new Set(answers.map(({ problem }) => problem))).toEqual(new Set(['bin_service_unavailable']));
+    expect(service.hits.length).toBeLessThanOrEqual(10);
+  });
+
+  test('more than a thousand are refused', async () => {
+    const numbers = Array.from({ length: 1_001 }, () => bin('400000'));
+    await expect(lookupWith().lookUpMany(numbers)).rejects.toMatchObject({ code: 'invalid_request' });
+    expect(await lookupWith({ imported }).lookUpMany(numbers.slice(1))).toHaveLength(1_000);
+  });
+});
+
+test('R85 R86: events, calls and the store hold no more digits than were checked', async () => {
+  const lookup = lookupWith({ imported });
+  await lookup.lookUpMany([bin('42000012'), bin('420000')]);
+  expect(events.join(' ')).not.toMatch(/\d/);
+  expect(service.hits.map(({ url }) => url).sort()).toEqual(['/420000', '/42000012']);
+  const stored = readdirSync(directory).map((name) => readFileSync(join(directory, name), 'latin1'));
+  expect(stored.join('')).not.toMatch(/42000012[0-9]/);
+});

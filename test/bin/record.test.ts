@@ -1,0 +1,118 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { countryByAlpha2 } from '../../src/bin/country.ts';
+import { networkOfBin, networkOfScheme, schemeFromName } from '../../src/bin/network.ts';
+import { recordFromAnswer } from '../../src/bin/record.ts';
+
+const EXAMPLE = {
+  number: { length: 16, luhn: true },
+  scheme: 'visa',
+  type: 'debit',
+  brand: 'Visa/Dankort',
+  prepaid: false,
+  country: {
+    numeric: '208',
+    alpha2: 'DK',
+    name: 'Denmark',
+    emoji: '🇩🇰',
+    currency: 'DKK',
+    latitude: 56,
+    longitude: 10,
+  },
+  bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
+};
+
+describe('recordFromAnswer', () => {
+  test('reads the whole example as it is', () => {
+    expect(recordFromAnswer(EXAMPLE)).toEqual(EXAMPLE);
+  });
+
+  test('leaves out what is null, empty or of the wrong type', () => {
+    const answer = { number: {}, scheme: 'visa', type: null, brand: '', prepaid: 'no', country: null, bank: {} };
+    expect(recordFromAnswer(answer)).toEqual({ scheme: 'visa' });
+    expect(recordFromAnswer({ number: { length: '16', luhn: null }, bank: [] })).toEqual({});
+    expect(recordFromAnswer({ number: null, bank: { name: 7, city: 'Aarhus' } })).toEqual({ bank: { city: 'Aarhus' } });
+  });
+
+  test('completes the country by its code and keeps what the answer says itself', () => {
+    expect(recordFromAnswer({ country: { alpha2: 'dk', name: 'Danmark' } })).toEqual({
+      country: { ...EXAMPLE.country, name: 'Danmark' },
+    });
+    expect(recordFromAnswer({ country: { alpha2: 'QQ' } })).toEqual({ country: { alpha2: 'QQ' } });
+  });
+
+  test('cleans names, cuts texts and drops unknown fields', () => {
+    const record = recordFromAnswer({
+      scheme: 'American Express',
+      type: 'CREDIT',
+      brand: `${'x'.repeat(5_000)}`,
+      bank: { name: 'A\u0000B\r\n\u202eC', url: 'https://bank.example/', phone: '1'.repeat(41) },
+      evil: '<script>',
+      country: { alpha2: 'DK', evil: 1, latitude: 1e300 },
+    });
+    expect(record).toMatchObject({ scheme: 'amex', type: 'credit', bank: { name: 'A B C', url: 'bank.example' } });
+    expect(record?.brand).toHaveLength(100);
+    expect(record?.bank?.phone).toHaveLength(40);
+    expect(record?.country).toEqual(EXAMPLE.country);
+    expect(record).not.toHaveProperty('evil');
+  });
+
+  test.each(['javascript:alert(1)', 'www.a.example" onclick="x', 'a', 'user@bank.example', 'bank.example:81'])(
+    'does not hand on %s as a bank address',
+    (url) => expect(recordFromAnswer({ bank: { url } })).toEqual({}),
+  );
+
+  test('answers nothing for what is not an object, and never throws', () => {
+    for (const answer of [null, undefined, 'visa', 7, [], true]) expect(recordFromAnswer(answer)).toBeUndefined();
+    fc.assert(fc.property(fc.anything(), (answer) => void recordFromAnswer(answer)));
+  });
+
+  test('whatever comes in, the record can be read again and stays the same', () => {
+    const text = fc.string({ unit: 'grapheme' });
+    const answers = fc.record(
+      { scheme: text, type: text, brand: text, bank: fc.record({ name: text, url: fc.webUrl(), city: text }) },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(answers, (answer) => {
+        const record = recordFromAnswer(answer);
+        expect(recordFromAnswer(JSON.parse(JSON.stringify(record)))).toEqual(record);
+      }),
+    );
+  });
+});
+
+describe('networks', () => {
+  test.each([
+    ['45717360', { scheme: 'visa', number: { length: 16, luhn: true }, digitsMatched: 1 }],
+    ['550000', { scheme: 'mastercard', number: { length: 16, luhn: true }, digitsMatched: 2 }],
+    ['340000', { scheme: 'amex', number: { length: 15, luhn: true }, digitsMatched: 2 }],
+    ['360000', { scheme: 'diners', number: { length: 14, luhn: true }, digitsMatched: 2 }],
+    ['601100', { scheme: 'discover', number: { length: 16, luhn: true }, digitsMatched: 4 }],
+    ['353000', { scheme: 'jcb', number: { length: 16, luhn: true }, digitsMatched: 4 }],
+    ['675900', { scheme: 'maestro', number: { luhn: true }, digitsMatched: 2 }],
+    ['620000', { scheme: 'unionpay', digitsMatched: 3 }],
+  ])('%s', (digits, facts) => {
+    expect(networkOfBin(digits)).toEqual(facts);
+  });
+
+  test('nothing is said where no network is known', () => {
+    expect(networkOfBin('999999')).toBeUndefined();
+    expect(networkOfBin('000000')).toBeUndefined();
+    expect(networkOfScheme('somebody')).toEqual({ scheme: 'somebody' });
+  });
+
+  test.each([
+    ['VISA', 'visa'],
+    ['MASTERCARD', 'mastercard'],
+    ['AMERICAN EXPRESS', 'amex'],
+    ['DINERS CLUB INTERNATIONAL', 'diners'],
+    ['CHINA UNION PAY', 'unionpay'],
+  ])('%s is called %s', (name, scheme) => expect(schemeFromName(name)).toBe(scheme));
+});
+
+test('country facts are complete and cannot be changed', () => {
+  expect(countryByAlpha2('DK')).toEqual(EXAMPLE.country);
+  expect(countryByAlpha2('ZW')?.currency).toBe('USD');
+  expect(Object.isFrozen(countryByAlpha2('DK'))).toBe(true);
+});

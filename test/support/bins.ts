@@ -1,0 +1,22 @@
+/** Owns small things that BIN tests share: checked BINs, card numbers that pass the Luhn check, tiny data sets. */
+import { type Bin, parseBin } from '../../src/bin/bin.ts';
+import { createDataset, type Dataset, type DatasetEntry } from '../../src/bin/dataset.ts';
+
+export function bin(digits: string): Bin {
+  const parsed = parseBin(digits);
+  if (!parsed.bin) throw new TypeError('The test names something that is no BIN.');
+  return parsed.bin;
+}
+
+/** The digits with the check digit that ISO/IEC 7812-1 annex B asks for. */
+export function withCheckDigit(digits: string): string {
+  const sum = [...digits].reverse().reduce((total, digit, index) => {
+    const value = Number(digit) * (index % 2 === 0 ? 2 : 1);
+    return total + (value > 9 ? value - 9 : value);
+  }, 0);
+  return `${digits}${(10 - (sum % 10)) % 10}`;
+}
+
+export function datasetOf(...entries: DatasetEntry[]): Dataset {
+  return createDataset({ entries, source: 'test', asOf: '2026-01-02', licence: 'none' });
+}
