@@ -6,7 +6,11 @@ export interface StoredRecord {
   version: number;
 }
 
-/** One step of an atomic write. `ifVersion: 0` means that the key must not exist. */
+/**
+ * One step of an atomic write. `ifVersion: 0` means that the key must not exist; every condition is judged against the
+ * state before the first step. A put without a lifetime lasts, even over one that had a lifetime; with a lifetime of zero
+ * or less it leaves nothing behind. Adding a member again moves it to the new score. Scores are finite numbers.
+ */
 export type Write =
   | { put: string; value: string; lifetimeSeconds?: number; ifVersion?: number }
   | { delete: string; ifVersion?: number }
@@ -14,7 +18,10 @@ export type Write =
   | { index: string; remove: string };
 
 export interface WriteOptions {
-  /** Refuse the write when a later holder than this one has been given the lease (stale-holder guard). */
+  /**
+   * Refuse the write unless this holder is the latest that was given the lease (stale-holder guard). The lease may have
+   * ended meanwhile. A store remembers it for a day at least after its end, and refuses once it has forgotten it.
+   */
   fence?: { lease: string; number: number };
 }
 
@@ -40,10 +47,13 @@ export interface LogPage {
  * The store. Every method rejects with `AppError('storage_unavailable')` when the store cannot answer in time;
  * a write that was rejected so is unknown, not failed: read again before deciding.
  *
- * Keys that change together carry the same `{tag}`, so that a cluster keeps them in one slot. `write` throws a
- * TypeError when its keys (the fence's lease included) differ in their tag; indexes and logs count as keys.
+ * Keys that change together carry the same `{tag}`, so that a cluster keeps them in one slot. `write` rejects with
+ * a TypeError when its keys (the fence's lease included) differ in their tag; indexes and logs count as keys.
  *
  * Lifetimes are in seconds and are the store's to enforce: an expired record is not returned by anything.
+ *
+ * A key is of one kind for good: a record, an index, a counter, a log or a lease. A cursor (`after`) that is not one of
+ * that list rejects with `AppError('invalid_request')`; a limit that is not a whole number from 1 with a TypeError.
  */
 export interface Store {
   get(key: string): Promise<StoredRecord | undefined>;
@@ -75,10 +85,13 @@ export interface Store {
   /** Entries in order of appending (or the reverse); `after` is an id or a page's `next`. */
   readLog(log: string, options: PageOptions): Promise<LogPage>;
 
-  /** Deletes entries appended before that time (milliseconds) and answers how many. */
+  /** Deletes from the oldest on, up to the first entry whose `at` is not before that time, and answers how many. */
   trimLog(log: string, before: number): Promise<number>;
 
-  /** Answers the fencing number, which grows with every acquisition, or undefined while another owner holds the lease. */
+  /**
+   * Answers the fencing number, which grows with every acquisition (the same owner's included) and never repeats for a
+   * lease, or undefined while another owner holds it.
+   */
   acquireLease(lease: string, owner: string, milliseconds: number): Promise<number | undefined>;
 
   /** Extends the lease if this owner still holds it. */
@@ -87,7 +100,7 @@ export interface Store {
   /** Ends the lease if this owner still holds it; another's lease is left alone. */
   releaseLease(lease: string, owner: string): Promise<boolean>;
 
-  /** Tells every subscriber in every process, this one included; at most once, no history. */
+  /** Tells every subscriber in every process, this one included; at most once, no history, order kept per publisher. */
   publish(channel: string, message: string): Promise<void>;
 
   /** Answers the function that ends the subscription. */

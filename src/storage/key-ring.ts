@@ -1,0 +1,81 @@
+/** Owns the encryption keys: how ENCRYPTION_KEYS is read and checked, how a key is made, and which one seals. */
+
+import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
+
+export interface EncryptionKey {
+  kid: string;
+  /** 32 bytes; a KeyObject, because it shows nothing when it is logged or serialised by mistake. */
+  key: KeyObject;
+}
+
+export interface KeyRing {
+  /** The first key: it seals. */
+  sealing: EncryptionKey;
+  find(kid: string): EncryptionKey | undefined;
+  kids: readonly string[];
+}
+
+const KEY_BYTES = 32;
+const KID = /^[A-Za-z0-9_-]{1,40}$/;
+/** Random keys have about 30; fewer than 8 do not happen by chance. */
+const FEWEST_DISTINCT_BYTES = 8;
+const REMEDY = 'Make one with: npm run gatehouse -- keys generate';
+
+/** Faults name an entry by its position alone: a misplaced colon may have put key material where the key id belongs. */
+export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | { faults: string[] } {
+  const entries = text.split(',').map((entry) => entry.trim());
+  if (entries.every((entry) => entry === '')) return { faults: [`ENCRYPTION_KEYS is empty. ${REMEDY}`] };
+  const keys: EncryptionKey[] = [];
+  const faults: string[] = [];
+  for (const [index, entry] of entries.entries()) {
+    const parsed = parseEntry(entry);
+    const fault = typeof parsed === 'string' ? parsed : repetition(parsed, keys);
+    if (fault !== undefined) faults.push(`ENCRYPTION_KEYS entry ${index + 1} ${fault}`);
+    else if (typeof parsed !== 'string') keys.push(parsed);
+  }
+  return faults.length > 0 ? { faults } : { keys };
+}
+
+export function createKeyRing(keys: readonly EncryptionKey[]): KeyRing {
+  const [sealing] = keys;
+  if (sealing === undefined) throw new TypeError('A key ring needs at least one key.');
+  const byKid = new Map(keys.map((key) => [key.kid, key]));
+  return { sealing, find: (kid) => byKid.get(kid), kids: [...byKid.keys()] };
+}
+
+/** A new entry for ENCRYPTION_KEYS, in the form `kid:base64url`; the key id tells its date. */
+export function generateEncryptionKey(now: Date, random: (bytes: number) => Buffer = randomBytes): string {
+  const date = now.toISOString().slice(0, 10).replaceAll('-', '');
+  return `k${date}-${random(2).toString('hex')}:${random(KEY_BYTES).toString('base64url')}`;
+}
+
+/** Answers the key, or the fault as the end of a sentence. */
+function parseEntry(entry: string): EncryptionKey | string {
+  const colon = entry.indexOf(':');
+  if (colon === -1) return `is not of the form kid:base64url. ${REMEDY}`;
+  const kid = entry.slice(0, colon);
+  if (!KID.test(kid))
+    return 'has a key id that is not 1 to 40 of A-Z, a-z, 0-9, _ and -. Correct what stands before the colon.';
+  const encoded = entry.slice(colon + 1);
+  const bytes = Buffer.from(encoded, 'base64url');
+  if (bytes.toString('base64url') !== encoded) return `has a key that is not base64url without padding. ${REMEDY}`;
+  if (bytes.length !== KEY_BYTES) return `has a key of ${bytes.length} bytes instead of ${KEY_BYTES}. ${REMEDY}`;
+  if (looksLikePlaceholder(bytes)) return `has a key that is not random. ${REMEDY}`;
+  return { kid, key: createSecretKey(bytes) };
+}
+
+function repetition({ kid, key }: EncryptionKey, earlier: readonly EncryptionKey[]): string | undefined {
+  if (earlier.some((other) => other.kid === kid))
+    return 'repeats the key id of an earlier entry. Each key needs its own id.';
+  if (earlier.some((other) => other.key.equals(key)))
+    return 'repeats the key of an earlier entry. Remove one of the two.';
+  return undefined;
+}
+
+/** One byte over and over, a short pattern, readable text or a counted sequence: made by hand, so guessable. */
+function looksLikePlaceholder(bytes: Buffer): boolean {
+  const isText = bytes.every((byte) => byte >= 0x20 && byte < 0x7f);
+  const step = (bytes.readUInt8(1) - bytes.readUInt8(0)) & 0xff;
+  const isSequence = bytes.every((byte, index) => index === 0 || ((byte - bytes.readUInt8(index - 1)) & 0xff) === step);
+  return new Set(bytes).size < FEWEST_DISTINCT_BYTES || isText || isSequence;
+}

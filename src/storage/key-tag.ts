@@ -1,0 +1,14 @@
+/** Owns the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster specification, "Hash tags"). */
+
+/** What stands between the first `{` and the next `}`, if anything does; otherwise the whole key. */
+export function keyTag(key: string): string {
+  const open = key.indexOf('{');
+  const close = open === -1 ? -1 : key.indexOf('}', open + 1);
+  return close > open + 1 ? key.slice(open + 1, close) : key;
+}
+
+/** Throws a TypeError unless all keys have one tag, so that a mistake shows on every store and not only on a cluster. */
+export function assertOneTag(keys: readonly string[]): void {
+  const tags = new Set(keys.map(keyTag));
+  if (tags.size > 1) throw new TypeError(`Keys that change together need one {tag}; these have ${tags.size}.`);
+}

@@ -1,0 +1,36 @@
+/**
+ * Owns the names of all that is stored: every key, what it holds and how long it lives, on one page.
+ * The part in braces is the slot tag: what must change together carries the same one.
+ *
+ * | key | holds | lifetime |
+ * | --- | --- | --- |
+ * | `key-check` | a known text, sealed: shows at start that the keys fit the data | for ever |
+ * | `session:{ID_HASH}` | one browser's session, or the tombstone of an ended one | until its last possible use |
+ * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests (sealed), at most 10 | 600 s |
+ * | `user:{USER}` | issuer, subject, name, e-mail as last seen | for ever |
+ * | `grant:{USER}:APP` | one grant: token set (sealed), version, health | until disconnected |
+ * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
+ * | index `grants:{USER}` | app ids of that user's grants by time of connecting | with the grants |
+ * | `bin:{BIN}` | what the BIN lookup service answered | 30 days; "not found": 1 day |
+ * | counter `bin-quota:{YYYY-MM}` | calls to the BIN lookup service in that UTC month | 100 days |
+ * | `bin-service-pause` | until when the BIN lookup service asked not to be called (429) | as it said |
+ */
+import { createHash } from 'node:crypto';
+
+/** SHA-256 in base64url: what is looked up by a secret is kept under its hash, so that a copy of the store opens nothing. */
+export function hashOf(secret: string): string {
+  return createHash('sha256').update(secret).digest('base64url');
+}
+
+export const keys = {
+  keyCheck: 'key-check',
+  session: (sessionId: string) => `session:{${hashOf(sessionId)}}`,
+  transactions: (browserId: string) => `transactions:{${hashOf(browserId)}}`,
+  user: (userId: string) => `user:{${userId}}`,
+  grant: (userId: string, appId: string) => `grant:{${userId}}:${appId}`,
+  lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
+  grants: (userId: string) => `grants:{${userId}}`,
+  bin: (bin: string) => `bin:{${bin}}`,
+  binQuota: (month: string) => `bin-quota:{${month}}`,
+  binServicePause: 'bin-service-pause',
+} as const;

@@ -1,0 +1,75 @@
+/** Owns records and their versions in the embedded database, and the atomic write that also moves index members. */
+
+import type { DatabaseSync } from 'node:sqlite';
+import { assertOneTag } from './key-tag.ts';
+import type { SqliteIndexes } from './sqlite-indexes.ts';
+import type { SqliteLeases } from './sqlite-leases.ts';
+import { createSequence } from './sqlite-schema.ts';
+import type { StoredRecord, Write, WriteOptions } from './store.ts';
+
+export interface SqliteRecords {
+  get(key: string): StoredRecord | undefined;
+  /** Inside a transaction only, as all that follows. */
+  write(writes: readonly Write[], options: WriteOptions): boolean;
+  take(key: string): string | undefined;
+}
+
+export interface SqliteRecordsParts {
+  database: DatabaseSync;
+  clock: () => number;
+  indexes: SqliteIndexes;
+  leases: SqliteLeases;
+}
+
+const ALIVE = '(expires_at IS NULL OR expires_at > ?)';
+
+export function createSqliteRecords({ database, clock, indexes, leases }: SqliteRecordsParts): SqliteRecords {
+  const select = database.prepare(`SELECT value, version FROM records WHERE key = ? AND ${ALIVE}`);
+  const upsert = database.prepare(`
+    INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`);
+  const remove = database.prepare('DELETE FROM records WHERE key = ?');
+  const nextVersion = createSequence(database);
+
+  function get(key: string): StoredRecord | undefined {
+    const row = select.get(key, clock()) as StoredRecord | undefined;
+    return row && { value: row.value, version: row.version };
+  }
+
+  function holds(step: Write): boolean {
+    if ('index' in step || step.ifVersion === undefined) return true;
+    return (get('put' in step ? step.put : step.delete)?.version ?? 0) === step.ifVersion;
+  }
+
+  function apply(step: Write): void {
+    if ('index' in step) indexes.apply(step);
+    else if ('delete' in step) remove.run(step.delete);
+    else if ((step.lifetimeSeconds ?? 1) <= 0) remove.run(step.put);
+    else upsert.run(step.put, step.value, nextVersion(), expiry(step.lifetimeSeconds));
+  }
+
+  function expiry(lifetimeSeconds: number | undefined): number | null {
+    return lifetimeSeconds === undefined ? null : Math.ceil(clock() + lifetimeSeconds * 1000);
+  }
+
+  return {
+    get,
+    write(writes, { fence }) {
+      if (fence !== undefined && !leases.isLatest(fence.lease, fence.number)) return false;
+      if (!writes.every(holds)) return false;
+      writes.forEach(apply);
+      return true;
+    },
+    take(key) {
+      const record = get(key);
+      if (record !== undefined) remove.run(key);
+      return record?.value;
+    },
+  };
+}
+
+/** Refuses what a cluster would refuse. */
+export function assertWritable(writes: readonly Write[], { fence }: WriteOptions): void {
+  const keys = writes.map((step) => ('index' in step ? step.index : 'put' in step ? step.put : step.delete));
+  assertOneTag(fence === undefined ? keys : [...keys, fence.lease]);
+}

@@ -1,0 +1,152 @@
+/** Owns the embedded store: assembles its parts on one database file that several processes may share. */
+
+import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { createSqliteCounters } from './sqlite-counters.ts';
+import { openDatabase } from './sqlite-database.ts';
+import { isStorageFault, storeClosed } from './sqlite-faults.ts';
+import { createSqliteIndexes } from './sqlite-indexes.ts';
+import { createSqliteLeases } from './sqlite-leases.ts';
+import { createSqliteLogs, TRIM_BATCH } from './sqlite-logs.ts';
+import { createSqliteNotices } from './sqlite-notices.ts';
+import { assertWritable, createSqliteRecords } from './sqlite-records.ts';
+import { type RetryOptions, retryWhileBusy } from './sqlite-retry.ts';
+import { startSqliteSweep } from './sqlite-sweep.ts';
+import { createSqliteWriter, type SqliteWriter } from './sqlite-writer.ts';
+import type { Store } from './store.ts';
+
+export interface SqliteStoreOptions {
+  /** Holds the database; made, for its owner alone, where it is missing. */
+  directory: string;
+  /** Milliseconds since the epoch; decides on lifetimes and leases. */
+  clock?: () => number;
+  /** Between 0 and 1; spreads the retries of processes that wait for the database. */
+  random?: () => number;
+  /** How long a call waits for a busy database before it rejects with `storage_unavailable`. */
+  deadlineMilliseconds?: number;
+  /** How soon messages of other processes are seen. */
+  pollMilliseconds?: number;
+  /** How often expired records are removed; they are invisible before. */
+  sweepMilliseconds?: number;
+}
+
+export const DATABASE_FILE = 'gatehouse.sqlite';
+
+const OPEN_DEADLINE_MILLISECONDS = 5_000;
+/** Enough for the largest write of a refresh, so that a full disk shows before a token is spent. */
+const PROBE_BYTES = 65_536;
+
+/** Rejects with `DatabaseFileError` where the file must not be used, with `storage_unavailable` where it cannot be now. */
+export async function createSqliteStore(options: SqliteStoreOptions): Promise<Store> {
+  const { directory, clock = Date.now, random = Math.random, deadlineMilliseconds = 1_000 } = options;
+  const { pollMilliseconds = 20, sweepMilliseconds = 5_000 } = options;
+  const openRetry = { deadlineMilliseconds: OPEN_DEADLINE_MILLISECONDS, random };
+  const database = await openDatabase(join(directory, DATABASE_FILE), openRetry);
+  const retry = { deadlineMilliseconds, random };
+  const writer = createSqliteWriter(database, retry);
+  const notices = createSqliteNotices({ database, clock, pollMilliseconds });
+  const stopSweep = startSqliteSweep({ database, writer, clock, intervalMilliseconds: sweepMilliseconds });
+  const read = createReader(database, retry);
+
+  return {
+    ...recordMethods(database, clock, read, writer),
+    ...logMethods(database, read, writer),
+    async publish(channel, message) {
+      await writer.run(() => notices.insert(channel, message));
+      notices.deliver(channel, message);
+    },
+    async subscribe(channel, listener) {
+      const end = await read(() => notices.subscribe(channel, listener));
+      return async () => end();
+    },
+    ready: prober(database, writer),
+    close: once(async () => {
+      stopSweep();
+      await writer.close();
+      notices.close();
+      closeDatabase(database);
+    }),
+  };
+}
+
+type Read = <T>(work: () => T) => Promise<T>;
+
+function createReader(database: DatabaseSync, retry: RetryOptions): Read {
+  return (work) => (database.isOpen ? retryWhileBusy(work, retry) : Promise.reject(storeClosed()));
+}
+
+type RecordMethods = 'get' | 'write' | 'take' | 'page' | 'count' | 'increment' | 'counter';
+type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
+
+function recordMethods(
+  database: DatabaseSync,
+  clock: () => number,
+  read: Read,
+  writer: SqliteWriter,
+): Pick<Store, RecordMethods | LeaseMethods> {
+  const leases = createSqliteLeases(database, clock);
+  const indexes = createSqliteIndexes(database);
+  const records = createSqliteRecords({ database, clock, indexes, leases });
+  const counters = createSqliteCounters(database, clock);
+  return {
+    get: (key) => read(() => records.get(key)),
+    async write(writes, options = {}) {
+      assertWritable(writes, options);
+      return writer.run(() => records.write(writes, options));
+    },
+    take: (key) => writer.run(() => records.take(key)),
+    page: (index, options) => read(() => indexes.page(index, options)),
+    count: (index) => read(() => indexes.count(index)),
+    increment: (key, by, options) => writer.run(() => counters.increment(key, by, options)),
+    counter: (key) => read(() => counters.value(key)),
+    acquireLease: (lease, owner, milliseconds) => writer.run(() => leases.acquire(lease, owner, milliseconds)),
+    renewLease: (lease, owner, milliseconds) => writer.run(() => leases.renew(lease, owner, milliseconds)),
+    releaseLease: (lease, owner) => writer.run(() => leases.release(lease, owner)),
+  };
+}
+
+function logMethods(
+  database: DatabaseSync,
+  read: Read,
+  writer: SqliteWriter,
+): Pick<Store, 'append' | 'readLog' | 'trimLog'> {
+  const logs = createSqliteLogs(database);
+  return {
+    append: (log, entry, at) => writer.run(() => logs.append(log, entry, at)),
+    readLog: (log, options) => read(() => logs.read(log, options)),
+    async trimLog(log, before) {
+      let trimmed = 0;
+      for (;;) {
+        const batch = await writer.run(() => logs.trimBatch(log, before));
+        trimmed += batch;
+        if (batch < TRIM_BATCH) return trimmed;
+      }
+    },
+  };
+}
+
+function prober(database: DatabaseSync, writer: SqliteWriter): () => Promise<void> {
+  const probe = database.prepare('UPDATE probe SET filler = zeroblob(?) WHERE id = 1');
+  return async () => {
+    await writer.run(() => probe.run(PROBE_BYTES));
+  };
+}
+
+function closeDatabase(database: DatabaseSync): void {
+  try {
+    database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  } catch (error) {
+    // Nothing is lost: the log has it all, and the next process to open the file goes on from there.
+    if (!isStorageFault(error)) throw error;
+  } finally {
+    database.close();
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let result: Promise<void> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
+}

@@ -1,0 +1,21 @@
+/** Makes sealers with fresh random keys for tests. */
+
+import {
+  createKeyRing,
+  type EncryptionKey,
+  generateEncryptionKey,
+  parseEncryptionKeys,
+} from '../../src/storage/key-ring.ts';
+import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
+
+export function makeKey(kid: string): EncryptionKey {
+  const [, material] = generateEncryptionKey(new Date()).split(':');
+  const parsed = parseEncryptionKeys(`${kid}:${material}`);
+  const [key] = 'keys' in parsed ? parsed.keys : [];
+  if (key === undefined) throw new Error('The generated key was refused.');
+  return key;
+}
+
+export function makeSealer(...keys: EncryptionKey[]): Sealer {
+  return createSealer(createKeyRing(keys.length > 0 ? keys : [makeKey('k1')]));
+}

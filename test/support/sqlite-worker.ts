@@ -1,0 +1,110 @@
+/** One process of the tests that need several on one database: does the named task and prints a line for each result. */
+
+import { AppError } from '../../src/errors.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const [directory = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
+const print = (line: string | number) => void process.stdout.write(`${line}\n`);
+
+const TASKS: Record<string, (store: Store) => Promise<void>> = {
+  /** Leaves a record of itself. */
+  async sign(store) {
+    await store.write([{ put: `signed by ${name}`, value: 'v' }]);
+    print(name);
+  },
+
+  /** Takes every key of the round and prints those it got. */
+  async take(store) {
+    for (let n = 0; n < 100; n += 1) {
+      if ((await store.take(`ticket ${n}`)) !== undefined) print(n);
+    }
+  },
+
+  /** Reserves until the limit refuses, and prints each reservation. */
+  async reserve(store) {
+    for (;;) {
+      const value = await store.increment('quota', 1, { lifetimeSeconds: 600, limit: 200 });
+      if (value === undefined) return;
+      print(value);
+    }
+  },
+
+  /** Adds one to a record 50 times by compare-and-set. */
+  async compareAndSet(store) {
+    for (let done = 0; done < 50; ) {
+      const record = await store.get('sum');
+      const value = String(Number(record?.value ?? 0) + 1);
+      if (await store.write([{ put: 'sum', value, ifVersion: record?.version ?? 0 }])) done += 1;
+    }
+    print('done');
+  },
+
+  /** Adds one to a record 20 times without a condition: only the lease keeps the processes apart. */
+  async lease(store) {
+    for (let done = 0; done < 20; ) {
+      const number = await store.acquireLease('lease:{g}', name, 10_000);
+      if (number === undefined) {
+        await pause(3);
+        continue;
+      }
+      const value = Number((await store.get('sum:{g}'))?.value ?? 0);
+      await pause(1);
+      const fence = { lease: 'lease:{g}', number };
+      if (!(await store.write([{ put: 'sum:{g}', value: String(value + 1) }], { fence })))
+        throw new Error('fenced off');
+      await store.releaseLease('lease:{g}', name);
+      print(number);
+      done += 1;
+    }
+  },
+
+  /** Prints what it hears on the channel until it is ended. */
+  async listen(store) {
+    await store.subscribe('channel', print);
+    print('listening');
+    await new Promise((resolve) => process.stdin.once('end', resolve).resume());
+  },
+
+  /** Writes until the disk is full, and prints what then becomes of a write, of the probe and of a read. */
+  async fill(store) {
+    await store.write([{ put: 'first', value: 'kept' }]);
+    let refused: unknown;
+    for (let n = 0; refused === undefined && n < 1_000; n += 1) {
+      await store.write([{ put: `filler ${n}`, value: 'x'.repeat(50_000) }]).catch((error: unknown) => {
+        refused = error;
+      });
+    }
+    print(codeOf(refused));
+    print(codeOf(await store.ready().catch((error: unknown) => error)));
+    print((await store.get('first'))?.value ?? 'lost');
+  },
+
+  /** Writes pairs for ever and prints each number once its write was answered. */
+  async storm(store) {
+    for (let n = Number((await store.get('left:{p}'))?.value ?? 0) + 1; ; n += 1) {
+      const value = String(n);
+      await store.write([
+        { put: 'left:{p}', value },
+        { put: `filler ${n % 20}:{p}`, value: value.repeat(500) },
+        { index: 'numbers:{p}', add: value, score: n },
+        { put: 'right:{p}', value },
+      ]);
+      print(n);
+    }
+  },
+};
+
+function codeOf(error: unknown): string {
+  return error instanceof AppError ? `${error.code} ${error.retryAfterSeconds}` : String(error);
+}
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+// Until then the process only waits, so that several open the database at the same moment.
+while (Date.now() < Number(startAt)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
+const store = await createSqliteStore({ directory });
+await TASKS[task]?.(store);
+await store.close();

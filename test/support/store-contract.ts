@@ -1,0 +1,490 @@
+/** Owns the duties of a store as tests: one suite for every implementation of the port. */
+
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Store } from '../../src/storage/store.ts';
+
+export interface StoreHarness {
+  /** Opens a store on the same data, as another process would; the suite closes it. */
+  open(): Promise<Store>;
+  /** Lets that much time pass for every store that was opened. */
+  elapse(milliseconds: number): Promise<void>;
+  /** Called when the stores are closed. */
+  dispose(): Promise<void>;
+}
+
+interface Pair {
+  one: Store;
+  other: Store;
+  elapse: StoreHarness['elapse'];
+}
+
+export function storeContract(name: string, makeStore: () => Promise<StoreHarness>): void {
+  describe(`${name} keeps the duties of a store:`, () => {
+    let harness: StoreHarness;
+    const pair = {} as Pair;
+
+    beforeEach(async () => {
+      harness = await makeStore();
+      pair.one = await harness.open();
+      pair.other = await harness.open();
+      pair.elapse = harness.elapse;
+    });
+
+    afterEach(async () => {
+      await pair.one.close();
+      await pair.other.close();
+      await harness.dispose();
+    });
+
+    recordDuties(pair);
+    writeDuties(pair);
+    indexDuties(pair);
+    counterDuties(pair);
+    logDuties(pair);
+    leaseDuties(pair);
+    messageDuties(pair);
+    closingDuties(pair);
+  });
+}
+
+function recordDuties(pair: Pair): void {
+  describe('records', () => {
+    test('what one process wrote, the other reads, byte for byte', async () => {
+      const value = 'ünï\u0000 "\\ \n 😀';
+      expect(await pair.one.write([{ put: 'a', value }])).toBe(true);
+      expect((await pair.other.get('a'))?.value).toBe(value);
+      expect(await pair.one.get('missing')).toBeUndefined();
+    });
+
+    test('a version grows with each write and never repeats, not even after the key was deleted', async () => {
+      const seen: number[] = [];
+      for (const store of [pair.one, pair.other, pair.one]) {
+        await store.write([{ put: 'a', value: 'same' }]);
+        seen.push((await store.get('a'))?.version ?? 0);
+        await store.write([{ delete: 'a' }]);
+      }
+      expect(seen[0]).toBeGreaterThan(0);
+      expect(seen[1]).toBeGreaterThan(seen[0] ?? 0);
+      expect(seen[2]).toBeGreaterThan(seen[1] ?? 0);
+    });
+
+    test('an expired record is gone from everything: get, take and conditions', async () => {
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 2 }]);
+      await pair.elapse(1_500);
+      expect((await pair.one.get('a'))?.value).toBe('1');
+      await pair.elapse(600);
+      expect(await pair.other.get('a')).toBeUndefined();
+      expect(await pair.other.take('a')).toBeUndefined();
+      expect(await pair.one.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBe(true);
+    });
+
+    test('a put without a lifetime lasts, even over one that had a lifetime', async () => {
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 1 }]);
+      await pair.one.write([{ put: 'a', value: '2' }]);
+      await pair.elapse(1_200);
+      expect((await pair.one.get('a'))?.value).toBe('2');
+    });
+
+    test('a put with a lifetime of zero or less leaves nothing behind', async () => {
+      await pair.one.write([{ put: 'a', value: '1' }]);
+      await pair.one.write([{ put: 'a', value: '2', lifetimeSeconds: 0 }]);
+      expect(await pair.one.get('a')).toBeUndefined();
+      await pair.one.write([{ put: 'b', value: '2', lifetimeSeconds: -5 }]);
+      expect(await pair.one.get('b')).toBeUndefined();
+    });
+
+    test('of many callers of take exactly one gets the value', async () => {
+      await pair.one.write([{ put: 'a', value: 'once' }]);
+      const stores = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? pair.one : pair.other));
+      const values = await Promise.all(stores.map((store) => store.take('a')));
+      expect(values.filter((value) => value !== undefined)).toEqual(['once']);
+      expect(await pair.one.get('a')).toBeUndefined();
+    });
+  });
+}
+
+function writeDuties(pair: Pair): void {
+  describe('writes', () => {
+    test('a compare-and-set succeeds on the version that was read, and only once', async () => {
+      await pair.one.write([{ put: 'a', value: '1' }]);
+      const version = (await pair.one.get('a'))?.version ?? 0;
+      const attempts = [pair.one, pair.other, pair.one].map((store, index) =>
+        store.write([{ put: 'a', value: `winner ${index}`, ifVersion: version }]),
+      );
+      expect((await Promise.all(attempts)).filter(Boolean)).toHaveLength(1);
+      expect((await pair.one.get('a'))?.value).toMatch(/^winner/);
+    });
+
+    test('ifVersion 0 demands that the key is absent', async () => {
+      expect(await pair.one.write([{ put: 'a', value: '1', ifVersion: 0 }])).toBe(true);
+      expect(await pair.other.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBe(false);
+      expect((await pair.one.get('a'))?.value).toBe('1');
+    });
+
+    test('a delete may carry a condition too', async () => {
+      await pair.one.write([{ put: 'a', value: '1' }]);
+      const version = (await pair.one.get('a'))?.version ?? 0;
+      expect(await pair.one.write([{ delete: 'a', ifVersion: version + 1 }])).toBe(false);
+      expect(await pair.one.write([{ delete: 'a', ifVersion: version }])).toBe(true);
+      expect(await pair.one.get('a')).toBeUndefined();
+    });
+
+    test('all steps or none: one condition that fails leaves everything as it was', async () => {
+      await pair.one.write([
+        { put: 'x:{t}', value: 'old' },
+        { index: 'i:{t}', add: 'kept', score: 1 },
+      ]);
+      const refused = await pair.one.write([
+        { put: 'x:{t}', value: 'new' },
+        { put: 'z:{t}', value: 'new' },
+        { index: 'i:{t}', add: 'added', score: 2 },
+        { index: 'i:{t}', remove: 'kept' },
+        { delete: 'y:{t}', ifVersion: 99 },
+      ]);
+      expect(refused).toBe(false);
+      expect((await pair.one.get('x:{t}'))?.value).toBe('old');
+      expect(await pair.one.get('z:{t}')).toBeUndefined();
+      expect((await pair.one.page('i:{t}', { limit: 9 })).items).toEqual([{ member: 'kept', score: 1 }]);
+    });
+
+    test('conditions are judged against the state before the first step', async () => {
+      const steps = [
+        { put: 'a:{t}', value: '1', ifVersion: 0 },
+        { put: 'a:{t}', value: '2', ifVersion: 0 },
+      ];
+      expect(await pair.one.write(steps)).toBe(true);
+      expect((await pair.one.get('a:{t}'))?.value).toBe('2');
+    });
+
+    test('keys that differ in their tag are refused with a TypeError, the lease of the fence included', async () => {
+      const steps = [
+        { put: 'a:{one}', value: '1' },
+        { index: 'i:{two}', add: 'm', score: 1 },
+      ];
+      await expect(pair.one.write(steps)).rejects.toBeInstanceOf(TypeError);
+      const fence = { lease: 'lease:{two}', number: 1 };
+      await expect(pair.one.write(steps.slice(0, 1), { fence })).rejects.toBeInstanceOf(TypeError);
+      expect(await pair.one.get('a:{one}')).toBeUndefined();
+    });
+
+    test('a write of nothing succeeds', async () => {
+      expect(await pair.one.write([])).toBe(true);
+    });
+  });
+}
+
+function indexDuties(pair: Pair): void {
+  const add = (member: string, score: number) => ({ index: 'i', add: member, score });
+
+  describe('indexes', () => {
+    test('members come in order of score, ties by the bytes of the member, in both directions and page by page', async () => {
+      const members = [add('b', 2), add('ｚ', 1), add('😀', 1), add('a', 1), add('c', -1.5), add('B', 1)];
+      await pair.one.write(members);
+      const expected = ['c', 'B', 'a', 'ｚ', '😀', 'b'];
+      expect(await walk(pair.other, 'i', 4)).toEqual(expected);
+      expect(await walk(pair.other, 'i', 1)).toEqual(expected);
+      expect(await walk(pair.other, 'i', 4, 'descending')).toEqual(expected.toReversed());
+      expect(await pair.other.count('i')).toBe(6);
+    });
+
+    test('adding a member again moves it; the last page has no next; an unknown index is empty', async () => {
+      await pair.one.write([add('a', 1), add('b', 2)]);
+      await pair.one.write([add('a', 3)]);
+      const page = await pair.one.page('i', { limit: 2 });
+      expect(page).toEqual({
+        items: [
+          { member: 'b', score: 2 },
+          { member: 'a', score: 3 },
+        ],
+      });
+      await pair.one.write([
+        { index: 'i', remove: 'a' },
+        { index: 'i', remove: 'absent' },
+      ]);
+      expect(await pair.one.count('i')).toBe(1);
+      expect(await pair.one.page('unknown', { limit: 5 })).toEqual({ items: [] });
+      expect(await pair.one.count('unknown')).toBe(0);
+    });
+
+    test('a page goes on behind its last member even when that member was removed', async () => {
+      await pair.one.write([add('a', 1), add('b', 1), add('c', 1), add('d', 2)]);
+      const { next } = await pair.one.page('i', { limit: 2 });
+      await pair.other.write([{ index: 'i', remove: 'b' }]);
+      const rest = await pair.one.page('i', { limit: 9, ...(next === undefined ? {} : { after: next }) });
+      expect(rest.items.map((item) => item.member)).toEqual(['c', 'd']);
+    });
+
+    test('a foreign cursor is the caller’s mistake, a bad limit or score a TypeError', async () => {
+      for (const after of ['junk', '', 'WzEsMl0']) {
+        await expect(pair.one.page('i', { limit: 2, after })).rejects.toMatchObject({ code: 'invalid_request' });
+      }
+      for (const limit of [0, -1, 1.5]) {
+        await expect(pair.one.page('i', { limit })).rejects.toBeInstanceOf(TypeError);
+      }
+      await expect(pair.one.write([add('a', Number.NaN)])).rejects.toBeInstanceOf(TypeError);
+    });
+
+    test('paging while others add and remove never skips nor repeats a member that stays', async () => {
+      let round = 0;
+      const scores = fc.integer({ min: 0, max: 3 });
+      const staying = fc.array(scores, { minLength: 1, maxLength: 12 });
+      const churn = fc.array(fc.record({ add: fc.boolean(), name: fc.integer({ min: 0, max: 9 }), score: scores }), {
+        maxLength: 20,
+      });
+      const order = fc.constantFrom('ascending' as const, 'descending' as const);
+      await fc.assert(
+        fc.asyncProperty(
+          staying,
+          churn,
+          fc.integer({ min: 1, max: 4 }),
+          order,
+          async (stay, changes, limit, direction) => {
+            round += 1;
+            const index = `i${round}`;
+            await pair.one.write(stay.map((score, n) => ({ index, add: `stays ${n}`, score })));
+            const pending = [...changes];
+            const seen = await walk(pair.one, index, limit, direction, async () => {
+              for (const { add: adds, name, score } of pending.splice(0, 3)) {
+                const member = `${name % 2 === 0 ? 'a' : 'z'}${name}`;
+                await pair.other.write([adds ? { index, add: member, score } : { index, remove: member }]);
+              }
+            });
+            const stayed = seen.filter((member) => member.startsWith('stays'));
+            expect(stayed.toSorted()).toEqual(stay.map((_, n) => `stays ${n}`).toSorted());
+          },
+        ),
+        { numRuns: 60 },
+      );
+    });
+  });
+}
+
+function counterDuties(pair: Pair): void {
+  describe('counters', () => {
+    test('increments of both processes add up; a counter that does not exist is 0', async () => {
+      expect(await pair.one.counter('c')).toBe(0);
+      const options = { lifetimeSeconds: 60 };
+      await Promise.all(
+        Array.from({ length: 30 }, (_, n) => (n % 2 ? pair.one : pair.other).increment('c', 2, options)),
+      );
+      expect(await pair.one.counter('c')).toBe(60);
+      expect(await pair.other.increment('c', -10, options)).toBe(50);
+    });
+
+    test('the lifetime starts with the first increment and later ones do not extend it', async () => {
+      await pair.one.increment('c', 1, { lifetimeSeconds: 2 });
+      await pair.elapse(1_500);
+      expect(await pair.one.increment('c', 1, { lifetimeSeconds: 2 })).toBe(2);
+      await pair.elapse(600);
+      expect(await pair.other.counter('c')).toBe(0);
+      expect(await pair.other.increment('c', 1, { lifetimeSeconds: 2 })).toBe(1);
+    });
+
+    test('with a limit, what would pass it changes nothing', async () => {
+      const options = { lifetimeSeconds: 60, limit: 10 };
+      expect(await pair.one.increment('c', 8, options)).toBe(8);
+      expect(await pair.other.increment('c', 3, options)).toBeUndefined();
+      expect(await pair.one.increment('c', 2, options)).toBe(10);
+      expect(await pair.one.increment('c', 1, options)).toBeUndefined();
+      expect(await pair.one.counter('c')).toBe(10);
+      expect(await pair.one.increment('fresh', 11, options)).toBeUndefined();
+      expect(await pair.one.counter('fresh')).toBe(0);
+    });
+  });
+}
+
+function logDuties(pair: Pair): void {
+  describe('logs', () => {
+    test('entries of all processes come in order of appending, in both directions, page by page, log by log', async () => {
+      const ids: string[] = [];
+      for (const [n, store] of [pair.one, pair.other, pair.one, pair.other, pair.one].entries()) {
+        ids.push(await store.append('l', `entry ${n}`, 1_000 - n));
+        await store.append('another', 'not this one', 5);
+      }
+      const first = await pair.one.readLog('l', { limit: 2 });
+      expect(first.items).toEqual([
+        { id: ids[0], at: 1_000, entry: 'entry 0' },
+        { id: ids[1], at: 999, entry: 'entry 1' },
+      ]);
+      const rest = await pair.other.readLog('l', {
+        limit: 3,
+        ...(first.next === undefined ? {} : { after: first.next }),
+      });
+      expect(rest.items.map((item) => item.entry)).toEqual(['entry 2', 'entry 3', 'entry 4']);
+      expect(rest.next).toBeUndefined();
+      const back = await pair.one.readLog('l', { limit: 9, order: 'descending', after: ids[2] ?? '' });
+      expect(back.items.map((item) => item.entry)).toEqual(['entry 1', 'entry 0']);
+      expect(await pair.one.readLog('empty', { limit: 2 })).toEqual({ items: [] });
+    });
+
+    test('trimming deletes from the oldest up to the first entry that is not older, and says how many', async () => {
+      await pair.one.append('another', 'kept', 0);
+      for (let n = 0; n < 1_203; n += 1) void pair.one.append('l', `${n}`, n);
+      await pair.one.append('l', '1203', 1_203);
+      expect(await pair.one.trimLog('l', 1_200)).toBe(1_200);
+      expect((await pair.other.readLog('l', { limit: 9 })).items.map((item) => item.entry)).toEqual([
+        '1200',
+        '1201',
+        '1202',
+        '1203',
+      ]);
+      expect(await pair.one.trimLog('l', 0)).toBe(0);
+      expect(await pair.one.trimLog('l', 9_999)).toBe(4);
+      const id = await pair.one.append('l', 'after', 9_999);
+      expect((await pair.one.readLog('l', { limit: 9 })).items).toEqual([{ id, at: 9_999, entry: 'after' }]);
+      expect((await pair.one.readLog('another', { limit: 9 })).items).toHaveLength(1);
+    });
+
+    test('a foreign cursor is the caller’s mistake', async () => {
+      await expect(pair.one.readLog('l', { limit: 2, after: 'x; DROP' })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
+    });
+  });
+}
+
+function leaseDuties(pair: Pair): void {
+  describe('leases', () => {
+    test('one owner at a time; numbers grow with every acquisition, over release and expiry', async () => {
+      const first = (await pair.one.acquireLease('l', 'A', 1_000)) ?? 0;
+      expect(first).toBeGreaterThan(0);
+      expect(await pair.other.acquireLease('l', 'B', 1_000)).toBeUndefined();
+      expect(await pair.one.releaseLease('l', 'A')).toBe(true);
+      const second = (await pair.other.acquireLease('l', 'B', 1_000)) ?? 0;
+      expect(second).toBeGreaterThan(first);
+      await pair.elapse(1_100);
+      const third = (await pair.one.acquireLease('l', 'A', 1_000)) ?? 0;
+      expect(third).toBeGreaterThan(second);
+      expect(await pair.one.acquireLease('l', 'A', 1_000)).toBeGreaterThan(third);
+    });
+
+    test('of many that ask at once exactly one gets the lease', async () => {
+      const numbers = await Promise.all(
+        Array.from({ length: 20 }, (_, n) => (n % 2 ? pair.one : pair.other).acquireLease('l', `owner ${n}`, 5_000)),
+      );
+      expect(numbers.filter((number) => number !== undefined)).toHaveLength(1);
+    });
+
+    test('renewing extends it for its holder, and for nobody else nor after its end', async () => {
+      await pair.one.acquireLease('l', 'A', 1_000);
+      await pair.elapse(700);
+      expect(await pair.one.renewLease('l', 'A', 1_000)).toBe(true);
+      expect(await pair.other.renewLease('l', 'B', 1_000)).toBe(false);
+      await pair.elapse(700);
+      expect(await pair.other.acquireLease('l', 'B', 1_000)).toBeUndefined();
+      await pair.elapse(400);
+      expect(await pair.one.renewLease('l', 'A', 1_000)).toBe(false);
+      expect(await pair.other.acquireLease('l', 'B', 1_000)).toBeDefined();
+    });
+
+    test('releasing leaves another owner’s lease alone', async () => {
+      await pair.one.acquireLease('l', 'A', 1_000);
+      await pair.elapse(1_100);
+      await pair.other.acquireLease('l', 'B', 5_000);
+      expect(await pair.one.releaseLease('l', 'A')).toBe(false);
+      expect(await pair.one.acquireLease('l', 'A', 1_000)).toBeUndefined();
+    });
+
+    test('R36: a stale holder cannot overwrite: the fence refuses it, even when the later holder has released', async () => {
+      const write = (store: Store, number: number, value: string) =>
+        store.write([{ put: 'grant:{g}', value }], { fence: { lease: 'lease:{g}', number } });
+      const stale = (await pair.one.acquireLease('lease:{g}', 'A', 1_000)) ?? 0;
+      expect(await write(pair.one, stale, 'by A')).toBe(true);
+      await pair.elapse(1_100);
+      expect(await write(pair.one, stale, 'late, but nobody came')).toBe(true);
+      const later = (await pair.other.acquireLease('lease:{g}', 'B', 1_000)) ?? 0;
+      expect(await write(pair.one, stale, 'stale')).toBe(false);
+      expect(await write(pair.other, later, 'by B')).toBe(true);
+      await pair.other.releaseLease('lease:{g}', 'B');
+      expect(await write(pair.one, stale, 'stale')).toBe(false);
+      expect((await pair.one.get('grant:{g}'))?.value).toBe('by B');
+    });
+
+    test('R36: a fence of a lease that nobody knows is refused', async () => {
+      expect(await pair.one.write([{ put: 'a:{g}', value: '1' }], { fence: { lease: 'l:{g}', number: 7 } })).toBe(
+        false,
+      );
+    });
+  });
+}
+
+function messageDuties(pair: Pair): void {
+  describe('messages', () => {
+    test('reach every subscriber of the channel in every process, each once and in order', async () => {
+      const heard: string[] = [];
+      await pair.one.publish('c', 'before anybody listened');
+      await pair.one.subscribe('c', (message) => heard.push(`one ${message}`));
+      await pair.one.subscribe('c', (message) => heard.push(`one again ${message}`));
+      await pair.other.subscribe('c', (message) => heard.push(`other ${message}`));
+      await pair.one.subscribe('d', (message) => heard.push(`wrong channel ${message}`));
+      await pair.one.publish('c', '1');
+      await pair.one.publish('c', '2');
+      await expect.poll(() => heard.length).toBe(6);
+      await pair.other.publish('c', '3');
+      await expect.poll(() => heard.length).toBe(9);
+      await quiet();
+      const each = (who: string) => ['1', '2', '3'].map((message) => `${who} ${message}`);
+      expect(heard.toSorted()).toEqual([...each('one'), ...each('one again'), ...each('other')].toSorted());
+      expect(heard.filter((line) => line.startsWith('other'))).toEqual(each('other'));
+    });
+
+    test('a subscription that was ended hears nothing more, the others go on', async () => {
+      const heard: string[] = [];
+      const end = await pair.other.subscribe('c', () => heard.push('ended'));
+      await pair.other.subscribe('c', () => heard.push('goes on'));
+      await end();
+      await pair.one.publish('c', '1');
+      await expect.poll(() => heard).toEqual(['goes on']);
+      await quiet();
+      expect(heard).toEqual(['goes on']);
+    });
+  });
+}
+
+function closingDuties(pair: Pair): void {
+  test('a store that can take writes is ready', async () => {
+    await expect(pair.one.ready()).resolves.toBeUndefined();
+  });
+
+  test('closing twice is closing once; then every method rejects with storage_unavailable, and the data stays', async () => {
+    const written = pair.one.write([{ put: 'a', value: 'kept' }]);
+    await pair.one.close();
+    await pair.one.close();
+    expect(await written).toBe(true);
+    for (const call of [
+      pair.one.get('a'),
+      pair.one.write([]),
+      pair.one.take('a'),
+      pair.one.ready(),
+      pair.one.count('i'),
+    ]) {
+      await expect(call).rejects.toMatchObject({ code: 'storage_unavailable', status: 503 });
+    }
+    expect((await pair.other.get('a'))?.value).toBe('kept');
+  });
+}
+
+/** Every member of the index, by following the pages. */
+async function walk(
+  store: Store,
+  index: string,
+  limit: number,
+  order: 'ascending' | 'descending' = 'ascending',
+  between: () => Promise<void> = async () => {},
+): Promise<string[]> {
+  const members: string[] = [];
+  let after: string | undefined;
+  do {
+    const page = await store.page(index, { limit, order, ...(after === undefined ? {} : { after }) });
+    members.push(...page.items.map((item) => item.member));
+    after = page.next;
+    await between();
+  } while (after !== undefined);
+  return members;
+}
+
+/** Long enough for a second delivery to show. */
+function quiet(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 150));
+}
