@@ -5,6 +5,7 @@
  * | key | holds | lifetime |
  * | --- | --- | --- |
  * | `key-check` | a known text, sealed: shows at start that the keys fit the data | for ever |
+ * | `key-check:KID` | the same, sealed by that key: shows two different keys of one id | for ever |
  * | `session:{ID_HASH}` | one browser's session, or the tombstone of an ended one | until its last possible use |
  * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests (sealed), at most 10 | 600 s |
  * | `user:{USER}` | issuer, subject, name, e-mail as last seen | for ever |
