@@ -125,7 +125,11 @@ function features({ resourceServer }: IdentityProviderParts, rpInitiatedLogout: 
     pushedAuthorizationRequests: { enabled: false },
     resourceIndicators: { enabled: false },
     rpInitiatedLogout,
-    revocation: { enabled: true },
+    revocation: {
+      enabled: true,
+      allowedPolicy: async (_ctx: unknown, client: { clientId: string }, token: GrantedToken) =>
+        client.clientId === token.clientId,
+    },
     introspection: {
       enabled: true,
       allowedPolicy: async (_ctx: unknown, client: { clientId: string }, token: GrantedToken) =>
