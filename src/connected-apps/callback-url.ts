@@ -39,7 +39,8 @@ export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
   if (!parts || !url) return 'not_absolute';
   const [, scheme = '', authority = '', path = ''] = parts;
   if (authority.includes('@')) return 'userinfo';
-  if (url.hostname === '') return 'not_absolute';
+  // Browsers read `https:///host` as if it had two slashes; nothing else does.
+  if (authority === '' || url.hostname === '') return 'not_absolute';
   if (!isSecure(scheme, url.hostname)) return 'not_https';
   return path.split('/').some(isDotSegment) ? 'dot_segments' : undefined;
 }

@@ -1,10 +1,13 @@
 /** Owns the protocol with identity providers (OAuth 2.0, OpenID Connect): the only file that speaks through openid-client. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as client from 'openid-client';
-import { type Outbound, OutboundError } from '../outbound/outbound.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import { basicCredentials } from './client-credentials.ts';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
+import { isAppFault, refreshFailure } from './refresh-failure.ts';
+import { createSigningKeys } from './signing-keys.ts';
 import { type RawTokenAnswer, readTokenAnswer } from './token-answer.ts';
 
 export interface AuthorizationRequest {
@@ -67,8 +70,19 @@ export interface ProviderClient {
 
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
 
-export function createProviderClient(parts: { outbound: Outbound; metadata: ProviderMetadataSource }): ProviderClient {
-  const { outbound, metadata } = parts;
+/** What an ID token may be signed with, whatever a provider advertises: never `none`, never a shared secret (R23). */
+const SIGNING_ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
+
+export function createProviderClient(parts: {
+  outbound: Outbound;
+  metadata: ProviderMetadataSource;
+  clock: () => number;
+}): ProviderClient {
+  const { outbound, metadata, clock } = parts;
+  const signingKeys = createSigningKeys({ outbound, clock });
   const raw = new AsyncLocalStorage<RawTokenAnswer>();
   const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
 
@@ -83,8 +97,11 @@ export function createProviderClient(parts: { outbound: Outbound; metadata: Prov
     const known = await metadata.load(app);
     const existing = configurations.get(known);
     if (existing) return existing;
-    const configuration = new client.Configuration(known as client.ServerMetadata, app.clientId, {}, clientAuth(app));
-    configuration[client.customFetch] = cappedFetch;
+    const server = { ...known, id_token_signing_alg_values_supported: signingAlgorithms(known) };
+    const configuration = new client.Configuration(server as client.ServerMetadata, app.clientId, {}, clientAuth(app));
+    const keysUrl = known.jwks_uri && new URL(known.jwks_uri).href;
+    configuration[client.customFetch] = (url, options) =>
+      url === keysUrl ? signingKeys.fetch(url) : cappedFetch(url, options);
     // The address policy has already refused plain http but for named loopback hosts.
     client.allowInsecureRequests(configuration);
     if (known.jwks_uri) client.enableNonRepudiationChecks(configuration);
@@ -119,7 +136,7 @@ export function createProviderClient(parts: { outbound: Outbound; metadata: Prov
             ...(request.scopes.includes('openid') ? { expectedNonce: request.nonce, idTokenExpected: true } : {}),
           }),
         );
-        return tokenAnswer(answer, app, configuration);
+        return withSubject(tokenAnswer(answer, app, configuration));
       } catch (error) {
         throw exchangeError(error, holder);
       }
@@ -132,7 +149,7 @@ export function createProviderClient(parts: { outbound: Outbound; metadata: Prov
         const answer = await raw.run(holder, () => client.refreshTokenGrant(configuration, refreshToken));
         return { kind: 'tokens', answer: tokenAnswer(answer, app, configuration) };
       } catch (error) {
-        return refreshFailure(error, holder);
+        return refreshFailure(holder, callError(error, 'no_answer'));
       }
     },
 
@@ -142,7 +159,7 @@ export function createProviderClient(parts: { outbound: Outbound; metadata: Prov
       try {
         return await client.fetchUserInfo(configuration, accessToken, subject);
       } catch (error) {
-        throw callError(error, 'userinfo_invalid');
+        throw userinfoError(error);
       }
     },
 
@@ -174,21 +191,19 @@ export function createProviderClient(parts: { outbound: Outbound; metadata: Prov
   };
 }
 
+/** Those that are advertised and allowed; all that are allowed where nothing is advertised, as with hand-set endpoints. */
+function signingAlgorithms({ id_token_signing_alg_values_supported: advertised }: ProviderMetadata): string[] {
+  return Array.isArray(advertised)
+    ? SIGNING_ALGORITHMS.filter((algorithm) => advertised.includes(algorithm))
+    : SIGNING_ALGORITHMS;
+}
+
 /** Client authentication as registered (RFC 6749 section 2.3.1). */
 function clientAuth(app: ConnectedApp): client.ClientAuth {
   const secret = app.clientSecret ?? '';
   if (app.tokenEndpointAuthMethod === 'none') return client.None();
   if (app.tokenEndpointAuthMethod === 'client_secret_post') return client.ClientSecretPost(secret);
-  const credentials = Buffer.from(`${formEncode(app.clientId)}:${formEncode(secret)}`).toString('base64');
-  return (_server, _client, _body, headers) => headers.set('authorization', `Basic ${credentials}`);
-}
-
-/**
- * application/x-www-form-urlencoded, which leaves `- _ .` as they are. openid-client's own method escapes those too,
- * and providers that do not decode the credentials then refuse a client id with a hyphen.
- */
-function formEncode(text: string): string {
-  return new URLSearchParams([['', text]]).toString().slice(1);
+  return (_server, _client, _body, headers) => headers.set('authorization', basicCredentials(app.clientId, secret));
 }
 
 function tokenAnswer(
@@ -208,12 +223,19 @@ function tokenAnswer(
   };
 }
 
+/** The library takes an empty subject, under which everybody would be the same person. */
+function withSubject(answer: TokenAnswer): TokenAnswer {
+  if (answer.claims?.sub === '') throw new ProviderError('invalid', 'token_answer_invalid');
+  return answer;
+}
+
 function exchangeError(error: unknown, holder: RawTokenAnswer): ProviderError {
   if (error instanceof client.AuthorizationResponseError) {
     return new ProviderError('refused', 'authorization_refused', { oauthError: error.error, cause: error });
   }
-  if (holder.status === undefined || error instanceof OutboundError)
-    return callError(error, 'authorization_response_invalid');
+  if (holder.status === undefined) return callError(error, 'authorization_response_invalid');
+  // The token answer came and was refused here, or the keys to verify it with did not come.
+  if (causeOf(error) instanceof ProviderError) return callError(error, 'token_answer_invalid');
   const facts = { status: holder.status, oauthError: holder.error, cause: error };
   if (holder.status === 429 || holder.status >= 500) {
     return new ProviderError('unavailable', 'token_endpoint_failed', {
@@ -226,30 +248,21 @@ function exchangeError(error: unknown, holder: RawTokenAnswer): ProviderError {
   return new ProviderError('invalid', 'token_answer_invalid', facts);
 }
 
+/** What lies behind the library's own wrapping. */
+function causeOf(error: unknown): unknown {
+  return error instanceof client.ClientError ? (error.cause ?? error) : error;
+}
+
 /** An error of a call that has no raw token answer. */
 function callError(error: unknown, otherwise: string): ProviderError {
-  const failure = ProviderError.from(error instanceof client.ClientError ? (error.cause ?? error) : error);
+  const failure = ProviderError.from(causeOf(error));
   return failure.reason === 'unreadable_answer' ? new ProviderError('invalid', otherwise, { cause: error }) : failure;
 }
 
-/** By status and `error` alone: the library reports a body that timed out as one that could not be parsed (R40). */
-function refreshFailure(error: unknown, holder: RawTokenAnswer): RefreshOutcome {
-  const { status, error: oauthError } = holder;
-  if (status === undefined) {
-    const failure = callError(error, 'no_answer');
-    if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
-    return { kind: 'unavailable', reason: failure.reason, retryAfterSeconds: failure.facts.retryAfterSeconds };
-  }
-  if (status === 200) return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: holder.refreshToken };
-  const refused = status >= 400 && status < 500 && status !== 429 && status !== 408;
-  if (refused && oauthError === 'invalid_grant') return { kind: 'refused' };
-  if (refused && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
-  if (refused && holder.json !== false) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
-  return { kind: 'unavailable', reason: `status_${status}`, retryAfterSeconds: holder.retryAfterSeconds };
-}
-
-function isAppFault(oauthError: string | undefined): boolean {
-  return (
-    oauthError === 'invalid_client' || oauthError === 'unauthorized_client' || oauthError === 'unsupported_grant_type'
-  );
+function userinfoError(error: unknown): ProviderError {
+  const cause = causeOf(error);
+  const status = cause instanceof Response ? cause.status : 0;
+  return status === 429 || status >= 500
+    ? new ProviderError('unavailable', 'userinfo_failed', { status, cause: error })
+    : callError(error, 'userinfo_invalid');
 }

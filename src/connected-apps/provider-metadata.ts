@@ -88,7 +88,7 @@ async function readMetadata(outbound: Outbound, app: ConnectedApp): Promise<Prov
   const handSet = handSetMetadata(app);
   const complete = handSet.authorization_endpoint !== undefined && !app.discoveryUrl;
   const discovered = complete ? {} : await discover(outbound, app);
-  const metadata: ProviderMetadata = { issuer: app.issuer, ...withoutUndefined(handSet), ...discovered };
+  const metadata: ProviderMetadata = { issuer: app.issuer, ...withoutNothing(handSet), ...discovered };
   checkEndpoints(outbound, metadata);
   if (metadata.authorization_endpoint) {
     metadata.authorization_endpoint = withoutOurParameters(metadata.authorization_endpoint, app);
@@ -114,8 +114,9 @@ async function discover(outbound: Outbound, app: ConnectedApp): Promise<Provider
   const url = app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
   const answer = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
   if (answer.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: answer.status });
-  const metadata: unknown = await answer.json().catch(() => undefined);
-  if (!isMetadata(metadata)) throw new ProviderError('unavailable', 'discovery_not_json');
+  const given: unknown = await answer.json().catch(() => undefined);
+  if (!isMetadata(given)) throw new ProviderError('unavailable', 'discovery_not_json');
+  const metadata = withoutNothing(given) as ProviderMetadata;
   // Byte for byte (OpenID Connect Discovery section 4.3): a trailing slash makes another issuer.
   if (metadata.issuer !== app.issuer) throw new ProviderError('misconfigured', 'issuer_mismatch');
   return metadata;
@@ -162,6 +163,9 @@ function withoutOurParameters(endpoint: string, app: ConnectedApp): string {
   return url.href;
 }
 
-function withoutUndefined<T extends object>(value: T): Partial<{ [K in keyof T]: Exclude<T[K], undefined> }> {
-  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined)) as never;
+/** Some providers write `null` for what they do not have. */
+function withoutNothing<T extends object>(value: T): Partial<{ [K in keyof T]: Exclude<T[K], undefined> }> {
+  return Object.fromEntries(
+    Object.entries(value).filter(([, inner]) => inner !== undefined && inner !== null),
+  ) as never;
 }

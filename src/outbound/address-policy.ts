@@ -14,6 +14,8 @@ export interface AddressPolicy {
 
 /** Cloud metadata services that do not lie in a link-local range. */
 const METADATA_ADDRESSES = new Set(['fd00:ec2::254', '100.100.100.200', '192.0.0.192']);
+/** All IPv6 that is routed lies here (RFC 4291 section 2.4); elsewhere are old ways to write an IPv4 address. */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 const INTERNAL_RANGES = new Set(['loopback', 'private', 'uniqueLocal', 'carrierGradeNat']);
 
 /** @param internalHosts host names, addresses and CIDRs inside loopback or private ranges (setting `INTERNAL_HOSTS`) */
@@ -25,7 +27,7 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     const parsed = ipaddr.process(address);
     const range = parsed.range();
     if (METADATA_ADDRESSES.has(parsed.toString())) return 'forbidden_address';
-    if (range === 'unicast') return undefined;
+    if (range === 'unicast') return isRouted(parsed) ? undefined : 'forbidden_address';
     if (!INTERNAL_RANGES.has(range)) return 'forbidden_address';
     const named = names.has(hostname.toLowerCase());
     const listed = networks.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
@@ -46,6 +48,10 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     names.has(hostname.toLowerCase()) || (isIP(hostname) !== 0 && checkAddress(hostname, hostname) === undefined);
 
   return { checkUrl, checkAddress };
+}
+
+function isRouted(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
+  return address.kind() === 'ipv4' || (address as ipaddr.IPv6).match(GLOBAL_UNICAST);
 }
 
 function isNetwork(entry: string): boolean {

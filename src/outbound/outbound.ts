@@ -1,5 +1,5 @@
 /** Owns every connection that Gatehouse opens: addresses are judged as they are resolved, answers are capped in bytes and time. */
-import { lookup } from 'node:dns';
+import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Agent, type Dispatcher } from 'undici';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
@@ -49,9 +49,14 @@ class RefusedAddress extends Error {
   }
 }
 
-export function createOutbound(parts: { policy: AddressPolicy; connectionsPerOrigin?: number }): Outbound {
+/** @param parts `lookup` resolves names; the system's where left out */
+export function createOutbound(parts: {
+  policy: AddressPolicy;
+  connectionsPerOrigin?: number;
+  lookup?: typeof systemLookup;
+}): Outbound {
   const dispatcher = new Agent({
-    connect: { lookup: judgedLookup(parts.policy), timeout: 5_000 },
+    connect: { lookup: judgedLookup(parts.policy, parts.lookup ?? systemLookup), timeout: 5_000 },
     connections: parts.connectionsPerOrigin ?? 64,
     pipelining: 1,
     headersTimeout: 30_000,
@@ -144,7 +149,7 @@ function asOutboundError(error: unknown, signal: AbortSignal): OutboundError {
 }
 
 /** Resolves and judges in one step, and connects to what was judged, so that a name cannot change its address in between. */
-function judgedLookup(policy: AddressPolicy): LookupFunction {
+function judgedLookup(policy: AddressPolicy, lookup: typeof systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return callback(error, '', 0);

@@ -1,0 +1,29 @@
+/** Owns what a failed refresh means for a grant (R40). Pure. */
+import type { RefreshOutcome } from './provider-client.ts';
+import type { ProviderError } from './provider-error.ts';
+import type { RawTokenAnswer } from './token-answer.ts';
+
+/**
+ * By status and `error` alone: the library reports a body that timed out as one that could not be parsed (R40).
+ * @param failure why there was no answer, where there was none
+ */
+export function refreshFailure(holder: RawTokenAnswer, failure: ProviderError): RefreshOutcome {
+  const { status, error: oauthError } = holder;
+  if (status === undefined) {
+    if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
+    return { kind: 'unavailable', reason: failure.reason, retryAfterSeconds: failure.facts.retryAfterSeconds };
+  }
+  if (status === 200) return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: holder.refreshToken };
+  const refused = status >= 400 && status < 500 && status !== 429 && status !== 408;
+  if (refused && oauthError === 'invalid_grant') return { kind: 'refused' };
+  if (refused && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
+  if (refused && holder.json !== false) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
+  return { kind: 'unavailable', reason: `status_${status}`, retryAfterSeconds: holder.retryAfterSeconds };
+}
+
+/** The registration is refused, not the person's grant: it must not mark everybody's connection dead. */
+export function isAppFault(oauthError: string | undefined): boolean {
+  return (
+    oauthError === 'invalid_client' || oauthError === 'unauthorized_client' || oauthError === 'unsupported_grant_type'
+  );
+}

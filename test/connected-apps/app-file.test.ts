@@ -1,0 +1,218 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
+import { callbackUrlOf, isOpenIdApp, isUsable, PROTOCOL_PARAMETERS } from '../../src/connected-apps/connected-app.ts';
+
+const SECRET = 'canary_secret-8d2f';
+const GOOD = {
+  id: 'platform',
+  name: 'Collaboration platform',
+  issuer: 'https://idp.example.com',
+  clientId: 'client-1',
+  clientSecret: { env: 'PLATFORM_CLIENT_SECRET' },
+  scopes: ['openid', 'profile', 'offline_access'],
+  callbackUrls: ['https://gatehouse.example.com/oauth/callback/platform'],
+  signIn: { allow: 'everyone' },
+};
+
+function parse(entries: unknown, files: Record<string, string> = {}) {
+  const text = typeof entries === 'string' ? entries : JSON.stringify(entries);
+  return parseConnectedApps(text, {
+    env: { PLATFORM_CLIENT_SECRET: SECRET, EMPTY: ' ' },
+    readFile: (path) => files[path] ?? missing(path),
+  });
+}
+
+function missing(path: string): string {
+  throw new Error(`ENOENT ${path}`);
+}
+
+const faultsOf = (changes: Record<string, unknown>) => parse([{ ...GOOD, ...changes }]).faults;
+const places = (faults: string[]) => faults.map((fault) => /, (\/[^:]*|whole entry):/.exec(fault)?.[1]);
+
+describe('a good entry', () => {
+  test('is read with its secret and its defaults, and frozen', () => {
+    const { apps, faults } = parse([GOOD]);
+    expect(faults).toEqual([]);
+    expect(apps).toEqual([
+      {
+        ...GOOD,
+        clientSecret: SECRET,
+        tokenEndpointAuthMethod: 'client_secret_basic',
+        threadPath: '/1/threads/current',
+        returnUrls: [],
+        providerSignOut: true,
+      },
+    ]);
+    expect(Object.isFrozen(apps[0])).toBe(true);
+  });
+
+  test('can keep its secret in a file, which ends in a line break', () => {
+    const { apps, faults } = parse([{ ...GOOD, clientSecret: { file: '/run/s' } }], { '/run/s': `${SECRET}\n` });
+    expect([faults, apps[0]?.clientSecret]).toEqual([[], SECRET]);
+  });
+
+  test('a public client has no secret', () => {
+    const { clientSecret: _, ...rest } = GOOD;
+    expect(parse([{ ...rest, tokenEndpointAuthMethod: 'none' }]).faults).toEqual([]);
+  });
+
+  test('a plain OAuth app needs no openid, and may have all endpoints set by hand', () => {
+    const endpoints = { authorization: 'https://a.example.com/a', token: 'https://a.example.com/t' };
+    expect(faultsOf({ signIn: undefined, scopes: [], endpoints, apiBaseUrl: 'https://a.example.com/api' })).toEqual([]);
+  });
+});
+
+describe('faults', () => {
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ['id', { id: 'Platform' }, ['/id']],
+    ['id too long', { id: 'a'.repeat(41) }, ['/id']],
+    ['id missing', { id: undefined }, ['/id']],
+    ['issuer with a query', { issuer: 'https://idp.example.com?a=b' }, ['/issuer']],
+    ['issuer not absolute', { issuer: 'idp.example.com' }, ['/issuer']],
+    ['issuer with user name', { issuer: 'https://a@idp.example.com' }, ['/issuer']],
+    ['issuer with fragment', { issuer: 'https://idp.example.com#a' }, ['/issuer']],
+    ['discoveryUrl', { discoveryUrl: 'file:///etc' }, ['/discoveryUrl']],
+    ['auth method, no secret', { tokenEndpointAuthMethod: 'x', clientSecret: undefined }, ['/tokenEndpointAuthMethod']],
+    ['auth method', { tokenEndpointAuthMethod: 'client_secret_jwt' }, ['/tokenEndpointAuthMethod']],
+    ['scope with a space', { scopes: ['openid', 'a b'] }, ['/scopes/1']],
+    ['scope with a quote', { scopes: ['openid', 'a"b'] }, ['/scopes/1']],
+    ['no callback URLs', { callbackUrls: [] }, ['/callbackUrls']],
+    [
+      'callback URL',
+      { callbackUrls: ['https://*.example.com', 'http://a.example.com'] },
+      ['/callbackUrls/0', '/callbackUrls/1'],
+    ],
+    ['return URL', { returnUrls: ['https://a.example.com/#a'] }, ['/returnUrls/0']],
+    ['protocol parameter', { parameters: { audience: 'a', Redirect_URI: 'b' } }, ['/parameters/Redirect_URI']],
+    ['unknown field', { client_secret: 'x' }, ['whole entry']],
+    ['unknown endpoint', { endpoints: { tokens: 'https://a.example.com' } }, ['/endpoints']],
+    [
+      'authorization without token',
+      { endpoints: { authorization: 'https://a.example.com' } },
+      ['/endpoints/token', '/endpoints/jwks'],
+    ],
+    [
+      'token without authorization',
+      { endpoints: { token: 'https://a.example.com' } },
+      ['/endpoints/authorization', '/endpoints/jwks'],
+    ],
+    [
+      'sign-in by hand without keys',
+      { endpoints: { token: 'https://a.example.com', authorization: 'https://a.example.com' } },
+      ['/endpoints/jwks'],
+    ],
+    ['sign-in without openid', { scopes: ['profile'] }, ['/scopes']],
+    ['sign-in for nobody', { signIn: {} }, ['/signIn/allow']],
+    ['sign-in without values', { signIn: { allow: { claim: 'groups', values: [] } } }, ['/signIn/allow/values']],
+    ['thread path with dots', { threadPath: '/1/../admin' }, ['/threadPath']],
+    ['thread path with query', { threadPath: '/1?a=b' }, ['/threadPath']],
+    ['lifetime', { accessTokenLifetimeSeconds: 0 }, ['/accessTokenLifetimeSeconds']],
+    ['api base with query', { apiBaseUrl: 'https://a.example.com?x' }, ['/apiBaseUrl']],
+    ['secret in the file', { clientSecret: SECRET }, ['/clientSecret']],
+    ['secret missing', { clientSecret: undefined }, ['/clientSecret']],
+    ['secret elsewhere missing', { clientSecret: { env: 'NOT_SET' } }, ['/clientSecret', '/clientSecret']],
+    ['secret elsewhere empty', { clientSecret: { env: 'EMPTY' } }, ['/clientSecret', '/clientSecret']],
+    ['secret file missing', { clientSecret: { file: '/nowhere' } }, ['/clientSecret', '/clientSecret']],
+  ])('%s', (_what, changes, expected) => {
+    const { faults } = parse([{ ...GOOD, ...changes }]);
+    expect(new Set(places(faults))).toEqual(new Set(expected));
+    expect(faults.join()).not.toContain(SECRET);
+  });
+
+  test('all of all apps are told at once, secrets and ids included', () => {
+    const { faults } = parse([
+      { ...GOOD, id: '!', clientSecret: { env: 'NOT_SET' }, scopes: ['profile'], callbackUrls: ['*', '#'] },
+      { ...GOOD, issuer: 'x' },
+      GOOD,
+      { ...GOOD, name: '' },
+    ]);
+    const told = faults.join('\n');
+    for (const part of [
+      'app 1, /id',
+      'app 1, /clientSecret',
+      'app 1, /scopes',
+      'app 1, /callbackUrls/0',
+      'app 1, /callbackUrls/1',
+      'app 2 (platform), /issuer',
+      'app 4 (platform), /name',
+      'the id "platform" is used twice',
+    ]) {
+      expect(told).toContain(part);
+    }
+    expect(faults.filter((fault) => fault.includes('used twice'))).toHaveLength(2);
+  });
+
+  test('what is no entry at all has one fault', () => {
+    for (const entry of [5, null, 'text', []]) expect(parse([entry]).faults).toHaveLength(1);
+  });
+
+  test.each(['{"id":"platform"}', 'null', '7', '"text"'])('%s is not a list of apps', (text) => {
+    expect(parse(text)).toEqual({
+      apps: [],
+      faults: ['CONNECTED_APPS_FILE must hold a JSON array of connected apps.'],
+    });
+  });
+
+  test('R22: text that is not JSON is not repeated', () => {
+    const { faults } = parse(`[{"clientSecret": ${SECRET}}]`);
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).not.toContain('canary');
+  });
+
+  test('R22: no fault ever holds a value of the file, and nothing throws', () => {
+    const canary = fc.constantFrom(
+      SECRET,
+      `${SECRET} x`,
+      `https://${SECRET}@a`,
+      { env: `${SECRET}!` },
+      { file: SECRET },
+    );
+    const value = fc.oneof(
+      canary,
+      fc.array(canary),
+      fc.jsonValue() as fc.Arbitrary<unknown>,
+      fc.constant({ allow: SECRET }),
+    );
+    const changes = fc.dictionary(fc.constantFrom(...Object.keys(GOOD), 'endpoints', 'parameters', 'refresh'), value);
+    fc.assert(
+      fc.property(changes, (changed) => {
+        for (const fault of parse([{ ...GOOD, ...changed }]).faults) expect(fault).not.toContain('canary');
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe('R3: a parameter of the protocol cannot be set, in any case', () => {
+  test.each([...PROTOCOL_PARAMETERS])('%s', (name) => {
+    expect(faultsOf({ parameters: { [name]: 'x' } })).toHaveLength(1);
+    expect(faultsOf({ parameters: { [name.toUpperCase()]: 'x' } })).toHaveLength(1);
+  });
+});
+
+describe('what follows from a registration', () => {
+  const [app] = parse([GOOD]).apps;
+  if (!app) throw new Error('The good entry was refused.');
+
+  test('R5: the redirect URI holds the id of the app', () => {
+    expect(callbackUrlOf('platform', 'https://g.example.com/base')).toBe(
+      'https://g.example.com/base/oauth/callback/platform',
+    );
+  });
+
+  test('it is usable only where that very URL is registered', () => {
+    expect(isUsable(app, 'https://gatehouse.example.com')).toBe(true);
+    for (const publicUrl of [
+      'https://GATEHOUSE.example.com',
+      'http://gatehouse.example.com',
+      'https://gatehouse.example.com/',
+    ]) {
+      expect(isUsable(app, publicUrl)).toBe(false);
+    }
+  });
+
+  test('openid decides whether an ID token is expected', () => {
+    expect([isOpenIdApp(app), isOpenIdApp({ ...app, scopes: ['openid2', 'profile'] })]).toEqual([true, false]);
+  });
+});

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
+import { createAppStore } from '../../src/connected-apps/app-store.ts';
+
+function storeOf(...changes: Record<string, unknown>[]) {
+  const entries = changes.map((changed) => ({
+    name: 'App',
+    issuer: 'https://idp.example.com',
+    clientId: 'c',
+    tokenEndpointAuthMethod: 'none',
+    scopes: ['openid'],
+    callbackUrls: ['https://gatehouse.example.com/cb'],
+    ...changed,
+  }));
+  const { apps, faults } = parseConnectedApps(JSON.stringify(entries), { env: {}, readFile: () => '' });
+  expect(faults).toEqual([]);
+  return createAppStore(apps);
+}
+
+const THREADS = { apiBaseUrl: 'https://platform.example.com' };
+const SIGN_IN = { signIn: { allow: 'everyone' } };
+const ids = (apps: readonly { id: string }[]) => apps.map(({ id }) => id);
+
+describe('which app a route means', () => {
+  test('each can serve threads, sign people in, both or neither', () => {
+    const store = storeOf(
+      { id: 'a', ...THREADS },
+      { id: 'b', ...SIGN_IN },
+      { id: 'c', ...THREADS, ...SIGN_IN },
+      { id: 'd' },
+    );
+    expect(ids(store.list())).toEqual(['a', 'b', 'c', 'd']);
+    expect(ids(store.threadApps())).toEqual(['a', 'c']);
+    expect(ids(store.signInApps())).toEqual(['b', 'c']);
+    expect([store.find('d')?.id, store.find('e'), store.find('__proto__')]).toEqual(['d', undefined, undefined]);
+  });
+
+  test('without a name it must be the only one', () => {
+    expect(storeOf({ id: 'a', ...THREADS }, { id: 'b' }).threadApp(undefined).id).toBe('a');
+    const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS });
+    expect(several.threadApp('b').id).toBe('b');
+    expect(() => several.threadApp(undefined)).toThrow(expect.objectContaining({ code: 'invalid_request' }));
+    expect(() => storeOf({ id: 'a' }).threadApp(undefined)).toThrow(
+      expect.objectContaining({ code: 'invalid_request' }),
+    );
+  });
+
+  test('one that is named and serves no threads is not found', () => {
+    for (const id of ['b', 'nobody', '']) {
+      const store = storeOf({ id: 'a', ...THREADS }, { id: 'b' });
+      expect(() => store.threadApp(id)).toThrow(expect.objectContaining({ code: 'not_found' }));
+    }
+  });
+});

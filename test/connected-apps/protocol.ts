@@ -1,0 +1,88 @@
+/** Owns a protocol client in front of the hostile provider, and a login that needs no browser. */
+import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
+import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import {
+  createProviderClient,
+  type ProviderClient,
+  type TokenAnswer,
+} from '../../src/connected-apps/provider-client.ts';
+import { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
+import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
+import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
+
+export const REDIRECT_URI = 'https://gatehouse.example.com/oauth/callback/elsewhere';
+export const REQUEST = {
+  redirectUri: REDIRECT_URI,
+  state: 'state-1',
+  nonce: 'nonce-1',
+  codeVerifier: 'verifier-0123456789-0123456789-0123456789-01',
+  scopes: ['openid', 'profile', 'offline_access'],
+};
+
+/** One provider for a file; for each test a client that knows nothing yet. */
+export interface Protocol {
+  readonly provider: HostileProvider;
+  client: ProviderClient;
+  app: ConnectedApp;
+  freshClient(): ProviderClient;
+  appOf(changes?: Record<string, unknown>, from?: HostileProvider): ConnectedApp;
+  logIn(as?: ConnectedApp): Promise<TokenAnswer>;
+}
+
+export function useProtocol(): Protocol {
+  let provider: HostileProvider;
+  let outbound: Outbound;
+
+  function freshClient(): ProviderClient {
+    const clock = () => Date.now();
+    const metadata = createProviderMetadata({ outbound, clock, random: () => 0.5 });
+    return createProviderClient({ outbound, metadata, clock });
+  }
+
+  function appOf(changes: Record<string, unknown> = {}, from: HostileProvider = provider): ConnectedApp {
+    const env = { HOSTILE_CLIENT_SECRET: from.clientSecret };
+    const text = JSON.stringify([from.app('https://gatehouse.example.com', changes)]);
+    const { apps, faults } = parseConnectedApps(text, { env, readFile: () => '' });
+    if (!apps[0] || faults.length > 0) throw new Error(faults.join());
+    return apps[0];
+  }
+
+  async function logIn(as = protocol.app): Promise<TokenAnswer> {
+    const location = await protocol.client.authorizationUrl(as, REQUEST);
+    const answer = await fetch(location, { redirect: 'manual' });
+    return protocol.client.exchangeCode(as, new URL(answer.headers.get('location') ?? ''), REQUEST);
+  }
+
+  // Filled before each test.
+  const protocol = { freshClient, appOf, logIn } as Protocol;
+  beforeAll(async () => {
+    provider = await startHostileProvider();
+    outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+    Object.assign(protocol, { provider });
+  });
+  beforeEach(() => {
+    protocol.client = freshClient();
+    protocol.app = appOf();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    provider.reset();
+  });
+  afterAll(async () => {
+    await outbound.close();
+    await provider.close();
+  });
+  return protocol;
+}
+
+export async function failureOf(call: Promise<unknown>): Promise<{ failure: string; reason: string }> {
+  const error: unknown = await call.then(
+    () => 'succeeded',
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof ProviderError)) throw new Error(`No ProviderError: ${String(error)}`);
+  return { failure: error.failure, reason: error.reason };
+}

@@ -1,0 +1,137 @@
+/** Real calls to listeners that misbehave; names are resolved by a resolver of the test's own. */
+import type { lookup as systemLookup } from 'node:dns';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
+import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
+import { type HostileProvider, type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
+
+const LIMITS = { deadlineMilliseconds: 1_500, maxBytes: 64 * 1024 };
+let provider: HostileProvider;
+let outbound: Outbound;
+
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+});
+afterEach(() => provider.reset());
+afterAll(async () => {
+  await outbound.close();
+  await provider.close();
+});
+
+const jwks = () => outbound.fetch(`${provider.issuer}/jwks`, {}, LIMITS);
+
+async function reasonOf(call: Promise<unknown>): Promise<string> {
+  const error: unknown = await call.then(
+    () => 'answered',
+    (thrown: unknown) => thrown,
+  );
+  return error instanceof OutboundError ? error.reason : String(error);
+}
+
+describe('R28: every answer has a cap in bytes and time', () => {
+  const table: [ModeName, string][] = [
+    ['jwks-huge', 'too_large'],
+    ['jwks-drip', 'timeout'],
+    ['jwks-hang', 'timeout'],
+    ['jwks-reset', 'connection'],
+    ['jwks-reset-after-headers', 'connection'],
+    ['jwks-gzip', 'encoding'],
+    ['jwks-many-headers', 'connection'],
+  ];
+  test.each(table)('%s: %s', async (mode, reason) => {
+    provider.set(mode);
+    const startedAt = performance.now();
+    expect(await reasonOf(jwks())).toBe(reason);
+    expect(performance.now() - startedAt).toBeLessThan(LIMITS.deadlineMilliseconds + 1_000);
+    expect(provider.hits).toHaveLength(1);
+  });
+
+  test('20 answers of 200 MB at once leave memory as it was', async () => {
+    provider.set('jwks-huge');
+    const before = process.memoryUsage.rss();
+    const reasons = await Promise.all(Array.from({ length: 20 }, () => reasonOf(jwks())));
+    expect(new Set(reasons)).toEqual(new Set(['too_large']));
+    expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
+  });
+
+  test('an answer of exactly the cap is read, one byte more is not', async () => {
+    const exact = Buffer.byteLength(await (await jwks()).text());
+    const at = (maxBytes: number) => outbound.fetch(`${provider.issuer}/jwks`, {}, { ...LIMITS, maxBytes });
+    expect((await at(exact)).status).toBe(200);
+    expect(await reasonOf(at(exact - 1))).toBe('too_large');
+  });
+
+  test('no compression is asked for', async () => {
+    await jwks();
+    expect(provider.hits[0]?.headers['accept-encoding']).toBe('identity');
+  });
+});
+
+describe('R25: redirects', () => {
+  test.each(['jwks-redirect', 'jwks-redirect-301', 'jwks-redirect-307'] as const)(
+    '%s is not followed',
+    async (mode) => {
+      provider.set(mode);
+      expect((await jwks()).status).toBeGreaterThanOrEqual(300);
+      expect(provider.trapped).toEqual([]);
+    },
+  );
+});
+
+describe('R79: addresses', () => {
+  /** Answers the first list at the first look-up, and so on; the last one for ever. */
+  function resolver(...answers: string[][]) {
+    const asked: string[] = [];
+    const lookup = (name: string, _options: unknown, done: (error: null, all: object[]) => void) => {
+      const answer = answers[Math.min(asked.length, answers.length - 1)] ?? [];
+      asked.push(name);
+      const all = answer.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      done(null, all);
+    };
+    return { asked, lookup: lookup as unknown as typeof systemLookup };
+  }
+  async function callNamed(lookup: typeof systemLookup): Promise<string> {
+    const calls = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup });
+    const { port } = new URL(provider.issuer);
+    const reason = await reasonOf(calls.fetch(`https://provider.example.com:${port}/jwks`, {}, LIMITS));
+    await calls.close();
+    return reason;
+  }
+
+  test.each([[['10.0.0.1']], [['169.254.169.254']], [['::1']], [['::ffff:10.0.0.1']], [['93.184.216.34', '10.0.0.1']]])(
+    'a name that resolves to %s is refused before anything is opened',
+    async (addresses) => {
+      expect(await callNamed(resolver(addresses).lookup)).toBe('address');
+      expect(provider.hits).toEqual([]);
+    },
+  );
+
+  test('a name is resolved once: what was judged is what is connected to', async () => {
+    // Allowed at the first look, forbidden at any later one; nothing speaks TLS at the first.
+    const { asked, lookup } = resolver(['127.0.0.1'], ['169.254.169.254']);
+    expect(await callNamed(lookup)).toBe('connection');
+    expect(asked).toEqual(['provider.example.com']);
+    expect(await callNamed(lookup)).toBe('address');
+  });
+
+  test('a URL that breaks the policy as it is written is not even resolved', async () => {
+    const { asked, lookup } = resolver(['93.184.216.34']);
+    const calls = createOutbound({ policy: createAddressPolicy([]), lookup });
+    for (const url of ['http://provider.example.com/', 'https://10.0.0.1/', 'https://u:p@provider.example.com/', 'x']) {
+      expect(await reasonOf(calls.fetch(url, {}, LIMITS))).toBe('address');
+    }
+    expect(asked).toEqual([]);
+    await calls.close();
+  });
+
+  test('an error never repeats the URL, which may hold a code', async () => {
+    const secret = 'canary-code-1234';
+    for (const url of [`https://10.0.0.1/?code=${secret}`, `http://127.0.0.1:1/?code=${secret}`]) {
+      const error: unknown = await outbound.fetch(url, {}, LIMITS).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(OutboundError);
+      const all = JSON.stringify(error, Object.getOwnPropertyNames(error)) + String((error as Error).cause);
+      expect(all).not.toContain(secret);
+    }
+  });
+});

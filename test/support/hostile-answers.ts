@@ -1,0 +1,84 @@
+/** Owns the broken answers that any endpoint of the hostile provider can give in place of its own. */
+import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
+
+export interface AnswerContext {
+  /** A listener that must never hear anything: redirects point to it. */
+  trapUrl: string;
+  /** What the endpoint would have answered. */
+  body: string;
+}
+
+export type Answer = (res: ServerResponse, context: AnswerContext) => void;
+
+export const HUGE_BYTES = 200 * 1024 * 1024;
+
+export function status(code: number, body: unknown = '', headers: Record<string, string> = {}): Answer {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const type = typeof body === 'string' ? 'text/plain' : 'application/json';
+  return (res) => void res.writeHead(code, { 'content-type': type, ...headers }).end(text);
+}
+
+function redirect(code: number): Answer {
+  return (res, { trapUrl }) => void res.writeHead(code, { location: `${trapUrl}/redirected` }).end();
+}
+
+/** Valid as far as it goes, and never at its end: the reader's own cap has to stop it. */
+const huge: Answer = (res) => {
+  const chunk = Buffer.alloc(1024 * 1024, ' ');
+  let sent = 0;
+  const more = () => {
+    while (sent < HUGE_BYTES && !res.destroyed) {
+      sent += chunk.length;
+      if (!res.write(chunk)) return void res.once('drain', more);
+    }
+    if (!res.destroyed) res.end('{}');
+  };
+  res.writeHead(200, { 'content-type': 'application/json' });
+  more();
+};
+
+/** One byte at a time: never idle for long enough to look dead. */
+const drip: Answer = (res) => {
+  res.writeHead(200, { 'content-type': 'application/json' });
+  const timer = setInterval(() => res.write(' '), 50);
+  res.once('close', () => clearInterval(timer));
+};
+
+const json = { 'content-type': 'application/json' };
+
+export const ANSWERS = {
+  huge,
+  drip,
+  /** Takes the request and says nothing. */
+  hang: () => undefined,
+  reset: (res) => void res.socket?.resetAndDestroy(),
+  'reset-after-headers': (res) => {
+    res.writeHead(200, { ...json, 'content-length': '5000' }).write('{');
+    setTimeout(() => res.socket?.resetAndDestroy(), 20);
+  },
+  truncated: (res, { body }) => void res.writeHead(200, json).end(body.slice(0, -10)),
+  'wrong-type': (res, { body }) => void res.writeHead(200, { 'content-type': 'text/plain' }).end(body),
+  html: (res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Maintenance</h1>'),
+  array: (res) => void res.writeHead(200, json).end('[]'),
+  null: (res) => void res.writeHead(200, json).end('null'),
+  empty: (res) => void res.writeHead(200, json).end(),
+  gzip: (res, { body }) => void res.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(gzipSync(body)),
+  redirect: redirect(302),
+  'redirect-307': redirect(307),
+  'redirect-301': redirect(301),
+  'status-400': status(400),
+  'status-401': status(401, { error: 'invalid_request' }),
+  'status-404': status(404, '<h1>Not found</h1>', { 'content-type': 'text/html' }),
+  'status-429': status(429, { error: 'slow_down' }, { 'retry-after': '7' }),
+  'status-500': status(500, '<h1>Oh no</h1>', { 'content-type': 'text/html' }),
+  'status-503': status(503, { error: 'temporarily_unavailable' }, { 'retry-after': '9' }),
+  'invalid-client': status(401, { error: 'invalid_client' }),
+  'invalid-grant': status(400, { error: 'invalid_grant' }),
+  'many-headers': (res) => {
+    for (let n = 0; n < 1000; n += 1) res.setHeader(`x-filler-${n}`, 'x'.repeat(60));
+    res.writeHead(200, json).end('{}');
+  },
+} as const satisfies Record<string, Answer>;
+
+export type AnswerName = keyof typeof ANSWERS;
