@@ -7,7 +7,7 @@ import type { Connections } from '../grants/connections.ts';
 import type { SessionUser } from '../http/session-record.ts';
 import type { Events } from '../observability/events.ts';
 import { SignInError, type SignInFailure } from './failure.ts';
-import { type AdminRule, maySignIn, neededClaims, sessionUser } from './identity.ts';
+import { type AdminRule, decidingClaims, FRIENDLY_CLAIMS, maySignIn, sessionUser } from './identity.ts';
 import type { StateSigner } from './state.ts';
 import { TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
 
@@ -126,8 +126,16 @@ export function createSignInFlow(parts: {
   /** The ID token's claims, and from userinfo those that it lacks; what the ID token says wins. */
   const completeClaims = async (app: ConnectedApp, answer: TokenAnswer): Promise<Claims | undefined> => {
     const { claims } = answer;
-    if (!claims || neededClaims(app, admin).every((name) => claims[name] !== undefined)) return claims;
-    return { ...(await provider.userinfo(app, answer.accessToken, claims.sub)), ...claims };
+    if (!claims) return undefined;
+    const lacks = (names: string[]) => names.some((name) => claims[name] === undefined);
+    const decides = lacks(decidingClaims(app, admin));
+    if (!decides && !lacks(FRIENDLY_CLAIMS)) return claims;
+    const more = await provider.userinfo(app, answer.accessToken, claims.sub).catch((error: unknown) => {
+      // A name is not worth a sign-in; another person's answer is no mere lack.
+      if (decides || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
+      return undefined;
+    });
+    return { ...more, ...claims };
   };
 
   const signIn = async (

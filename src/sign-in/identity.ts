@@ -16,16 +16,14 @@ export function userIdOf(issuer: string, subject: string): string {
   return `u${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
 }
 
-/** The claims that are needed but that ID tokens often lack: then userinfo is read as well. */
-export function neededClaims(app: ConnectedApp, admin: AdminRule): string[] {
+/** The claims that decide who may sign in and who administers: without them nobody can. */
+export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
   const allow = app.signIn?.allow;
-  return [
-    'name',
-    'email',
-    ...(typeof allow === 'object' ? [allow.claim] : []),
-    ...(admin.app === app.id ? [admin.claim] : []),
-  ];
+  return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];
 }
+
+/** The claims that make pages friendlier; like the deciding ones, many ID tokens lack them. */
+export const FRIENDLY_CLAIMS = ['name', 'email'];
 
 export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
   const allow = app.signIn?.allow;

@@ -1,0 +1,208 @@
+/** Authorization requests as they leave, over real HTTP from the shipped app. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createUserAgent } from '../support/browserless.ts';
+import { getJson } from '../support/gatehouse.ts';
+import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, isSignedIn, startHostileSite } from './attempt.ts';
+
+let site: HostileSite;
+
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'second' })],
+    env: { ADMIN_APP: 'elsewhere' },
+  });
+});
+afterEach(() => site.provider.reset());
+afterAll(() => site.close());
+
+const START = '/sign-in?app=elsewhere';
+
+const EXPECTED = () => ({
+  client_id: site.provider.clientId,
+  code_challenge: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+  code_challenge_method: 'S256',
+  nonce: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+  prompt: 'consent',
+  redirect_uri: `${site.url}/oauth/callback/elsewhere`,
+  response_type: 'code',
+  scope: 'openid profile offline_access',
+  state: expect.stringMatching(/^[A-Za-z0-9_.-]{40,}$/),
+});
+
+describe('R1', () => {
+  test('1,000 starts: state, nonce and challenge are never the same, and no secret leaves', async () => {
+    const seen = new Set<string>();
+    for (let batch = 0; batch < 40; batch += 1) {
+      const started = await Promise.all(Array.from({ length: 25 }, () => begin(site, { path: START })));
+      for (const { asked, location } of started) {
+        expect(Object.fromEntries(asked)).toEqual(EXPECTED());
+        for (const name of ['state', 'nonce', 'code_challenge']) seen.add(`${name} ${asked.get(name)}`);
+        expect(location).not.toContain('code_verifier');
+        expect(location).not.toContain('secret');
+      }
+    }
+    expect(seen.size).toBe(3_000);
+  });
+});
+
+describe('R2, R3, R4: nothing that is typed changes the request', () => {
+  test.each([
+    'response_type=token',
+    'response_type=code%20id_token&response_mode=fragment',
+    'response_mode=form_post',
+    'redirect_uri=https://evil.example.com&scope=admin&client_id=x&state=y&nonce=z&scope=b',
+    'code_challenge_method=plain&code_challenge=abc',
+    'prompt=none&login_hint=a&request=x&request_uri=https://evil.example.com&claims={}&max_age=0',
+    'scope=admin%20everything',
+  ])('%s', async (query) => {
+    const { asked } = await begin(site, { path: `${START}&${query}` });
+    expect(Object.fromEntries(asked)).toEqual(EXPECTED());
+    expect([...asked.keys()]).toHaveLength(new Set(asked.keys()).size);
+  });
+
+  test('the consent form narrows to registered scopes, and asks for nothing else', async () => {
+    const { agent } = await attempt(site, { path: START });
+    const csrf = await csrfTokenOf(site, agent);
+    const connect = (fields: Record<string, string>) =>
+      agent.request(`${site.url}/connections/elsewhere`, {
+        method: 'POST',
+        follow: false,
+        body: new URLSearchParams({ _csrf: csrf, ...fields }),
+      });
+    const narrowed = await connect({ scope: 'profile', redirect_uri: 'https://evil.example.com', state: 'mine' });
+    const asked = new URL(narrowed.headers.get('location') ?? '').searchParams;
+    const { prompt: _, ...expected } = EXPECTED();
+    expect(Object.fromEntries(asked)).toEqual({ ...expected, scope: 'openid profile' });
+    for (const scope of ['admin', 'profile admin', 'openid,profile', 'profile\tadmin']) {
+      expect((await connect({ scope })).status).toBe(400);
+    }
+  });
+
+  test('a password is taken nowhere', async () => {
+    const body = new URLSearchParams({ grant_type: 'password', username: 'a', password: 'b' });
+    for (const path of ['/sign-in', '/oauth/callback/elsewhere', '/session', '/']) {
+      const page = await createUserAgent().request(site.url + path, { method: 'POST', body });
+      expect(page.status).toBe(405);
+    }
+    expect(site.provider.hits).toEqual([]);
+  });
+});
+
+describe('R5', () => {
+  test('each app has a redirect URI of its own, also at the same provider', async () => {
+    const uris = await Promise.all(
+      ['elsewhere', 'second'].map(async (app) =>
+        (await begin(site, { path: `/sign-in?app=${app}` })).asked.get('redirect_uri'),
+      ),
+    );
+    expect(uris).toEqual([`${site.url}/oauth/callback/elsewhere`, `${site.url}/oauth/callback/second`]);
+  });
+});
+
+describe('R6', () => {
+  test('2,000 starts with one cookie: the cookie does not grow and 10 stay pending', async () => {
+    const agent = createUserAgent();
+    const first = await begin(site, { agent, path: START });
+    const cookie = agent.cookies.header(site.url);
+    let last = first;
+    for (let batch = 0; batch < 80; batch += 1) {
+      const started = await Promise.all(Array.from({ length: 25 }, () => begin(site, { agent, path: START })));
+      last = started.at(-1) ?? last;
+    }
+    const newest = [];
+    for (let n = 0; n < 10; n += 1) newest.push(await begin(site, { agent, path: START }));
+    expect(agent.cookies.header(site.url).length).toBe(cookie.length);
+    expect(cookie.length).toBeLessThan(4096);
+    // The ten newest end well; what was before has made room.
+    for (const { location } of newest) {
+      const page = await agent.get((await callbackFor(location)).href, { follow: false });
+      expect(page.status).toBe(303);
+    }
+    const other = createUserAgent();
+    other.cookies.set(site.url, 'gatehouse-tx', agent.cookies.get('gatehouse-tx'));
+    for (const { location } of [first, last]) {
+      expect((await other.get((await callbackFor(location)).href)).status).toBe(400);
+    }
+  }, 60_000);
+});
+
+describe('an app that cannot be used', () => {
+  test('sends nothing to its provider and says whose fault it is', async () => {
+    const broken = await startHostileSite({
+      provider: site.provider,
+      app: { callbackUrls: ['https://gatehouse.example.com/oauth/callback/elsewhere'] },
+    });
+    const { page, signedIn } = await attempt(broken);
+    expect([page.status, signedIn, site.provider.hits]).toEqual([502, false, []]);
+    expect(page.body).toContain('not in its registration');
+    await broken.close();
+  });
+});
+
+describe('R19: who somebody is', () => {
+  test('two providers, one e-mail address: two people; the same person twice is one', async () => {
+    const other = await startHostileSite();
+    const ids: unknown[] = [];
+    for (const one of [site, other]) {
+      one.provider.signInAs({ sub: 'same-sub', email: 'same@example.test', name: 'Same' });
+      for (let n = 0; n < 2; n += 1) {
+        const { agent } = await attempt(one, { path: START });
+        ids.push(((await getJson(agent, `${one.url}/session`)).json.user as { id: string }).id);
+      }
+    }
+    expect(ids[0]).toBe(ids[1]);
+    expect(ids[2]).toBe(ids[3]);
+    expect(new Set(ids).size).toBe(2);
+    await other.close();
+  });
+
+  test.each(['a@b@c.example', 'admin＠example.test', ' admin@example.test', 'ADMIN@example.test'])(
+    'an address like %s makes nobody an administrator nor anybody else',
+    async (email) => {
+      site.provider.signInAs({ sub: `sub of ${email}`, email, groups: 'gatehouse-admin' });
+      const { agent } = await attempt(site, { path: START });
+      const { user } = (await getJson(agent, `${site.url}/session`)).json as { user: { admin: boolean; id: string } };
+      site.provider.signInAs({ sub: 'admin', email: 'admin@example.test', groups: ['gatehouse-admins'] });
+      const admin = await attempt(site, { path: START });
+      const known = (await getJson(admin.agent, `${site.url}/session`)).json as { user: typeof user };
+      expect([user.admin, known.user.admin, user.id === known.user.id]).toEqual([false, true, false]);
+    },
+  );
+
+  test('only the administrators’ app makes administrators', async () => {
+    site.provider.signInAs({ sub: 'admin', groups: ['gatehouse-admins'] });
+    const { agent } = await attempt(site, { path: '/sign-in?app=second' });
+    expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
+      signedIn: true,
+      user: { admin: false },
+    });
+  });
+});
+
+describe('who may sign in', () => {
+  test('a claim decides, and userinfo is asked where the ID token lacks it', async () => {
+    const staff = await startHostileSite({
+      app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } },
+    });
+    const tryAs = async (groups: unknown) => {
+      staff.provider.signInAs({ sub: `in ${JSON.stringify(groups)}`, name: 'N', email: 'e@example.test', groups });
+      const { agent, page } = await attempt(staff);
+      return [page.status, await isSignedIn(staff, agent)];
+    };
+    staff.provider.set({ claims: ({ groups: _, ...claims }) => claims });
+    expect(await tryAs(['guests', 'staff'])).toEqual([200, true]);
+    expect(staff.provider.hitsOf('userinfo')).toHaveLength(1);
+    expect(await tryAs('staff')).toEqual([200, true]);
+    for (const groups of [['guests'], 'staff2', 'STAFF', [['staff']], { staff: true }, undefined, null, ['staff ']]) {
+      expect(await tryAs(groups)).toEqual([403, false]);
+    }
+    await staff.close();
+  });
+
+  test('R21: userinfo of somebody else lets nobody in', async () => {
+    site.provider.set('id-token-without-name', 'userinfo-other-sub');
+    const { page, signedIn } = await attempt(site, { path: START });
+    expect([page.status, signedIn]).toEqual([502, false]);
+    expect(site.provider.hitsOf('userinfo')).toHaveLength(1);
+  });
+});
