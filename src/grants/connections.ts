@@ -111,10 +111,13 @@ export function createConnections(parts: {
     },
 
     async end(userId, app) {
-      const stored = await grants.load(userId, app.id);
-      if (!stored) return undefined;
-      // First here, so that a refresh that is under way cannot bring it back; then at the provider.
-      await grants.remove(userId, app.id);
+      // First here, so that a refresh that is under way cannot bring it back; then at the provider, and there the tokens
+      // that were deleted: those of a refresh that came in between are newer than what was read before (R43).
+      let stored: StoredGrant | undefined;
+      do {
+        stored = await grants.load(userId, app.id);
+        if (!stored) return undefined;
+      } while (!(await grants.remove(userId, app.id, stored.version)));
       const revocation = 'grant' in stored ? await revoke(provider, app, stored.grant) : 'unconfirmed';
       events.connectionRemoved({ userId, app: app.id, revocation });
       return revocation;

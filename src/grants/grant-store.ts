@@ -15,9 +15,9 @@ export interface GrantStore {
    * Writes if the stored version is still this one (0: none there yet). Answers false when it is not.
    */
   save(grant: Grant, ifVersion: number): Promise<boolean>;
-  /** Deletes whatever is there. Answers false when nothing was. */
-  remove(userId: string, appId: string): Promise<boolean>;
-  /** Notes the use, at most once a minute for each grant and process. */
+  /** Deletes the grant and all that is noted of it if the stored version is still this one. Answers false when it is not. */
+  remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
+  /** Notes the use, at most once a minute for each grant and process. Never rejects: a note is worth no request. */
   noteUse(userId: string, appId: string): Promise<void>;
   lastUse(userId: string, appId: string): Promise<number | undefined>;
 }
@@ -47,6 +47,12 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
     }
   };
 
+  /** A call may end after its connection was ended: then nothing is left behind, and the answer is false. */
+  const writeUse = async (userId: string, appId: string, now: number): Promise<boolean> => {
+    if (!(await store.get(keys.grant(userId, appId)))) return false;
+    return store.write([{ put: keys.lastUse(userId, appId), value: String(now) }]);
+  };
+
   return {
     load,
 
@@ -67,16 +73,16 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       ]);
     },
 
-    async remove(userId, appId) {
+    async remove(userId, appId, ifVersion) {
       const key = keys.grant(userId, appId);
-      const there = (await store.get(key)) !== undefined;
-      await store.write([
-        { delete: key },
+      const removed = await store.write([
+        { delete: key, ifVersion },
         { delete: keys.lastUse(userId, appId) },
         { index: keys.grants(userId), remove: appId },
       ]);
       opened.delete(key);
-      return there;
+      usedAt.delete(keys.lastUse(userId, appId));
+      return removed;
     },
 
     async noteUse(userId, appId) {
@@ -85,7 +91,7 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       const last = usedAt.get(key);
       if (last !== undefined && now >= last && now - last < USE_MILLISECONDS) return;
       usedAt.set(key, now);
-      await store.write([{ put: key, value: String(now) }]);
+      if (!(await writeUse(userId, appId, now).catch(() => false))) usedAt.delete(key);
     },
 
     async lastUse(userId, appId) {

@@ -57,7 +57,12 @@ export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
 
 const MARGIN_MILLISECONDS = 60_000;
 const EXPIRING_MILLISECONDS = 600_000;
-const BACK_OFF = { firstMilliseconds: 30_000, mostMilliseconds: 600_000 };
+const BACK_OFF = {
+  firstMilliseconds: 30_000,
+  /** A provider that is back should be found soon; one that refuses without a reason is left alone for longer. */
+  mostMilliseconds: { passing: 60_000, in_doubt: 600_000, reconnect_needed: 600_000 },
+  mostAskedMilliseconds: 600_000,
+};
 
 /** True while the access token can be sent. */
 export function isUsable(grant: Grant, now: number): boolean {
@@ -73,6 +78,12 @@ export function isRefreshDue(grant: Grant, now: number, spread: number): boolean
   if (grant.expiresAt === undefined) return false;
   const margin = Math.min(MARGIN_MILLISECONDS, (grant.expiresAt - grant.obtainedAt) / 10);
   return now >= grant.expiresAt - margin * (1 + spread / 4);
+}
+
+/** True while the provider is not to be asked again. A clock that was set back does not make this longer than any back-off. */
+export function isBackingOff(grant: Grant, now: number): boolean {
+  const left = (grant.trouble?.retryAt ?? 0) - now;
+  return left > 0 && left <= 1.25 * BACK_OFF.mostAskedMilliseconds;
 }
 
 /** How people see the grant. */
@@ -103,7 +114,8 @@ export function withTokens(grant: Grant, answer: TokenAnswer, now: number, lifet
 }
 
 /**
- * The grant after a failed refresh: it is asked again after about 30 s, then 60 s, ... at most 10 minutes (R41).
+ * The grant after a failed refresh: the provider is asked again after about 30 s, then 60 s; where it refuses without
+ * saying why the wait grows to 10 minutes (R41).
  * @param random 0 to 1
  */
 export function withTrouble(
@@ -113,9 +125,9 @@ export function withTrouble(
   moment: { now: number; random: number; retryAfterSeconds?: number | undefined },
 ): Grant {
   const failures = (grant.trouble?.failures ?? 0) + 1;
-  const { firstMilliseconds, mostMilliseconds } = BACK_OFF;
-  const wait = Math.min(mostMilliseconds, firstMilliseconds * 2 ** (failures - 1)) * (0.75 + moment.random / 2);
-  const asked = Math.min(mostMilliseconds, (moment.retryAfterSeconds ?? 0) * 1000);
+  const most = BACK_OFF.mostMilliseconds[kind];
+  const wait = Math.min(most, BACK_OFF.firstMilliseconds * 2 ** (failures - 1)) * (0.75 + moment.random / 2);
+  const asked = Math.min(BACK_OFF.mostAskedMilliseconds, (moment.retryAfterSeconds ?? 0) * 1000);
   const since = grant.trouble?.kind === kind ? grant.trouble.since : moment.now;
   return { ...grant, trouble: { kind, cause, since, failures, retryAt: moment.now + Math.max(wait, asked) } };
 }

@@ -2,7 +2,15 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../connected-apps/provider-client.ts';
 import type { Events } from '../observability/events.ts';
-import { type Grant, isRefreshDue, isUsable, type TroubleCause, withTokens, withTrouble } from './grant.ts';
+import {
+  type Grant,
+  isBackingOff,
+  isRefreshDue,
+  isUsable,
+  type TroubleCause,
+  withTokens,
+  withTrouble,
+} from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 
 export interface RefreshRequest {
@@ -22,6 +30,12 @@ export interface Refresher {
   settle(): Promise<void>;
 }
 
+interface UnderWay {
+  /** What it was begun for. */
+  rejected: string | undefined;
+  result: Promise<StoredGrant | undefined>;
+}
+
 /** A token this new that is refused all the same will not be mended by yet another one. */
 const JUST_REFRESHED_MILLISECONDS = 2_000;
 
@@ -34,7 +48,7 @@ export function createRefresher(parts: {
 }): Refresher {
   const { grants, provider, events, clock, random } = parts;
   // Keyed by user and app together, so that nobody is ever answered with another's grant (R33).
-  const underWay = new Map<string, Promise<StoredGrant | undefined>>();
+  const underWay = new Map<string, UnderWay>();
 
   const trouble = (
     grant: Grant,
@@ -53,18 +67,34 @@ export function createRefresher(parts: {
     return { kept, stored };
   };
 
-  /** A grant that was disconnected meanwhile stays gone, and what the provider just gave is revoked (R43). */
-  const keepTokens = async (app: ConnectedApp, grant: Grant, version: number, answer: TokenAnswer) => {
-    const fresh = withTokens(grant, answer, clock(), app.accessTokenLifetimeSeconds);
-    const { kept, stored } = await keep(fresh, version);
+  /**
+   * Keeps what the provider gave for a token that may be spent now: also over a write that came in between, as long as
+   * that one left the same tokens there. Newer tokens of somebody else count, and a grant that was disconnected meanwhile
+   * stays gone and what came is revoked (R43).
+   */
+  const keepBrought = async (
+    app: ConnectedApp,
+    spent: Grant,
+    version: number,
+    brought: { refreshToken?: string | undefined; accessToken?: string },
+    change: (grant: Grant) => Grant,
+  ): Promise<StoredGrant | undefined> => {
+    let { kept, stored } = await keep(change(spent), version);
+    while (!kept && stored && 'grant' in stored && holdsSameTokens(stored.grant, spent)) {
+      ({ kept, stored } = await keep(change(stored.grant), stored.version));
+    }
     if (!kept && !stored) {
-      await provider.revoke(
-        app,
-        answer.refreshToken ?? answer.accessToken,
-        answer.refreshToken ? 'refresh_token' : 'access_token',
-      );
+      if (brought.refreshToken) await provider.revoke(app, brought.refreshToken, 'refresh_token');
+      else if (brought.accessToken) await provider.revoke(app, brought.accessToken, 'access_token');
     }
     return stored;
+  };
+
+  const keepTokens = (app: ConnectedApp, grant: Grant, version: number, answer: TokenAnswer) => {
+    const now = clock();
+    return keepBrought(app, grant, version, answer, (base) =>
+      withTokens(base, answer, now, app.accessTokenLifetimeSeconds),
+    );
   };
 
   const settleOutcome = async (app: ConnectedApp, grant: Grant, version: number, outcome: RefreshOutcome) => {
@@ -79,8 +109,11 @@ export function createRefresher(parts: {
       }
       case 'unusable': {
         // The old refresh token may be spent, so the new one is kept although nothing else of the answer is (R32).
-        const refreshToken = outcome.refreshToken ?? grant.refreshToken;
-        return (await keep(trouble({ ...grant, refreshToken }, 'passing', 'unusable_answer'), version)).stored;
+        const { refreshToken } = outcome;
+        const kept = refreshToken === undefined ? {} : { refreshToken };
+        return keepBrought(app, grant, version, kept, (base) =>
+          trouble({ ...base, ...kept }, 'passing', 'unusable_answer'),
+        );
       }
       case 'doubtful':
         return (await keep(trouble(grant, 'in_doubt', 'unclear_refusal'), version)).stored;
@@ -109,12 +142,15 @@ export function createRefresher(parts: {
     if (!stored || 'unreadable' in stored) return stored;
     const { grant, version } = stored;
     const now = clock();
-    const refused = rejected === grant.accessToken && now - grant.obtainedAt >= JUST_REFRESHED_MILLISECONDS;
+    const age = now - grant.obtainedAt;
+    // A clock that was set back must not make every token look new.
+    const justRefreshed = age >= 0 && age < JUST_REFRESHED_MILLISECONDS;
+    const refused = rejected === grant.accessToken && !justRefreshed;
     const wanted = refused || !isUsable(grant, now) || isRefreshDue(grant, now, spreadOf(userId));
     if (!wanted || grant.trouble?.kind === 'reconnect_needed') return stored;
     if (grant.refreshToken === undefined) return withoutRefreshToken(grant, version, refused);
-    if (grant.trouble && now < grant.trouble.retryAt) return stored;
-    const outcome = await provider.refresh(app, grant.refreshToken);
+    if (isBackingOff(grant, now)) return stored;
+    const outcome = ofSameSubject(grant, await provider.refresh(app, grant.refreshToken));
     const reason = 'reason' in outcome ? outcome.reason : undefined;
     events.refreshEnded({
       userId,
@@ -125,26 +161,42 @@ export function createRefresher(parts: {
     return settleOutcome(app, grant, version, outcome);
   };
 
-  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+  const joinOrStart = (request: RefreshRequest): UnderWay => {
     const key = JSON.stringify([request.userId, request.app.id]);
     const existing = underWay.get(key);
-    if (!existing) {
-      const running = run(request).finally(() => underWay.delete(key));
-      underWay.set(key, running);
-      return running;
-    }
-    const stored = await existing;
+    if (existing) return existing;
+    const result = run(request).finally(() => underWay.delete(key));
+    const started = { rejected: request.rejected, result };
+    underWay.set(key, started);
+    return started;
+  };
+
+  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const { rejected, result } = joinOrStart(request);
+    const stored = await result;
     // It may have begun before this token was refused, and found nothing due.
     const unchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
-    return unchanged ? refresh(request) : stored;
+    return unchanged && rejected !== request.rejected ? joinOrStart(request).result : stored;
   };
 
   return {
     refresh,
     async settle() {
-      while (underWay.size > 0) await Promise.allSettled(underWay.values());
+      while (underWay.size > 0) await Promise.allSettled([...underWay.values()].map(({ result }) => result));
     },
   };
+}
+
+/** An ID token of a refresh has to be about the same person (OpenID Connect Core section 12.2). */
+function ofSameSubject(grant: Grant, outcome: RefreshOutcome): RefreshOutcome {
+  const subject = outcome.kind === 'tokens' ? outcome.answer.claims?.sub : undefined;
+  if (outcome.kind !== 'tokens' || subject === undefined || grant.account.subject === undefined) return outcome;
+  if (subject === grant.account.subject) return outcome;
+  return { kind: 'unusable', reason: 'other_subject', refreshToken: undefined };
+}
+
+function holdsSameTokens(a: Grant, b: Grant): boolean {
+  return a.refreshToken === b.refreshToken && a.accessToken === b.accessToken;
 }
 
 /** 0 to 1, always the same for one user. */

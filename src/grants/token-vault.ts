@@ -1,12 +1,18 @@
 /** Owns the answer to "an access token for this user and app, please": a token, or why there is none. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { isRefreshDue, isUsable, type TroubleCause } from './grant.ts';
+import { type Grant, isRefreshDue, isUsable, type TroubleCause } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { type Refresher, spreadOf } from './refresh.ts';
 
 /** An expected failure is a value: nothing here is thrown but what the storage throws. */
 export type TokenResult =
-  | { kind: 'token'; accessToken: string; scopes: readonly string[] }
+  | {
+      kind: 'token';
+      accessToken: string;
+      scopes: readonly string[];
+      /** The platform refused this very token before, and there was no other to be had. */
+      doubted: boolean;
+    }
   | { kind: 'not_connected' }
   | { kind: 'reconnect_needed'; cause: TroubleCause }
   /** The token that was refused is as new as can be had. */
@@ -15,11 +21,16 @@ export type TokenResult =
 
 export interface TokenVault {
   /**
-   * A fresh access token, refreshed first where that is due.
+   * A fresh access token, refreshed first where that is due. One that has not ended is not held back for long by a slow
+   * provider: the refresh then goes on by itself.
    * @param rejected the token that the platform just refused: asks for another one
    */
   accessToken(userId: string, app: ConnectedApp, rejected?: string): Promise<TokenResult>;
+  /** The platform took a doubted token after all. Never rejects. */
+  clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
 }
+
+const PATIENCE_MILLISECONDS = 2_000;
 
 export function createTokenVault(parts: { grants: GrantStore; refresher: Refresher; clock: () => number }): TokenVault {
   const { grants, refresher, clock } = parts;
@@ -28,9 +39,39 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
     async accessToken(userId, app, rejected) {
       const stored = await grants.load(userId, app.id);
       if (isReady(stored, rejected, clock(), userId)) return resultOf(stored, rejected, clock());
-      return resultOf(await refresher.refresh({ userId, app, rejected }), rejected, clock());
+      const refreshed = refresher.refresh({ userId, app, rejected });
+      const asItIs = resultOf(stored, rejected, clock());
+      return asItIs.kind === 'token'
+        ? within(
+            refreshed.then((now) => resultOf(now, rejected, clock())),
+            asItIs,
+          )
+        : resultOf(await refreshed, rejected, clock());
+    },
+
+    async clearDoubt(userId, appId, accessToken) {
+      try {
+        const stored = await grants.load(userId, appId);
+        if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
+        if (stored.grant.accessToken === accessToken)
+          await grants.save({ ...stored.grant, trouble: undefined }, stored.version);
+      } catch {
+        // The doubt stays until the next good answer.
+      }
     },
   };
+}
+
+/** The result if it comes soon, else what there was before it. */
+function within(result: Promise<TokenResult>, otherwise: TokenResult): Promise<TokenResult> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(otherwise), PATIENCE_MILLISECONDS);
+    result.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+function isDoubted(grant: Grant): boolean {
+  return grant.trouble?.cause === 'access_token_refused';
 }
 
 /** True where the stored grant can be answered as it is. */
@@ -48,7 +89,7 @@ function resultOf(stored: StoredGrant | undefined, rejected: string | undefined,
   if (grant.trouble?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.trouble.cause };
   // A token that has not ended is used although its refresh failed (R42).
   if (isUsable(grant, now) && grant.accessToken !== rejected) {
-    return { kind: 'token', accessToken: grant.accessToken, scopes: grant.scopes };
+    return { kind: 'token', accessToken: grant.accessToken, scopes: grant.scopes, doubted: isDoubted(grant) };
   }
   if (!grant.trouble) return { kind: 'still_refused' };
   const { cause, retryAt } = grant.trouble;

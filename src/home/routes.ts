@@ -5,7 +5,10 @@ import { AppError, PROBLEMS, type ProblemCode } from '../errors.ts';
 import type { Connections } from '../grants/connections.ts';
 import { connectionViews } from '../grants/routes.ts';
 import type { Pages } from '../http/pages.ts';
+import { report } from '../http/problem.ts';
+import { problemText } from '../http/problem-texts.ts';
 import { wantsPage } from '../http/viewer.ts';
+import type { Events } from '../observability/events.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
 import { createThreadPanels } from './thread-panel.ts';
 
@@ -19,10 +22,11 @@ export function homeRoutes(parts: {
   connections: Connections;
   threads: ThreadCall;
   pages: Pages;
+  events: Events;
   publicHref: string;
 }): HomeRoutes {
-  const { apps, connections, threads, pages, publicHref } = parts;
-  const panels = createThreadPanels({ threads });
+  const { apps, connections, pages, events, publicHref } = parts;
+  const panels = createThreadPanels({ threads: parts.threads });
 
   return {
     async home(req, res) {
@@ -34,12 +38,17 @@ export function homeRoutes(parts: {
         return pages.send(res, 'home-signed-out', { page: pages.frame(req, 'Sign in'), signInApps });
       }
       const userId = viewer.user.id;
+      const threads = await Promise.all(
+        apps
+          .threadApps()
+          .map((app) => panels.panel(app, userId, req.context.reference, (error) => report(events, req, error))),
+      );
+      // Read last: asking for the thread is what shows that a connection is broken.
       const views = await connectionViews(apps, connections, userId, publicHref);
-      const threadApps = apps.threadApps();
       pages.send(res, 'home-signed-in', {
         page: pages.signedInFrame(req, 'Home'),
         connections: views,
-        threads: await Promise.all(threadApps.map((app) => panels.panel(app, userId, req.context.reference))),
+        threads,
         bin: {},
       });
     },
@@ -52,7 +61,7 @@ export function homeRoutes(parts: {
         res.json({ type: `${publicHref}/problems/${code}`, code, title, status });
         return;
       }
-      pages.send(res, 'problem', { page: pages.frame(req, title), code });
+      pages.send(res, 'problem', { page: pages.frame(req, problemText(code).title), code });
     },
   };
 }

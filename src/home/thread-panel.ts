@@ -1,6 +1,6 @@
 /** Owns the current thread as the home page shows it: readable where the answer is understood, honest where it is not. */
 import type { ThreadApp } from '../connected-apps/app-store.ts';
-import { AppError } from '../errors.ts';
+import { AppError, type ProblemCode } from '../errors.ts';
 import type { ThreadBody, ThreadPanel } from '../http/page-data.ts';
 import { sanitizeThreadHtml } from '../http/thread-html.ts';
 import type { ThreadAnswer, ThreadCall } from '../threads/thread-call.ts';
@@ -11,23 +11,36 @@ const MOST_BYTES = 512 * 1024;
 
 export function createThreadPanels(parts: { threads: ThreadCall }) {
   return {
-    async panel(app: ThreadApp, userId: string, reference: string): Promise<ThreadPanel> {
+    /** @param report hears of what the page then shows with `reference` */
+    async panel(
+      app: ThreadApp,
+      userId: string,
+      reference: string,
+      report: (error: AppError) => void,
+    ): Promise<ThreadPanel> {
       const names = { appId: app.id, appName: app.name };
       const patience = AbortSignal.timeout(PATIENCE_MILLISECONDS);
       try {
         const answer = await parts.threads.current({ userId, app, signal: patience });
         const text = await readText(answer, patience);
-        return answer.status < 300
-          ? threadPanel(app.name, text)
-          : { kind: 'problem', ...names, code: 'upstream_error', reference };
+        if (answer.status < 300) return threadPanel(app.name, text);
+        throw new AppError('upstream_error', { logDetail: `the platform answered ${answer.status}` });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
-        const code = error instanceof AppError && !patience.aborted ? error.code : 'upstream_timeout';
-        const retryAfterSeconds = error instanceof AppError ? error.retryAfterSeconds : undefined;
-        return { kind: 'problem', ...names, code, reference, retryAfterSeconds };
+        const code = codeOf(error, patience);
+        const failure = error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error });
+        report(failure);
+        return { kind: 'problem', ...names, code, reference, retryAfterSeconds: failure.retryAfterSeconds };
       }
     },
   };
+}
+
+function codeOf(error: unknown, patience: AbortSignal): ProblemCode {
+  const known = error instanceof AppError ? error.code : undefined;
+  // Once nobody waits, the platform was too slow, unless it was never asked.
+  if (patience.aborted && known !== 'provider_unavailable') return 'upstream_timeout';
+  return known ?? 'upstream_error';
 }
 
 async function readText(answer: ThreadAnswer, patience: AbortSignal): Promise<string> {

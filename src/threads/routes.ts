@@ -1,7 +1,8 @@
 /** Owns `GET /threads/current` for browser sessions. */
-import { pipeline } from 'node:stream/promises';
-import type { RequestHandler } from 'express';
+import type { Readable } from 'node:stream';
+import type { RequestHandler, Response } from 'express';
 import type { AppStore } from '../connected-apps/app-store.ts';
+import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
 import { viewerOf } from '../http/viewer.ts';
 import type { ThreadCall } from './thread-call.ts';
@@ -13,12 +14,30 @@ export function threadRoutes(parts: { apps: AppStore; threads: ThreadCall }): { 
       const app = apps.threadApp(queryField(req.query, 'app'));
       const gone = new AbortController();
       res.once('close', () => gone.abort());
+      // Closed before anybody listened.
+      if (res.destroyed) return;
       const answer = await threads.current({ userId: viewerOf(req).user.id, app, signal: gone.signal });
+      if (gone.signal.aborted) return;
       // Whatever the platform sends is shown as data, never run as a page of ours.
-      res
-        .status(answer.status)
-        .set({ ...answer.headers, 'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'; sandbox" });
-      await pipeline(answer.body, res);
+      const policy = "default-src 'none'; frame-ancestors 'none'; sandbox";
+      // Not `set`, which would complete the platform's media type with a charset of its own.
+      res.status(answer.status).setHeaders(new Map(Object.entries(answer.headers)));
+      res.setHeader('Content-Security-Policy', policy);
+      await pass(answer.body, res);
     },
   };
+}
+
+/**
+ * Resolves once the answer is whole or the caller has gone. Where the body breaks off the answer is left unfinished, so that
+ * whoever handles the error can report it and cut the connection.
+ */
+function pass(body: Readable, res: Response): Promise<void> {
+  return new Promise((resolve, reject) => {
+    res.once('close', resolve);
+    body.once('error', (cause) =>
+      reject(new AppError('upstream_error', { logDetail: 'the answer of the platform broke off', cause })),
+    );
+    body.pipe(res);
+  });
 }

@@ -34,7 +34,7 @@ export interface ThreadCall {
 }
 
 export interface ThreadLimits {
-  /** Until the platform's headers are there, refresh included. */
+  /** Until the platform's headers are there, refresh included; where it fails, until that is clear. */
   headersMilliseconds: number;
   /** Until the end of the body. */
   totalMilliseconds: number;
@@ -57,31 +57,32 @@ export function createThreadCall(parts: {
 
   const send = async (
     { userId, app, signal: caller }: ThreadRequest,
-    deadline: AbortController,
+    deadline: AbortSignal,
   ): Promise<AuthorizedAnswer> => {
-    const timer = setTimeout(() => deadline.abort(), limits.headersMilliseconds);
     const url = app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath;
-    const signal = AbortSignal.any([caller, deadline.signal]);
+    const signal = AbortSignal.any([caller, deadline]);
     try {
       return await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, signal });
     } catch (error) {
-      throw error instanceof AppError ? error : callError(error, deadline.signal);
-    } finally {
-      clearTimeout(timer);
+      throw error instanceof AppError ? error : callError(error, deadline);
     }
+  };
+
+  /** The platform's answer, judged; whatever has to be refused is thrown. */
+  const begin = async (request: ThreadRequest, deadline: AbortSignal): Promise<Dispatcher.ResponseData> => {
+    const answer = await send(request, deadline);
+    if (answer.kind !== 'answer') throw grantError(request.app, answer, publicHref);
+    const refusal = await refusalOf(answer.response, clock());
+    if (!refusal) return answer.response;
+    answer.response.body.on('error', () => undefined).destroy();
+    throw refusal;
   };
 
   return {
     async current(request) {
       const deadline = new AbortController();
-      const answer = await send(request, deadline);
-      if (answer.kind !== 'answer') throw grantError(request.app, answer, publicHref);
-      const { statusCode, headers, body } = answer.response;
-      const refusal = await refusalOf(answer.response, clock());
-      if (refusal) {
-        body.on('error', () => undefined).destroy();
-        throw refusal;
-      }
+      const timer = setTimeout(() => deadline.abort(), limits.headersMilliseconds);
+      const { statusCode, headers, body } = await begin(request, deadline.signal).finally(() => clearTimeout(timer));
       boundBody(body, limits);
       return { status: statusCode, headers: passedHeaders(headers), body };
     },

@@ -1,0 +1,194 @@
+/** R40 and R41 from outside: which answers end a connection, which only wait, and how often a provider that is down is asked. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { FaultKind } from '../../src/sandbox/faults.ts';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { pass } from './passing-time.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+afterEach(() => site.sandbox.faults.clear());
+
+const ENDED = 61;
+type Agent = Awaited<ReturnType<typeof signIn>>['agent'];
+const thread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
+const tokenCalls = () => site.sandbox.hits.count('POST /token');
+const failing = (fault: FaultKind) => site.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...fault });
+const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
+
+const answer = (status: number, body: string | object, headers = {}): FaultKind => ({
+  kind: 'answer',
+  status,
+  body,
+  headers,
+});
+const HTML = { 'Content-Type': 'text/html' };
+
+/** Name, answer of the token endpoint, health while it lasts. */
+const NOT_TERMINAL: [string, FaultKind, string][] = [
+  ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'active'],
+  ['400 unauthorized_client', answer(400, { error: 'unauthorized_client' }), 'active'],
+  ['400 unsupported_grant_type', answer(400, { error: 'unsupported_grant_type' }), 'active'],
+  ['500 with HTML', { kind: 'error' }, 'active'],
+  ['503 with JSON', { kind: 'unavailable' }, 'active'],
+  ['500 that says invalid_grant', answer(500, { error: 'invalid_grant' }), 'active'],
+  ['502 that says invalid_grant', answer(502, { error: 'invalid_grant' }), 'active'],
+  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'active'],
+  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'active'],
+  ['408 that says invalid_grant', answer(408, { error: 'invalid_grant' }), 'active'],
+  ['400 with HTML', answer(400, '<h1>Bad request</h1>', HTML), 'active'],
+  ['400 with HTML that mentions invalid_grant', answer(400, '<p>"error":"invalid_grant"</p>', HTML), 'active'],
+  ['403 of a firewall', answer(403, '<h1>Blocked</h1>', HTML), 'active'],
+  ['a reset before the headers', { kind: 'reset', when: 'before_headers' }, 'active'],
+  ['a reset amid the body', { kind: 'reset', when: 'after_headers' }, 'active'],
+  ['a truncated body', { kind: 'truncated' }, 'active'],
+  ['noise', { kind: 'garbage' }, 'active'],
+  ['200 MB', { kind: 'huge' }, 'active'],
+  ['200 with HTML', answer(200, '<h1>Maintenance</h1>', HTML), 'active'],
+  ['200 with a list', answer(200, '[]', { 'Content-Type': 'application/json' }), 'active'],
+  ['200 with an empty object', answer(200, {}), 'active'],
+  ['200 that says invalid_grant', answer(200, { error: 'invalid_grant' }), 'active'],
+  ['a redirect', answer(302, '', { Location: 'https://elsewhere.example/' }), 'active'],
+  ['400 without a body', answer(400, ''), 'in_doubt'],
+  ['400 invalid_request', answer(400, { error: 'invalid_request' }), 'in_doubt'],
+  ['401 invalid_request', answer(401, { error: 'invalid_request' }), 'in_doubt'],
+  ['403 invalid_code', answer(403, { error: 'invalid_code' }), 'in_doubt'],
+  ['400 invalid_scope', answer(400, { error: 'invalid_scope' }), 'in_doubt'],
+  ['400 with an error that is no text', answer(400, { error: { code: 'invalid_grant' } }), 'in_doubt'],
+];
+
+describe('R40: what ends a connection', () => {
+  test.each(NOT_TERMINAL)('%s does not, and it heals alone', async (_name, fault, health) => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing(fault);
+    pass(ENDED);
+    const { status, json, headers } = await thread(agent);
+    expect([status, json.code]).toEqual([503, 'provider_unavailable']);
+    expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+    expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
+    expect(await healthOf(agent)).toBe(health);
+    expect(tokenCalls()).toBe(1);
+
+    site.sandbox.faults.clear();
+    pass(Number(headers.get('retry-after')));
+    expect((await thread(agent)).status).toBe(200);
+    expect(await healthOf(agent)).toBe('active');
+  });
+
+  test('a JSON 400 invalid_grant does, at once and for good, with cause and where to reconnect', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing(answer(400, { error: 'invalid_grant' }));
+    pass(ENDED);
+    const { status, json } = await thread(agent);
+    expect({ status, ...json }).toMatchObject({
+      status: 403,
+      code: 'reconnect_needed',
+      connectUrl: `${site.url}/connections/platform`,
+      detail: expect.stringContaining('The provider has ended this connection.'),
+    });
+    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+      health: 'reconnect_needed',
+      cause: 'grant_refused',
+    });
+    site.sandbox.faults.clear();
+    pass(1000);
+    expect((await thread(agent)).json.code).toBe('reconnect_needed');
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test('and connecting again mends that', async () => {
+    const { agent } = await signIn(site);
+    failing(answer(400, { error: 'invalid_grant' }));
+    pass(ENDED);
+    expect((await thread(agent)).status).toBe(403);
+    site.sandbox.faults.clear();
+    const again = await signIn(site);
+    expect((await thread(again.agent)).status).toBe(200);
+    expect(await healthOf(agent)).toBe('active');
+  });
+
+  test('a refusal of the app itself marks no user: all of them work once it is mended', async () => {
+    const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
+    const people = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
+    failing(answer(401, { error: 'invalid_client' }));
+    pass(ENDED);
+    const refused = await Promise.all(people.map(thread));
+    expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
+    site.sandbox.faults.clear();
+    pass(40);
+    const healed = await Promise.all(people.map(thread));
+    expect(healed.map(({ status }) => status)).toEqual([200, 200, 200]);
+  });
+});
+
+describe('R41: a provider that is down', () => {
+  test('gets a handful of calls in a minute of many requests, and is found again within a minute', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing({ kind: 'error' });
+    pass(ENDED);
+    const seen = new Set<number>();
+    for (let second = 0; second < 60; second += 1) {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => thread(agent)));
+      for (const { status } of answers) seen.add(status);
+      pass(1);
+    }
+    expect([...seen]).toEqual([503]);
+    expect(tokenCalls()).toBeGreaterThanOrEqual(2);
+    expect(tokenCalls()).toBeLessThanOrEqual(4);
+    site.sandbox.faults.clear();
+    pass(75);
+    expect((await thread(agent)).status).toBe(200);
+  });
+
+  test('is not asked before the time that it named itself', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing({ kind: 'unavailable', retryAfterSeconds: 300 });
+    pass(ENDED);
+    expect((await thread(agent)).headers.get('retry-after')).toBe('300');
+    pass(290);
+    expect((await thread(agent)).status).toBe(503);
+    expect(tokenCalls()).toBe(1);
+    site.sandbox.faults.clear();
+    pass(11);
+    expect((await thread(agent)).status).toBe(200);
+  });
+
+  test('is not asked in vain for each request that the platform refuses with 401', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing({ kind: 'error' });
+    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 401, body: {} });
+    pass(5);
+    for (let round = 0; round < 3; round += 1) {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));
+      expect(new Set(answers.map(({ json }) => json.code))).toEqual(new Set(['provider_unavailable']));
+    }
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test('and a clock that is set back afterwards does not lengthen the wait (F12)', async () => {
+    const { agent } = await signIn(site);
+    failing({ kind: 'error' });
+    pass(ENDED);
+    expect((await thread(agent)).status).toBe(503);
+    site.sandbox.faults.clear();
+    const { userId } = await sessionOf(site, agent);
+    await desk.change(userId, ({ trouble }) => ({
+      trouble: trouble && { ...trouble, retryAt: Date.now() + 3_600_000 },
+    }));
+    expect((await thread(agent)).status).toBe(200);
+  });
+});

@@ -1,0 +1,215 @@
+/** The pure rules of a grant: fresh or stale at a time, health, and what an answer or a failure makes of it. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import {
+  type Grant,
+  healthOf,
+  isBackingOff,
+  isRefreshDue,
+  isUsable,
+  type Trouble,
+  withTokens,
+  withTrouble,
+} from '../../src/grants/grant.ts';
+
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+
+function grantOf(changes: Partial<Grant> = {}): Grant {
+  return {
+    userId: 'u1',
+    appId: 'platform',
+    accessToken: 'at1',
+    refreshToken: 'rt1',
+    idToken: 'id1',
+    scopes: ['openid', 'offline_access'],
+    account: { subject: 's1' },
+    obtainedAt: NOW,
+    expiresAt: NOW + HOUR,
+    connectedAt: NOW - HOUR,
+    trouble: undefined,
+    ...changes,
+  };
+}
+
+const ANSWER: TokenAnswer = {
+  accessToken: 'at2',
+  refreshToken: undefined,
+  idToken: undefined,
+  scopes: undefined,
+  expiresInSeconds: undefined,
+  claims: undefined,
+};
+
+const spread = fc.double({ min: 0, max: 1, noNaN: true });
+const lifetime = fc.integer({ min: 1_000, max: 400 * 24 * HOUR });
+const kind = fc.constantFrom<Trouble['kind']>('passing', 'in_doubt');
+
+describe('isRefreshDue', () => {
+  test.each([
+    ['an hour: 60 s before its end', HOUR, HOUR - 60_000],
+    ['a minute: 6 s before its end', 60_000, 54_000],
+    ['30 days: 60 s before its end', 720 * HOUR, 720 * HOUR - 60_000],
+  ])('with a lifetime of %s', (_name, milliseconds, dueAfter) => {
+    const grant = grantOf({ expiresAt: NOW + milliseconds });
+    expect(isRefreshDue(grant, NOW + dueAfter - 1, 0)).toBe(false);
+    expect(isRefreshDue(grant, NOW + dueAfter, 0)).toBe(true);
+  });
+
+  test('a spread moves it earlier by a quarter of the margin at most', () => {
+    expect(isRefreshDue(grantOf(), NOW + HOUR - 75_000, 1)).toBe(true);
+    expect(isRefreshDue(grantOf(), NOW + HOUR - 75_001, 1)).toBe(false);
+  });
+
+  test('is never so where the lifetime is unknown', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 10 * NOW }), spread, (now, s) => {
+        expect(isRefreshDue(grantOf({ expiresAt: undefined }), now, s)).toBe(false);
+        expect(isUsable(grantOf({ expiresAt: undefined }), now)).toBe(true);
+      }),
+    );
+  });
+
+  test('is so before the end, never at the beginning, and stays so', () => {
+    fc.assert(
+      fc.property(lifetime, spread, fc.nat(), (milliseconds, s, later) => {
+        const grant = grantOf({ expiresAt: NOW + milliseconds });
+        expect(isRefreshDue(grant, NOW, s)).toBe(false);
+        expect(isRefreshDue(grant, NOW + milliseconds - 1, s)).toBe(true);
+        expect(isRefreshDue(grant, NOW + milliseconds + later, s)).toBe(true);
+        expect(isUsable(grant, NOW + milliseconds - 1)).toBe(true);
+        expect(isUsable(grant, NOW + milliseconds + later)).toBe(false);
+      }),
+    );
+  });
+});
+
+describe('withTokens', () => {
+  test('R30: keeps what the answer leaves out, and forgets the trouble', () => {
+    const troubled = withTrouble(grantOf(), 'in_doubt', 'unclear_refusal', { now: NOW, random: 0 });
+    const { accessToken, refreshToken, idToken, scopes, trouble } = withTokens(troubled, ANSWER, NOW + 5, undefined);
+    expect({ accessToken, refreshToken, idToken, scopes, trouble }).toEqual({
+      accessToken: 'at2',
+      refreshToken: 'rt1',
+      idToken: 'id1',
+      scopes: ['openid', 'offline_access'],
+      trouble: undefined,
+    });
+  });
+
+  test('takes over what the answer gives', () => {
+    const given = { ...ANSWER, refreshToken: 'rt2', idToken: 'id2', scopes: ['a'], expiresInSeconds: 10 };
+    expect(withTokens(grantOf(), given, NOW, 99)).toEqual({
+      ...grantOf(),
+      accessToken: 'at2',
+      refreshToken: 'rt2',
+      idToken: 'id2',
+      scopes: ['a'],
+      obtainedAt: NOW,
+      expiresAt: NOW + 10_000,
+    });
+  });
+
+  test('without expires_in the lifetime is the app’s, else unknown: an old one does not live on', () => {
+    expect(withTokens(grantOf(), ANSWER, NOW, 30).expiresAt).toBe(NOW + 30_000);
+    expect(withTokens(grantOf(), ANSWER, NOW, undefined).expiresAt).toBeUndefined();
+  });
+});
+
+describe('R41: withTrouble', () => {
+  const waits = (of: Trouble['kind'], random: number, count: number) => {
+    let grant = grantOf();
+    return Array.from({ length: count }, () => {
+      grant = withTrouble(grant, of, 'provider_unavailable', { now: NOW, random });
+      return ((grant.trouble?.retryAt ?? 0) - NOW) / 1000;
+    });
+  };
+
+  test('waits about 30 s, then longer, up to a cap', () => {
+    expect(waits('passing', 0.5, 4)).toEqual([30, 60, 60, 60]);
+    expect(waits('in_doubt', 0.5, 7)).toEqual([30, 60, 120, 240, 480, 600, 600]);
+    expect(waits('passing', 0, 1)).toEqual([22.5]);
+    expect(waits('passing', 1, 1)).toEqual([37.5]);
+  });
+
+  test('waits at least as long as the provider asks, but not for ever', () => {
+    const wait = (retryAfterSeconds: number) =>
+      withTrouble(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5, retryAfterSeconds }).trouble;
+    expect(wait(90)?.retryAt).toBe(NOW + 90_000);
+    expect(wait(5)?.retryAt).toBe(NOW + 30_000);
+    expect(wait(1e9)?.retryAt).toBe(NOW + 600_000);
+  });
+
+  test('never touches the tokens; counts; always waits between 22 s and 12.5 minutes', () => {
+    fc.assert(
+      fc.property(
+        kind,
+        spread,
+        fc.integer({ min: 1, max: 2000 }),
+        fc.option(fc.nat()),
+        (k, random, failures, asked) => {
+          const before = grantOf({ trouble: { kind: k, cause: 'app_refused', since: 7, failures, retryAt: 0 } });
+          const moment = { now: NOW, random, retryAfterSeconds: asked ?? undefined };
+          const { trouble, ...rest } = withTrouble(before, k, 'app_refused', moment);
+          expect({ ...rest, trouble: undefined }).toEqual({ ...before, trouble: undefined });
+          expect(trouble).toMatchObject({ since: 7, failures: failures + 1 });
+          expect(trouble?.retryAt).toBeGreaterThanOrEqual(NOW + 22_500);
+          expect(trouble?.retryAt).toBeLessThanOrEqual(NOW + 750_000);
+        },
+      ),
+    );
+  });
+
+  test('`since` begins anew with another kind of trouble', () => {
+    const first = withTrouble(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
+    const same = withTrouble(first, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
+    const other = withTrouble(same, 'in_doubt', 'unclear_refusal', { now: NOW + 9, random: 0 });
+    expect([same.trouble?.since, other.trouble?.since]).toEqual([NOW, NOW + 9]);
+  });
+});
+
+describe('isBackingOff', () => {
+  test('holds until the time that was set', () => {
+    const grant = withTrouble(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5 });
+    expect(isBackingOff(grant, NOW)).toBe(true);
+    expect(isBackingOff(grant, NOW + 29_999)).toBe(true);
+    expect(isBackingOff(grant, NOW + 30_000)).toBe(false);
+    expect(isBackingOff(grantOf(), NOW)).toBe(false);
+  });
+
+  test('F12: not longer than the longest back-off, wherever the clock has gone', () => {
+    fc.assert(
+      fc.property(kind, spread, fc.integer({ min: -400 * 24 * HOUR, max: 400 * 24 * HOUR }), (k, random, jump) => {
+        const grant = withTrouble(grantOf(), k, 'provider_unavailable', { now: NOW, random });
+        const now = NOW + jump;
+        if (isBackingOff(grant, now)) expect((grant.trouble?.retryAt ?? 0) - now).toBeLessThanOrEqual(750_000);
+        expect(isBackingOff(grant, now) && isBackingOff(grant, now + 750_000)).toBe(false);
+      }),
+    );
+  });
+});
+
+describe('healthOf', () => {
+  const trouble = (of: Trouble['kind']): Trouble => ({
+    kind: of,
+    cause: 'provider_unavailable',
+    since: NOW,
+    failures: 1,
+    retryAt: NOW,
+  });
+  const cases: [string, Partial<Grant>, string][] = [
+    ['a refresh token', {}, 'active'],
+    ['a refresh token and a spent access token', { expiresAt: NOW - 1 }, 'active'],
+    ['a passing trouble', { expiresAt: NOW - 1, trouble: trouble('passing') }, 'active'],
+    ['an unclear refusal', { trouble: trouble('in_doubt') }, 'in_doubt'],
+    ['a refusal', { trouble: trouble('reconnect_needed') }, 'reconnect_needed'],
+    ['no refresh token and 10 minutes left', { refreshToken: undefined, expiresAt: NOW + 600_000 }, 'active'],
+    ['no refresh token and less left', { refreshToken: undefined, expiresAt: NOW + 599_999 }, 'expiring'],
+    ['no refresh token and nothing left', { refreshToken: undefined, expiresAt: NOW }, 'reconnect_needed'],
+    ['no refresh token and no known end', { refreshToken: undefined, expiresAt: undefined }, 'active'],
+  ];
+  test.each(cases)('with %s', (_name, changes, health) => {
+    expect(healthOf(grantOf(changes), NOW)).toBe(health);
+  });
+});

@@ -1,0 +1,440 @@
+/** Refreshing against a provider made by hand, where it matters what happens between two steps of it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import { createConnections } from '../../src/grants/connections.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
+import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
+import { createTokenVault, type TokenVault } from '../../src/grants/token-vault.ts';
+import type { Events } from '../../src/observability/events.ts';
+import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { createSealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const APP = { id: 'platform', name: 'Platform', scopes: ['openid'] } as unknown as ConnectedApp;
+const NOW = 1_800_000_000_000;
+
+let directory: string;
+let store: Store;
+let grants: GrantStore;
+let refresher: Refresher;
+let vault: TokenVault;
+let now = NOW;
+/** What the provider was asked. */
+let refreshed: string[];
+let revoked: string[];
+let broken: string[];
+/** How it answers. */
+let answer: (refreshToken: string) => Promise<RefreshOutcome>;
+
+const provider = {
+  refresh(_app: ConnectedApp, refreshToken: string) {
+    refreshed.push(refreshToken);
+    return answer(refreshToken);
+  },
+  async revoke(_app: ConnectedApp, token: string) {
+    revoked.push(token);
+    return 'revoked' as const;
+  },
+} as unknown as ProviderClient;
+
+const events = {
+  refreshEnded: () => undefined,
+  connectionBroken: ({ cause }: { cause: string }) => void broken.push(cause),
+  connectionMade: () => undefined,
+  connectionRemoved: () => undefined,
+} as unknown as Events;
+
+beforeEach(async () => {
+  [now, refreshed, revoked, broken] = [NOW, [], [], []];
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-test-'));
+  store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  const clock = () => now;
+  grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock });
+  refresher = createRefresher({ grants, provider, events, clock, random: () => 0.5 });
+  vault = createTokenVault({ grants, refresher, clock });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function tokens(accessToken: string, refreshToken?: string): RefreshOutcome & { kind: 'tokens'; answer: TokenAnswer } {
+  const rest = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
+  return { kind: 'tokens', answer: { accessToken, refreshToken, ...rest } };
+}
+
+/** A grant that ended a second ago. */
+async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void> {
+  const grant: Grant = {
+    userId,
+    appId: APP.id,
+    accessToken: `at1-${userId}`,
+    refreshToken: `rt1-${userId}`,
+    idToken: undefined,
+    scopes: ['openid'],
+    account: {},
+    obtainedAt: now - 61_000,
+    expiresAt: now - 1_000,
+    connectedAt: now - 61_000,
+    trouble: undefined,
+    ...changes,
+  };
+  const version = (await grants.load(userId, APP.id))?.version ?? 0;
+  expect(await grants.save(grant, version)).toBe(true);
+}
+
+async function read(userId = 'u1'): Promise<Grant> {
+  const found = await grants.load(userId, APP.id);
+  if (!found || 'unreadable' in found) throw new Error('There is no grant.');
+  return found.grant;
+}
+
+const token = (rejected?: string) => vault.accessToken('u1', APP, rejected);
+
+describe('one refresh at a time', () => {
+  test('R31: any number of callers share one', async () => {
+    await stored();
+    answer = async () => tokens('at2', 'rt2');
+    const results = await Promise.all(Array.from({ length: 50 }, () => token()));
+    expect(new Set(results.map((result) => result.kind === 'token' && result.accessToken))).toEqual(new Set(['at2']));
+    expect(refreshed).toEqual(['rt1-u1']);
+  });
+
+  test('R33: 200 users at once: each gets the own token, ids that look like pairs included', async () => {
+    const users = [...Array.from({ length: 198 }, (_, at) => `user-${at}`), 'a","b', 'a'];
+    for (const user of users) await stored(user);
+    answer = async (refreshToken) => tokens(`at2-${refreshToken}`, `rt2-${refreshToken}`);
+    const results = await Promise.all([...users, ...users].map((user) => vault.accessToken(user, APP)));
+    expect(results.map((result) => result.kind === 'token' && result.accessToken)).toEqual(
+      [...users, ...users].map((user) => `at2-rt1-${user}`),
+    );
+    expect(refreshed).toHaveLength(200);
+  });
+
+  test('two apps of one user are two connections', async () => {
+    const other = { ...APP, id: 'second' } as ConnectedApp;
+    await stored();
+    await grants.save({ ...(await read()), appId: 'second', refreshToken: 'rt1-second' }, 0);
+    answer = async (refreshToken) => tokens(`for-${refreshToken}`);
+    const [first, second] = await Promise.all([vault.accessToken('u1', APP), vault.accessToken('u1', other)]);
+    expect([first, second]).toMatchObject([{ accessToken: 'for-rt1-u1' }, { accessToken: 'for-rt1-second' }]);
+  });
+
+  test('a caller whose token was refused while a refresh found nothing due gets a refresh of its own', async () => {
+    await stored('u1', { obtainedAt: now - 61_000, expiresAt: now + 600_000 });
+    answer = async () => tokens('at2', 'rt2');
+    const [, forced] = await Promise.all([
+      refresher.refresh({ userId: 'u1', app: APP }),
+      refresher.refresh({ userId: 'u1', app: APP, rejected: 'at1-u1' }),
+    ]);
+    expect(forced).toMatchObject({ grant: { accessToken: 'at2' } });
+    expect(refreshed).toHaveLength(1);
+  });
+
+  test('a crowd whose token cannot be renewed reads the vault a few times each, not each for all the others', async () => {
+    await stored('u1', { expiresAt: now + 600_000 });
+    answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    const reads = vi.spyOn(store, 'get');
+    const results = await Promise.all(Array.from({ length: 300 }, () => token('at1-u1')));
+    expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['unavailable']));
+    expect(refreshed).toHaveLength(1);
+    expect(reads.mock.calls.length).toBeLessThan(320);
+  });
+
+  test('F22, R90: settle waits for what is under way, and nobody has to listen', async () => {
+    await stored();
+    const { promise, resolve } = Promise.withResolvers<RefreshOutcome>();
+    answer = () => promise;
+    const left = vault.accessToken('u1', APP);
+    left.catch(() => undefined);
+    await vi.waitFor(() => expect(refreshed).toHaveLength(1));
+    let settled = false;
+    const settling = refresher.settle().then(() => {
+      settled = true;
+    });
+    await new Promise((done) => setTimeout(done, 30));
+    expect(settled).toBe(false);
+    resolve(tokens('at2', 'rt2'));
+    await settling;
+    expect((await read()).refreshToken).toBe('rt2');
+  });
+});
+
+describe('writes that come in between', () => {
+  test('R37: a token that another process replaced is used instead of ending the grant', async () => {
+    await stored();
+    answer = async () => {
+      await stored('u1', { accessToken: 'theirs', refreshToken: 'rt-theirs', expiresAt: now + 60_000 });
+      return { kind: 'refused' };
+    };
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'theirs' });
+    expect((await read()).trouble).toBeUndefined();
+    expect(broken).toEqual([]);
+  });
+
+  test('R37: an unchanged one ends it, once, also over a note of somebody else', async () => {
+    await stored();
+    answer = async () => {
+      await stored('u1', {
+        trouble: { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now },
+      });
+      return { kind: 'refused' };
+    };
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'grant_refused' });
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'grant_refused' });
+    expect(refreshed).toHaveLength(1);
+    expect(broken).toEqual(['grant_refused']);
+  });
+
+  const noted = (kind: 'passing' | 'reconnect_needed'): Partial<Grant> => ({
+    trouble: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now + 30_000 },
+  });
+
+  test.each(['passing', 'reconnect_needed'] as const)(
+    'R32, R36: new tokens win over a mere note (%s) that was written meanwhile',
+    async (kind) => {
+      await stored();
+      answer = async () => {
+        await stored('u1', noted(kind));
+        return tokens('at2', 'rt2');
+      };
+      expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
+      const { refreshToken, trouble } = await read();
+      expect({ refreshToken, trouble }).toEqual({ refreshToken: 'rt2', trouble: undefined });
+    },
+  );
+
+  test('R33: tokens that come with an ID token of somebody else replace nothing', async () => {
+    await stored('u1', { account: { subject: 'mine' } });
+    const theirs = tokens('at-theirs', 'rt-theirs');
+    answer = async () => ({ ...theirs, answer: { ...theirs.answer, claims: { sub: 'theirs' } } });
+    expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_answer' });
+    const kept = await grants.load('u1', APP.id);
+    expect(kept).toMatchObject({ grant: { accessToken: 'at1-u1', refreshToken: 'rt1-u1' } });
+  });
+
+  test('R32: so does the refresh token of an answer that is otherwise unusable', async () => {
+    await stored();
+    answer = async () => {
+      await stored('u1', noted('passing'));
+      return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' };
+    };
+    expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_answer' });
+    expect(await read()).toMatchObject({ refreshToken: 'rt2' });
+  });
+
+  test('R36: they do not win over newer tokens', async () => {
+    await stored();
+    const theirs = { accessToken: 'theirs', refreshToken: 'rt-theirs', expiresAt: now + 60_000 };
+    answer = async () => {
+      await stored('u1', theirs);
+      return tokens('at2', 'rt2');
+    };
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'theirs' });
+    expect(await read()).toMatchObject(theirs);
+    expect(revoked).toEqual([]);
+  });
+
+  test.each<[string, RefreshOutcome, string[]]>([
+    ['with a new refresh token: that is revoked', tokens('at2', 'rt2'), ['rt2']],
+    ['without one: the access token is revoked', tokens('at2'), ['at2']],
+    [
+      'in an answer that is otherwise unusable: that is revoked too',
+      { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' },
+      ['rt2'],
+    ],
+    ['with nothing: nothing is revoked', { kind: 'doubtful', reason: 'status_400' }, []],
+    ['with a refusal: nothing is revoked', { kind: 'refused' }, []],
+  ])('R43: a disconnect during a refresh that ends %s', async (_name, outcome, expected) => {
+    await stored();
+    answer = async () => {
+      await grants.remove('u1', APP.id, (await grants.load('u1', APP.id))?.version ?? 0);
+      return outcome;
+    };
+    expect(await token()).toEqual({ kind: 'not_connected' });
+    expect(await grants.load('u1', APP.id)).toBeUndefined();
+    expect(revoked).toEqual(expected);
+  });
+
+  test('R43: a refresh that ends while a disconnect begins: the token that it brought is the one revoked', async () => {
+    await stored();
+    const slow = {
+      ...grants,
+      async load(userId: string, appId: string) {
+        const found = await grants.load(userId, appId);
+        // The refresh writes after this was read and before it is deleted.
+        if (revoked.length === 0 && (await read()).refreshToken === 'rt1-u1')
+          await stored('u1', { refreshToken: 'rt2' });
+        return found;
+      },
+    };
+    const connections = createConnections({ grants: slow, provider, events, clock: () => now });
+    expect(await connections.end('u1', APP)).toBe('revoked');
+    expect(revoked).toEqual(['rt2']);
+    expect(await grants.load('u1', APP.id)).toBeUndefined();
+  });
+
+  test('connecting again during a refresh: the new consent counts', async () => {
+    await stored();
+    const connections = createConnections({ grants, provider, events, clock: () => now });
+    const consent = tokens('at-consent', 'rt-consent').answer;
+    answer = async () => {
+      await connections.make({ userId: 'u1', app: APP, answer: consent, scopes: ['openid'], account: {} });
+      return tokens('at2', 'rt2');
+    };
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
+    expect(await read()).toMatchObject({ refreshToken: 'rt-consent' });
+  });
+});
+
+describe('what the vault answers', () => {
+  const future = { expiresAt: NOW + 600_000 };
+
+  test('a token, without asking the provider where it is fresh', async () => {
+    await stored('u1', future);
+    expect(await token()).toEqual({ kind: 'token', accessToken: 'at1-u1', scopes: ['openid'], doubted: false });
+    expect(refreshed).toEqual([]);
+  });
+
+  test('not_connected where there is no grant', async () => {
+    expect(await token()).toEqual({ kind: 'not_connected' });
+  });
+
+  test('another token than the one that was refused', async () => {
+    await stored('u1', future);
+    answer = async () => tokens('at2', 'rt2');
+    expect(await token('at1-u1')).toMatchObject({ kind: 'token', accessToken: 'at2' });
+    // Somebody who still holds the first one gets the second, without a further refresh.
+    expect(await token('at1-u1')).toMatchObject({ kind: 'token', accessToken: 'at2' });
+    expect(refreshed).toHaveLength(1);
+  });
+
+  test('R42: still_refused for a token that is as new as can be had, without a refresh', async () => {
+    await stored('u1', { ...future, obtainedAt: now - 1_000 });
+    expect(await token('at1-u1')).toEqual({ kind: 'still_refused' });
+    expect(refreshed).toEqual([]);
+    now += 1_500;
+    answer = async () => tokens('at2', 'rt2');
+    expect(await token('at1-u1')).toMatchObject({ accessToken: 'at2' });
+  });
+
+  test.each<[RefreshOutcome, string, number]>([
+    [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: undefined }, 'provider_unavailable', 30],
+    [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: 45 }, 'provider_unavailable', 45],
+    [{ kind: 'app_fault', reason: 'x' }, 'app_refused', 30],
+    [{ kind: 'doubtful', reason: 'x' }, 'unclear_refusal', 30],
+    [{ kind: 'unusable', reason: 'x', refreshToken: undefined }, 'unusable_answer', 30],
+  ])('unavailable after %j, with its cause and when to ask again', async (outcome, cause, retryAfterSeconds) => {
+    await stored();
+    answer = async () => outcome;
+    expect(await token()).toEqual({ kind: 'unavailable', cause, retryAfterSeconds });
+    now += retryAfterSeconds * 1000 - 500;
+    expect(await token()).toEqual({ kind: 'unavailable', cause, retryAfterSeconds: 1 });
+    expect(refreshed).toHaveLength(1);
+    now += 500;
+    answer = async () => tokens('at2');
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
+  });
+
+  test('R42: a token inside its margin although the provider hangs, and the refresh goes on', async () => {
+    await stored('u1', { obtainedAt: now - 600_000, expiresAt: now + 30_000 });
+    const { promise, resolve } = Promise.withResolvers<RefreshOutcome>();
+    answer = () => promise;
+    const startedAt = performance.now();
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at1-u1' });
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    resolve(tokens('at2', 'rt2'));
+    await refresher.settle();
+    expect(await token()).toMatchObject({ accessToken: 'at2' });
+    expect(refreshed).toHaveLength(1);
+  });
+
+  test('reconnect_needed where the access has ended and there is nothing to renew it with', async () => {
+    await stored('u1', { refreshToken: undefined });
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'access_ended' });
+    expect(broken).toEqual(['access_ended']);
+  });
+
+  test('reconnect_needed, in doubt only, where the platform refuses the only token there is', async () => {
+    await stored('u1', { ...future, refreshToken: undefined });
+    expect(await token('at1-u1')).toEqual({ kind: 'reconnect_needed', cause: 'access_token_refused' });
+    expect((await read()).trouble?.kind).toBe('in_doubt');
+    expect(await token()).toMatchObject({ kind: 'token', doubted: true });
+    await vault.clearDoubt('u1', APP.id, 'another-token');
+    expect((await read()).trouble?.kind).toBe('in_doubt');
+    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    expect((await read()).trouble).toBeUndefined();
+  });
+
+  test('clearing a doubt leaves other trouble alone', async () => {
+    const trouble = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
+    await stored('u1', { ...future, trouble });
+    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    expect((await read()).trouble).toEqual(trouble);
+  });
+});
+
+describe('connections', () => {
+  const connections = () => createConnections({ grants, provider, events, clock: () => now });
+  const account = { subject: 's1' };
+  const make = (refreshToken: string | undefined, of = account) =>
+    connections().make({
+      userId: 'u1',
+      app: APP,
+      answer: tokens('at-new', refreshToken).answer,
+      scopes: ['openid'],
+      account: of,
+    });
+
+  test('a second consent without a refresh token keeps the first one’s', async () => {
+    await stored('u1', { account });
+    await make(undefined);
+    expect(await read()).toMatchObject({ accessToken: 'at-new', refreshToken: 'rt1-u1', connectedAt: now - 61_000 });
+  });
+
+  test('but never one of another account, nor one that was refused', async () => {
+    await stored('u1', { account });
+    await make(undefined, { subject: 's2' });
+    expect(await read()).toMatchObject({ connectedAt: now, account: { subject: 's2' } });
+    expect((await read()).refreshToken).toBeUndefined();
+    const trouble = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
+    await stored('u1', { account, trouble });
+    expect(await connections().holdsRefreshToken('u1', APP.id)).toBe(false);
+    await make(undefined);
+    expect((await read()).refreshToken).toBeUndefined();
+    expect((await read()).trouble).toBeUndefined();
+  });
+
+  test('a note of use comes at most once a minute, and none after the end', async () => {
+    await stored();
+    const writes = vi.spyOn(store, 'write');
+    await grants.noteUse('u1', APP.id);
+    now += 59_000;
+    await grants.noteUse('u1', APP.id);
+    expect(writes).toHaveBeenCalledTimes(1);
+    expect(await grants.lastUse('u1', APP.id)).toBe(NOW);
+    now += 1_000;
+    await grants.noteUse('u1', APP.id);
+    expect(await grants.lastUse('u1', APP.id)).toBe(NOW + 60_000);
+    await connections().end('u1', APP);
+    await grants.noteUse('u1', APP.id);
+    expect(await grants.lastUse('u1', APP.id)).toBeUndefined();
+    await stored();
+    await grants.noteUse('u1', APP.id);
+    expect(await grants.lastUse('u1', APP.id)).toBe(now);
+  });
+
+  test('a note of use that cannot be written is nobody’s failure', async () => {
+    await stored();
+    vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
+    await expect(grants.noteUse('u1', APP.id)).resolves.toBeUndefined();
+  });
+});

@@ -1,0 +1,73 @@
+/** A browser that leaves takes the call to the platform with it, however often; and a platform that hangs costs 504 in time. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { until } from '../grants/vault-desk.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
+
+let site: TestSite;
+let platform: ScriptedPlatform;
+let headers: Record<string, string>;
+beforeAll(async () => {
+  platform = await startScriptedPlatform();
+  site = await startSite({ app: { apiBaseUrl: platform.url } });
+  const { agent } = await signIn(site);
+  headers = { cookie: agent.cookies.header(site.url), accept: 'application/json' };
+});
+afterAll(async () => {
+  await site.close();
+  await platform.close();
+});
+
+const call = (signal?: AbortSignal) => fetch(`${site.url}/threads/current`, { headers, signal: signal ?? null });
+
+test('F15: 300 callers who leave, before the head or amid the body, leave no connection and no error behind', async () => {
+  platform.answer((socket) => {
+    if (platform.requests.length % 2 === 0) return;
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n');
+    drip(socket, 'x');
+  });
+  const logged = site.logs().length;
+  for (let round = 0; round < 10; round += 1) {
+    const calls = Array.from({ length: 30 }, async () => {
+      const gone = new AbortController();
+      const answer = call(gone.signal).then((one) => one.text());
+      setTimeout(() => gone.abort(), 60);
+      await expect(answer).rejects.toThrow();
+    });
+    await Promise.all(calls);
+  }
+  await until(() => platform.open() === 0);
+  // Nobody failed: leaving is no error of the platform's or of ours.
+  expect(
+    site
+      .logs()
+      .slice(logged)
+      .filter((line) => line.includes('request failed')),
+  ).toEqual([]);
+  platform.answer((socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
+  expect((await call()).status).toBe(200);
+});
+
+test('a body that breaks off is told to the log, and never ends as a whole answer', async () => {
+  platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
+  const logged = site.logs().length;
+  const answer = await call();
+  expect(answer.status).toBe(200);
+  await expect(answer.text()).rejects.toThrow();
+  const told = () =>
+    site
+      .logs()
+      .slice(logged)
+      .filter((line) => line.includes('request failed'));
+  await until(() => told().length === 1);
+  expect(told()[0]).toContain('"code":"upstream_error"');
+});
+
+test('upstream_timeout is 504 and comes within 16 s', { timeout: 25_000 }, async () => {
+  platform.answer(() => undefined);
+  const startedAt = performance.now();
+  const answer = await call();
+  expect(performance.now() - startedAt).toBeLessThan(16_000);
+  expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
+  expect(answer.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
+});

@@ -1,0 +1,37 @@
+/** Requests byte for byte, as no well-behaved client would send them. */
+import { connect } from 'node:net';
+
+export interface RawAnswer {
+  status: number;
+  /** Header names in lower case. */
+  headers: Map<string, string>;
+  body: string;
+}
+
+/** Sends `lines` as the head of a request and reads until the other side closes (`Connection: close` is up to the caller). */
+export function sendRaw(url: string, lines: readonly string[], body = ''): Promise<RawAnswer> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`, 'latin1'),
+    );
+    const chunks: Buffer[] = [];
+    socket.setTimeout(5_000, () => socket.destroy(new Error('No answer within 5 s.')));
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+    socket.once('error', reject);
+    socket.once('end', () => {
+      socket.end();
+      resolve(parse(Buffer.concat(chunks).toString('latin1')));
+    });
+  });
+}
+
+function parse(text: string): RawAnswer {
+  const [head = '', ...rest] = text.split('\r\n\r\n');
+  const [statusLine = '', ...lines] = head.split('\r\n');
+  const headers = lines.map((line): [string, string] => {
+    const at = line.indexOf(':');
+    return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()];
+  });
+  return { status: Number(statusLine.split(' ')[1]), headers: new Map(headers), body: rest.join('\r\n\r\n') };
+}
