@@ -13,7 +13,8 @@ export function threadRoutes(parts: { apps: AppStore; threads: ThreadCall }): { 
     async current(req, res) {
       const app = apps.threadApp(queryField(req.query, 'app'));
       const gone = new AbortController();
-      res.once('close', () => gone.abort());
+      // Only for a caller who left: an answer that is complete closes as well, and needs no costly abort.
+      res.once('close', () => res.writableFinished || gone.abort());
       // Closed before anybody listened.
       if (res.destroyed) return;
       const answer = await threads.current({ userId: viewerOf(req).user.id, app, signal: gone.signal });

@@ -55,22 +55,18 @@ export function createThreadCall(parts: {
 }): ThreadCall {
   const { authorizedFetch, publicHref, limits, clock } = parts;
 
-  const send = async (
-    { userId, app, signal: caller }: ThreadRequest,
-    deadline: AbortSignal,
-  ): Promise<AuthorizedAnswer> => {
+  const send = async ({ userId, app }: ThreadRequest, stop: StopSignal): Promise<AuthorizedAnswer> => {
     const url = app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath;
-    const signal = AbortSignal.any([caller, deadline]);
     try {
-      return await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, signal });
+      return await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, signal: stop.signal });
     } catch (error) {
-      throw error instanceof AppError ? error : callError(error, deadline);
+      throw error instanceof AppError ? error : callError(error, stop.tooLate());
     }
   };
 
   /** The platform's answer, judged; whatever has to be refused is thrown. */
-  const begin = async (request: ThreadRequest, deadline: AbortSignal): Promise<Dispatcher.ResponseData> => {
-    const answer = await send(request, deadline);
+  const begin = async (request: ThreadRequest, stop: StopSignal): Promise<Dispatcher.ResponseData> => {
+    const answer = await send(request, stop);
     if (answer.kind !== 'answer') throw grantError(request.app, answer, publicHref);
     const refusal = await refusalOf(answer.response, clock());
     if (!refusal) return answer.response;
@@ -80,13 +76,32 @@ export function createThreadCall(parts: {
 
   return {
     async current(request) {
-      const deadline = new AbortController();
-      const timer = setTimeout(() => deadline.abort(), limits.headersMilliseconds);
-      const { statusCode, headers, body } = await begin(request, deadline.signal).finally(() => clearTimeout(timer));
+      const stop = stopSignal(request.signal, limits.headersMilliseconds);
+      const { statusCode, headers, body } = await begin(request, stop).finally(stop.clearDeadline);
       boundBody(body, limits);
       return { status: statusCode, headers: passedHeaders(headers), body };
     },
   };
+}
+
+interface StopSignal {
+  signal: AbortSignal;
+  /** True once the deadline has passed. */
+  tooLate(): boolean;
+  clearDeadline(): void;
+}
+
+/** Stops when the caller does, or at the deadline. By hand, since `AbortSignal.any` is dear at every call. */
+function stopSignal(caller: AbortSignal, milliseconds: number): StopSignal {
+  const controller = new AbortController();
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    controller.abort();
+  }, milliseconds);
+  caller.addEventListener('abort', () => controller.abort(), { once: true });
+  if (caller.aborted) controller.abort();
+  return { signal: controller.signal, tooLate: () => late, clearDeadline: () => clearTimeout(timer) };
 }
 
 /** All that the platform ever gets beside the access token: nothing of the caller's request goes there (R75). */
@@ -134,10 +149,9 @@ async function refusalOf(response: Dispatcher.ResponseData, now: number): Promis
   return served ? undefined : upstreamError('upstream_error', `the platform answered ${statusCode}`);
 }
 
-function callError(error: unknown, deadline: AbortSignal): AppError {
+function callError(error: unknown, tooLate: boolean): AppError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (deadline.aborted || /TIMEOUT|TIMEDOUT/.test(code))
-    return upstreamError('upstream_timeout', 'the deadline passed', error);
+  if (tooLate || /TIMEOUT|TIMEDOUT/.test(code)) return upstreamError('upstream_timeout', 'the deadline passed', error);
   return upstreamError(
     'upstream_error',
     error instanceof OutboundError ? error.reason : 'the connection failed',
