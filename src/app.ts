@@ -6,8 +6,10 @@ import type { ConnectionRoutes } from './grants/routes.ts';
 import type { HomeRoutes } from './home/routes.ts';
 import { assets } from './http/assets.ts';
 import { knownLength, readBody } from './http/body.ts';
+import { cardNumberGuard } from './http/card-numbers.ts';
 import { crossSiteGuard, csrfGuard } from './http/csrf.ts';
 import { methodNotAllowed, notFound, type ProblemParts, problemHandler } from './http/problem.ts';
+import { plainHttp } from './http/protocol.ts';
 import { publicHost } from './http/public-host.ts';
 import { requestContext } from './http/request-context.ts';
 import { securityHeaders } from './http/security-headers.ts';
@@ -36,21 +38,23 @@ export interface AppParts {
 }
 
 export function createApp(parts: AppParts): Express {
-  const { config, guards, sessions, routes: to } = parts;
+  const { config, guards, sessions, isClean, routes: to } = parts;
   const { publicUrl } = config;
   const isTrusted = trustedProxies(config.trustedProxies);
   const { anyone, onlooker, user, userPage } = guards;
   // The token may be in the form, so the body is read before; who is signed in is known before both.
-  const change = [knownLength, ...readBody, csrfGuard(publicUrl.origin)];
+  const change = [...readBody, csrfGuard(publicUrl.origin)];
   const session = sessions.middleware;
 
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', 'simple').set('trust proxy', isTrusted);
-  app.use(requestContext({ metrics: parts.metrics, isTrusted, isClean: parts.isClean }));
+  app.use(requestContext({ metrics: parts.metrics, isTrusted, isClean }));
   app.use(securityHeaders(publicUrl.secure));
+  app.use(plainHttp, knownLength);
   app.use(`${publicUrl.basePath}/assets`, assets(parts.assetsDirectory));
-  app.use(publicHost(publicUrl, isTrusted), crossSiteGuard);
+  app.use(cardNumberGuard({ isClean, basePath: publicUrl.basePath }));
+  app.use(publicHost({ publicUrl, isTrusted, isClean }), crossSiteGuard);
   app.use(
     publicUrl.basePath || '/',
     table([

@@ -13,8 +13,10 @@ const CLIENT_ID = 'gatehouse-demo';
 const APP_ID = 'platform';
 
 const port = process.env.PORT || '3000';
-const publicUrl = process.env.PUBLIC_URL || `http://127.0.0.1:${port}`;
-const directory = join(process.env.DATA_DIR || './data', 'demo');
+const publicUrl = (process.env.PUBLIC_URL || `http://127.0.0.1:${port}`).replace(/\/+$/, '');
+const sandboxPort = process.env.SANDBOX_PORT || '3001';
+// Whoever holds the port owns the folder: a second demo beside this one has another.
+const directory = join(process.env.DATA_DIR || './data', `demo-${sandboxPort}`);
 const clientSecret = randomBytes(24).toString('base64url');
 const logs = destination({ fd: 1, sync: false });
 
@@ -22,13 +24,13 @@ let sandbox: Sandbox | undefined;
 let gatehouse: Gatehouse | undefined;
 const close = async () => {
   await gatehouse?.close();
+  if (sandbox) rmSync(directory, { recursive: true, force: true });
   await sandbox?.close();
-  rmSync(directory, { recursive: true, force: true });
 };
 
 try {
   sandbox = await startSandbox({
-    port: Number(process.env.SANDBOX_PORT || '3001'),
+    port: Number(sandboxPort),
     clients: [
       {
         clientId: CLIENT_ID,

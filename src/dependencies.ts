@@ -80,7 +80,11 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
 
   const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts) });
   const apps = createAppStore(connectedApps);
-  const provider = createProviderClient({ outbound, metadata: createProviderMetadata({ outbound, clock, random }) });
+  const provider = createProviderClient({
+    outbound,
+    metadata: createProviderMetadata({ outbound, clock, random }),
+    clock,
+  });
 
   const grants = createGrantStore({ store, sealer, clock });
   const refresher = createRefresher({ grants, provider, events, clock, random });
@@ -125,15 +129,16 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
     randomToken: () => randomBytes(32).toString('base64url'),
     publicHref: publicUrl.href,
   });
-  const site = { origin: publicUrl.origin, href: publicUrl.href, home: `${publicUrl.basePath}/` };
+  const isClean = (text: string) => !containsCardNumber(text);
+  const site = { isClean, origin: publicUrl.origin, href: publicUrl.href, home: `${publicUrl.basePath}/` };
   const publicHref = publicUrl.href;
 
   const app = createApp({
     config,
     routes: {
-      bin: binRoutes({ lookup, pages, publicHref }),
+      bin: binRoutes({ lookup, pages, events, publicHref }),
       connections: connectionRoutes({ apps, connections, pages, publicHref }),
-      home: homeRoutes({ apps, connections, threads, pages, publicHref }),
+      home: homeRoutes({ apps, connections, threads, pages, events, publicHref }),
       signIn: signInRoutes({ apps, flow, sessions, connections, pages, events, site }),
       threads: threadRoutes({ apps, threads }),
     },
@@ -141,7 +146,7 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
     sessions,
     metrics,
     problems: { pages, events, publicHref, basePath: publicUrl.basePath, clock },
-    isClean: (text) => !containsCardNumber(text),
+    isClean,
     assetsDirectory: join(views, 'assets'),
   });
 

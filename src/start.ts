@@ -1,7 +1,6 @@
 /** Owns the course of a start: settings and files are checked, all faults told at once, and only then is anything opened. */
 import { readFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { DestinationStream } from 'pino';
 import type { Dataset } from './bin/dataset.ts';
 import { readDatasetFile } from './bin/dataset-file.ts';
@@ -9,6 +8,7 @@ import { type Config, type ConfigSource, loadConfig } from './config.ts';
 import { parseConnectedApps } from './connected-apps/app-file.ts';
 import type { ConnectedApp } from './connected-apps/connected-app.ts';
 import { createDependencies, type Dependencies, type DependencyParts } from './dependencies.ts';
+import { refuseUnreadable } from './http/protocol.ts';
 import { parseEncryptionKeys } from './storage/key-ring.ts';
 
 /** The settings, or what they point at, cannot be used. Exit status 78 (`EX_CONFIG`). */
@@ -34,15 +34,19 @@ export async function startGatehouse(env: Environment, logDestination: Destinati
   const parts = await readSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
   const dependencies = await createDependencies({ ...parts, logDestination });
   const { config } = parts;
-  const servers: Server[] = [];
+  let management: Server | undefined;
   try {
-    servers.push(await listen(dependencies.health.listener, config.management, 'MANAGEMENT_PORT'));
-    servers.push(await listen(dependencies.app, config.listen, 'PORT'));
+    management = await listen(dependencies.health.listener, config.management, 'MANAGEMENT_PORT');
+    const server = await listen(dependencies.app, config.listen, 'PORT');
+    refuseUnreadable(server, config.publicUrl.href);
+    return {
+      config,
+      close: once(() => stop({ server, management, dependencies, graceSeconds: config.shutdownSeconds })),
+    };
   } catch (error) {
-    await closeAll(servers, dependencies, 0);
+    await stop({ management, dependencies, graceSeconds: 0 });
     throw error;
   }
-  return { config, close: () => closeAll(servers, dependencies, config.shutdownSeconds) };
 }
 
 async function readSettings(source: ConfigSource): Promise<Omit<DependencyParts, 'logDestination'>> {
@@ -105,19 +109,37 @@ function listen(listener: RequestListener, at: { host: string; port: number }, s
   });
 }
 
-/** The port that was given, also where the setting said 0. */
-export function portOf(server: Server): number {
-  return (server.address() as AddressInfo).port;
+/** Health answers until the end, so that whoever watches sees "not ready" and not a dead process (R90). */
+async function stop(parts: {
+  server?: Server;
+  management: Server | undefined;
+  dependencies: Dependencies;
+  graceSeconds: number;
+}): Promise<void> {
+  const { server, management, dependencies, graceSeconds } = parts;
+  dependencies.health.drain();
+  if (server) await closeServer(server, graceSeconds);
+  await dependencies.close();
+  if (management) await closeServer(management, 0);
 }
 
-async function closeAll(servers: Server[], dependencies: Dependencies, graceSeconds: number): Promise<void> {
-  dependencies.health.drain();
-  const closed = servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
-  for (const server of servers) server.closeIdleConnections();
-  const timer = setTimeout(() => {
-    for (const server of servers) server.closeAllConnections();
-  }, graceSeconds * 1000);
-  await Promise.all(closed);
-  clearTimeout(timer);
-  await dependencies.close();
+const IDLE_CHECK_MILLISECONDS = 50;
+
+/** What is in flight may end within the grace; a kept connection ends as soon as its answer is out. */
+async function closeServer(server: Server, graceSeconds: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
+  const idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MILLISECONDS);
+  const cut = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
+  await closed;
+  clearInterval(idle);
+  clearTimeout(cut);
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let result: Promise<void> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
 }

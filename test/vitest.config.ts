@@ -6,6 +6,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     environment: 'node',
     pool: 'forks',
+    reporters: ['default', new URL('./support/missing.ts', import.meta.url).pathname],
     testTimeout: 20_000,
     hookTimeout: 30_000,
   },

@@ -4,7 +4,9 @@ import { AppError } from '../errors.ts';
 import { formField } from '../http/body.ts';
 import type { BinPanel } from '../http/page-data.ts';
 import type { Pages } from '../http/pages.ts';
+import { report } from '../http/problem.ts';
 import { wantsPage } from '../http/viewer.ts';
+import type { Events } from '../observability/events.ts';
 import type { LookupAnswer, LookupFound, LookupProblem } from './answer.ts';
 import { type Bin, parseBin } from './bin.ts';
 import { type BinLookup, MOST_BINS_AT_ONCE } from './lookup.ts';
@@ -15,11 +17,12 @@ export interface BinRoutes {
   many: RequestHandler;
 }
 
-export function binRoutes(parts: { lookup: BinLookup; pages: Pages; publicHref: string }): BinRoutes {
-  const { lookup, pages, publicHref } = parts;
+export function binRoutes(parts: { lookup: BinLookup; pages: Pages; events: Events; publicHref: string }): BinRoutes {
+  const { lookup, pages, events, publicHref } = parts;
 
   const answerForm: RequestHandler = async (req, res) => {
-    const panel = await lookUpPanel(lookup, formField(req.body, 'bin') ?? '', req.context.reference);
+    const panel = await lookUpPanel(lookup, formField(req.body, 'bin'), req.context.reference);
+    if (panel.error) report(events, req, panel.error);
     if (panel.status !== 200) res.status(panel.status);
     if (panel.bin.error?.retryAfterSeconds !== undefined)
       res.set('Retry-After', String(panel.bin.error.retryAfterSeconds));
@@ -56,11 +59,10 @@ export function binRoutes(parts: { lookup: BinLookup; pages: Pages; publicHref: 
 /** What a look-up typed into the form came to, for the page, and the status it deserves. */
 async function lookUpPanel(
   lookup: BinLookup,
-  typed: string,
+  typed: string | undefined,
   reference: string,
-): Promise<{ bin: BinPanel; status: number }> {
-  // People type BINs as they stand on the card; what is left must then be a BIN and nothing longer.
-  const { bin } = parseBin(typed.replace(/[ -]/g, ''));
+): Promise<{ bin: BinPanel; status: number; error?: AppError }> {
+  const { bin } = parseBin(typed);
   const answer = bin ? await lookup.lookUp(bin) : undefined;
   if (bin && answer && answer.problem === undefined) {
     const { record, source, asOf, digitsMatched } = answer;
@@ -70,6 +72,7 @@ async function lookUpPanel(
   return {
     bin: { error: { code: error.code, reference, retryAfterSeconds: error.retryAfterSeconds } },
     status: error.status,
+    error,
   };
 }
 

@@ -7,7 +7,9 @@ const LIMIT_BYTES = 64 * 1024;
 /** Refuses chunked bodies (411): a length that is told beforehand cannot be argued about between servers (R78). */
 export const knownLength: RequestHandler = (req, _res, next) => {
   const chunked = req.headers['transfer-encoding'] !== undefined;
-  next(chunked ? new AppError('length_required', { detail: 'Send the body with a Content-Length.' }) : undefined);
+  if (!chunked) return next();
+  const headers = { Connection: 'close' };
+  return next(new AppError('length_required', { detail: 'Send the body with a Content-Length.', headers }));
 };
 
 /** Reads a form or a JSON body into `req.body`; `req.body` is an empty object where neither came. */

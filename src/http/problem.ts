@@ -4,6 +4,7 @@ import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'exp
 import { AppError, PROBLEMS } from '../errors.ts';
 import type { Events } from '../observability/events.ts';
 import type { Pages } from './pages.ts';
+import { problemText } from './problem-texts.ts';
 import { wantsPage } from './viewer.ts';
 
 export interface ProblemParts {
@@ -27,12 +28,15 @@ export function problemHandler(parts: ProblemParts): ErrorRequestHandler {
       res.destroy();
       return;
     }
-    for (const name of ['Content-Length', 'Content-Encoding', 'ETag', 'Last-Modified']) res.removeHeader(name);
+    for (const name of LEFT_BY_ROUTES) res.removeHeader(name);
     res.set(error.headers).status(error.status);
     if (error.retryAfterSeconds !== undefined) res.set('Retry-After', String(error.retryAfterSeconds));
     return wantsPage(req) ? sendPage(parts, req, res, error) : sendDocument(parts, req, res, error);
   };
 }
+
+/** Headers of the answer that failed, which would be wrong on this one. */
+const LEFT_BY_ROUTES = ['Content-Length', 'Content-Encoding', 'Content-Language', 'ETag', 'Last-Modified'];
 
 /** Everything that no route took. */
 export const notFound: RequestHandler = (_req, _res, next) => {
@@ -66,17 +70,23 @@ function sendPage(parts: ProblemParts, req: Request, res: Response, error: AppEr
   const connectStep = error.connectUrl
     ? { label: CONNECT_LABELS[error.code] ?? 'Go on', url: error.connectUrl }
     : undefined;
+  const { csrfToken, ...frame } = parts.pages.frame(req, problemText(error.code).title);
+  // Forms of a page without a referrer are sent with `Origin: null`, which the CSRF check refuses: better none at all.
+  const sendsOrigin = res.get('Referrer-Policy') !== 'no-referrer';
   parts.pages.send(res, 'error', {
-    page: parts.pages.frame(req, PROBLEMS[error.code].title),
+    page: sendsOrigin ? { ...frame, csrfToken } : frame,
     code: error.code,
     reference: req.context.reference,
     time: new Date(parts.clock()).toISOString(),
-    cause: error.detail,
+    cause: FOR_PROGRAMS.has(error.code) ? undefined : error.detail,
     whose: error.whose,
     step: error.step ?? connectStep,
     retryAfterSeconds: error.retryAfterSeconds,
   });
 }
+
+/** Their details speak to programs; people get the code's own words. */
+const FOR_PROGRAMS: ReadonlySet<AppError['code']> = new Set(['method_not_allowed', 'length_required']);
 
 const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   sign_in_required: 'Sign in',
@@ -84,7 +94,8 @@ const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   reconnect_needed: 'Connect again',
 };
 
-function report(events: Events, req: Request, error: AppError): void {
+/** Also for routes that show a failure as a part of their page, so that the reference on it is in the log. */
+export function report(events: Events, req: Request, error: AppError): void {
   const { id: requestId, route } = req.context;
   events.requestFailed({
     requestId,

@@ -1,5 +1,6 @@
 /** Owns what a session is in the store and when it is valid: one definition for express-session and for the relayed routes. */
 import type { SessionData } from 'express-session';
+import { AppError } from '../errors.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
@@ -18,6 +19,8 @@ declare module 'express-session' {
     csrfToken: string;
     /** Id of the connected app that signed the user in. */
     app: string;
+    /** Milliseconds since the epoch; only in what was read. */
+    createdAt: number;
   }
 }
 
@@ -55,11 +58,13 @@ export function createSessionRecords(parts: {
   const expiryOf = (record: LiveRecord) =>
     Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
 
-  const load = async (sessionId: string) => {
+  /** `over`: ended, or past one of its lifetimes. */
+  const load = async (sessionId: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
     const stored = await store.get(keys.session(sessionId));
-    if (!stored || stored.value === ENDED) return { version: stored?.version ?? 0, ended: stored !== undefined };
-    const record = JSON.parse(stored.value) as LiveRecord;
-    return { version: stored.version, ended: false, ...(expiryOf(record) > clock() ? { record } : {}) };
+    if (!stored) return { version: 0, over: false };
+    const record = stored.value === ENDED ? undefined : (JSON.parse(stored.value) as LiveRecord);
+    const { version } = stored;
+    return record && expiryOf(record) > clock() ? { version, over: false, record } : { version, over: true };
   };
 
   const save = (sessionId: string, record: LiveRecord, ifVersion: number) =>
@@ -78,19 +83,23 @@ export function createSessionRecords(parts: {
       if (!record) return undefined;
       const now = clock();
       if (extend && now - record.seenAt >= TOUCH_MILLISECONDS) {
-        record.seenAt = now;
-        // Lost to another write of the same session: that one moved the time as well, or ended it.
-        await save(sessionId, record, version);
+        const touched = { ...record, seenAt: now };
+        // Lost to another write of the same session: that one moved the time as well, or ended it. A store that can be
+        // read but not written (a full disk) costs people the longer time and nothing else.
+        const written = await save(sessionId, touched, version).catch(unlessStoreIsDown);
+        if (written) record.seenAt = now;
       }
-      return { data: record.data, expiresAt: expiryOf(record) };
+      return { data: { ...record.data, createdAt: record.createdAt }, expiresAt: expiryOf(record) };
     },
 
     async write(sessionId, data) {
       for (;;) {
-        const { record, version, ended } = await load(sessionId);
-        if (ended) return;
+        const { record, version, over } = await load(sessionId);
+        // A slow request may come back when nothing is left of its session in the store: what was read is no new session.
+        if (over || (!record && data.createdAt !== undefined)) return;
         const now = clock();
-        if (await save(sessionId, { data, createdAt: record?.createdAt ?? now, seenAt: now }, version)) return;
+        const next = { data, createdAt: record?.createdAt ?? now, seenAt: now };
+        if (await save(sessionId, next, version)) return;
       }
     },
 
@@ -98,4 +107,9 @@ export function createSessionRecords(parts: {
       await store.write([{ put: keys.session(sessionId), value: ENDED, lifetimeSeconds: lifetimes.maxSeconds }]);
     },
   };
+}
+
+function unlessStoreIsDown(error: unknown): false {
+  if (error instanceof AppError && error.code === 'storage_unavailable') return false;
+  throw error;
 }

@@ -96,14 +96,17 @@ class RecordStore extends SessionStore {
 }
 
 /** express-session's callbacks as promises, so that nothing is answered before the store has written (R65). */
-export function regenerate(req: Request): Promise<void> {
-  return new Promise((resolve, reject) => req.session.regenerate((error) => (error ? reject(error) : resolve())));
-}
+export const regenerate = (req: Request) => settled(req, (done) => req.session.regenerate(done));
+export const save = (req: Request) => settled(req, (done) => req.session.save(done));
+export const destroy = (req: Request) => settled(req, (done) => req.session.destroy(done));
 
-export function save(req: Request): Promise<void> {
-  return new Promise((resolve, reject) => req.session.save((error) => (error ? reject(error) : resolve())));
-}
-
-export function destroy(req: Request): Promise<void> {
-  return new Promise((resolve, reject) => req.session.destroy((error) => (error ? reject(error) : resolve())));
+function settled(req: Request, work: (done: (error?: unknown) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    work((error) => {
+      if (!error) return resolve();
+      // Otherwise express-session would try once more at the end of the answer, and hand the cookie out with an error.
+      Reflect.deleteProperty(req, 'session');
+      reject(error);
+    });
+  });
 }

@@ -7,8 +7,9 @@ import { AppError } from '../errors.ts';
 import type { Connections } from '../grants/connections.ts';
 import { connectionJson } from '../grants/routes.ts';
 import { formField, queryField } from '../http/body.ts';
+import { readings } from '../http/card-numbers.ts';
 import type { Pages } from '../http/pages.ts';
-import { returnTarget } from '../http/return-path.ts';
+import { type LocalSite, returnTarget } from '../http/return-path.ts';
 import { destroy, regenerate, type Sessions, save } from '../http/session.ts';
 import { viewerOf } from '../http/viewer.ts';
 import type { Events } from '../observability/events.ts';
@@ -29,7 +30,7 @@ export function signInRoutes(parts: {
   connections: Connections;
   pages: Pages;
   events: Events;
-  site: { origin: string; href: string; home: string };
+  site: LocalSite & { href: string; home: string };
 }): SignInRoutes {
   const { apps, flow, sessions, connections, pages, events, site } = parts;
 
@@ -47,7 +48,7 @@ export function signInRoutes(parts: {
         ? (formField(req.body, 'return_to') ?? queryField(req.query, 'return_to'))
         : queryField(req.query, 'return_to');
     const home = purpose === 'connect' ? `${site.home.replace(/\/$/, '')}/connections/${app.id}` : site.home;
-    const returnTo = returnTarget(given, { origin: site.origin, home }, app.returnUrls);
+    const returnTo = returnTarget(given, { ...site, home }, app.returnUrls);
     const userId = req.context.viewer?.user.id;
     const url = await flow.start({ app, browserId, returnTo, userId, purpose, scopes });
     const cookie = sessions.browserIdCookie(browserId);
@@ -60,7 +61,7 @@ export function signInRoutes(parts: {
       const id = queryField(req.query, 'app');
       const candidates = apps.signInApps();
       if (id === undefined && candidates.length > 1) {
-        const suffix = returnSuffix(queryField(req.query, 'return_to'));
+        const suffix = returnSuffix(queryField(req.query, 'return_to'), site);
         const signInApps = candidates.map((app) => ({
           id: app.id,
           name: app.name,
@@ -105,10 +106,11 @@ export function signInRoutes(parts: {
     async signOut(req, res) {
       const { viewer } = req.context;
       if (!viewer) return res.redirect(303, site.home);
-      const url = await flow.endSessionUrl(viewer.app, viewer.user.id);
+      // Ended here first: nothing that the provider or the grant does can keep somebody signed in.
       await destroy(req);
       res.clearCookie(sessions.cookie.name, sessions.cookie.options);
       events.signedOut({ userId: viewer.user.id, everywhere: false });
+      const url = await flow.endSessionUrl(viewer.app, viewer.user.id).catch(() => undefined);
       return res.redirect(303, url ?? site.home);
     },
 
@@ -137,8 +139,11 @@ export function signInRoutes(parts: {
   };
 }
 
-function returnSuffix(returnTo: string | undefined): string {
-  return returnTo === undefined ? '' : `&return_to=${encodeURIComponent(returnTo)}`;
+/** Which app's return URLs count is known only once one is chosen; a card number goes no further all the same. */
+function returnSuffix(returnTo: string | undefined, { isClean }: LocalSite): string {
+  return returnTo === undefined || !readings(returnTo).every(isClean)
+    ? ''
+    : `&return_to=${encodeURIComponent(returnTo)}`;
 }
 
 /** Only registered scopes can be asked for (R4); an OpenID provider is always asked for `openid`. */

@@ -5,6 +5,8 @@ const input = form?.elements.namedItem('bin');
 
 if (form && error && input) {
   form.addEventListener('submit', (event) => {
+    // People type digits in groups, as they stand on the card.
+    input.value = input.value.replace(/[\s-]/g, '');
     if (input.value.replace(/\D/g, '').length <= 8) return;
     event.preventDefault();
     input.value = '';

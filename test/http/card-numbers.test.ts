@@ -1,0 +1,246 @@
+/** R85 and R86: a whole card number, sent to any route in any place, is kept, told and passed on nowhere. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { scrubCardNumbers } from '../../src/bin/bin.ts';
+import { readings } from '../../src/http/card-numbers.ts';
+import { createLogger } from '../../src/observability/logger.ts';
+import { ask, DATA, FORM, JSON_BODY, PAGE, type Question } from '../support/ask.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { type OutboundRecorder, recordOutbound } from '../support/outbound-recorder.ts';
+import { type ListedRoute, ROUTES } from '../support/routes.ts';
+
+const CARD = '4571736012345674';
+const GROUPED = '4571 7360 1234 5674';
+const DASHED = '4571-7360-1234-5674';
+const ESCAPED = [...CARD].map((digit) => `%3${digit}`).join('');
+const TWICE = ESCAPED.replaceAll('%', '%25');
+const WIDE = [...CARD].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join('');
+const SPELLINGS = [
+  CARD,
+  encodeURIComponent(GROUPED),
+  GROUPED.replaceAll(' ', '+'),
+  DASHED,
+  ESCAPED,
+  TWICE,
+  encodeURIComponent(WIDE),
+];
+/** Nine digits of it in a row, in whatever spelling, are already too many. */
+const NEEDLES = [
+  CARD.slice(0, 9),
+  CARD.slice(-9),
+  GROUPED,
+  GROUPED.replaceAll(' ', '+'),
+  DASHED,
+  ESCAPED.slice(0, 27),
+  TWICE.slice(0, 40),
+  WIDE.slice(0, 9),
+  '4571%207360%201234',
+  '%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91',
+];
+
+let recorder: OutboundRecorder;
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+beforeAll(async () => {
+  recorder = recordOutbound();
+  site = await startSite({ env: { LOG_LEVEL: 'trace' } });
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+});
+afterAll(async () => {
+  recorder.stop();
+  await site.close();
+});
+
+function expectNone(text: string, where: string): void {
+  for (const needle of NEEDLES) {
+    const at = text.indexOf(needle);
+    if (at >= 0) expect.fail(`${where} holds "${text.slice(Math.max(0, at - 60), at + 60)}"`);
+  }
+}
+
+/** One question for each place of a request in which the digits can stand. */
+function* questions({ method, path, pattern }: ListedRoute): Generator<[string, string, Question]> {
+  // Signing out for good would leave nothing to ask with.
+  const change = method === 'POST' && pattern !== '/sign-out' ? { 'x-csrf-token': csrf } : {};
+  const base = { cookie, ...change };
+  const bodies = method === 'POST' ? ['_csrf', 'bin', 'scope', 'return_to', 'app', 'x'] : [];
+  for (const digits of SPELLINGS) {
+    yield [
+      'path',
+      `${pattern.includes(':') ? pattern.replace(/:\w+/g, digits) : `${path.replace(/\/$/, '')}/${digits}`}`,
+      { headers: base },
+    ];
+    for (const name of [
+      'app',
+      'return_to',
+      'scope',
+      'disconnected',
+      'state',
+      'code',
+      'error',
+      'error_description',
+      'iss',
+      'x',
+      digits,
+    ]) {
+      yield [
+        `query ${name}`,
+        `${path}?${name}=${name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits}`,
+        { headers: base },
+      ];
+    }
+    for (const name of bodies) {
+      const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
+      yield [`form ${name}`, path, { headers: { ...base, ...FORM }, body: `${name}=${value}` }];
+    }
+  }
+  for (const value of [CARD, GROUPED, DASHED, Number(CARD), [CARD], { bins: CARD }]) {
+    if (method !== 'POST') break;
+    for (const body of [
+      { bins: [value] },
+      { bins: value },
+      { bin: value },
+      { return_to: `/x?${value}` },
+      { scope: value },
+      { [CARD]: value },
+    ]) {
+      yield ['JSON', path, { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) }];
+    }
+    yield ['a broken JSON', path, { headers: { ...base, ...JSON_BODY }, body: `{"bins":["${CARD}"` }];
+    yield ['plain text', path, { headers: { ...base, 'content-type': 'text/plain' }, body: CARD }];
+    yield ['the type of the body', path, { headers: { ...base, 'content-type': `application/${CARD}` }, body: '{}' }];
+  }
+  for (const name of [
+    'x-request-id',
+    'user-agent',
+    'accept-language',
+    'referer',
+    'origin',
+    'authorization',
+    'x-csrf-token',
+    'x-forwarded-for',
+    'x-forwarded-host',
+    'host',
+    'if-none-match',
+    'sec-fetch-site',
+    'x-anything',
+    'traceparent',
+  ]) {
+    for (const digits of [CARD, DASHED]) yield [`header ${name}`, path, { headers: { ...base, [name]: digits } }];
+  }
+  for (const sent of [`gatehouse=${CARD}`, `gatehouse-tx=${CARD}`, `${CARD}=${CARD}; ${cookie}`]) {
+    yield ['cookie', path, { headers: { ...change, cookie: sent } }];
+  }
+  yield ['accept', path, { headers: { ...base, accept: `text/${CARD}` } }];
+}
+
+describe('R85 R86 every route, every place', () => {
+  test.each(ROUTES)(
+    '$method $pattern',
+    async (route) => {
+      let count = 0;
+      const failed: string[] = [];
+      for (const [place, path, question] of questions(route)) {
+        for (const host of [{}, { host: 'localhost:1' }]) {
+          for (const accept of [PAGE, DATA]) {
+            for (const session of [{}, { cookie: '' }]) {
+              const headers = { ...accept, ...question.headers, ...host, ...session };
+              const answer = await ask(`${site.url}/`, { ...question, method: route.method, target: path, headers });
+              count += 1;
+              expectNone(
+                `${answer.rawHeaders.join('\n')}\n${answer.body}`,
+                `The answer to ${place} of ${route.method} ${path}`,
+              );
+              if (answer.status >= 500) failed.push(`${answer.status} ${place} ${path}`);
+            }
+          }
+        }
+      }
+      expect(failed).toEqual([]);
+      expect(count).toBeGreaterThan(300);
+    },
+    60_000,
+  );
+
+  test('and with somebody who signs in, consents and comes back in between', async () => {
+    for (const path of [
+      `/sign-in?return_to=${encodeURIComponent(`/connections?card=${CARD}`)}`,
+      `/connections?card=${CARD}`,
+      `/connections/platform?return_to=/x/${CARD}`,
+    ]) {
+      const { page } = await signIn(site, 'second@example.test', { path });
+      expectNone(`${page.visited.slice(1).join('\n')} ${page.body}`, path);
+    }
+    const { agent } = await signIn(site);
+    const page = await agent.get(`${site.url}/connections/platform`);
+    const token = page.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
+    const back = await agent.request(`${site.url}/connections/platform`, {
+      method: 'POST',
+      headers: { origin: site.url },
+      body: new URLSearchParams({ _csrf: token, return_to: `/connections?card=${CARD}` }),
+    });
+    expectNone(`${back.visited.join('\n')} ${back.body}`, 'the end of a consent');
+    expect(back.url).toBe(`${site.url}/connections/platform`);
+  });
+
+  test('no log line, no metric, no stored byte and no outbound byte has it', async () => {
+    expect(site.logs().length).toBeGreaterThan(500);
+    expectNone(site.logs().join(''), 'A log line');
+    expectNone((await ask(`${site.managementUrl}/metrics`)).body, 'A metric');
+    for (const name of readdirSync(site.dataDirectory)) {
+      expectNone(readFileSync(join(site.dataDirectory, name)).toString('latin1'), name);
+    }
+    const { issuer, platformUrl, binServiceUrl } = site.sandbox;
+    const sent = recorder.sentTo([issuer, platformUrl, binServiceUrl].map((url) => Number(new URL(url).port)));
+    // The recorder works: it has the calls that a sign-in makes, bodies included.
+    expect(sent).toContain('grant_type=authorization_code');
+    expectNone(sent, 'What was sent out');
+    expectNone(JSON.stringify(site.sandbox.hits.requests()), 'What reached the sandbox');
+  });
+
+  test('a BIN itself still works after all that', async () => {
+    expect((await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } })).status).toBe(200);
+  });
+});
+
+test('R86 the page that lets people choose carries no card number on to the next', async () => {
+  const two = await startSite({ apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')] });
+  try {
+    for (const digits of SPELLINGS) {
+      const { body, status } = await ask(`${two.url}/sign-in?return_to=%2Fx%3F${digits}`, { headers: PAGE });
+      expect(status).toBe(200);
+      expectNone(body, digits);
+    }
+    expect((await ask(`${two.url}/sign-in?return_to=%2Fconnections`, { headers: PAGE })).body).toContain(
+      '%2Fconnections',
+    );
+  } finally {
+    await two.close();
+  }
+});
+
+test('R86 whatever gets as far as the log is scrubbed there', () => {
+  const lines: string[] = [];
+  const logger = createLogger({
+    level: 'info',
+    scrub: scrubCardNumbers,
+    destination: { write: (line: string) => void lines.push(line) },
+  });
+  for (const digits of [CARD, GROUPED, DASHED, WIDE]) logger.info({ [digits]: { deep: [digits] } }, digits);
+  expectNone(lines.join(''), 'A log line');
+  expect(lines).toHaveLength(4);
+});
+
+describe('R86 readings of a text', () => {
+  test('as it stands, decoded up to three times, and with plus signs as spaces', () => {
+    expect(readings('a+b')).toEqual(['a+b', 'a b']);
+    expect(readings('%2541')).toEqual(['%2541', '%41', 'A']);
+    expect(readings('%zz%41')).toContain('%zzA');
+    expect(readings(WIDE)).toEqual([WIDE]);
+    expect(readings(encodeURIComponent(WIDE))).toContain(WIDE);
+  });
+});

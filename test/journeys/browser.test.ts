@@ -1,0 +1,251 @@
+/** The main job in a real browser: sign in, consent, thread, BIN, expiry, disconnect, reconnect, sign out, and a restart between. */
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { startSite, type TestSite } from '../support/gatehouse.ts';
+import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+
+const ACCESS_TOKEN_SECONDS = 3;
+
+let site: TestSite;
+let launched: LaunchedBrowser;
+let open: WatchedContext[] = [];
+beforeAll(async () => {
+  launched = await launchBrowser();
+  site = await startSite({ sandbox: { accessTokenSeconds: ACCESS_TOKEN_SECONDS } });
+});
+beforeEach((context) => skipWithout(context, launched.missing));
+afterEach(async () => {
+  const complaints = open.flatMap((one) => one.complaints);
+  await Promise.all(open.map(({ context }) => context.close()));
+  open = [];
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await launched?.browser?.close();
+  await site?.close();
+});
+
+async function newPage(...options: Parameters<typeof openContext> extends [unknown, ...infer Rest] ? Rest : never) {
+  if (!launched.browser) throw new Error(launched.missing);
+  const watched = await openContext(launched.browser, ...options);
+  open.push(watched);
+  return watched.page;
+}
+
+const textOf = (page: Page) => page.locator('body').innerText();
+
+describe('in Chromium', () => {
+  test('signs in, consents, reads the thread and comes back to where the person was', async () => {
+    const page = await newPage();
+    await signInBy(page, site);
+    expect(page.url()).toBe(`${site.url}/`);
+    expect(await textOf(page)).toContain('Spring launch');
+    expect(await textOf(page)).toContain('Signed in as user@example.test');
+
+    const other = await newPage();
+    await other.goto(`${site.url}/connections/platform`);
+    await throughProvider(other, site);
+    expect(other.url()).toBe(`${site.url}/connections/platform`);
+  });
+
+  test('R86 looks a BIN up by the form: what was typed is in no address and in no history', async () => {
+    const page = await newPage();
+    await signInBy(page, site);
+    const seen: string[] = [];
+    page.on('request', (request) => seen.push(`${request.url()} ${request.headers().referer ?? ''}`));
+    await page.getByLabel('First digits of the card').fill('4571 7360');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+    expect(page.url()).toBe(`${site.url}/bin`);
+    expect(await page.getByRole('img', { name: /Jyske Bank, Visa/ }).isVisible()).toBe(true);
+    expect(seen.join('\n')).not.toContain('4571');
+    expect(await page.evaluate('JSON.stringify([location.href, document.title, history.state])')).not.toContain('4571');
+  });
+
+  test('R86 a whole card number never leaves the browser', async () => {
+    const page = await newPage();
+    await signInBy(page, site);
+    const posted: string[] = [];
+    page.on('request', (request) => request.method() === 'POST' && posted.push(request.url()));
+    await page.getByLabel('First digits of the card').fill('4571 7360 1234 5678');
+    await page.getByRole('button', { name: 'Look up' }).click();
+    await page.getByText('These are more than 8 digits').waitFor();
+    expect(await page.getByLabel('First digits of the card').inputValue()).toBe('');
+    expect(posted).toEqual([]);
+  });
+
+  test('a second browser, signed in as somebody else, sees nothing of the first', async () => {
+    const first = await newPage();
+    await signInBy(first, site);
+    const second = await newPage();
+    await second.goto(`${site.url}/`);
+    expect(await textOf(second)).not.toMatch(/Spring launch|user@example\.test/);
+    await signInBy(second, site, 'second@example.test');
+    expect(await textOf(second)).toContain('Sven Lindqvist');
+    for (const path of ['/', '/connections', '/connections/platform', '/session', '/threads/current']) {
+      await second.goto(site.url + path);
+      expect(await textOf(second), path).not.toMatch(/Spring launch|user@example\.test|Uma Okafor/);
+    }
+    await first.reload();
+    expect(await textOf(first)).toContain('Spring launch');
+  });
+
+  test('the access token runs out and the thread still comes', async () => {
+    const page = await newPage();
+    await signInBy(page, site);
+    const calls = site.sandbox.hits.count('POST /token', 'identity-provider');
+    await page.waitForTimeout((ACCESS_TOKEN_SECONDS + 0.5) * 1000);
+    await page.reload();
+    expect(await textOf(page)).toContain('Spring launch');
+    expect(site.sandbox.hits.count('POST /token', 'identity-provider')).toBe(calls + 1);
+  });
+
+  test('disconnects and says what the provider confirmed, connects again, and stays whole over a restart', async () => {
+    const page = await newPage();
+    await signInBy(page, site);
+    await page.getByRole('link', { name: 'Connections' }).click();
+    await page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click();
+    const revocations = site.sandbox.hits.count('POST /revoke', 'identity-provider');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    expect(site.sandbox.hits.count('POST /revoke', 'identity-provider')).toBeGreaterThan(revocations);
+    expect(await page.getByRole('status').innerText()).toMatch(/confirmed/);
+    expect(await textOf(page)).toContain('Not connected');
+    expect(await page.getByRole('button', { name: 'Disconnect' }).count()).toBe(0);
+
+    await page.goto(`${site.url}/`);
+    expect(await textOf(page)).not.toContain('Spring launch');
+    await leaveBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+    await throughProvider(page, site);
+    await page.goto(`${site.url}/`);
+    expect(await textOf(page)).toContain('Spring launch');
+
+    await site.restart();
+    await page.reload();
+    expect(await textOf(page)).toContain('Spring launch');
+    expect(await textOf(page)).toContain('Signed in as user@example.test');
+  });
+
+  test('says so where the provider did not confirm the end', async () => {
+    const page = await newPage();
+    await signInBy(page, site, 'second@example.test');
+    await page.goto(`${site.url}/connections/platform`);
+    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    heal();
+    expect(await page.getByRole('alert').innerText()).toMatch(/not|could/i);
+    expect(await textOf(page)).not.toMatch(/\bconfirmed it\b/);
+  });
+
+  test('signs out here and at the provider', async () => {
+    const page = await newPage();
+    await signInBy(page, site);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    // The provider asks whether its own session is to end as well.
+    expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    expect(page.url()).toBe(`${site.url}/`);
+    expect(await textOf(page)).toContain('Welcome to');
+    expect((await page.goto(`${site.url}/session`).then((answer) => answer?.json())).signedIn).toBe(false);
+    // At the provider too: it asks for the password again.
+    await page.goto(`${site.url}/sign-in`);
+    expect(await page.locator('input[name=password]').count()).toBe(1);
+  });
+
+  test('works with JavaScript switched off', async () => {
+    const page = await newPage({ javaScriptEnabled: false });
+    await signInBy(page, site);
+    expect(await textOf(page)).toContain('Spring launch');
+    await page.getByLabel('First digits of the card').fill('45717360');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+    expect(await textOf(page)).toContain('Jyske Bank');
+    await page.goto(`${site.url}/connections/platform`);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    expect(await textOf(page)).toContain('Not connected');
+    await leaveBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
+    await throughProvider(page, site);
+    expect(await textOf(page)).toContain('Working');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
+  });
+
+  test('works by keyboard alone, and shows where the focus is', async () => {
+    const page = await newPage();
+    await page.goto(`${site.url}/`);
+    await page.keyboard.press('Tab');
+    expect(await focused(page)).toContain('Skip to the content');
+    await tabTo(page, 'Sign in with');
+    await leaveBy(page, () => page.keyboard.press('Enter'));
+    await page.locator('input[name=login]:focus').waitFor();
+    await page.keyboard.type('user@example.test');
+    await page.keyboard.press('Tab');
+    await page.keyboard.type('gatehouse-demo');
+    await leaveBy(page, () => page.keyboard.press('Enter'));
+    if (!page.url().startsWith(`${site.url}/`)) {
+      await tabTo(page, 'Allow');
+      await leaveBy(page, () => page.keyboard.press('Enter'));
+    }
+    expect(await textOf(page)).toContain('Spring launch');
+    await tabTo(page, 'bin');
+    await page.keyboard.type('45717360');
+    await leaveBy(page, () => page.keyboard.press('Enter'));
+    expect(await textOf(page)).toContain('Jyske Bank');
+    await tabTo(page, 'Connections');
+    await leaveBy(page, () => page.keyboard.press('Enter'));
+    expect(page.url()).toBe(`${site.url}/connections`);
+    await tabTo(page, 'Sign out');
+    await leaveBy(page, () => page.keyboard.press('Enter'));
+    expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
+  });
+
+  test('somebody who types localhost gets to PUBLIC_URL and can sign in', async () => {
+    const page = await newPage();
+    await page.goto(`${site.url.replace('127.0.0.1', 'localhost')}/connections`);
+    await throughProvider(page, site);
+    expect(page.url()).toBe(`${site.url}/connections`);
+    expect(await textOf(page)).toContain('Collaboration platform');
+  });
+
+  test('two tabs that sign in at the same time both end well (R64)', async () => {
+    const page = await newPage();
+    const tab = await page.context().newPage();
+    await page.goto(`${site.url}/sign-in?return_to=/connections`);
+    await tab.goto(`${site.url}/sign-in?return_to=/connections/platform`);
+    await throughProvider(page, site);
+    await throughProvider(tab, site);
+    expect(page.url()).toBe(`${site.url}/connections`);
+    expect(tab.url()).toBe(`${site.url}/connections/platform`);
+    await page.reload();
+    expect(await textOf(page)).toContain('Your connections');
+  });
+
+  test('the back button after the sign-in leads home and not into an error', async () => {
+    const page = await newPage();
+    const callbacks: string[] = [];
+    page.on('request', (request) => request.url().includes('/oauth/callback/') && callbacks.push(request.url()));
+    await signInBy(page, site);
+    await page.goto(callbacks[0] ?? '');
+    expect(page.url()).toBe(`${site.url}/`);
+    expect(await textOf(page)).toContain('Spring launch');
+  });
+});
+
+/** What has the focus: its text, or its name; fails where nothing marks it. */
+async function focused(page: Page): Promise<string> {
+  const found = (await page.evaluate(`(() => {
+    const element = document.activeElement;
+    const style = getComputedStyle(element);
+    const marked = style.outlineStyle !== 'none' || style.boxShadow !== 'none';
+    return { text: element.innerText || element.name || element.tagName, marked, tag: element.tagName };
+  })()`)) as { text: string; marked: boolean; tag: string };
+  if (found.tag !== 'BODY') expect(found.marked, `the focus on "${found.text}" can be seen`).toBe(true);
+  return found.text;
+}
+
+async function tabTo(page: Page, name: string): Promise<void> {
+  for (let presses = 0; presses < 40; presses += 1) {
+    await page.keyboard.press('Tab');
+    if ((await focused(page)).startsWith(name)) return;
+  }
+  throw new Error(`The Tab key never reaches "${name}" on ${page.url()}.`);
+}

@@ -1,0 +1,137 @@
+/** What holds on every page: nothing wider than a small telephone, no complaint of the browser, light and dark; and consent through a third origin. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';
+import { expectNoSideways, leaveBy, picture, signInBy, throughProvider } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+
+/** Pages that fail on purpose are told of on the console; nothing else may be. */
+const FAILED_PAGE = /Failed to load resource: the server responded with a status of (4\d\d|503)/;
+
+let launched: LaunchedBrowser;
+let site: TestSite;
+let watched: WatchedContext | undefined;
+beforeAll(async () => {
+  launched = await launchBrowser();
+  site = await startSite({
+    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { name: 'Second platform' })],
+  });
+});
+beforeEach((context) => skipWithout(context, launched.missing));
+afterEach(async () => {
+  const complaints = watched?.complaints ?? [];
+  await watched?.context.close();
+  watched = undefined;
+  site.sandbox.faults.clear();
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await launched?.browser?.close();
+  await site?.close();
+});
+
+function browser(): Browser {
+  if (!launched.browser) throw new Error(launched.missing);
+  return launched.browser;
+}
+
+const LOOKS = [360, 1440].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
+
+describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
+  const look = async (page: Page, name: string) => {
+    await expectNoSideways(page);
+    await picture(page, `${name}-${width}-${scheme}`);
+  };
+
+  test('every page fits, and the browser has nothing to complain of', async () => {
+    watched = await openContext(browser(), { viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
+    const { page } = watched;
+    const visit = async (path: string, name: string) => {
+      await page.goto(site.url + path);
+      await look(page, name);
+    };
+    await visit('/', 'signed-out');
+    await visit('/sign-in', 'choose');
+    await visit('/nothing/here', 'not-found');
+    await visit('/problems/reconnect_needed', 'problem');
+    await visit('/oauth/callback/platform?state=invented&code=x', 'callback-error');
+
+    await page.goto(`${site.url}/sign-in?app=platform`);
+    await look(page, 'provider-sign-in');
+    await page.locator('input[name=login]').fill('user@example.test');
+    await page.locator('input[name=password]').fill('gatehouse-demo');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+    await look(page, 'provider-consent');
+    await throughProvider(page, site);
+    await look(page, 'home');
+    await visit('/connections', 'connections');
+    await visit('/connections/platform', 'connection');
+    await visit('/connections/second', 'connection-none');
+
+    for (const [digits, name] of [
+      ['45717360', 'bin-found'],
+      ['4571', 'bin-invalid'],
+      ['400000', 'bin-short'],
+      ['371449', 'bin-amex'],
+    ]) {
+      await page.goto(`${site.url}/`);
+      await page.locator('input[name=bin]').fill(digits ?? '');
+      await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+      await look(page, name ?? '');
+    }
+
+    site.sandbox.faults.set({ on: 'platform', kind: 'unavailable' });
+    await visit('/', 'home-platform-down');
+    site.sandbox.faults.clear();
+    await visit('/nothing/here', 'not-found-signed-in');
+
+    await page.goto(`${site.url}/connections/platform`);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+    await look(page, 'disconnected');
+    await visit('/', 'home-not-connected');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await look(page, 'provider-sign-out');
+  });
+});
+
+describe('R68 no form-action: consent goes through as many origins as the provider likes', () => {
+  let hop: Server;
+  beforeAll(async () => {
+    hop = createServer();
+    await new Promise<void>((resolve) => hop.listen(0, '127.0.0.1', resolve));
+  });
+  afterAll(() => void hop?.close());
+
+  test('a form that starts a chain over a third origin reaches its end', async () => {
+    // The third origin is another site as well.
+    const { port } = hop.address() as AddressInfo;
+    const chained = await startSite({ env: { INTERNAL_HOSTS: '127.0.0.1,localhost' } });
+    try {
+      chained.sandbox.faults.set({
+        on: 'identity-provider',
+        path: '/.well-known/openid-configuration',
+        kind: 'rewrite',
+        change: (body) => ({ ...body, authorization_endpoint: `http://localhost:${port}/authorize` }),
+      });
+      hop.on('request', (req, res) => {
+        res.writeHead(302, { location: `${chained.sandbox.issuer}${req.url ?? '/'}` }).end();
+      });
+      watched = await openContext(browser());
+      const { page } = watched;
+      const origins = new Set<string>();
+      page.on('request', (request) => request.isNavigationRequest() && origins.add(new URL(request.url()).origin));
+      await signInBy(page, chained);
+      await page.goto(`${chained.url}/connections/platform`);
+      origins.clear();
+      await leaveBy(page, () => page.getByRole('button', { name: 'Reconnect' }).click());
+      await throughProvider(page, chained);
+      expect(page.url()).toBe(`${chained.url}/connections/platform`);
+      expect([...origins]).toEqual([chained.url, `http://localhost:${port}`, chained.sandbox.issuer]);
+    } finally {
+      await chained.close();
+    }
+  });
+});

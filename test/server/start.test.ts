@@ -1,0 +1,250 @@
+/** `npm start`: what it refuses, what it opens, and how it ends. */
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createBinService } from '../../src/bin-service/service.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
+import { ask, DATA } from '../support/ask.ts';
+import { CLIENT_SECRET, freePort, sandboxApp, signIn } from '../support/gatehouse.ts';
+import { isRunning, type Program, startProgram } from '../support/program.ts';
+
+const NPM_START = ['npm', 'start'];
+const NODE = ['node', 'src/server.ts'];
+
+let directory: string;
+let env: Record<string, string>;
+let programs: Program[];
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-start-'));
+  const port = await freePort();
+  env = {
+    PUBLIC_URL: `http://127.0.0.1:${port}`,
+    PORT: String(port),
+    MANAGEMENT_PORT: String(await freePort()),
+    DATA_DIR: join(directory, 'data'),
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    INTERNAL_HOSTS: '127.0.0.1',
+  };
+  programs = [];
+});
+afterEach(async () => {
+  for (const program of programs) {
+    const left = isRunning(program.pid) ? [...program.children(), program.pid] : [];
+    for (const pid of left) if (isRunning(pid)) program.signal('SIGKILL', pid);
+    await program.ended;
+  }
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function start(command: string[], changes: Record<string, string> = {}): Program {
+  const program = startProgram(command, { ...env, ...changes });
+  programs.push(program);
+  return program;
+}
+
+const ready = (program: Program) => program.printed('Gatehouse is ready at');
+const manage = (path: string) => ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
+
+describe('bad settings', () => {
+  test('npm start tells every fault at once on standard error, ends with 78, and has opened nothing', async () => {
+    const appsFile = join(directory, 'apps.json');
+    writeFileSync(
+      appsFile,
+      JSON.stringify([{ id: 'CONNECTED_APPS_FILE, app 1, /id', issuer: 'http://idp.example.com' }]),
+    );
+    const program = start(NPM_START, {
+      PUBLIC_URL: 'http://gatehouse.example.com',
+      PORT: '70000',
+      SESSION_SECRETS: 'short',
+      ENCRYPTION_KEYS: 'no key',
+      CONNECTED_APPS_FILE: appsFile,
+      BIN_DATASET_FILE: join(directory, 'none.csv'),
+      LOG_LEVEL: 'loud',
+    });
+    expect((await program.ended).status).toBe(78);
+    const told = program.stderr();
+    for (const name of [
+      'PUBLIC_URL',
+      'PORT',
+      'SESSION_SECRETS',
+      'ENCRYPTION_KEYS',
+      'CONNECTED_APPS_FILE, app 1, /id',
+      'BIN_DATASET_FILE',
+      'LOG_LEVEL',
+    ]) {
+      expect(told).toContain(name);
+    }
+    expect(told).not.toMatch(/\n\s+at |node:internal/);
+    expect(program.stdout()).not.toContain('ready');
+    expect(existsSync(join(directory, 'data'))).toBe(false);
+    await expect(manage('/healthz')).rejects.toThrow(/ECONNREFUSED/);
+  });
+
+  test('no setting at all', async () => {
+    const program = startProgram(NODE, {});
+    programs.push(program);
+    expect((await program.ended).status).toBe(78);
+    for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS'])
+      expect(program.stderr()).toContain(`${name} is required`);
+  });
+
+  test.each(['PORT', 'MANAGEMENT_PORT'])(
+    '%s is taken: it says which and by which setting to choose another',
+    async (name) => {
+      const taken: Server = createServer();
+      await new Promise<void>((resolve) => taken.listen(Number(env[name]), '127.0.0.1', resolve));
+      const program = start(NODE);
+      const { status } = await program.ended;
+      taken.close();
+      expect(status).toBe(78);
+      expect(program.stderr()).toContain(
+        `- ${name}: another program listens on 127.0.0.1:${env[name]} already. Choose another with ${name}.`,
+      );
+    },
+  );
+
+  test('R49 keys that do not fit the data: 78, what is wrong, and the data is untouched', async () => {
+    const first = start(NODE);
+    await ready(first);
+    first.signal('SIGTERM');
+    expect((await first.ended).status).toBe(0);
+    const wrong = start(NODE, { ENCRYPTION_KEYS: generateEncryptionKey(new Date(0)) });
+    expect((await wrong.ended).status).toBe(78);
+    expect(wrong.stderr()).toMatch(/ENCRYPTION_KEYS/);
+    expect(wrong.stderr()).not.toMatch(/\n\s+at /);
+    const again = start(NODE);
+    await ready(again);
+  });
+
+  test('a file that is no database: 78 and no new one in its place', async () => {
+    const first = start(NODE);
+    await ready(first);
+    first.signal('SIGTERM');
+    await first.ended;
+    writeFileSync(join(directory, 'data', DATABASE_FILE), 'not a database at all '.repeat(400));
+    const program = start(NODE);
+    expect((await program.ended).status).toBe(78);
+    expect(program.stderr()).toMatch(/Gatehouse cannot start: .*gatehouse\.sqlite/s);
+  });
+});
+
+describe('good settings', () => {
+  test('is ready, and answers on the management port', async () => {
+    const program = start(NPM_START);
+    await ready(program);
+    expect(program.stdout()).toContain(`Gatehouse is ready at ${env.PUBLIC_URL}\n`);
+    expect((await manage('/healthz')).body).toBe('alive\n');
+    expect((await manage('/readyz')).body).toBe('ready\n');
+    await ask(`${env.PUBLIC_URL}/session`);
+    const metrics = await manage('/metrics');
+    expect(metrics.headers['content-type']).toContain('text/plain');
+    expect(metrics.body).toContain(
+      'gatehouse_http_request_duration_seconds_count{route="/session",method="GET",status="2xx"} 1',
+    );
+    expect((await manage('/nothing')).status).toBe(404);
+    expect((await ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}/healthz`, { method: 'POST' })).status).toBe(405);
+    for (const path of ['/healthz', '/readyz', '/metrics'])
+      expect((await ask(env.PUBLIC_URL + path, { headers: DATA })).status).toBe(404);
+
+    const [child = 0] = program.children();
+    expect(isRunning(child)).toBe(true);
+    program.signal('SIGTERM');
+    expect(await program.ended).toEqual({ status: 0, signal: null });
+    expect(isRunning(child)).toBe(false);
+    expect(program.stderr()).not.toMatch(/Warning|Error/);
+  });
+
+  test.each(['SIGTERM', 'SIGINT'] as const)('%s: node ends with 0', async (name) => {
+    const program = start(NODE);
+    await ready(program);
+    program.signal(name);
+    expect(await program.ended).toEqual({ status: 0, signal: null });
+  });
+
+  test('R90 readiness is false while the store cannot be written, and true again afterwards', async () => {
+    await ready(start(NODE));
+    const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
+    try {
+      other.exec('BEGIN IMMEDIATE');
+      expect((await manage('/readyz')).status).toBe(503);
+      expect((await manage('/healthz')).status).toBe(200);
+      other.exec('ROLLBACK');
+      expect((await manage('/readyz')).status).toBe(200);
+    } finally {
+      other.close();
+    }
+  });
+});
+
+describe('R90 the end, with a request in flight', () => {
+  test('readiness fails first, the request ends well, the same signal twice is one, and idle connections hold nothing up', async () => {
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const url = env.PUBLIC_URL ?? '';
+    const sandbox = await startSandbox({
+      clients: [
+        {
+          clientId: 'test-platform',
+          clientSecret: CLIENT_SECRET,
+          name: 'Test',
+          redirectUris: [`${url}/oauth/callback/platform`],
+        },
+      ],
+      binService: createBinService(),
+    });
+    try {
+      const appsFile = join(directory, 'apps.json');
+      writeFileSync(appsFile, JSON.stringify([sandboxApp({ url, sandbox }, 'platform')]));
+      const program = start(NODE, { CONNECTED_APPS_FILE: appsFile, TEST_CLIENT_SECRET: CLIENT_SECRET });
+      await ready(program);
+      const { agent } = await signIn({ url });
+      sandbox.faults.set({ on: 'platform', kind: 'hold', until });
+      const slow = agent.get(`${url}/threads/current`, { headers: { accept: 'application/json' } });
+      while (sandbox.hits.count('GET /1/threads/current', 'platform') < 2)
+        await new Promise((resolve) => setTimeout(resolve, 10));
+
+      program.signal('SIGTERM');
+      program.signal('SIGTERM');
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      expect((await manage('/readyz')).status).toBe(503);
+      expect((await manage('/healthz')).status).toBe(200);
+      await expect(ask(`${url}/session`)).rejects.toThrow(/ECONNREFUSED/);
+
+      release();
+      const answeredAt = performance.now();
+      expect((await slow).status).toBe(200);
+      expect(await program.ended).toEqual({ status: 0, signal: null });
+      expect(performance.now() - answeredAt).toBeLessThan(2_000);
+    } finally {
+      release();
+      await sandbox.close();
+    }
+  });
+
+  test('a second signal after more than a second forces the end', async () => {
+    const program = start(NODE);
+    await ready(program);
+    const { connect } = await import('node:net');
+    // A request that never becomes whole keeps the server from closing.
+    const socket = connect(Number(env.PORT), '127.0.0.1', () =>
+      socket.write('POST /bin HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{'),
+    );
+    socket.on('error', () => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    program.signal('SIGTERM');
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    expect(isRunning(program.pid)).toBe(true);
+    program.signal('SIGTERM');
+    expect(await program.ended).toEqual({ status: 1, signal: null });
+    socket.destroy();
+  });
+});

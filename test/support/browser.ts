@@ -1,0 +1,86 @@
+/** Owns the real Chromium of the journey tests: it comes inside an npm package and needs nothing else but system libraries. */
+import { mkdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import packed from '@sparticuz/chromium';
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+
+/** Not those of the package: they switch web security off. */
+const ARGUMENTS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+export type LaunchedBrowser = { browser: Browser; missing?: never } | { browser?: never; missing: string };
+
+/** Answers the browser, or in one sentence why it cannot run here. */
+export async function launchBrowser(): Promise<LaunchedBrowser> {
+  try {
+    const executablePath = await unpack();
+    return { browser: await chromium.launch({ executablePath, args: ARGUMENTS }) };
+  } catch (error) {
+    const lines = error instanceof Error ? error.message.split('\n') : [];
+    const cause =
+      lines.find((line) => /error while loading|ENO|cannot|No such/i.test(line)) ?? lines[0] ?? 'no reason given';
+    return {
+      missing: `Chromium cannot run here (${cause.trim()}); on Debian it needs the packages libnss3 and libnspr4.`,
+    };
+  }
+}
+
+/** The package takes a file that another process is still writing for a whole one, so one unpacks and the others wait. */
+async function unpack(): Promise<string> {
+  const lock = join(tmpdir(), 'gatehouse-test-chromium.lock');
+  for (;;) {
+    try {
+      mkdirSync(lock);
+      break;
+    } catch {
+      const { mtimeMs } = statSync(lock, { throwIfNoEntry: false }) ?? { mtimeMs: Date.now() };
+      // Left behind by a process that was killed.
+      if (Date.now() - mtimeMs > 60_000) rmSync(lock, { recursive: true, force: true });
+      await sleep(50);
+    }
+  }
+  try {
+    return await packed.executablePath();
+  } finally {
+    rmSync(lock, { recursive: true, force: true });
+  }
+}
+
+export interface WatchedContext {
+  context: BrowserContext;
+  /** Errors on the console (CSP violations are among them), failed requests to our own files, and uncaught exceptions. */
+  complaints: string[];
+  page: Page;
+}
+
+/** A browser profile of its own, whose pages are listened to. @param expected complaints that a test provokes on purpose */
+export async function openContext(
+  browser: Browser,
+  options: BrowserContextOptions = {},
+  expected: RegExp = /(?!)/,
+): Promise<WatchedContext> {
+  const context = await browser.newContext({ locale: 'en-US', ...options });
+  context.setDefaultTimeout(10_000);
+  const complaints: string[] = [];
+  const note = (text: string) => {
+    if (!expected.test(text)) complaints.push(text);
+  };
+  context.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') note(`${message.page()?.url()}: ${message.text()}`);
+  });
+  context.on('weberror', (error) => note(`uncaught: ${error.error().message}`));
+  context.on('requestfailed', (request) => {
+    if (/\/assets\//.test(request.url())) note(`failed: ${request.url()}`);
+  });
+  const page = await context.newPage();
+  return { context, complaints, page };
+}

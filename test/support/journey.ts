@@ -1,0 +1,46 @@
+/** Owns the steps that people take in a real browser, and what holds on every page they see. */
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { PASSWORD } from './gatehouse.ts';
+
+/** Fills the provider's forms until the browser is back at Gatehouse. */
+export async function throughProvider(page: Page, site: { url: string }, login = 'user@example.test'): Promise<void> {
+  for (let step = 0; step < 4 && !page.url().startsWith(`${site.url}/`); step += 1) {
+    const loginField = page.locator('input[name=login]');
+    if ((await loginField.count()) > 0) {
+      await loginField.fill(login);
+      await page.locator('input[name=password]').fill(PASSWORD);
+      await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+    } else {
+      await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
+    }
+  }
+  expect(page.url().startsWith(`${site.url}/`), page.url()).toBe(true);
+}
+
+export async function signInBy(page: Page, site: { url: string }, login?: string): Promise<void> {
+  await page.goto(`${site.url}/`);
+  await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+  await throughProvider(page, site, login);
+}
+
+/** Does what makes the page another one, and waits for that one. */
+export async function leaveBy(page: Page, act: () => Promise<unknown>): Promise<void> {
+  await Promise.all([page.waitForEvent('framenavigated'), act()]);
+  await page.waitForLoadState('load');
+}
+
+/** No part of the page is wider than the window. */
+export async function expectNoSideways(page: Page): Promise<void> {
+  const widths = (await page.evaluate(
+    '({ content: document.documentElement.scrollWidth, window: document.documentElement.clientWidth })',
+  )) as { content: number; window: number };
+  expect(widths.content, `${page.url()} is wider than its window`).toBeLessThanOrEqual(widths.window);
+}
+
+/** Saves a picture of the page where `SCREENSHOTS` names a folder: for eyes, no test compares them. */
+export async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env.SCREENSHOTS;
+  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+}

@@ -1,0 +1,42 @@
+/** Owns the record of every byte that this process sends over TCP, by the port it goes to. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
+
+export interface OutboundRecorder {
+  /** All that was sent to these ports, as Latin-1 text. */
+  sentTo(ports: readonly number[]): string;
+  stop(): void;
+}
+
+type Chunk = string | Uint8Array;
+/** Where all writes of a socket meet; `write` itself is put back by `connect`. */
+type WritingSocket = Socket & {
+  _writeGeneric(writev: boolean, data: Chunk | { chunk: Chunk }[], ...rest: unknown[]): void;
+};
+
+export function recordOutbound(): OutboundRecorder {
+  const sent: { port: number | undefined; text: string }[] = [];
+  const watch = (message: unknown) => {
+    const { socket } = message as { socket: WritingSocket };
+    const write = socket._writeGeneric;
+    socket._writeGeneric = function watched(this: WritingSocket, writev, data, ...rest) {
+      const chunks = Array.isArray(data) ? data.map(({ chunk }) => chunk) : [data];
+      // While it is connecting it calls itself again later.
+      if (!this.connecting) sent.push({ port: this.remotePort, text: chunks.map(textOf).join('') });
+      return write.call(this, writev, data, ...rest);
+    };
+  };
+  subscribe('net.client.socket', watch);
+  return {
+    sentTo: (ports) =>
+      sent
+        .filter(({ port }) => port !== undefined && ports.includes(port))
+        .map(({ text }) => text)
+        .join(''),
+    stop: () => void unsubscribe('net.client.socket', watch),
+  };
+}
+
+function textOf(chunk: Chunk): string {
+  return typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('latin1');
+}

@@ -1,0 +1,76 @@
+/** Owns Gatehouse as people start it: a process of its own, through npm or node, its output, its end, and what it leaves running. */
+import { execFileSync, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface Program {
+  pid: number;
+  stdout(): string;
+  stderr(): string;
+  /** Resolves with the milliseconds since the start once standard output has this; rejects when the process ends first. */
+  printed(text: string): Promise<number>;
+  signal(name: NodeJS.Signals, pid?: number): void;
+  ended: Promise<{ status: number | null; signal: NodeJS.Signals | null }>;
+  /** Process ids below this one, while it runs. */
+  children(): number[];
+}
+
+/** Starts it with this environment and nothing of our own but what finds programs. */
+export function startProgram(command: string[], env: Record<string, string>): Program {
+  const startedAt = performance.now();
+  const [file = 'node', ...args] = command;
+  const { PATH = '', HOME = '' } = process.env;
+  const child = spawn(file, args, { cwd: ROOT, env: { PATH, HOME, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  let out = '';
+  let err = '';
+  const waiting = new Set<() => void>();
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+    for (const look of waiting) look();
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
+  const ended = new Promise<{ status: number | null; signal: NodeJS.Signals | null }>((resolve) =>
+    child.on('close', (status, signal) => resolve({ status, signal })),
+  );
+  const pid = child.pid ?? 0;
+  return {
+    pid,
+    stdout: () => out,
+    stderr: () => err,
+    printed: (text) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          if (!out.includes(text)) return;
+          waiting.delete(look);
+          resolve(performance.now() - startedAt);
+        };
+        waiting.add(look);
+        look();
+        void ended.then(({ status }) => reject(new Error(`It ended with ${status} first: ${out}${err}`)));
+      }),
+    signal: (name, to = pid) => void process.kill(to, name),
+    ended,
+    children() {
+      const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
+      const rows = table
+        .trim()
+        .split('\n')
+        .map((row) => row.trim().split(/\s+/).map(Number));
+      const below = (parent: number): number[] =>
+        rows.filter(([, ppid]) => ppid === parent).flatMap(([one = 0]) => [one, ...below(one)]);
+      return below(pid);
+    },
+  };
+}
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,51 @@
+/** Owns requests that no HTTP client would send: bytes over a socket, and whatever comes back until it closes. */
+import { connect } from 'node:net';
+
+export interface RawAnswer {
+  /** 0 where the connection was closed without an answer. */
+  status: number;
+  /** Names in lower case. */
+  headers: Map<string, string[]>;
+  /** All that came after the head of the first answer. */
+  rest: string;
+  /** Whether the other side closed the connection within the patience. */
+  closed: boolean;
+}
+
+export function sendRaw(url: string, bytes: string | Buffer, patienceMilliseconds = 1_500): Promise<RawAnswer> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    let text = '';
+    let closed = false;
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    const end = () => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ ...parse(text), closed });
+    };
+    const timer = setTimeout(end, patienceMilliseconds);
+    socket.setEncoding('latin1').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    socket.on('end', () => {
+      closed = true;
+      end();
+    });
+    socket.on('error', () => {
+      closed = true;
+      end();
+    });
+  });
+}
+
+function parse(text: string): Omit<RawAnswer, 'closed'> {
+  const [head = '', ...rest] = text.split('\r\n\r\n');
+  const [line = '', ...fields] = head.split('\r\n');
+  const headers = new Map<string, string[]>();
+  for (const field of fields) {
+    const at = field.indexOf(':');
+    const name = field.slice(0, at).toLowerCase();
+    headers.set(name, [...(headers.get(name) ?? []), field.slice(at + 1).trim()]);
+  }
+  return { status: Number(/^HTTP\/1\.1 (\d{3})/.exec(line)?.[1] ?? 0), headers, rest: rest.join('\r\n\r\n') };
+}

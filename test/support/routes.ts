@@ -1,0 +1,30 @@
+/** Owns the list of all routes, read from the one screen that has them, so that no test forgets a new one. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+export interface ListedRoute {
+  method: 'GET' | 'POST';
+  /** As in the table, such as `/bin/:bin`. */
+  pattern: string;
+  /** The pattern with values that exist. */
+  path: string;
+}
+
+const VALUES: Record<string, string> = { bin: '45717360', app: 'platform', code: 'not_found' };
+
+export const ROUTES: readonly ListedRoute[] = [
+  ...readFileSync(fileURLToPath(new URL('../../src/app.ts', import.meta.url)), 'utf8').matchAll(
+    /\['(GET|POST)', '(\/[^']*)'/g,
+  ),
+].map(([, method, pattern = '']) => ({
+  method: method as ListedRoute['method'],
+  pattern,
+  path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
+    const value = VALUES[name];
+    if (value === undefined) throw new Error(`Say in test/support/routes.ts what stands for :${name}.`);
+    return value;
+  }),
+}));
+
+/** Routes that change something. */
+export const CHANGES = ROUTES.filter(({ method }) => method === 'POST');
