@@ -66,8 +66,8 @@ export function createApp(parts: AppParts): Express {
       ['GET', '/', anyone, to.home.home],
       ['GET', '/problems/:code', anyone, to.home.problem],
 
-      ['GET', '/sign-in', anyone, to.signIn.signIn],
-      ['GET', '/oauth/callback/:app', anyone, session, to.signIn.callback],
+      ['GET', '/sign-in', getOnly, anyone, to.signIn.signIn],
+      ['GET', '/oauth/callback/:app', getOnly, anyone, session, to.signIn.callback],
       ['POST', '/sign-out', anyone, change, session, to.signIn.signOut],
       ['GET', '/session', onlooker, to.signIn.session],
 
@@ -82,6 +82,10 @@ export function createApp(parts: AppParts): Express {
 }
 
 type Route = ['GET' | 'POST', string, ...(RequestHandler | RequestHandler[])[]];
+
+/** A HEAD would use up what the GET is for: a state, one of the few pending requests. */
+const getOnly: RequestHandler = (req, res, next) =>
+  req.method === 'HEAD' ? methodNotAllowed(['GET'])(req, res, next) : next();
 
 /** Mounts the routes; any other method on one of their paths gets 405 with what is allowed. */
 function table(routes: Route[]): RequestHandler {
@@ -98,7 +102,9 @@ function table(routes: Route[]): RequestHandler {
     for (const [method, , ...handlers] of here) {
       route[method === 'GET' ? 'get' : 'post'](noted(path), ...handlers.flat());
     }
-    const allowed = here.flatMap(([method]) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+    const allowed = here.flatMap(([method, , ...handlers]) =>
+      method === 'GET' && !handlers.includes(getOnly) ? ['GET', 'HEAD'] : [method],
+    );
     route.all(noted(path), methodNotAllowed(allowed));
   }
   return router;

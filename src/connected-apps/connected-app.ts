@@ -116,8 +116,26 @@ export function registrationFaults(error: z.ZodError): RegistrationFault[] {
   return error.issues.map((issue) => ({
     pointer: `#${issue.path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`,
     rule: issue.code === 'custom' && isRule(issue.params?.rule) ? issue.params.rule : 'invalid',
-    detail: issue.message,
+    detail: adviceFor(issue),
   }));
+}
+
+/** The schema's own messages speak of types; these say what to do. */
+function adviceFor(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `Give ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected} here.`;
+    case 'unrecognized_keys':
+      return `Leave out what is not known here: ${issue.keys.map((key) => `"${key}"`).join(', ')}.`;
+    case 'invalid_value':
+      return `Give one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
+    case 'too_small':
+      return issue.origin === 'array' ? 'Give at least one.' : 'This is too short.';
+    case 'too_big':
+      return `This is too ${issue.origin === 'array' ? 'many' : 'long'}: at most ${issue.maximum}.`;
+    default:
+      return issue.message;
+  }
 }
 
 function isRule(value: unknown): value is CallbackUrlRule {

@@ -2,7 +2,7 @@
 import type { ThreadApp } from '../connected-apps/app-store.ts';
 import { AppError, type ProblemCode } from '../errors.ts';
 import type { ThreadBody, ThreadPanel } from '../http/page-data.ts';
-import { sanitizeThreadHtml } from '../http/thread-html.ts';
+import { sanitizeThreadHtml, withoutTitle } from '../http/thread-html.ts';
 import type { ThreadAnswer, ThreadCall } from '../threads/thread-call.ts';
 
 /** The page does not wait for a slow platform: it says so and is useful without it. */
@@ -73,12 +73,15 @@ function threadPanel(appName: string, text: string): ThreadPanel {
   const outer = objectOf(json) ?? {};
   const thread = objectOf(outer.thread) ?? outer;
   const html = textOf(outer.html) ?? textOf(thread.html);
+  const title = textOf(thread.title) ?? 'Current thread';
   const body: ThreadBody =
-    html === undefined ? { kind: 'json', value: json } : { kind: 'html', html: sanitizeThreadHtml(html) };
+    html === undefined
+      ? { kind: 'json', value: json }
+      : { kind: 'html', html: withoutTitle(sanitizeThreadHtml(html), title) };
   return {
     kind: 'thread',
     appName,
-    title: textOf(thread.title) ?? 'Current thread',
+    title,
     author: textOf(thread.author_name) ?? textOf(objectOf(thread.author)?.name) ?? textOf(thread.author),
     updatedAt: instantOf(thread.updated_usec),
     body,

@@ -104,6 +104,8 @@ export function createSessionRecords(parts: {
     },
 
     async end(sessionId) {
+      // Where there was none, nothing can come back.
+      if (!(await store.get(keys.session(sessionId)))) return;
       await store.write([{ put: keys.session(sessionId), value: ENDED, lifetimeSeconds: lifetimes.maxSeconds }]);
     },
   };

@@ -55,3 +55,10 @@ export function sanitizeThreadHtml(html: string): SanitisedHtml {
   const clean = sanitizeHtml(html.slice(0, MAX_CHARACTERS), OPTIONS);
   return (html.length > MAX_CHARACTERS ? clean + CUT_SHORT : clean) as SanitisedHtml;
 }
+
+/** Without the heading at the top that repeats the title, which the page shows by itself. */
+export function withoutTitle(html: SanitisedHtml, title: string): SanitisedHtml {
+  const heading = /^\s*<h([1-6])>([^<]*)<\/h\1>/.exec(html);
+  const repeats = heading && sanitizeThreadHtml(title) === heading[2];
+  return repeats ? (html.slice(heading[0].length) as SanitisedHtml) : html;
+}

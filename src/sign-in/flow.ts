@@ -183,15 +183,18 @@ export function createSignInFlow(parts: {
 
   return {
     start: (request) => reported(events, request.app.id, () => start(request)),
-    finish: (request) =>
-      reported(events, request.appId, async () => {
+    finish: (request) => {
+      // What stands in the path is anybody's text until it is an app's id.
+      const appId = apps.find(request.appId)?.id ?? 'unknown';
+      return reported(events, appId, async () => {
         const finished = await finish(request);
         if (finished.kind !== 'already_done') {
           const userId = finished.kind === 'signed_in' ? finished.user.id : request.userId;
-          events.signInEnded({ app: request.appId, outcome: finished.kind, userId });
+          events.signInEnded({ app: appId, outcome: finished.kind, userId });
         }
         return finished;
-      }),
+      });
+    },
     async endSessionUrl(appId, userId) {
       const app = apps.find(appId);
       if (!app) return undefined;
