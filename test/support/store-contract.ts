@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '../../src/storage/store.ts';
+import { skipWithout } from './missing.ts';
 
 export interface StoreHarness {
   /** Opens a store on the same data, as another process would; the suite closes it. */
@@ -19,12 +20,14 @@ interface Pair {
   elapse: StoreHarness['elapse'];
 }
 
-export function storeContract(name: string, makeStore: () => Promise<StoreHarness>): void {
+/** @param missing why no store can be opened on this machine, if so */
+export function storeContract(name: string, makeStore: () => Promise<StoreHarness>, missing?: string): void {
   describe(`${name} keeps the duties of a store:`, () => {
-    let harness: StoreHarness;
+    let harness: StoreHarness | undefined;
     const pair = {} as Pair;
 
-    beforeEach(async () => {
+    beforeEach(async (context) => {
+      skipWithout(context, missing);
       harness = await makeStore();
       pair.one = await harness.open();
       pair.other = await harness.open();
@@ -32,6 +35,7 @@ export function storeContract(name: string, makeStore: () => Promise<StoreHarnes
     });
 
     afterEach(async () => {
+      if (!harness) return;
       await pair.one.close();
       await pair.other.close();
       await harness.dispose();

@@ -1,0 +1,75 @@
+/** Owns what a Redis must promise before Gatehouse keeps anything in it: to delete nothing on its own, and to forget nothing. */
+
+import { Cluster, type Redis } from 'ioredis';
+import { toStoreError } from './redis-faults.ts';
+
+/** `aof`: an append-only file. `replicas`: at least one replica, which confirms each write. `none`: it may forget. */
+export type RedisDurability = 'aof' | 'replicas' | 'none';
+
+export type RedisRefusal = 'may_evict' | 'may_forget' | 'no_replica' | 'unknown';
+
+/** The Redis cannot be used, and an operator has to decide; the message says what to do. */
+export class RedisRefusedError extends Error {
+  readonly reason: RedisRefusal;
+
+  constructor(reason: RedisRefusal, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = 'RedisRefusedError';
+    this.reason = reason;
+  }
+}
+
+/**
+ * Rejects with `RedisRefusedError`, or `storage_unavailable` where there is no answer. Asks `INFO`, since managed services
+ * refuse `CONFIG`; whether the append-only file is written through at once (`appendfsync always`) does not stand there.
+ */
+export async function admitRedis(client: Redis | Cluster, durability: RedisDurability): Promise<void> {
+  const servers = client instanceof Cluster ? client.nodes('master') : [client];
+  await Promise.all(
+    servers.map(async (server) => {
+      const name =
+        client instanceof Cluster ? `The Redis at ${server.options.host}:${server.options.port}` : 'The Redis';
+      judge(name, readInfo(await askInfo(server, name)), durability);
+    }),
+  );
+}
+
+async function askInfo(server: Redis, name: string): Promise<string> {
+  try {
+    return await server.info();
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('NOPERM')) {
+      throw new RedisRefusedError('unknown', `${name} does not allow INFO. Allow it to this user (ACL +info).`, error);
+    }
+    throw toStoreError(error);
+  }
+}
+
+function readInfo(text: string): Map<string, string> {
+  const lines = text.split('\r\n').filter((line) => line.includes(':'));
+  return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]));
+}
+
+function judge(name: string, info: ReadonlyMap<string, string>, durability: RedisDurability): void {
+  const policy = info.get('maxmemory_policy');
+  if (policy !== 'noeviction') {
+    const said = policy === undefined ? 'it does not say its maxmemory-policy' : `its maxmemory-policy is ${policy}`;
+    throw new RedisRefusedError(
+      policy === undefined ? 'unknown' : 'may_evict',
+      `${name} may delete grants and sessions to make room: ${said}. Set maxmemory-policy to noeviction.`,
+    );
+  }
+  if (durability === 'aof' && info.get('aof_enabled') !== '1') {
+    throw new RedisRefusedError(
+      'may_forget',
+      `${name} keeps no append-only file, so a restart would forget what was stored. Set appendonly to yes, ` +
+        'or set REDIS_DURABILITY to replicas or none.',
+    );
+  }
+  if (durability === 'replicas' && !(Number(info.get('connected_slaves')) >= 1)) {
+    throw new RedisRefusedError(
+      'no_replica',
+      `${name} has no connected replica that would keep what it forgets. Connect one, or set REDIS_DURABILITY to aof or none.`,
+    );
+  }
+}

@@ -1,0 +1,163 @@
+/** Owns a connection to Redis as the store uses it: bounded in time and number, and refusing at once while there is none. */
+
+import { Cluster, type Redis } from 'ioredis';
+import { fenceConnections } from './redis-barrier.ts';
+import { createClient, type RandomNumber } from './redis-clients.ts';
+import { createDeadlines } from './redis-deadlines.ts';
+import { storeClosed, toStoreError, unavailable } from './redis-faults.ts';
+import { defineScripts } from './redis-scripts.ts';
+import type { RedisPlace } from './redis-target.ts';
+
+export type RedisClient = Redis | Cluster;
+
+export interface RedisConnection {
+  /** Sends one command, and answers what Redis answers; rejects as the store's methods do. */
+  run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
+  /** For questions that the store's methods do not ask: of one node, or without a deadline. */
+  client: RedisClient;
+  /** Takes no more commands, and resolves when those under way are settled. */
+  close(): Promise<void>;
+}
+
+export interface RedisConnectionParts {
+  place: RedisPlace;
+  deadlineMilliseconds: number;
+  random: RandomNumber;
+}
+
+const OPEN_MILLISECONDS = 5_000;
+const HEARTBEAT_MILLISECONDS = 1_000;
+/** Commands without an answer, given up or not. Past it the caller hears at once what it would hear at the deadline. */
+const MOST_UNANSWERED = 8_192;
+
+/** Rejects with `storage_unavailable` when there is no connection within five seconds. */
+export async function openRedisConnection(parts: RedisConnectionParts): Promise<RedisConnection> {
+  const client = createClient(parts.place, parts.random);
+  defineScripts(client);
+  const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
+  await untilReady(client);
+  const stopHeartbeat = startHeartbeat(() => (client instanceof Cluster ? client.nodes('all') : [client]));
+  const gather = client instanceof Cluster ? () => {} : createGatherer(client);
+  const deadlines = createDeadlines(parts.deadlineMilliseconds);
+  const unanswered = new Set<Promise<unknown>>();
+  let closed = false;
+
+  function send<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    gather();
+    const answer = command(client);
+    unanswered.add(answer);
+    const settle = () => void unanswered.delete(answer);
+    answer.then(settle, settle);
+    return answer;
+  }
+
+  return {
+    client,
+    async run(command) {
+      if (closed) throw storeClosed();
+      if (!isOpen()) throw unavailable('There is no connection to Redis');
+      if (unanswered.size >= MOST_UNANSWERED) throw unavailable('Too many commands wait for Redis');
+      try {
+        return await deadlines.bound(send(command));
+      } catch (error) {
+        throw toStoreError(error);
+      }
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      stopHeartbeat();
+      await deadlines.bound(Promise.allSettled(unanswered)).catch(() => undefined);
+      // A client that was not connected just now says nothing about its end.
+      await deadlines.bound(disconnect(client)).catch(() => undefined);
+    },
+  };
+}
+
+/** Without listeners for `error` ioredis prints to the console; what failed is told to whoever asks for something. */
+function watchServer(client: Redis): () => boolean {
+  fenceConnections(client);
+  let open = false;
+  // Registered behind the barrier's, so that nothing is sent before it.
+  client.on('ready', () => {
+    open = true;
+  });
+  client.on('close', () => {
+    open = false;
+  });
+  client.on('error', () => {});
+  return () => open;
+}
+
+/** ioredis connects to a node only when it is asked something, and refuses all further questions until it has. */
+function watchCluster(client: Cluster): () => boolean {
+  const connectAll = () => {
+    if (client.status !== 'ready') return;
+    for (const node of client.nodes('all')) if (node.status === 'wait') node.connect().catch(() => undefined);
+  };
+  client.on('+node', (node: Redis) => {
+    fenceConnections(node);
+    connectAll();
+  });
+  client.on('ready', connectAll);
+  client.on('error', () => {});
+  return () => client.status === 'ready';
+}
+
+/** Rejects with `storage_unavailable` when the client is not connected within five seconds, and ends it. */
+export async function untilReady(client: RedisClient): Promise<void> {
+  let fault: unknown;
+  const note = (error: unknown) => {
+    fault = error;
+  };
+  client.on('error', note).on('node error', note);
+  const ready = async () => {
+    if (client.status !== 'ready') await new Promise((resolve) => client.once('ready', resolve));
+    if (client instanceof Cluster) await untilNodesReady(client);
+  };
+  const deadlines = createDeadlines(OPEN_MILLISECONDS);
+  try {
+    await deadlines.bound(ready());
+  } catch {
+    client.disconnect();
+    throw unavailable('Redis could not be reached at the start', { cause: fault });
+  } finally {
+    client.off('error', note).off('node error', note);
+  }
+}
+
+async function untilNodesReady(client: Cluster): Promise<void> {
+  while (client.status === 'ready' && client.nodes('master').some((node) => node.status !== 'ready')) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** A connection that died silently is then found by us and not by a request. */
+export function startHeartbeat(clients: () => readonly Redis[]): () => void {
+  const timer = setInterval(() => {
+    for (const node of clients()) if (node.status === 'ready') node.ping().catch(() => undefined);
+  }, HEARTBEAT_MILLISECONDS).unref();
+  return () => clearInterval(timer);
+}
+
+/** Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. */
+function createGatherer(client: Redis): () => void {
+  let gathering = false;
+  return () => {
+    const { stream } = client;
+    if (gathering || !stream) return;
+    gathering = true;
+    stream.cork();
+    process.nextTick(() => {
+      gathering = false;
+      stream.uncork();
+    });
+  };
+}
+
+async function disconnect(client: RedisClient): Promise<void> {
+  if (client.status === 'end') return;
+  const ended = new Promise((resolve) => client.once('end', resolve));
+  client.disconnect();
+  await ended;
+}

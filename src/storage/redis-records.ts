@@ -1,0 +1,80 @@
+/** Owns records and their versions in Redis, and the atomic write that also moves index members. */
+
+import { assertOneTag } from './key-tag.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import type { RunWrite } from './redis-durable.ts';
+import type { RedisNames } from './redis-names.ts';
+import { runScript } from './redis-scripts.ts';
+import type { Store, StoredRecord, Write, WriteOptions } from './store.ts';
+
+export interface RedisParts {
+  connection: RedisConnection;
+  runWrite: RunWrite;
+  names: RedisNames;
+}
+
+/** 3,000 years: what lives longer than Redis can count lives that long. */
+const LONGEST_LIFETIME_MILLISECONDS = 1e14;
+
+export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<Store, 'get' | 'write' | 'take'> {
+  return {
+    async get(key) {
+      const text = await connection.run((client) => client.get(names.of(key)));
+      return text === null ? undefined : readRecord(text);
+    },
+    async write(writes, options = {}) {
+      const script = writeScript(writes, options, names);
+      if (script === undefined) return connection.run(async () => true);
+      const answer = await runWrite((client) => runScript(client, 'gatehouseWrite', script.keys, script.args));
+      return answer === 1;
+    },
+    async take(key) {
+      const keys = [names.floorOf(key), names.of(key)];
+      const value = await runWrite((client) => runScript(client, 'gatehouseTake', keys, []));
+      return typeof value === 'string' ? value : undefined;
+    },
+  };
+}
+
+/** A record is kept as `version:value` in one string: cheaper to read than a hash of two fields. */
+function readRecord(text: string): StoredRecord {
+  const end = text.indexOf(':');
+  return { value: text.slice(end + 1), version: Number(text.slice(0, end)) };
+}
+
+interface WriteScript {
+  keys: string[];
+  args: (string | number)[];
+}
+
+/** The keys and arguments of the script, or undefined where there is nothing to do. */
+function writeScript(writes: readonly Write[], { fence }: WriteOptions, names: RedisNames): WriteScript | undefined {
+  const stepKeys = writes.map((step) => ('index' in step ? step.index : 'put' in step ? step.put : step.delete));
+  const [anyKey] = fence === undefined ? stepKeys : [fence.lease];
+  if (anyKey === undefined) return undefined;
+  assertOneTag([anyKey, ...stepKeys]);
+  const floor = names.floorOf(anyKey);
+  const keys = [floor, fence === undefined ? floor : names.of(fence.lease), ...stepKeys.map(names.of)];
+  // The keys of the steps begin at the third place, and Lua counts from one.
+  const args = writes.flatMap((step, n) => stepArguments(step, n + 3));
+  return { keys, args: [fence === undefined ? '' : fence.number, ...args] };
+}
+
+function stepArguments(step: Write, keyPlace: number): (string | number)[] {
+  if ('index' in step) {
+    if ('remove' in step) return ['remove', keyPlace, '', '', step.remove];
+    if (!Number.isFinite(step.score)) throw new TypeError('The score of an index member must be a finite number.');
+    return ['add', keyPlace, step.score, '', step.add];
+  }
+  const condition = step.ifVersion ?? '';
+  if ('delete' in step) return ['delete', keyPlace, condition, '', ''];
+  const { lifetimeSeconds } = step;
+  const lifetime = lifetimeSeconds === undefined ? '' : lifetimeMilliseconds(lifetimeSeconds);
+  return ['put', keyPlace, condition, lifetime, step.value];
+}
+
+/** Whole milliseconds, 0 for what is over already. */
+export function lifetimeMilliseconds(seconds: number): number {
+  if (Number.isNaN(seconds)) throw new TypeError('A lifetime must be a number of seconds.');
+  return Math.min(Math.max(Math.ceil(seconds * 1000), 0), LONGEST_LIFETIME_MILLISECONDS);
+}

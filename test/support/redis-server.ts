@@ -1,0 +1,141 @@
+/** Starts Redis servers, sentinels and clusters of the tests' own, on free ports of this machine and in temporary folders. */
+
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface RedisServer {
+  port: number;
+  url: string;
+  directory: string;
+  /** Asks the server through redis-cli and answers what it prints. */
+  ask(...command: string[]): string;
+  signal(name: NodeJS.Signals): void;
+  /** Ends the process at once, as a crash would. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port and folder, with other arguments if some are given. */
+  start(args?: readonly string[]): Promise<void>;
+  /** Ends it and removes its folder. */
+  dispose(): Promise<void>;
+}
+
+/** Why nothing can be started here, or undefined where it can. */
+export const missingRedis =
+  spawnSync('redis-server', ['--version']).status === 0
+    ? undefined
+    : 'There is no redis-server on PATH, and these tests start servers of their own.';
+
+/** Keeps all that it answered, whatever happens to the process. */
+export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'always'];
+/** Keeps nothing. */
+export const IN_MEMORY = ['--appendonly', 'no'];
+
+const COMMON = [
+  '--bind',
+  '127.0.0.1',
+  '--save',
+  '',
+  '--maxmemory-policy',
+  'noeviction',
+  '--repl-diskless-sync-delay',
+  '0',
+];
+
+export async function startRedis(args: readonly string[] = APPEND_ONLY): Promise<RedisServer> {
+  return startServer((port) => [...COMMON, '--port', String(port), ...args]);
+}
+
+/** A sentinel of a quorum of two, which takes a master that is silent for half a second for dead. */
+export async function startSentinel(name: string, masterPort: number): Promise<RedisServer> {
+  const settings = (port: number) => `port ${port}
+bind 127.0.0.1
+sentinel monitor ${name} 127.0.0.1 ${masterPort} 2
+sentinel down-after-milliseconds ${name} 500
+sentinel failover-timeout ${name} 800
+sentinel parallel-syncs ${name} 1
+`;
+  return startServer((port, directory) => {
+    const file = join(directory, 'sentinel.conf');
+    writeFileSync(file, settings(port));
+    return [file, '--sentinel'];
+  });
+}
+
+/** Three masters, or three masters with a replica each where six servers are asked for. */
+export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
+  const nodes = await Promise.all(
+    Array.from({ length: servers }, async () => {
+      const busPort = await freePort();
+      const cluster = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000', '--cluster-port', String(busPort)];
+      return startRedis([...APPEND_ONLY, ...cluster, '--cluster-replica-validity-factor', '0']);
+    }),
+  );
+  const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
+  const replicas = ['--cluster-replicas', servers === 6 ? '1' : '0', '--cluster-yes'];
+  execFileSync('redis-cli', ['--cluster', 'create', ...addresses, ...replicas], { stdio: 'pipe' });
+  await until(() => nodes.every((node) => node.ask('CLUSTER', 'INFO').includes('cluster_state:ok')));
+  await until(() => nodes.every((node) => !isUnconnectedReplica(node)));
+  return nodes;
+}
+
+export async function until(holds: () => boolean | Promise<boolean>, milliseconds = 15_000): Promise<void> {
+  const deadline = performance.now() + milliseconds;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`It did not come true within ${milliseconds} ms: ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('The system gave no port.');
+  return address.port;
+}
+
+function isUnconnectedReplica(node: RedisServer): boolean {
+  const info = node.ask('INFO', 'replication');
+  return info.includes('role:slave') && !info.includes('master_link_status:up');
+}
+
+async function startServer(argumentsOf: (port: number, directory: string) => string[]): Promise<RedisServer> {
+  const port = await freePort();
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-redis-'));
+  const first = argumentsOf(port, directory);
+  let child: ChildProcess | undefined;
+  const ask = (...command: string[]) =>
+    spawnSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8', timeout: 5_000 }).stdout;
+  const killAtExit = () => void child?.kill('SIGKILL');
+  process.once('exit', killAtExit);
+
+  const server: RedisServer = {
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    directory,
+    ask,
+    signal: (name) => void child?.kill(name),
+    async kill() {
+      if (!child || child.exitCode !== null || child.signalCode !== null) return;
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    },
+    async start(args = []) {
+      child = spawn('redis-server', [...first, ...args], { cwd: directory, stdio: 'ignore' });
+      await until(() => ask('PING').startsWith('PONG'));
+    },
+    async dispose() {
+      await server.kill();
+      process.off('exit', killAtExit);
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+  await server.start();
+  return server;
+}
