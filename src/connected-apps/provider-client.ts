@@ -7,7 +7,7 @@ import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 import { isAppFault, refreshFailure } from './refresh-failure.ts';
-import { createSigningKeys } from './signing-keys.ts';
+import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
 import { type RawTokenAnswer, readTokenAnswer } from './token-answer.ts';
 
 export interface AuthorizationRequest {
@@ -55,8 +55,15 @@ export interface ProviderClient {
    * @throws ProviderError
    */
   exchangeCode(app: ConnectedApp, callback: URL, request: AuthorizationRequest): Promise<TokenAnswer>;
-  /** Never throws: a failure is a value. */
-  refresh(app: ConnectedApp, refreshToken: string): Promise<RefreshOutcome>;
+  /**
+   * Never throws: a failure is a value.
+   * @param keep is given a new refresh token, and waited for, before the rest of the answer is judged; must not reject
+   */
+  refresh(
+    app: ConnectedApp,
+    refreshToken: string,
+    keep?: (refreshToken: string) => Promise<void>,
+  ): Promise<RefreshOutcome>;
   /** Claims of the userinfo endpoint, or undefined where the provider has none. Refuses another subject's. @throws ProviderError */
   userinfo(app: ConnectedApp, accessToken: string, subject: string): Promise<Claims | undefined>;
   /** RFC 7009. Never throws. */
@@ -70,19 +77,12 @@ export interface ProviderClient {
 
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
 
-/** What an ID token may be signed with, whatever a provider advertises: never `none`, never a shared secret (R23). */
-const SIGNING_ALGORITHMS = [
-  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
-  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
-];
-
 export function createProviderClient(parts: {
   outbound: Outbound;
   metadata: ProviderMetadataSource;
-  clock: () => number;
+  signingKeys: SigningKeys;
 }): ProviderClient {
-  const { outbound, metadata, clock } = parts;
-  const signingKeys = createSigningKeys({ outbound, clock });
+  const { outbound, metadata, signingKeys } = parts;
   const raw = new AsyncLocalStorage<RawTokenAnswer>();
   const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
 
@@ -142,8 +142,8 @@ export function createProviderClient(parts: {
       }
     },
 
-    async refresh(app, refreshToken) {
-      const holder: RawTokenAnswer = {};
+    async refresh(app, refreshToken, keep) {
+      const holder: RawTokenAnswer = { keep };
       try {
         const configuration = await configurationOf(app);
         const answer = await raw.run(holder, () => client.refreshTokenGrant(configuration, refreshToken));
@@ -189,13 +189,6 @@ export function createProviderClient(parts: {
       }
     },
   };
-}
-
-/** Those that are advertised and allowed; all that are allowed where nothing is advertised, as with hand-set endpoints. */
-function signingAlgorithms({ id_token_signing_alg_values_supported: advertised }: ProviderMetadata): string[] {
-  return Array.isArray(advertised)
-    ? SIGNING_ALGORITHMS.filter((algorithm) => advertised.includes(algorithm))
-    : SIGNING_ALGORITHMS;
 }
 
 /** Client authentication as registered (RFC 6749 section 2.3.1). */

@@ -10,6 +10,8 @@ export interface RawTokenAnswer {
   /** False where a body came that is not JSON; an empty body counts as JSON without members. */
   json?: boolean;
   retryAfterSeconds?: number;
+  /** Waited for before the answer is handed on. Must not reject. */
+  keep?: ((refreshToken: string) => Promise<void>) | undefined;
 }
 
 /** No access token is believed for longer than this, whatever `expires_in` says. */
@@ -26,6 +28,7 @@ export async function readTokenAnswer(answer: Response, holder: RawTokenAnswer):
   if (typeof body?.error === 'string') holder.error = body.error.slice(0, 100);
   if (answer.status === 200 && typeof body?.refresh_token === 'string' && body.refresh_token !== '') {
     holder.refreshToken = body.refresh_token;
+    await holder.keep?.(body.refresh_token);
   }
   if (answer.status !== 200 || !body) return new Response(text, { status: answer.status, headers: answer.headers });
   const harmless = JSON.stringify({ ...body, expires_in: lifetimeSeconds(body.expires_in) });

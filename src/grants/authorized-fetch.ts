@@ -35,10 +35,8 @@ export function createAuthorizedFetch(parts: {
   const { vault, grants, outbound } = parts;
 
   const send = (request: AuthorizedRequest, accessToken: string): Promise<Dispatcher.ResponseData> => {
-    const url = new URL(request.url);
     return outbound.dispatcher.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
+      ...outbound.target(request.url),
       method: 'GET',
       headers: { ...request.headers, authorization: `Bearer ${accessToken}` },
       signal: request.signal,
@@ -61,7 +59,8 @@ export function createAuthorizedFetch(parts: {
 
   return {
     async get(request) {
-      outbound.assertAllowed(request.url);
+      // A refused address costs no refresh.
+      outbound.target(request.url);
       const first = await tokenFor(request);
       if (first.kind !== 'token') return first;
       const response = await send(request, first.accessToken);

@@ -102,6 +102,7 @@ export function createConnections(parts: {
           expiresAt: undefined,
           connectedAt: earlier?.connectedAt ?? now,
           trouble: undefined,
+          refresh: undefined,
         };
         const grant = withTokens(base, answer, now, app.accessTokenLifetimeSeconds);
         // A refresh may write in between: then what it wrote is read again, and replaced.

@@ -1,5 +1,6 @@
 /** Owns the keeping of grants: sealed, bound to their owner, and written only over the version that was read. */
 import { keys } from '../storage/keys.ts';
+import type { Fence } from '../storage/lease.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import type { Grant } from './grant.ts';
@@ -12,11 +13,16 @@ export interface GrantStore {
   /** Every grant of one user in the order of connecting. */
   list(userId: string): Promise<{ appId: string; stored: StoredGrant }[]>;
   /**
-   * Writes if the stored version is still this one (0: none there yet). Answers false when it is not.
+   * Writes if the stored version is still this one (0: none there yet), and the fence's lease was given to nobody since.
+   * Answers false when it is not.
    */
-  save(grant: Grant, ifVersion: number): Promise<boolean>;
+  save(grant: Grant, ifVersion: number, fence?: Fence): Promise<boolean>;
   /** Deletes the grant and all that is noted of it if the stored version is still this one. Answers false when it is not. */
   remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
+  /** Notes that a refresh may be open, for those who come after a kill; the grant itself says whether it is. */
+  noteOpen(userId: string, appId: string): Promise<void>;
+  noteClosed(userId: string, appId: string): Promise<void>;
+  listOpen(): Promise<{ userId: string; appId: string }[]>;
   /** Notes the use, at most once a minute for each grant and process. Never rejects: a note is worth no request. */
   noteUse(userId: string, appId: string): Promise<void>;
   lastUse(userId: string, appId: string): Promise<number | undefined>;
@@ -64,13 +70,37 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       return found.flatMap(({ appId, stored }) => (stored ? [{ appId, stored }] : []));
     },
 
-    async save(grant, ifVersion) {
+    async save(grant, ifVersion, fence) {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
-      return store.write([
+      const index = keys.grants(grant.userId);
+      const writes = [
         { put: key, value, ifVersion },
-        { index: keys.grants(grant.userId), add: grant.appId, score: grant.connectedAt },
-      ]);
+        { index, add: grant.appId, score: grant.connectedAt },
+      ];
+      return store.write(writes, fence ? { fence } : {});
+    },
+
+    async noteOpen(userId, appId) {
+      await store.write([{ index: keys.openRefreshes, add: JSON.stringify([userId, appId]), score: clock() }]);
+    },
+
+    async noteClosed(userId, appId) {
+      await store.write([{ index: keys.openRefreshes, remove: JSON.stringify([userId, appId]) }]);
+    },
+
+    async listOpen() {
+      const open: { userId: string; appId: string }[] = [];
+      let after: string | undefined;
+      do {
+        const page = await store.page(keys.openRefreshes, { limit: 500, ...(after === undefined ? {} : { after }) });
+        for (const { member } of page.items) {
+          const [userId, appId] = JSON.parse(member) as [string, string];
+          open.push({ userId, appId });
+        }
+        after = page.next;
+      } while (after !== undefined);
+      return open;
     },
 
     async remove(userId, appId, ifVersion) {

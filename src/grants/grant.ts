@@ -16,6 +16,7 @@ export interface Trouble {
 
 export type TroubleCause =
   | 'grant_refused'
+  | 'answer_lost'
   | 'access_ended'
   | 'access_token_refused'
   | 'unclear_refusal'
@@ -27,6 +28,7 @@ export type TroubleCause =
 /** The same in words for the person whose connection it is. */
 export const TROUBLE_WORDS: Record<TroubleCause, string> = {
   grant_refused: 'The provider has ended this connection.',
+  answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
   access_ended: 'The access that was granted has run out, and the provider gave nothing to renew it with.',
   access_token_refused: 'The platform no longer accepts the access that was granted.',
   unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
@@ -51,6 +53,14 @@ export interface Grant {
   expiresAt: number | undefined;
   connectedAt: number;
   trouble: Trouble | undefined;
+  /** The journal: there while a refresh is under way, and after one whose answer never came. */
+  refresh: OpenRefresh | undefined;
+}
+
+export interface OpenRefresh {
+  startedAt: number;
+  /** What the provider gave, kept before the rest of its answer was judged. */
+  received: string | undefined;
 }
 
 export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
@@ -130,4 +140,11 @@ export function withTrouble(
   const asked = Math.min(BACK_OFF.mostAskedMilliseconds, (moment.retryAfterSeconds ?? 0) * 1000);
   const since = grant.trouble?.kind === kind ? grant.trouble.since : moment.now;
   return { ...grant, trouble: { kind, cause, since, failures, retryAt: moment.now + Math.max(wait, asked) } };
+}
+
+/** 0 to 1, always the same for one user. */
+export function spreadOf(userId: string): number {
+  let hash = 0;
+  for (const character of userId) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 65_536;
+  return hash / 65_536;
 }

@@ -1,31 +1,31 @@
-/** Owns the refreshing of one grant: one call to the provider at a time, and what each answer does to the grant. */
+/** Owns the refreshing of a grant: exactly one call to the provider over any number of processes, with a journal that survives a kill. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { ProviderClient, RefreshOutcome } from '../connected-apps/provider-client.ts';
 import type { Events } from '../observability/events.ts';
-import {
-  type Grant,
-  isBackingOff,
-  isRefreshDue,
-  isUsable,
-  type TroubleCause,
-  withTokens,
-  withTrouble,
-} from './grant.ts';
+import { keys } from '../storage/keys.ts';
+import type { Fence, Leases } from '../storage/lease.ts';
+import { type Grant, isBackingOff, isRefreshDue, isUsable, spreadOf } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
+import { createRefreshOutcomes, type RefreshCall } from './refresh-outcome.ts';
 
 export interface RefreshRequest {
   userId: string;
   app: ConnectedApp;
   /** The access token that the platform refused (401): refresh even if it is not due, unless it was replaced since. */
   rejected?: string | undefined;
+  /** Also when nothing is due: an entry that is open is then closed. */
+  settling?: boolean;
 }
 
 export interface Refresher {
   /**
    * Answers the grant as it stands once whatever was due is done; its `trouble` says what went wrong.
-   * Callers at the same time for the same user and app share one refresh.
+   * Callers at the same time for the same user and app share one refresh, in this process and in others.
    */
   refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
+  /** Settles what a process that died has left open. @param find the app of an id */
+  settleAbandoned(find: (appId: string) => ConnectedApp | undefined): Promise<void>;
   /** Resolves once no refresh is under way: what was sent is never given up (R90, F22). */
   settle(): Promise<void>;
 }
@@ -36,129 +36,97 @@ interface UnderWay {
   result: Promise<StoredGrant | undefined>;
 }
 
+/** Of a lease on a refresh; a holder that dies is noticed after it. */
+export const REFRESH_LEASE_MILLISECONDS = 4_000;
 /** A token this new that is refused all the same will not be mended by yet another one. */
 const JUST_REFRESHED_MILLISECONDS = 2_000;
+/** How often the result of another process is looked for, and for how long. */
+const WAIT = { pauseMilliseconds: 25, mostMilliseconds: 30_000 };
 
 export function createRefresher(parts: {
   grants: GrantStore;
   provider: ProviderClient;
+  leases: Leases;
   events: Events;
   clock: () => number;
   random: () => number;
 }): Refresher {
-  const { grants, provider, events, clock, random } = parts;
+  const { grants, provider, leases, events, clock, random } = parts;
+  const outcomes = createRefreshOutcomes(parts);
   // Keyed by user and app together, so that nobody is ever answered with another's grant (R33).
   const underWay = new Map<string, UnderWay>();
 
-  const trouble = (
-    grant: Grant,
-    kind: 'passing' | 'in_doubt' | 'reconnect_needed',
-    cause: TroubleCause,
-    retryAfterSeconds?: number,
-  ) => withTrouble(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
-
-  /** Writes over the version that was read; where somebody else was faster, theirs is what counts. */
-  const keep = async (grant: Grant, version: number): Promise<{ kept: boolean; stored: StoredGrant | undefined }> => {
-    const kept = await grants.save(grant, version);
-    const stored = await grants.load(grant.userId, grant.appId);
-    if (kept && grant.trouble?.kind === 'reconnect_needed') {
-      events.connectionBroken({ userId: grant.userId, app: grant.appId, cause: grant.trouble.cause });
-    }
-    return { kept, stored };
+  /** The grant if it has to be refreshed now, with the version that was read. */
+  const due = (stored: StoredGrant | undefined, { rejected, settling }: RefreshRequest) => {
+    if (!stored || 'unreadable' in stored) return undefined;
+    const { grant } = stored;
+    const now = clock();
+    if (grant.trouble?.kind === 'reconnect_needed' || (grant.refreshToken && isBackingOff(grant, now)))
+      return undefined;
+    const wanted =
+      isRefused(grant, rejected, now) || !isUsable(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
+    // A token that came in before somebody died is used, wanted or not: the old one is spent.
+    const open = grant.refresh && (settling || grant.refresh.received !== undefined);
+    return wanted || open ? stored : undefined;
   };
 
-  /**
-   * Keeps what the provider gave for a token that may be spent now: also over a write that came in between, as long as
-   * that one left the same tokens there. Newer tokens of somebody else count, and a grant that was disconnected meanwhile
-   * stays gone and what came is revoked (R43).
-   */
-  const keepBrought = async (
+  /** Writes "refresh started" before the call, so that whoever comes after a kill knows that it may have been answered. */
+  const open = async (
     app: ConnectedApp,
-    spent: Grant,
-    version: number,
-    brought: { refreshToken?: string | undefined; accessToken?: string },
-    change: (grant: Grant) => Grant,
-  ): Promise<StoredGrant | undefined> => {
-    let { kept, stored } = await keep(change(spent), version);
-    while (!kept && stored && 'grant' in stored && holdsSameTokens(stored.grant, spent)) {
-      ({ kept, stored } = await keep(change(stored.grant), stored.version));
-    }
-    if (!kept && !stored) {
-      if (brought.refreshToken) await provider.revoke(app, brought.refreshToken, 'refresh_token');
-      else if (brought.accessToken) await provider.revoke(app, brought.accessToken, 'access_token');
-    }
-    return stored;
+    stored: { grant: Grant; version: number },
+    fence: Fence,
+  ): Promise<RefreshCall | undefined> => {
+    const { refresh: left } = stored.grant;
+    const refreshToken = left?.received ?? stored.grant.refreshToken;
+    const grant: Grant = { ...stored.grant, refreshToken, refresh: { startedAt: clock(), received: undefined } };
+    await grants.noteOpen(grant.userId, grant.appId);
+    if (!(await grants.save(grant, stored.version, fence))) return undefined;
+    const written = await grants.load(grant.userId, grant.appId);
+    if (!written || 'unreadable' in written || written.grant.refresh?.startedAt !== grant.refresh?.startedAt)
+      return undefined;
+    return { app, grant, version: written.version, fence, lost: left !== undefined && left.received === undefined };
   };
 
-  const keepTokens = (app: ConnectedApp, grant: Grant, version: number, answer: TokenAnswer) => {
-    const now = clock();
-    return keepBrought(app, grant, version, answer, (base) =>
-      withTokens(base, answer, now, app.accessTokenLifetimeSeconds),
+  const call = async (started: RefreshCall): Promise<StoredGrant | undefined> => {
+    const { app, grant } = started;
+    const answer = await provider.refresh(app, grant.refreshToken ?? '', (refreshToken) =>
+      outcomes.keepReceived(started, refreshToken),
     );
-  };
-
-  const settleOutcome = async (app: ConnectedApp, grant: Grant, version: number, outcome: RefreshOutcome) => {
-    switch (outcome.kind) {
-      case 'tokens':
-        return keepTokens(app, grant, version, outcome.answer);
-      case 'refused': {
-        // Somebody else may have used the token a moment ago: then theirs is the newer one (R37).
-        const now = await grants.load(grant.userId, grant.appId);
-        if (!now || 'unreadable' in now || now.grant.refreshToken !== grant.refreshToken) return now;
-        return (await keep(trouble(grant, 'reconnect_needed', 'grant_refused'), now.version)).stored;
-      }
-      case 'unusable': {
-        // The old refresh token may be spent, so the new one is kept although nothing else of the answer is (R32).
-        const { refreshToken } = outcome;
-        const kept = refreshToken === undefined ? {} : { refreshToken };
-        return keepBrought(app, grant, version, kept, (base) =>
-          trouble({ ...base, ...kept }, 'passing', 'unusable_answer'),
-        );
-      }
-      case 'doubtful':
-        return (await keep(trouble(grant, 'in_doubt', 'unclear_refusal'), version)).stored;
-      case 'app_fault':
-        return (await keep(trouble(grant, 'passing', 'app_refused'), version)).stored;
-      case 'unavailable':
-        return (await keep(trouble(grant, 'passing', 'provider_unavailable', outcome.retryAfterSeconds), version))
-          .stored;
-    }
-  };
-
-  const withoutRefreshToken = async (
-    grant: Grant,
-    version: number,
-    rejected: boolean,
-  ): Promise<StoredGrant | undefined> => {
-    const now = clock();
-    if (!isUsable(grant, now)) return (await keep(trouble(grant, 'reconnect_needed', 'access_ended'), version)).stored;
-    // The platform alone said no: that is no proof that the provider ended the grant.
-    if (rejected) return (await keep(trouble(grant, 'in_doubt', 'access_token_refused'), version)).stored;
-    return { grant, version };
-  };
-
-  const run = async ({ userId, app, rejected }: RefreshRequest): Promise<StoredGrant | undefined> => {
-    const stored = await grants.load(userId, app.id);
-    if (!stored || 'unreadable' in stored) return stored;
-    const { grant, version } = stored;
-    const now = clock();
-    const age = now - grant.obtainedAt;
-    // A clock that was set back must not make every token look new.
-    const justRefreshed = age >= 0 && age < JUST_REFRESHED_MILLISECONDS;
-    const refused = rejected === grant.accessToken && !justRefreshed;
-    const wanted = refused || !isUsable(grant, now) || isRefreshDue(grant, now, spreadOf(userId));
-    if (!wanted || grant.trouble?.kind === 'reconnect_needed') return stored;
-    if (grant.refreshToken === undefined) return withoutRefreshToken(grant, version, refused);
-    if (isBackingOff(grant, now)) return stored;
-    const outcome = ofSameSubject(grant, await provider.refresh(app, grant.refreshToken));
+    const outcome = ofSameSubject(grant, answer);
     const reason = 'reason' in outcome ? outcome.reason : undefined;
-    events.refreshEnded({
-      userId,
-      app: app.id,
-      outcome: outcome.kind === 'tokens' ? 'refreshed' : outcome.kind,
-      reason,
-    });
-    return settleOutcome(app, grant, version, outcome);
+    const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
+    events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
+    const settled = await outcomes.settle(started, outcome);
+    if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(grant.userId, app.id);
+    return settled;
+  };
+
+  const underLease = async (request: RefreshRequest, fence: Fence): Promise<StoredGrant | undefined> => {
+    const { userId, app, rejected } = request;
+    const stored = await grants.load(userId, app.id);
+    const found = due(stored, request);
+    if (!found) return stored;
+    const { grant, version } = found;
+    if (grant.refreshToken === undefined) {
+      const lost = { app, grant, version, fence, lost: false };
+      const usable = isUsable(grant, clock());
+      return usable && !isRefused(grant, rejected, clock()) ? stored : outcomes.withoutRefreshToken(lost, usable);
+    }
+    const started = await open(app, found, fence);
+    return started ? call(started) : grants.load(userId, app.id);
+  };
+
+  /** Does it, or waits for the process that does. */
+  const run = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const { userId, app } = request;
+    const giveUpAt = performance.now() + WAIT.mostMilliseconds;
+    for (;;) {
+      const stored = await grants.load(userId, app.id);
+      if (!due(stored, request) || performance.now() > giveUpAt) return stored;
+      const held = await leases.hold(keys.refreshLease(userId, app.id), (fence) => underLease(request, fence));
+      if (held) return held.value;
+      await sleep(WAIT.pauseMilliseconds * (1 + random()));
+    }
   };
 
   const joinOrStart = (request: RefreshRequest): UnderWay => {
@@ -181,10 +149,25 @@ export function createRefresher(parts: {
 
   return {
     refresh,
+    async settleAbandoned(find) {
+      for (const { userId, appId } of await grants.listOpen()) {
+        const app = find(appId);
+        const settled = app && (await refresh({ userId, app, settling: true }));
+        if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(userId, appId);
+      }
+    },
     async settle() {
       while (underWay.size > 0) await Promise.allSettled([...underWay.values()].map(({ result }) => result));
     },
   };
+}
+
+/** True where the platform has refused the very token that is held, and that is not brand-new. */
+function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
+  const age = now - grant.obtainedAt;
+  // A clock that was set back must not make every token look new.
+  const justRefreshed = age >= 0 && age < JUST_REFRESHED_MILLISECONDS;
+  return rejected === grant.accessToken && !justRefreshed;
 }
 
 /** An ID token of a refresh has to be about the same person (OpenID Connect Core section 12.2). */
@@ -193,15 +176,4 @@ function ofSameSubject(grant: Grant, outcome: RefreshOutcome): RefreshOutcome {
   if (outcome.kind !== 'tokens' || subject === undefined || grant.account.subject === undefined) return outcome;
   if (subject === grant.account.subject) return outcome;
   return { kind: 'unusable', reason: 'other_subject', refreshToken: undefined };
-}
-
-function holdsSameTokens(a: Grant, b: Grant): boolean {
-  return a.refreshToken === b.refreshToken && a.accessToken === b.accessToken;
-}
-
-/** 0 to 1, always the same for one user. */
-export function spreadOf(userId: string): number {
-  let hash = 0;
-  for (const character of userId) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 65_536;
-  return hash / 65_536;
 }

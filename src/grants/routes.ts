@@ -103,11 +103,11 @@ export function connectionRoutes(parts: {
     async one(req, res) {
       const app = appOf(req);
       const connection = await connections.find(viewerOf(req).user.id, app.id);
-      const ended = queryField(req.query, 'disconnected');
+      const ended = queryField(req, 'disconnected');
       pages.send(res, 'connection', {
         page: pages.signedInFrame(req, app.name),
         connection: connectionView(app, connection, publicHref),
-        returnTo: queryField(req.query, 'return_to'),
+        returnTo: queryField(req, 'return_to'),
         disconnected: connection ? undefined : Object.values(OUTCOMES).find((outcome) => outcome === ended),
       });
     },

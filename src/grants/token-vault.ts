@@ -1,8 +1,9 @@
 /** Owns the answer to "an access token for this user and app, please": a token, or why there is none. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { type Grant, isRefreshDue, isUsable, type TroubleCause } from './grant.ts';
+import { AppError } from '../errors.ts';
+import { type Grant, isRefreshDue, isUsable, spreadOf, type TroubleCause } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
-import { type Refresher, spreadOf } from './refresh.ts';
+import type { Refresher } from './refresh.ts';
 
 /** An expected failure is a value: nothing here is thrown but what the storage throws. */
 export type TokenResult =
@@ -43,7 +44,10 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
       const asItIs = resultOf(stored, rejected, clock());
       return asItIs.kind === 'token'
         ? within(
-            refreshed.then((now) => resultOf(now, rejected, clock())),
+            refreshed.then(
+              (now) => resultOf(now, rejected, clock()),
+              (error: unknown) => unlessStored(error, asItIs),
+            ),
             asItIs,
           )
         : resultOf(await refreshed, rejected, clock());
@@ -60,6 +64,12 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
       }
     },
   };
+}
+
+/** A store that cannot note a refresh prevents it; a token that has not ended is good all the same (F16). */
+function unlessStored(error: unknown, asItIs: TokenResult): TokenResult {
+  if (error instanceof AppError && error.code === 'storage_unavailable') return asItIs;
+  throw error;
 }
 
 /** The result if it comes soon, else what there was before it. */
@@ -91,7 +101,11 @@ function resultOf(stored: StoredGrant | undefined, rejected: string | undefined,
   if (isUsable(grant, now) && grant.accessToken !== rejected) {
     return { kind: 'token', accessToken: grant.accessToken, scopes: grant.scopes, doubted: isDoubted(grant) };
   }
-  if (!grant.trouble) return { kind: 'still_refused' };
+  if (!grant.trouble) {
+    if (grant.accessToken === rejected) return { kind: 'still_refused' };
+    // Another process is still at it.
+    return { kind: 'unavailable', cause: 'provider_unavailable', retryAfterSeconds: 5 };
+  }
   const { cause, retryAt } = grant.trouble;
   if (cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
   return { kind: 'unavailable', cause, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };

@@ -30,9 +30,16 @@ export interface Outbound {
   fetch(url: string, init: OutboundRequest, limits: CallLimits): Promise<Response>;
   /** Throws an OutboundError with the reason `address` when the policy refuses this URL as it is written. */
   assertAllowed(url: string): void;
+  /** The same for a URL that is called again and again: judged and taken apart once, for `dispatcher`. */
+  target(url: string): Target;
   /** For streamed answers; connections are pooled by origin and judged like those of `fetch`. */
   dispatcher: Dispatcher;
   close(): Promise<void>;
+}
+
+export interface Target {
+  origin: string;
+  path: string;
 }
 
 export interface OutboundRequest {
@@ -48,6 +55,8 @@ class RefusedAddress extends Error {
     this.rule = rule;
   }
 }
+
+const MOST_TARGETS = 1_000;
 
 /** @param parts `lookup` resolves names; the system's where left out */
 export function createOutbound(parts: {
@@ -70,9 +79,22 @@ export function createOutbound(parts: {
     if (rule) throw new OutboundError('address', `The outbound address policy refused this call: ${rule}.`);
   };
 
+  const targets = new Map<string, Target>();
+  const target = (url: string): Target => {
+    const known = targets.get(url);
+    if (known) return known;
+    assertAllowed(url);
+    const made = targetOf(url);
+    // The settings hold few such URLs; whatever fills this up is something else.
+    if (targets.size >= MOST_TARGETS) targets.clear();
+    targets.set(url, made);
+    return made;
+  };
+
   return {
     dispatcher,
     assertAllowed,
+    target,
     async fetch(url, init, limits) {
       assertAllowed(url);
       const signal = AbortSignal.timeout(limits.deadlineMilliseconds);
@@ -93,10 +115,8 @@ async function readWhole(
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<Response> {
-  const target = new URL(url);
   const answer = await dispatcher.request({
-    origin: target.origin,
-    path: target.pathname + target.search,
+    ...targetOf(url),
     method: (init.method ?? 'GET') as Dispatcher.HttpMethod,
     headers: { ...init.headers, 'accept-encoding': 'identity' },
     body: init.body ?? null,
@@ -114,6 +134,11 @@ async function readWhole(
     answer.body.on('error', () => undefined).destroy();
     throw error;
   }
+}
+
+function targetOf(url: string): Target {
+  const { origin, pathname, search } = new URL(url);
+  return { origin, path: pathname + search };
 }
 
 async function readCapped(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Buffer<ArrayBuffer>> {

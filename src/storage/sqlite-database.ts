@@ -34,7 +34,7 @@ export class DatabaseFileError extends Error {
 }
 
 const HEADER = 'SQLite format 3\0';
-const RESTORE = 'Restore it from a backup (npm run gatehouse -- restore FILE), or move it away to start with nothing.';
+const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
 
 /**
  * `synchronous=FULL`: an answered write survives a power cut. `secure_delete`: what was purged is overwritten.

@@ -29,6 +29,7 @@ function grantOf(changes: Partial<Grant> = {}): Grant {
     expiresAt: NOW + HOUR,
     connectedAt: NOW - HOUR,
     trouble: undefined,
+    refresh: undefined,
     ...changes,
   };
 }

@@ -12,6 +12,7 @@ import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
 import { createTokenVault, type TokenVault } from '../../src/grants/token-vault.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
@@ -58,7 +59,14 @@ beforeEach(async () => {
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const clock = () => now;
   grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock });
-  refresher = createRefresher({ grants, provider, events, clock, random: () => 0.5 });
+  refresher = createRefresher({
+    grants,
+    provider,
+    leases: createLeases({ store, milliseconds: 4_000 }),
+    events,
+    clock,
+    random: () => 0.5,
+  });
   vault = createTokenVault({ grants, refresher, clock });
 });
 afterEach(async () => {
@@ -85,6 +93,7 @@ async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void
     expiresAt: now - 1_000,
     connectedAt: now - 61_000,
     trouble: undefined,
+    refresh: undefined,
     ...changes,
   };
   const version = (await grants.load(userId, APP.id))?.version ?? 0;
