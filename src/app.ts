@@ -1,5 +1,6 @@
 /** Owns the shape of the HTTP application: the order of middleware, and every route with its guard, on one screen. */
-import express, { type Express, type RequestHandler } from 'express';
+import type { RequestListener } from 'node:http';
+import express, { type RequestHandler } from 'express';
 import type { BinRoutes } from './bin/routes.ts';
 import type { Config } from './config.ts';
 import type { ConnectionRoutes } from './grants/routes.ts';
@@ -8,6 +9,7 @@ import { assets } from './http/assets.ts';
 import { knownLength, readBody } from './http/body.ts';
 import { cardNumberGuard } from './http/card-numbers.ts';
 import { crossSiteGuard, csrfGuard } from './http/csrf.ts';
+import { frontDoor, type Relayed, throughExpress } from './http/front-door.ts';
 import { methodNotAllowed, notFound, type ProblemParts, problemHandler } from './http/problem.ts';
 import { plainHttp } from './http/protocol.ts';
 import { publicHost } from './http/public-host.ts';
@@ -18,6 +20,7 @@ import { trustedProxies } from './http/trusted-proxies.ts';
 import type { ViewerGuards } from './http/viewer.ts';
 import type { Metrics } from './observability/metrics.ts';
 import type { SignInRoutes } from './sign-in/routes.ts';
+import type { SessionRoutes } from './sign-in/sessions.ts';
 
 export interface AppParts {
   config: Pick<Config, 'publicUrl' | 'trustedProxies'>;
@@ -26,7 +29,9 @@ export interface AppParts {
     connections: ConnectionRoutes;
     home: HomeRoutes;
     signIn: SignInRoutes;
-    threads: { current: RequestHandler };
+    sessions: SessionRoutes;
+    backchannelLogout: RequestHandler;
+    threads: { current: Relayed };
   };
   guards: ViewerGuards;
   sessions: Sessions;
@@ -37,7 +42,7 @@ export interface AppParts {
   assetsDirectory: string;
 }
 
-export function createApp(parts: AppParts): Express {
+export function createApp(parts: AppParts): RequestListener {
   const { config, guards, sessions, isClean, routes: to } = parts;
   const { publicUrl } = config;
   const isTrusted = trustedProxies(config.trustedProxies);
@@ -46,12 +51,17 @@ export function createApp(parts: AppParts): Express {
   const change = [...readBody, csrfGuard(publicUrl.origin)];
   const session = sessions.middleware;
 
+  const headers = securityHeaders(publicUrl.secure);
+  const begin = requestContext({ metrics: parts.metrics, isTrusted, isClean, headers });
+  const currentThread: Relayed = async (req, res) => {
+    await guards.requireUser(req);
+    await to.threads.current(req, res);
+  };
+
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
-  app.set('query parser', 'simple').set('trust proxy', isTrusted);
-  app.use(requestContext({ metrics: parts.metrics, isTrusted, isClean }));
-  app.use(securityHeaders(publicUrl.secure));
-  app.use(plainHttp, knownLength);
+  app.set('query parser', false).set('trust proxy', isTrusted);
+  app.use(throughExpress(begin), plainHttp, knownLength);
   app.use(`${publicUrl.basePath}/assets`, assets(parts.assetsDirectory));
   app.use(cardNumberGuard({ isClean, basePath: publicUrl.basePath }));
   app.use(publicHost({ publicUrl, isTrusted, isClean }), crossSiteGuard);
@@ -59,7 +69,7 @@ export function createApp(parts: AppParts): Express {
     publicUrl.basePath || '/',
     table([
       // Relayed: no express-session here, the guard reads the record itself.
-      ['GET', '/threads/current', user, to.threads.current],
+      ['GET', '/threads/current', currentThread],
       ['GET', '/bin/:bin', user, to.bin.one],
       ['POST', '/bin', user, change, to.bin.many],
 
@@ -69,6 +79,11 @@ export function createApp(parts: AppParts): Express {
       ['GET', '/sign-in', getOnly, anyone, to.signIn.signIn],
       ['GET', '/oauth/callback/:app', getOnly, anyone, session, to.signIn.callback],
       ['POST', '/sign-out', anyone, change, session, to.signIn.signOut],
+      ['POST', '/sign-out/everywhere', anyone, change, session, to.signIn.signOutEverywhere],
+      // From a provider: no cookie counts here, so there is nothing that another site could make use of.
+      ['POST', '/oauth/backchannel-logout/:app', readBody, to.backchannelLogout],
+      ['GET', '/sessions', userPage, to.sessions.list],
+      ['POST', '/sessions/:id/end', user, change, to.sessions.end],
       ['GET', '/session', onlooker, to.signIn.session],
 
       ['GET', '/connections', userPage, to.connections.list],
@@ -78,7 +93,12 @@ export function createApp(parts: AppParts): Express {
     ]),
   );
   app.use(notFound, problemHandler(parts.problems));
-  return app;
+  return frontDoor({
+    app,
+    begin,
+    isClean,
+    relayed: new Map([[`${publicUrl.basePath}/threads/current`, currentThread]]),
+  });
 }
 
 type Route = ['GET' | 'POST', string, ...(RequestHandler | RequestHandler[])[]];

@@ -12,6 +12,11 @@ export const SETTINGS = {
   SESSION_SECRETS: { required: true, secret: true },
   ENCRYPTION_KEYS: { required: true, secret: true },
   DATA_DIR: {},
+  REDIS_URL: { secret: true },
+  REDIS_CLUSTER: { secret: true },
+  REDIS_SENTINELS: { secret: true },
+  REDIS_SENTINEL_NAME: {},
+  REDIS_DURABILITY: {},
   CONNECTED_APPS_FILE: {},
   ADMIN_APP: {},
   ADMIN_CLAIM: {},
@@ -35,6 +40,7 @@ export const SETTINGS = {
 type SettingName = keyof typeof SETTINGS;
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+const REDIS_DURABILITIES = ['aof', 'replicas', 'none'] as const;
 const BIN_AUTHS = ['bearer', 'query', 'basic'] as const;
 
 export interface PublicUrl {
@@ -56,7 +62,9 @@ export interface Config {
   sessionSecrets: readonly string[];
   /** `kid:base64url` texts, comma-separated; the key ring checks them. */
   encryptionKeys: string;
+  /** Used where no Redis is set. */
   dataDirectory: string;
+  redis: RedisSettings | undefined;
   connectedAppsFile: string | undefined;
   admin: { app: string | undefined; claim: string; values: readonly string[] };
   /** CIDRs. */
@@ -75,6 +83,11 @@ export interface Config {
   logLevel: (typeof LOG_LEVELS)[number];
   sandboxPort: number;
 }
+
+/** Where shared storage is, in exactly one of three ways, and what it has to promise. */
+export type RedisSettings = ({ url: string } | { cluster: string } | { sentinels: string; sentinelName: string }) & {
+  durability: (typeof REDIS_DURABILITIES)[number];
+};
 
 export interface ConfigSource {
   env: Readonly<Record<string, string | undefined>>;
@@ -98,6 +111,7 @@ export function loadConfig(
     sessionSecrets: read.sessionSecrets(),
     encryptionKeys: read.required('ENCRYPTION_KEYS', 'make one with: npm run -s gatehouse -- keys generate'),
     dataDirectory: read.text('DATA_DIR', './data'),
+    redis: read.redis(),
     connectedAppsFile: read.optional('CONNECTED_APPS_FILE'),
     admin: {
       app: read.optional('ADMIN_APP'),
@@ -129,6 +143,7 @@ function createReader(source: ConfigSource, faults: string[]) {
       return undefined;
     }
   };
+  const isGiven = (name: SettingName) => Boolean(source.env[name]?.trim() || source.env[`${name}_FILE`]?.trim());
   const text = (name: SettingName, fallback: string): string => optional(name) ?? fallback;
   const list = (name: SettingName, fallback: readonly string[] = []): string[] => {
     const given = optional(name);
@@ -202,6 +217,23 @@ function createReader(source: ConfigSource, faults: string[]) {
       const maxSeconds = integer('SESSION_MAX_SECONDS', 28_800, 60, 31_536_000);
       if (idleSeconds > maxSeconds) faults.push('SESSION_IDLE_SECONDS must not be longer than SESSION_MAX_SECONDS.');
       return { idleSeconds, maxSeconds };
+    },
+
+    redis(): RedisSettings | undefined {
+      const durability = choice('REDIS_DURABILITY', REDIS_DURABILITIES, 'aof');
+      const url = optional('REDIS_URL');
+      const cluster = optional('REDIS_CLUSTER');
+      const sentinels = optional('REDIS_SENTINELS');
+      const sentinelName = optional('REDIS_SENTINEL_NAME');
+      if ([url, cluster, sentinels].filter((way) => way !== undefined).length > 1) {
+        faults.push('REDIS_URL, REDIS_CLUSTER and REDIS_SENTINELS exclude each other: keep one of them.');
+      }
+      if (isGiven('REDIS_SENTINELS') !== isGiven('REDIS_SENTINEL_NAME')) {
+        faults.push('REDIS_SENTINELS and REDIS_SENTINEL_NAME belong together: give both or neither.');
+      }
+      if (url !== undefined) return { url, durability };
+      if (cluster !== undefined) return { cluster, durability };
+      return sentinels === undefined ? undefined : { sentinels, sentinelName: sentinelName ?? '', durability };
     },
 
     binService(): Config['bin']['service'] {

@@ -1,7 +1,7 @@
 /** Owns the assembly: the only place where things are made and joined. */
 import { randomBytes } from 'node:crypto';
+import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
-import type { Express } from 'express';
 import type { DestinationStream } from 'pino';
 import { createApp } from './app.ts';
 import { containsCardNumber, scrubCardNumbers } from './bin/bin.ts';
@@ -14,18 +14,22 @@ import { binRoutes } from './bin/routes.ts';
 import type { Config } from './config.ts';
 import { createAppStore } from './connected-apps/app-store.ts';
 import type { ConnectedApp } from './connected-apps/connected-app.ts';
+import { createLogoutTokens } from './connected-apps/logout-token.ts';
 import { createProviderClient } from './connected-apps/provider-client.ts';
 import { createProviderMetadata } from './connected-apps/provider-metadata.ts';
+import { createSigningKeys } from './connected-apps/signing-keys.ts';
 import { createAuthorizedFetch } from './grants/authorized-fetch.ts';
 import { createConnections } from './grants/connections.ts';
 import { createGrantStore } from './grants/grant-store.ts';
-import { createRefresher } from './grants/refresh.ts';
+import { createRefresher, REFRESH_LEASE_MILLISECONDS } from './grants/refresh.ts';
 import { connectionRoutes } from './grants/routes.ts';
 import { createTokenVault } from './grants/token-vault.ts';
 import { homeRoutes } from './home/routes.ts';
 import { createPages } from './http/pages.ts';
 import { createSessions } from './http/session.ts';
+import { createSessionLists } from './http/session-lists.ts';
 import { createSessionRecords } from './http/session-record.ts';
+import { createUserSessions } from './http/user-sessions.ts';
 import { createViewerGuards } from './http/viewer.ts';
 import { createViews } from './http/views.ts';
 import { createEvents } from './observability/events.ts';
@@ -34,12 +38,16 @@ import { createLogger } from './observability/logger.ts';
 import { createMetrics } from './observability/metrics.ts';
 import { createAddressPolicy } from './outbound/address-policy.ts';
 import { createOutbound } from './outbound/outbound.ts';
+import { backchannelLogout } from './sign-in/backchannel-logout.ts';
 import { createSignInFlow } from './sign-in/flow.ts';
 import { signInRoutes } from './sign-in/routes.ts';
+import { sessionRoutes } from './sign-in/sessions.ts';
 import { createStateSigner } from './sign-in/state.ts';
 import { createTransactions } from './sign-in/transaction.ts';
 import { checkKeyRing } from './storage/key-check.ts';
 import { createKeyRing, type EncryptionKey } from './storage/key-ring.ts';
+import { createLeases } from './storage/lease.ts';
+import { createRedisStore } from './storage/redis-store.ts';
 import { createSealer } from './storage/sealed.ts';
 import { createSqliteStore } from './storage/sqlite-store.ts';
 import { threadRoutes } from './threads/routes.ts';
@@ -54,13 +62,13 @@ export interface DependencyParts {
 }
 
 export interface Dependencies {
-  app: Express;
+  app: RequestListener;
   health: Health;
   /** Finishes the refreshes that are under way, then closes everything. */
   close(): Promise<void>;
 }
 
-/** @throws WrongKeyError, DatabaseFileError, AppError `storage_unavailable` */
+/** @throws WrongKeyError, DatabaseFileError, RedisRefusedError, AppError `storage_unavailable` */
 export async function createDependencies(parts: DependencyParts): Promise<Dependencies> {
   const { config, connectedApps } = parts;
   const { publicUrl } = config;
@@ -71,7 +79,9 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
   const logger = createLogger({ level: config.logLevel, scrub: scrubCardNumbers, destination: parts.logDestination });
   const events = createEvents({ logger, metrics });
 
-  const store = await createSqliteStore({ directory: config.dataDirectory, clock, random });
+  const store = config.redis
+    ? await createRedisStore({ ...config.redis, random })
+    : await createSqliteStore({ directory: config.dataDirectory, clock, random });
   const sealer = createSealer(createKeyRing(parts.encryptionKeys));
   await checkKeyRing(store, sealer).catch(async (error: unknown) => {
     await store.close();
@@ -80,14 +90,13 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
 
   const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts) });
   const apps = createAppStore(connectedApps);
-  const provider = createProviderClient({
-    outbound,
-    metadata: createProviderMetadata({ outbound, clock, random }),
-    clock,
-  });
+  const metadata = createProviderMetadata({ outbound, clock, random });
+  const signingKeys = createSigningKeys({ outbound, clock });
+  const provider = createProviderClient({ outbound, metadata, signingKeys });
 
   const grants = createGrantStore({ store, sealer, clock });
-  const refresher = createRefresher({ grants, provider, events, clock, random });
+  const leases = createLeases({ store, milliseconds: REFRESH_LEASE_MILLISECONDS });
+  const refresher = createRefresher({ grants, provider, leases, events, clock, random });
   const vault = createTokenVault({ grants, refresher, clock });
   const connections = createConnections({ grants, provider, events, clock });
   const authorizedFetch = createAuthorizedFetch({ vault, grants, outbound });
@@ -108,11 +117,10 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
     },
   });
 
-  const sessions = createSessions({
-    records: createSessionRecords({ store, lifetimes: config.session, clock }),
-    secrets: config.sessionSecrets,
-    publicUrl,
-  });
+  const lists = createSessionLists({ store, maxSeconds: config.session.maxSeconds, clock });
+  const records = createSessionRecords({ store, lists, lifetimes: config.session, clock });
+  const sessions = createSessions({ records, secrets: config.sessionSecrets, publicUrl });
+  const userSessions = createUserSessions({ records, lists });
   const views = join(import.meta.dirname, '..', 'views');
   const pages = createPages({ views: createViews({ directory: views }), config });
   const [onlySignInApp, ...otherSignInApps] = apps.signInApps();
@@ -139,7 +147,15 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
       bin: binRoutes({ lookup, pages, events, publicHref }),
       connections: connectionRoutes({ apps, connections, pages, publicHref }),
       home: homeRoutes({ apps, connections, threads, pages, events, publicHref }),
-      signIn: signInRoutes({ apps, flow, sessions, connections, pages, events, site }),
+      signIn: signInRoutes({ apps, flow, sessions, userSessions, connections, pages, events, site }),
+      sessions: sessionRoutes({ userSessions, cookie: sessions.cookie, pages, events, basePath: publicUrl.basePath }),
+      backchannelLogout: backchannelLogout({
+        apps,
+        logoutTokens: createLogoutTokens({ metadata, signingKeys, clock }),
+        userSessions,
+        store,
+        events,
+      }),
       threads: threadRoutes({ apps, threads }),
     },
     guards: createViewerGuards({ sessions, publicHref, basePath: publicUrl.basePath }),
@@ -149,6 +165,9 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
     isClean,
     assetsDirectory: join(views, 'assets'),
   });
+
+  // Nobody waits for it: whoever needs such a grant settles it then.
+  void refresher.settleAbandoned(apps.find).catch(() => undefined);
 
   return {
     app,

@@ -3,8 +3,6 @@ import { existsSync } from 'node:fs';
 import { destination } from 'pino';
 import { stopOnSignals } from './signals.ts';
 import { StartRefused, startGatehouse } from './start.ts';
-import { WrongKeyError } from './storage/key-check.ts';
-import { DatabaseFileError } from './storage/sqlite-database.ts';
 
 const EX_CONFIG = 78;
 
@@ -20,22 +18,14 @@ try {
 } catch (error) {
   logs.flushSync();
   process.stderr.write(`${refusal(error)}\n`);
-  process.exit(
-    error instanceof StartRefused || error instanceof WrongKeyError || error instanceof DatabaseFileError
-      ? EX_CONFIG
-      : 1,
-  );
+  process.exit(error instanceof StartRefused ? EX_CONFIG : 1);
 }
 
 function refusal(error: unknown): string {
   if (error instanceof StartRefused) {
-    return [
-      'Gatehouse cannot start with these settings:',
-      ...error.faults.map((fault) => `- ${fault}`),
-      'See .env.example.',
-    ].join('\n');
+    // What has a cause is no fault of a setting's form.
+    const help = error.cause === undefined ? ['The settings are explained in .env.example.'] : [];
+    return ['Gatehouse cannot start:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
   }
-  if (error instanceof WrongKeyError || error instanceof DatabaseFileError)
-    return `Gatehouse cannot start: ${error.message}`;
   return `Gatehouse cannot start: ${error instanceof Error ? error.message : 'unknown failure'}`;
 }

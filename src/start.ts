@@ -9,7 +9,11 @@ import { parseConnectedApps } from './connected-apps/app-file.ts';
 import type { ConnectedApp } from './connected-apps/connected-app.ts';
 import { createDependencies, type Dependencies, type DependencyParts } from './dependencies.ts';
 import { refuseUnreadable } from './http/protocol.ts';
+import { WrongKeyError } from './storage/key-check.ts';
 import { parseEncryptionKeys } from './storage/key-ring.ts';
+import { RedisRefusedError } from './storage/redis-admission.ts';
+import { readTarget } from './storage/redis-target.ts';
+import { DatabaseFileError } from './storage/sqlite-database.ts';
 
 /** The settings, or what they point at, cannot be used. Exit status 78 (`EX_CONFIG`). */
 export class StartRefused extends Error {
@@ -32,7 +36,9 @@ export type Environment = ConfigSource['env'];
 /** @throws StartRefused with every fault; whatever else goes wrong while opening */
 export async function startGatehouse(env: Environment, logDestination: DestinationStream): Promise<Gatehouse> {
   const parts = await readSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
-  const dependencies = await createDependencies({ ...parts, logDestination });
+  const dependencies = await createDependencies({ ...parts, logDestination }).catch((error: unknown) => {
+    throw isRefusal(error) ? new StartRefused([error.message], { cause: error }) : error;
+  });
   const { config } = parts;
   let management: Server | undefined;
   try {
@@ -49,6 +55,11 @@ export async function startGatehouse(env: Environment, logDestination: Destinati
   }
 }
 
+/** The storage is there, but must not be used as it is: an operator has to decide. */
+function isRefusal(error: unknown): error is Error {
+  return error instanceof WrongKeyError || error instanceof DatabaseFileError || error instanceof RedisRefusedError;
+}
+
 async function readSettings(source: ConfigSource): Promise<Omit<DependencyParts, 'logDestination'>> {
   const { config, faults } = loadConfig(source);
   // What the settings point at is read even when some of them are wrong: everything is told at once.
@@ -59,7 +70,14 @@ async function readSettings(source: ConfigSource): Promise<Omit<DependencyParts,
   const apps = readApps(source, config?.connectedAppsFile ?? source.env.CONNECTED_APPS_FILE);
   const dataset = await readDataset(config?.bin.datasetFile ?? source.env.BIN_DATASET_FILE);
   const keyFaults = keys && 'faults' in keys ? keys.faults : [];
-  const all = [...faults, ...keyFaults, ...apps.faults, ...adminFaults(config, apps.apps), ...dataset.faults];
+  const all = [
+    ...faults,
+    ...keyFaults,
+    ...apps.faults,
+    ...adminFaults(config, apps.apps),
+    ...dataset.faults,
+    ...redisFaults(config),
+  ];
   if (!config || !keys || 'faults' in keys || all.length > 0) throw new StartRefused(all);
   return { config, encryptionKeys: keys.keys, connectedApps: apps.apps, importedDataset: dataset.dataset };
 }
@@ -82,6 +100,18 @@ function adminFaults(config: Config | undefined, apps: readonly ConnectedApp[]):
   const named = config?.admin.app;
   if (named === undefined || apps.some((app) => app.id === named && app.signIn)) return [];
   return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that people sign in with has the id "${named}".`];
+}
+
+/** Never repeats the text, which may hold a password. */
+function redisFaults(config: Config | undefined): string[] {
+  try {
+    if (config?.redis) readTarget(config.redis);
+    return [];
+  } catch {
+    return [
+      'REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS cannot be read: give redis://host:port, or host:port,host:port.',
+    ];
+  }
 }
 
 async function readDataset(path: string | undefined): Promise<{ dataset?: Dataset; faults: string[] }> {

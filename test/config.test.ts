@@ -31,6 +31,7 @@ describe('defaults', () => {
       sessionSecrets: [SECRET],
       encryptionKeys: 'k1:abc',
       dataDirectory: './data',
+      redis: undefined,
       connectedAppsFile: undefined,
       admin: { app: undefined, claim: 'groups', values: ['gatehouse-admins'] },
       trustedProxies: [],
@@ -134,6 +135,7 @@ describe('secrets', () => {
       const env = {
         ...LEAST,
         BIN_SERVICE_URL: 'https://bins.example.com',
+        ...(name === 'REDIS_SENTINELS' ? { REDIS_SENTINEL_NAME: 'mymaster' } : {}),
         [name]: undefined,
         [`${name}_FILE`]: '/run/s',
       };

@@ -1,6 +1,7 @@
 /** Owns the reading of a provider's signing keys: one call at a time, at most one a minute, and the last ones while none can be had (R24). */
 import type { Outbound } from '../outbound/outbound.ts';
 import { ProviderError } from './provider-error.ts';
+import type { ProviderMetadata } from './provider-metadata.ts';
 
 export interface SigningKeys {
   /**
@@ -16,6 +17,19 @@ const FRESH_MILLISECONDS = 60_000;
 const USABLE_MILLISECONDS = 3_600_000;
 const RETRY_MILLISECONDS = 5_000;
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
+
+/** What a provider may sign with, whatever it advertises: never `none`, never a shared secret (R23). */
+const SIGNING_ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
+
+/** Those that are advertised and allowed; all that are allowed where nothing is advertised, as with hand-set endpoints. */
+export function signingAlgorithms({ id_token_signing_alg_values_supported: advertised }: ProviderMetadata): string[] {
+  return Array.isArray(advertised)
+    ? SIGNING_ALGORITHMS.filter((algorithm) => advertised.includes(algorithm))
+    : SIGNING_ALGORITHMS;
+}
 
 interface Entry {
   text?: string;

@@ -1,4 +1,5 @@
 /** Owns the reading of request bodies: known length, small, and of the kind that the route takes. */
+import type { IncomingMessage } from 'node:http';
 import express, { type RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 
@@ -30,8 +31,11 @@ export function formField(body: unknown, name: string): string | undefined {
 }
 
 /** One query parameter, or undefined where it is missing. @throws AppError where it is doubled */
-export function queryField(query: Record<string, unknown>, name: string): string | undefined {
-  const value = query[name];
-  if (value === undefined || typeof value === 'string') return value;
+export function queryField(req: IncomingMessage, name: string): string | undefined {
+  const url = req.url ?? '';
+  const start = url.indexOf('?');
+  if (start < 0) return undefined;
+  const [value, second] = new URLSearchParams(url.slice(start)).getAll(name);
+  if (second === undefined) return value;
   throw new AppError('invalid_request', { detail: `Give "${name}" once.` });
 }

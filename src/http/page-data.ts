@@ -35,6 +35,18 @@ export interface SignInApp {
   url: string;
 }
 
+/** One browser in which the person is signed in. Instants are ISO 8601 strings. */
+export interface SessionView {
+  /** Names it in the address that ends it. */
+  id: string;
+  /** In words; left out where it did not say. */
+  browser?: string | undefined;
+  startedAt: string;
+  lastSeenAt: string;
+  /** The one that is looking. */
+  current: boolean;
+}
+
 export type ConnectionHealth = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
 
 /** One connected app as one user sees it. Instants are ISO 8601 strings. */
@@ -174,6 +186,11 @@ export interface PageData {
     returnTo?: string | undefined;
     /** Set on the page that follows a disconnect. */
     disconnected?: DisconnectOutcome | undefined;
+    notice?: Notice | undefined;
+  };
+  sessions: {
+    page: SignedInFrame;
+    sessions: readonly SessionView[];
     notice?: Notice | undefined;
   };
   bin: {

@@ -1,5 +1,5 @@
 /** Owns the headers that every answer carries (R68, R69). */
-import type { RequestHandler } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 
 /** No `form-action`: Chromium applies it to every hop of the redirect chain that a form starts, and so would block consent. */
@@ -19,17 +19,23 @@ const PAGE_POLICY = [
  * `same-origin` as referrer policy: under `no-referrer` browsers send `Origin: null` with our own forms.
  * @param secure whether browsers reach us by https
  */
-export function securityHeaders(secure: boolean): RequestHandler {
-  const headers = helmet({
+export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
+  const headers = new Map([
+    ['Cache-Control', 'no-store'],
+    ['Content-Security-Policy', PAGE_POLICY],
+  ]);
+  const setHeaders = helmet({
     contentSecurityPolicy: false,
     // Chromium warns on the console where it cannot follow this one; it protects nothing that the others leave open.
     originAgentCluster: false,
     referrerPolicy: { policy: 'same-origin' },
     strictTransportSecurity: secure ? { maxAge: 31_536_000, includeSubDomains: false } : false,
   });
-  return (req, res, next) => {
-    res.setHeader('Cache-Control', 'no-store');
-    res.setHeader('Content-Security-Policy', PAGE_POLICY);
-    headers(req, res, next);
+  // They are the same for every answer, so they are worked out once, on an answer that is none.
+  const response = {
+    setHeader: (name: string, value: string) => headers.set(name, value),
+    removeHeader: () => undefined,
   };
+  setHeaders({} as IncomingMessage, response as unknown as ServerResponse, () => undefined);
+  return headers;
 }

@@ -1,8 +1,9 @@
 /** Owns what a session is in the store and when it is valid: one definition for express-session and for the relayed routes. */
 import type { SessionData } from 'express-session';
 import { AppError } from '../errors.ts';
-import { keys } from '../storage/keys.ts';
+import { hashOf, keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { type ListedSession, listKeys, type SessionLists } from './session-lists.ts';
 
 export interface SessionUser {
   id: string;
@@ -13,12 +14,23 @@ export interface SessionUser {
   admin: boolean;
 }
 
+/** The session at the identity provider that ours was begun with. */
+export interface ProviderSession {
+  /** Of issuer and `sid`, hashed together; absent where the provider names no session. */
+  id?: string;
+  /** The ID token's `iat`: seconds since the epoch, by the provider's clock. */
+  issuedAt: number;
+}
+
 declare module 'express-session' {
   interface SessionData {
     user: SessionUser;
     csrfToken: string;
     /** Id of the connected app that signed the user in. */
     app: string;
+    providerSession: ProviderSession;
+    /** The browser that signed in, in words. */
+    browser?: string | undefined;
     /** Milliseconds since the epoch; only in what was read. */
     createdAt: number;
   }
@@ -34,80 +46,133 @@ interface LiveRecord {
 export interface LiveSession {
   data: SessionData;
   expiresAt: number;
+  /** Names the session towards its user; opens nothing. */
+  ref: string;
 }
 
 export interface SessionRecords {
   /** The session if it is valid. With `extend` its idle time starts anew, written at most once a minute. */
   read(sessionId: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
-  /** Writes the data; a session that was ended stays ended (R62), and its absolute end never moves. */
+  /**
+   * Writes the data; a session that was ended stays ended (R62), and its absolute end never moves. A new one is listed by
+   * user and provider session first, so that none is ever without its entries.
+   * @throws AppError `sign_in_required` where the provider has ended what a new one would be begun with
+   */
   write(sessionId: string, data: SessionData): Promise<void>;
   /** Leaves a tombstone until the session's last possible use. */
   end(sessionId: string): Promise<void>;
+  /** The same by the hash of its id, for a session that has an entry: also where it is only about to begin. */
+  bury(hash: string): Promise<void>;
+  /** When a valid session was last used, to the minute (milliseconds since the epoch); undefined where it is not valid. */
+  seenAt(hash: string): Promise<number | undefined>;
 }
+
+/** Part of a hash that is no secret: enough to tell one user's sessions apart, and always the same for one session. */
+export const sessionRefOf = (hash: string): string => hash.slice(0, 16);
 
 const ENDED = 'ended';
 const TOUCH_MILLISECONDS = 60_000;
+/** A session is written right after its entry; an entry without one after this time never got one. */
+const BEGIN_MILLISECONDS = 60_000;
 
 export function createSessionRecords(parts: {
   store: Store;
+  lists: SessionLists;
   lifetimes: { idleSeconds: number; maxSeconds: number };
   clock: () => number;
 }): SessionRecords {
-  const { store, lifetimes, clock } = parts;
+  const { store, lists, lifetimes, clock } = parts;
 
   const expiryOf = (record: LiveRecord) =>
     Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
 
   /** `over`: ended, or past one of its lifetimes. */
-  const load = async (sessionId: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
-    const stored = await store.get(keys.session(sessionId));
+  const load = async (hash: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
+    const stored = await store.get(keys.session(hash));
     if (!stored) return { version: 0, over: false };
     const record = stored.value === ENDED ? undefined : (JSON.parse(stored.value) as LiveRecord);
     const { version } = stored;
     return record && expiryOf(record) > clock() ? { version, over: false, record } : { version, over: true };
   };
 
-  const save = (sessionId: string, record: LiveRecord, ifVersion: number) =>
+  const save = (hash: string, record: LiveRecord, ifVersion: number) =>
     store.write([
       {
-        put: keys.session(sessionId),
+        put: keys.session(hash),
         value: JSON.stringify(record),
         ifVersion,
         lifetimeSeconds: Math.max(1, Math.ceil((expiryOf(record) - clock()) / 1000)),
       },
     ]);
 
+  const bury = async (hash: string): Promise<void> => {
+    await store.write([{ put: keys.session(hash), value: ENDED, lifetimeSeconds: lifetimes.maxSeconds }]);
+  };
+
+  const isOver = async ({ hash, startedAt }: ListedSession): Promise<boolean> => {
+    const { record, over } = await load(hash);
+    return over || (!record && clock() - startedAt > BEGIN_MILLISECONDS);
+  };
+
+  const list = async (hash: string, { user, providerSession, browser }: SessionData): Promise<void> => {
+    // Without a user it lets nobody in.
+    if (!user) return;
+    const session = { hash, startedAt: clock(), browser };
+    const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
+    const places = [
+      listKeys.ofUser(user.id),
+      ...(providerSession?.id === undefined ? [] : [listKeys.ofProviderSession(providerSession.id)]),
+    ];
+    for (const place of places) {
+      if (await lists.add(place, session, issuedAt, { isOver, end: bury })) continue;
+      throw new AppError('sign_in_required', {
+        detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
+        logDetail: 'ended by the provider meanwhile',
+      });
+    }
+  };
+
   return {
     async read(sessionId, { extend }) {
-      const { record, version } = await load(sessionId);
+      const hash = hashOf(sessionId);
+      const { record, version } = await load(hash);
       if (!record) return undefined;
       const now = clock();
       if (extend && now - record.seenAt >= TOUCH_MILLISECONDS) {
         const touched = { ...record, seenAt: now };
         // Lost to another write of the same session: that one moved the time as well, or ended it. A store that can be
         // read but not written (a full disk) costs people the longer time and nothing else.
-        const written = await save(sessionId, touched, version).catch(unlessStoreIsDown);
+        const written = await save(hash, touched, version).catch(unlessStoreIsDown);
         if (written) record.seenAt = now;
       }
-      return { data: { ...record.data, createdAt: record.createdAt }, expiresAt: expiryOf(record) };
+      return {
+        data: { ...record.data, createdAt: record.createdAt },
+        expiresAt: expiryOf(record),
+        ref: sessionRefOf(hash),
+      };
     },
 
     async write(sessionId, data) {
+      const hash = hashOf(sessionId);
       for (;;) {
-        const { record, version, over } = await load(sessionId);
+        const { record, version, over } = await load(hash);
         // A slow request may come back when nothing is left of its session in the store: what was read is no new session.
         if (over || (!record && data.createdAt !== undefined)) return;
+        if (!record) await list(hash, data);
         const now = clock();
         const next = { data, createdAt: record?.createdAt ?? now, seenAt: now };
-        if (await save(sessionId, next, version)) return;
+        if (await save(hash, next, version)) return;
       }
     },
 
     async end(sessionId) {
+      const hash = hashOf(sessionId);
       // Where there was none, nothing can come back.
-      if (!(await store.get(keys.session(sessionId)))) return;
-      await store.write([{ put: keys.session(sessionId), value: ENDED, lifetimeSeconds: lifetimes.maxSeconds }]);
+      if (await store.get(keys.session(hash))) await bury(hash);
     },
+
+    bury,
+    seenAt: async (hash) => (await load(hash)).record?.seenAt,
   };
 }
 

@@ -1,4 +1,5 @@
 /** Owns sessions towards browsers: their cookies, and express-session over our records. */
+import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import { sign, unsign } from 'cookie-signature';
 import type { CookieOptions, Request, RequestHandler } from 'express';
@@ -10,7 +11,7 @@ export interface Sessions {
   /** express-session, for the routes that begin and end sessions. */
   middleware: RequestHandler;
   /** The valid session of this request's cookie, by the same records and rules; one read of the store. */
-  read(req: Request, options: { extend: boolean }): Promise<LiveSession | undefined>;
+  read(req: IncomingMessage, options: { extend: boolean }): Promise<LiveSession | undefined>;
   /** A value in a signed cookie of its own: the id under which a browser's pending authorization requests are kept. */
   readBrowserId(req: Request): string | undefined;
   browserIdCookie(browserId: string): { name: string; value: string; options: CookieOptions };
@@ -54,7 +55,7 @@ export function createSessions(parts: {
   };
 }
 
-function cookieOf(req: Request, name: string): string | undefined {
+function cookieOf(req: IncomingMessage, name: string): string | undefined {
   const header = req.headers.cookie;
   return header === undefined ? undefined : parseCookies(header)[name];
 }

@@ -1,4 +1,5 @@
 /** Owns who is looking: reads the session for a request, and guards routes that need one. */
+import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 import type { Sessions } from './session.ts';
@@ -11,6 +12,8 @@ export interface Viewer {
   app: string;
   /** Milliseconds since the epoch. */
   expiresAt: number;
+  /** Names this session among the user's own. */
+  sessionRef: string;
 }
 
 export interface ViewerGuards {
@@ -20,6 +23,8 @@ export interface ViewerGuards {
   onlooker: RequestHandler;
   /** Refuses with `sign_in_required`. */
   user: RequestHandler;
+  /** The same as a promise. @throws AppError */
+  requireUser(req: IncomingMessage): Promise<Viewer>;
   /** Sends a browser that is not signed in to the sign-in, and back here afterwards. */
   userPage: RequestHandler;
 }
@@ -27,11 +32,13 @@ export interface ViewerGuards {
 export function createViewerGuards(parts: { sessions: Sessions; publicHref: string; basePath: string }): ViewerGuards {
   const { sessions, publicHref, basePath } = parts;
 
-  const note = async (req: Request, extend: boolean): Promise<Viewer | undefined> => {
+  const note = async (req: IncomingMessage, extend: boolean): Promise<Viewer | undefined> => {
     const live = await sessions.read(req, { extend });
     const { user, csrfToken, app } = live?.data ?? {};
     req.context.viewer =
-      live && user && csrfToken && app ? { user, csrfToken, app, expiresAt: live.expiresAt } : undefined;
+      live && user && csrfToken && app
+        ? { user, csrfToken, app, expiresAt: live.expiresAt, sessionRef: live.ref }
+        : undefined;
     return req.context.viewer;
   };
 
@@ -41,10 +48,17 @@ export function createViewerGuards(parts: { sessions: Sessions; publicHref: stri
       connectUrl: `${publicHref}/sign-in`,
     });
 
+  const requireUser = async (req: IncomingMessage): Promise<Viewer> => {
+    const viewer = await note(req, true);
+    if (!viewer) throw required();
+    return viewer;
+  };
+
   return {
+    requireUser,
     anyone: (req, _res, next) => note(req, true).then(() => next(), next),
     onlooker: (req, _res, next) => note(req, false).then(() => next(), next),
-    user: (req, _res, next) => note(req, true).then((viewer) => (viewer ? next() : next(required())), next),
+    user: (req, _res, next) => requireUser(req).then(() => next(), next),
     userPage: (req, res, next) =>
       note(req, true).then((viewer) => {
         if (viewer) return next();
@@ -55,7 +69,7 @@ export function createViewerGuards(parts: { sessions: Sessions; publicHref: stri
 }
 
 /** The viewer behind a guard that demands one. */
-export function viewerOf(req: Request): Viewer {
+export function viewerOf(req: IncomingMessage): Viewer {
   const { viewer } = req.context;
   if (!viewer) throw new AppError('sign_in_required');
   return viewer;

@@ -12,6 +12,7 @@ const TEMPLATES: Readonly<Record<PageName, string>> = {
   'home-signed-out': '/home/signed-out',
   'home-signed-in': '/home/signed-in',
   'choose-sign-in': '/sign-in/choose',
+  sessions: '/sign-in/sessions',
   connections: '/connections/list',
   connection: '/connections/one',
   bin: '/bin/page',

@@ -15,6 +15,8 @@ export interface Events {
     reference?: string;
   }): void;
   signedOut(facts: { userId: string; everywhere: boolean }): void;
+  /** A provider asked for sessions to be ended; `sessions`: how many were. */
+  providerSignedOut(facts: { app: string; outcome: 'ended' | 'refused'; reason?: string; sessions?: number }): void;
   refreshEnded(facts: { userId: string; app: string; outcome: string; reason?: string | undefined }): void;
   connectionMade(facts: { userId: string; app: string; scopes: readonly string[] }): void;
   connectionRemoved(facts: { userId: string; app: string; revocation: string }): void;
@@ -44,6 +46,9 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
     },
     signedOut(facts) {
       logger.info(facts, 'signed out');
+    },
+    providerSignedOut(facts) {
+      logger[facts.outcome === 'ended' ? 'info' : 'warn'](facts, 'sign-out by the provider');
     },
     refreshEnded(facts) {
       metrics.refreshes.inc({ outcome: facts.outcome });

@@ -14,6 +14,17 @@ import type { SigningKeys } from './signing-keys.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
+/** What becomes of refresh tokens that are used. May be changed while the sandbox runs. */
+export interface RefreshTokens {
+  /**
+   * `rotating`: each counts once, and a second use ends the whole grant. `reusable`: one for good. `grace`: rotating, but one
+   * that was used may be used again for a while, as a client does whose answer was lost.
+   */
+  policy: 'rotating' | 'reusable' | 'grace';
+  /** With `grace`: how long, counted from the first use. */
+  graceSeconds: number;
+}
+
 export interface IdentityProviderParts {
   issuer: string;
   accounts: Accounts;
@@ -24,6 +35,7 @@ export interface IdentityProviderParts {
   accessTokenSeconds: number;
   /** Whether the claims of a scope are in the ID token too, or only at userinfo. */
   claimsInIdToken: boolean;
+  refreshTokens: RefreshTokens;
   now: () => number;
   report: (error: unknown) => void;
 }
@@ -63,8 +75,10 @@ export function createIdentityProvider(parts: IdentityProviderParts): express.Ex
 
 function protocolSettings({ clients, resourceServer, accounts, ...parts }: IdentityProviderParts) {
   const { clientId, clientSecret } = resourceServer;
+  const { refreshTokens, now } = parts;
+  const graceSeconds = () => (refreshTokens.policy === 'grace' ? refreshTokens.graceSeconds : 0);
   return {
-    adapter: createProviderRecords({ now: parts.now, maxRecords: 50_000 }),
+    adapter: createProviderRecords({ now, maxRecords: 50_000, graceSeconds }),
     clients: [...clients.map(clientMetadata), resourceServerMetadata(clientId, clientSecret)],
     jwks: parts.signingKeys.jwks,
     scopes: SCOPES,
@@ -74,7 +88,7 @@ function protocolSettings({ clients, resourceServer, accounts, ...parts }: Ident
     clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
     pkce: { required: () => true },
     allowOmittingSingleRegisteredRedirectUri: false,
-    rotateRefreshToken: true,
+    rotateRefreshToken: () => refreshTokens.policy !== 'reusable',
     clientBasedCORS: () => false,
     findAccount: async (_ctx: unknown, id: string) => {
       const account = accounts.byId(id);

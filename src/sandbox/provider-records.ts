@@ -5,6 +5,8 @@ type Payload = Record<string, unknown> & { uid?: string; grantId?: string; consu
 interface Kept {
   payload: Payload;
   expiresAtMs: number;
+  /** When it was used first. */
+  consumedAtMs?: number;
 }
 
 /** The adapter interface of oidc-provider, as far as its enabled features call it. */
@@ -20,8 +22,10 @@ export interface RecordAdapter {
 /**
  * Makes the adapter factory. The library's own memory store holds 1,000 records and then forgets live grants without a
  * word, which a long test reaches; this one drops what has expired, and the oldest only beyond `maxRecords`.
+ * @param parts `graceSeconds`: how long a refresh token that was used may be used again just now, counted from the first use
  */
-export function createProviderRecords({ now, maxRecords }: { now: () => number; maxRecords: number }) {
+export function createProviderRecords(parts: { now: () => number; maxRecords: number; graceSeconds?: () => number }) {
+  const { now, maxRecords, graceSeconds = () => 0 } = parts;
   const kept = new Map<string, Kept>();
   const keyByUid = new Map<string, string>();
 
@@ -53,17 +57,30 @@ export function createProviderRecords({ now, maxRecords }: { now: () => number; 
     for (const key of [...kept.keys()].slice(0, Math.max(0, kept.size - maxRecords + tenth))) drop(key);
   }
 
+  /** As the library is to see it: within the grace, a refresh token that was used looks as if it was not. */
+  function shown(key: string, model: string): Payload | undefined {
+    const payload = structuredClone(live(key));
+    const consumedAtMs = kept.get(key)?.consumedAtMs;
+    if (payload === undefined || consumedAtMs === undefined || model !== 'RefreshToken') return payload;
+    if (now() >= consumedAtMs + graceSeconds() * 1000) return payload;
+    const { consumed: _, ...unused } = payload;
+    return unused;
+  }
+
   return function adapterFor(model: string): RecordAdapter {
     const keyOf = (id: string) => `${model}:${id}`;
     return {
       async upsert(id, payload, expiresIn) {
         keep(keyOf(id), payload, expiresIn === undefined ? Number.POSITIVE_INFINITY : now() + expiresIn * 1000);
       },
-      find: async (id) => structuredClone(live(keyOf(id))),
+      find: async (id) => shown(keyOf(id), model),
       findByUid: async (uid) => structuredClone(live(keyByUid.get(uid))),
       async consume(id) {
         const payload = live(keyOf(id));
-        if (payload) payload.consumed = Math.floor(now() / 1000);
+        const record = kept.get(keyOf(id));
+        if (!payload || !record) return;
+        record.consumedAtMs ??= now();
+        payload.consumed = Math.floor(record.consumedAtMs / 1000);
       },
       async destroy(id) {
         drop(keyOf(id));

@@ -6,7 +6,7 @@ import type { SandboxClient } from './clients.ts';
 import { createFaults, type Faults } from './faults.ts';
 import { createGate } from './gate.ts';
 import { createHits, type Hits } from './hits.ts';
-import { createIdentityProvider } from './identity-provider.ts';
+import { createIdentityProvider, type RefreshTokens } from './identity-provider.ts';
 import { createIntrospection } from './introspection.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { createPlatform } from './platform.ts';
@@ -23,6 +23,8 @@ export interface SandboxOptions {
   accessTokenSeconds?: number;
   /** Whether name, e-mail and groups are in the ID token as well as at userinfo. Default true. */
   claimsInIdToken?: boolean;
+  /** Default `rotating`; with `grace` 60 seconds. */
+  refreshTokens?: Partial<RefreshTokens>;
   binService: RequestListener;
   /** Milliseconds since 1970. Lifetimes of tokens follow the clock of the process, not this one. */
   now?: () => number;
@@ -35,6 +37,7 @@ export interface Sandbox {
   readonly platformUrl: string;
   readonly binServiceUrl: string;
   readonly accounts: readonly (Account & { readonly password: string })[];
+  readonly refreshTokens: RefreshTokens;
   readonly faults: Faults;
   readonly hits: Hits;
   /** Ends open connections too. */
@@ -59,6 +62,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   const signingKeys = await createSigningKeys();
   const resourceServer = { clientId: 'sandbox-platform', clientSecret: randomBytes(32).toString('base64url') };
   const { clients, accessTokenSeconds = 60, claimsInIdToken = true } = options;
+  const refreshTokens: RefreshTokens = { policy: 'rotating', graceSeconds: 60, ...options.refreshTokens };
   const identityProvider = createIdentityProvider({
     issuer,
     accounts,
@@ -67,6 +71,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
     signingKeys,
     accessTokenSeconds,
     claimsInIdToken,
+    refreshTokens,
     now,
     report,
   });
@@ -87,6 +92,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
     platformUrl: urls.platform,
     binServiceUrl: urls['bin-service'],
     accounts: accounts.all.map((account) => ({ ...account, password: accounts.password })),
+    refreshTokens,
     faults,
     hits,
     close: listeners.close,

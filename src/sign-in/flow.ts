@@ -4,10 +4,17 @@ import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/co
 import type { Claims, ProviderClient, TokenAnswer } from '../connected-apps/provider-client.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import type { Connections } from '../grants/connections.ts';
-import type { SessionUser } from '../http/session-record.ts';
+import type { ProviderSession, SessionUser } from '../http/session-record.ts';
 import type { Events } from '../observability/events.ts';
 import { SignInError, type SignInFailure } from './failure.ts';
-import { type AdminRule, decidingClaims, FRIENDLY_CLAIMS, maySignIn, sessionUser } from './identity.ts';
+import {
+  type AdminRule,
+  decidingClaims,
+  FRIENDLY_CLAIMS,
+  maySignIn,
+  providerSessionOf,
+  sessionUser,
+} from './identity.ts';
 import type { StateSigner } from './state.ts';
 import { TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
 
@@ -32,7 +39,7 @@ export interface FinishRequest {
 }
 
 export type Finished =
-  | { kind: 'signed_in'; user: SessionUser; app: string; returnTo: string }
+  | { kind: 'signed_in'; user: SessionUser; providerSession: ProviderSession; app: string; returnTo: string }
   | { kind: 'connected'; returnTo: string }
   /** A callback that was used before, opened again by somebody who is signed in: nothing to do but to go home (R10). */
   | { kind: 'already_done' };
@@ -148,7 +155,8 @@ export function createSignInFlow(parts: {
     if (!maySignIn(app, claims)) throw fail('not_permitted', { appId: app.id });
     const user = sessionUser(app, claims, admin);
     await connections.make({ userId: user.id, app, answer, scopes: transaction.scopes, account: user });
-    return { kind: 'signed_in', user, app: app.id, returnTo: transaction.returnTo };
+    const providerSession = providerSessionOf(app.issuer, answer.claims ?? claims);
+    return { kind: 'signed_in', user, providerSession, app: app.id, returnTo: transaction.returnTo };
   };
 
   const connect = async (

@@ -1,7 +1,7 @@
 /** Owns what follows from verified claims: who somebody is here, whether they may sign in, and whether they administer. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Claims } from '../connected-apps/provider-client.ts';
-import type { SessionUser } from '../http/session-record.ts';
+import type { ProviderSession, SessionUser } from '../http/session-record.ts';
 import { hashOf } from '../storage/keys.ts';
 
 export interface AdminRule {
@@ -14,6 +14,18 @@ export interface AdminRule {
 /** One id for each issuer and subject, never by e-mail address (R19). */
 export function userIdOf(issuer: string, subject: string): string {
   return `u${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
+}
+
+/** One id for each issuer and `sid` (OpenID Connect Back-Channel Logout 1.0 section 2.1). */
+export function providerSessionIdOf(issuer: string, sid: string): string {
+  return hashOf(JSON.stringify([issuer, sid]));
+}
+
+/** @param idToken claims of the ID token alone: userinfo knows nothing of this */
+export function providerSessionOf(issuer: string, idToken: Claims): ProviderSession {
+  const { sid, iat } = idToken;
+  const named = typeof sid === 'string' && sid !== '';
+  return { ...(named ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
 }
 
 /** The claims that decide who may sign in and who administers: without them nobody can. */

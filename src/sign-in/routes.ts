@@ -7,11 +7,13 @@ import { AppError } from '../errors.ts';
 import type { Connections } from '../grants/connections.ts';
 import { connectionJson } from '../grants/routes.ts';
 import { formField, queryField } from '../http/body.ts';
+import { browserWords } from '../http/browser-words.ts';
 import { readings } from '../http/card-numbers.ts';
 import type { Pages } from '../http/pages.ts';
 import { type LocalSite, returnTarget } from '../http/return-path.ts';
 import { destroy, regenerate, type Sessions, save } from '../http/session.ts';
-import { viewerOf } from '../http/viewer.ts';
+import type { UserSessions } from '../http/user-sessions.ts';
+import { type Viewer, viewerOf } from '../http/viewer.ts';
 import type { Events } from '../observability/events.ts';
 import type { SignInFlow } from './flow.ts';
 
@@ -20,6 +22,7 @@ export interface SignInRoutes {
   callback: RequestHandler;
   connect: RequestHandler;
   signOut: RequestHandler;
+  signOutEverywhere: RequestHandler;
   session: RequestHandler;
 }
 
@@ -27,12 +30,13 @@ export function signInRoutes(parts: {
   apps: AppStore;
   flow: SignInFlow;
   sessions: Sessions;
+  userSessions: UserSessions;
   connections: Connections;
   pages: Pages;
   events: Events;
   site: LocalSite & { href: string; home: string };
 }): SignInRoutes {
-  const { apps, flow, sessions, connections, pages, events, site } = parts;
+  const { apps, flow, sessions, userSessions, connections, pages, events, site } = parts;
 
   /** Sends the browser to the provider, and gives it the cookie that its pending requests are kept under. */
   const begin = async (
@@ -45,8 +49,8 @@ export function signInRoutes(parts: {
     const browserId = sessions.readBrowserId(req) ?? randomBytes(24).toString('base64url');
     const given =
       purpose === 'connect'
-        ? (formField(req.body, 'return_to') ?? queryField(req.query, 'return_to'))
-        : queryField(req.query, 'return_to');
+        ? (formField(req.body, 'return_to') ?? queryField(req, 'return_to'))
+        : queryField(req, 'return_to');
     const home = purpose === 'connect' ? `${site.home.replace(/\/$/, '')}/connections/${app.id}` : site.home;
     const returnTo = returnTarget(given, { ...site, home }, app.returnUrls);
     const userId = req.context.viewer?.user.id;
@@ -56,12 +60,23 @@ export function signInRoutes(parts: {
     res.redirect(303, url);
   };
 
+  /** Ends this browser's session: before all else, so that nothing the provider or the grant does keeps somebody signed in. */
+  const leave = async (req: Request, res: Response) => {
+    await destroy(req);
+    res.clearCookie(sessions.cookie.name, sessions.cookie.options);
+  };
+
+  const goOn = async (res: Response, { app, user }: Viewer) => {
+    const url = await flow.endSessionUrl(app, user.id).catch(() => undefined);
+    res.redirect(303, url ?? site.home);
+  };
+
   return {
     async signIn(req, res) {
-      const id = queryField(req.query, 'app');
+      const id = queryField(req, 'app');
       const candidates = apps.signInApps();
       if (id === undefined && candidates.length > 1) {
-        const suffix = returnSuffix(queryField(req.query, 'return_to'), site);
+        const suffix = returnSuffix(queryField(req, 'return_to'), site);
         const signInApps = candidates.map((app) => ({
           id: app.id,
           name: app.name,
@@ -97,6 +112,8 @@ export function signInRoutes(parts: {
         await regenerate(req);
         req.session.user = finished.user;
         req.session.app = finished.app;
+        req.session.providerSession = finished.providerSession;
+        req.session.browser = browserWords(req.headers['user-agent']);
         req.session.csrfToken = randomBytes(32).toString('base64url');
         await save(req);
       }
@@ -106,12 +123,18 @@ export function signInRoutes(parts: {
     async signOut(req, res) {
       const { viewer } = req.context;
       if (!viewer) return res.redirect(303, site.home);
-      // Ended here first: nothing that the provider or the grant does can keep somebody signed in.
-      await destroy(req);
-      res.clearCookie(sessions.cookie.name, sessions.cookie.options);
+      await leave(req, res);
       events.signedOut({ userId: viewer.user.id, everywhere: false });
-      const url = await flow.endSessionUrl(viewer.app, viewer.user.id).catch(() => undefined);
-      return res.redirect(303, url ?? site.home);
+      return goOn(res, viewer);
+    },
+
+    async signOutEverywhere(req, res) {
+      const { viewer } = req.context;
+      if (!viewer) return res.redirect(303, site.home);
+      await userSessions.endAll(viewer.user.id);
+      await leave(req, res);
+      events.signedOut({ userId: viewer.user.id, everywhere: true });
+      return goOn(res, viewer);
     },
 
     async session(req, res) {

@@ -1,17 +1,18 @@
 /** Owns `GET /threads/current` for browser sessions. */
+import type { ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import type { RequestHandler, Response } from 'express';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
+import type { Relayed } from '../http/front-door.ts';
 import { viewerOf } from '../http/viewer.ts';
 import type { ThreadCall } from './thread-call.ts';
 
-export function threadRoutes(parts: { apps: AppStore; threads: ThreadCall }): { current: RequestHandler } {
+export function threadRoutes(parts: { apps: AppStore; threads: ThreadCall }): { current: Relayed } {
   const { apps, threads } = parts;
   return {
     async current(req, res) {
-      const app = apps.threadApp(queryField(req.query, 'app'));
+      const app = apps.threadApp(queryField(req, 'app'));
       const gone = new AbortController();
       // Only for a caller who left: an answer that is complete closes as well, and needs no costly abort.
       res.once('close', () => res.writableFinished || gone.abort());
@@ -21,8 +22,8 @@ export function threadRoutes(parts: { apps: AppStore; threads: ThreadCall }): { 
       if (gone.signal.aborted) return;
       // Whatever the platform sends is shown as data, never run as a page of ours.
       const policy = "default-src 'none'; frame-ancestors 'none'; sandbox";
-      // Not `set`, which would complete the platform's media type with a charset of its own.
-      res.status(answer.status).setHeaders(new Map(Object.entries(answer.headers)));
+      res.statusCode = answer.status;
+      for (const [name, value] of Object.entries(answer.headers)) res.setHeader(name, value);
       res.setHeader('Content-Security-Policy', policy);
       await pass(answer.body, res);
     },
@@ -33,7 +34,7 @@ export function threadRoutes(parts: { apps: AppStore; threads: ThreadCall }): { 
  * Resolves once the answer is whole or the caller has gone. Where the body breaks off the answer is left unfinished, so that
  * whoever handles the error can report it and cut the connection.
  */
-function pass(body: Readable, res: Response): Promise<void> {
+function pass(body: Readable, res: ServerResponse): Promise<void> {
   return new Promise((resolve, reject) => {
     res.once('close', resolve);
     body.once('error', (cause) =>

@@ -9,6 +9,7 @@ import {
 } from '../../src/connected-apps/provider-client.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
 import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
+import { createSigningKeys } from '../../src/connected-apps/signing-keys.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
@@ -39,7 +40,7 @@ export function useProtocol(): Protocol {
   function freshClient(): ProviderClient {
     const clock = () => Date.now();
     const metadata = createProviderMetadata({ outbound, clock, random: () => 0.5 });
-    return createProviderClient({ outbound, metadata, clock });
+    return createProviderClient({ outbound, metadata, signingKeys: createSigningKeys({ outbound, clock }) });
   }
 
   function appOf(changes: Record<string, unknown> = {}, from: HostileProvider = provider): ConnectedApp {

@@ -65,7 +65,7 @@ function expectNone(text: string, where: string): void {
 /** One question for each place of a request in which the digits can stand. */
 function* questions({ method, path, pattern }: ListedRoute): Generator<[string, string, Question]> {
   // Signing out for good would leave nothing to ask with.
-  const change = method === 'POST' && pattern !== '/sign-out' ? { 'x-csrf-token': csrf } : {};
+  const change = method === 'POST' && !pattern.startsWith('/sign-out') ? { 'x-csrf-token': csrf } : {};
   const base = { cookie, ...change };
   const bodies = method === 'POST' ? ['_csrf', 'bin', 'scope', 'return_to', 'app', 'x'] : [];
   for (const digits of SPELLINGS) {

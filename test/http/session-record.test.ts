@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SessionData } from 'express-session';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createSessionLists } from '../../src/http/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
-import { keys } from '../../src/storage/keys.ts';
+import { hashOf, keys } from '../../src/storage/keys.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { breakStore } from '../support/store-fault.ts';
@@ -25,13 +26,14 @@ beforeEach(async () => {
   now = Date.parse('2026-03-15T12:00:00Z');
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-sessions-'));
   store = await createSqliteStore({ directory, clock: () => now });
-  records = createSessionRecords({ store, lifetimes: LIFETIMES, clock: () => now });
+  records = createSessionRecords({ store, lists: listsOf(store), lifetimes: LIFETIMES, clock: () => now });
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true, force: true });
 });
 
+const listsOf = (of: Store) => createSessionLists({ store: of, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
 const read = () => records.read(ID, { extend: true });
 const look = () => records.read(ID, { extend: false });
 
@@ -103,6 +105,7 @@ describe('R55 lifetimes', () => {
           }
         },
       },
+      lists: listsOf(store),
       lifetimes: LIFETIMES,
       clock: () => now,
     });
@@ -123,7 +126,7 @@ describe('R62 an ended session stays ended', () => {
 
   test('until its last possible use, and the tombstone goes afterwards', async () => {
     await records.write(ID, DATA);
-    pass(1_000);
+    pass(500);
     await read();
     await records.end(ID);
     pass(LIFETIMES.maxSeconds - 1);
@@ -144,5 +147,9 @@ describe('R62 an ended session stays ended', () => {
 
 test('R60 what the store holds does not let anybody take a session over', async () => {
   await records.write(ID, DATA);
-  expect(keys.session(ID)).not.toContain(ID);
+  const live = await read();
+  expect(live?.ref).toBeDefined();
+  for (const known of [keys.session(hashOf(ID)), live?.ref]) expect(known).not.toContain(ID);
+  expect(await records.read(live?.ref ?? '', { extend: false })).toBeUndefined();
+  expect(await records.read(hashOf(ID), { extend: false })).toBeUndefined();
 });

@@ -202,6 +202,25 @@ describe('words', () => {
     expect(say('not_confirmed')).toContain('did not confirm that our access is withdrawn');
   });
 
+  test('sign-ins are said without jargon; this browser is signed out, another one is ended', () => {
+    const seen = { startedAt: '2026-03-15T17:02:11Z', lastSeenAt: '2026-03-15T18:30:00Z' };
+    const html = views.render('sessions', {
+      page: signedIn('x'),
+      sessions: [
+        { id: 'AAAA', browser: 'Firefox on Windows', ...seen, current: true },
+        { id: 'BBBB', ...seen, current: false },
+      ],
+    });
+    expect(visibleText(html)).not.toMatch(JARGON);
+    expect(visibleText(html)).toMatch(
+      /Firefox on Windows This browser Signed in 15 March 2026 at 17:02 UTC Last seen 15 March 2026 at 18:30 UTC Sign out here/,
+    );
+    expect(visibleText(html)).toMatch(/A browser that did not say its name Signed in .* UTC End /);
+    expect(html).toContain('action="/base/sessions/BBBB/end"');
+    expect(html).not.toContain('/base/sessions/AAAA/end');
+    expect(html).toContain('action="/base/sign-out/everywhere"');
+  });
+
   test('no sign-out button, and no form at all, without a token', () => {
     const html = views.render('error', {
       page: { ...frame('x'), user: { name: 'Ada' } },
@@ -378,6 +397,16 @@ function everyPage(text: string): { [K in PageName]: PageData[K][] } {
       { page, connection, returnTo: text, disconnected: 'revoked' as const, notice },
       { page, connection: { ...connection, unusable: text } },
     ]),
+    sessions: [
+      {
+        page,
+        sessions: [true, false].map((current) => ({
+          ...{ id: text, browser: text, startedAt: text, lastSeenAt: text, current },
+        })),
+        notice,
+      },
+      { page, sessions: [{ id: text, startedAt: text, lastSeenAt: text, current: false }] },
+    ],
     bin: [
       { page, bin: {} },
       { page, bin: { result } },

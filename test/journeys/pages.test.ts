@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
-import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';
+import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { expectNoSideways, leaveBy, picture, signInBy, throughProvider } from '../support/journey.ts';
 import { skipWithout } from '../support/missing.ts';
 
@@ -67,6 +67,10 @@ describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
     await look(page, 'provider-consent');
     await throughProvider(page, site);
     await look(page, 'home');
+    await signIn(site, undefined, { path: '/sign-in?app=platform' });
+    await visit('/sessions', 'sign-ins');
+    await leaveBy(page, () => page.getByRole('button', { name: 'End', exact: true }).click());
+    await look(page, 'sign-in-ended');
     await visit('/connections', 'connections');
     await visit('/connections/platform', 'connection');
     await visit('/connections/second', 'connection-none');

@@ -55,6 +55,8 @@ export interface HostileProvider {
   hitsOf(endpoint: Endpoint): Hit[];
   /** What reached the listener that redirects point to: must stay empty. */
   trapped: Hit[];
+  /** What it posts to end sessions here (OpenID Connect Back-Channel Logout 1.0): a proper one, but for these changes. */
+  logoutToken(changes?: LogoutTokenChanges): Promise<string>;
   /** Forgets hits, modes and pending requests; keys and tokens stay. */
   reset(): void;
   /** An entry of `CONNECTED_APPS_FILE` for this provider, with its own platform behind it. */
@@ -62,6 +64,14 @@ export interface HostileProvider {
   /** The same with hand-set endpoints, for a provider without discovery. */
   handSetEndpoints(): Record<string, string>;
   close(): Promise<void>;
+}
+
+export interface LogoutTokenChanges {
+  /** In place of the proper ones; `undefined` leaves one out. */
+  claims?: Json;
+  header?: Json;
+  /** In place of a signature by the provider's RSA key. */
+  sign?: (claims: Json, header: Json, scene: Scene) => Promise<string>;
 }
 
 interface IssuedCode {
@@ -278,6 +288,15 @@ export async function startHostileProvider(
     signInAs(next) {
       person = next as typeof person;
     },
+    logoutToken({ claims: changes = {}, header: headerChanges = {}, sign } = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const { sub, sid } = person;
+      const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
+      const proper = { iss: issuer, aud: clientId, iat: now, exp: now + 120, jti: randomUUID(), events, sub, sid };
+      const claims = withoutUndefined({ ...proper, ...changes });
+      const header = withoutUndefined({ typ: 'logout+jwt', ...headerChanges });
+      return sign?.(claims, header, scene()) ?? signWith(keysNow().rs256, claims, header);
+    },
     async rotateKeys() {
       generations.push(await makeKeys(`-${generations.length}`));
     },
@@ -320,6 +339,10 @@ export function modeNamed(name: ModeName): Mode {
   const answer = endpoint && ANSWERS[name.slice(endpoint.length + 1) as AnswerName];
   if (!endpoint || !answer) throw new Error(`The hostile provider has no mode "${name}".`);
   return { answers: { [endpoint]: answer } };
+}
+
+function withoutUndefined(object: Json): Json {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
 function isAnswered(endpoint: Endpoint): endpoint is AnsweredEndpoint {

@@ -10,7 +10,15 @@ export interface ListedRoute {
   path: string;
 }
 
-const VALUES: Record<string, string> = { bin: '45717360', app: 'platform', code: 'not_found' };
+const VALUES: Record<string, string> = {
+  bin: '45717360',
+  app: 'platform',
+  code: 'not_found',
+  id: 'Nobodys-session_',
+};
+
+/** Asked by providers: no cookie counts there, and they prove themselves by a signature. */
+export const BY_PROVIDERS = '/oauth/backchannel-logout/:app';
 
 export const ROUTES: readonly ListedRoute[] = [
   ...readFileSync(fileURLToPath(new URL('../../src/app.ts', import.meta.url)), 'utf8').matchAll(
@@ -26,5 +34,5 @@ export const ROUTES: readonly ListedRoute[] = [
   }),
 }));
 
-/** Routes that change something. */
-export const CHANGES = ROUTES.filter(({ method }) => method === 'POST');
+/** Routes by which a browser changes something. */
+export const CHANGES = ROUTES.filter(({ method, pattern }) => method === 'POST' && pattern !== BY_PROVIDERS);

@@ -1,0 +1,396 @@
+/** R56, R57, R62: people see where they are signed in, end what is theirs and nothing else, and leave everywhere at once. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { SessionData } from 'express-session';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { browserWords } from '../../src/http/browser-words.ts';
+import { createSessionLists, listKeys, MOST_SESSIONS } from '../../src/http/session-lists.ts';
+import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
+import { createUserSessions, type UserSessions } from '../../src/http/user-sessions.ts';
+import { createSqliteStore, DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../support/browserless.ts';
+import { getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { breakStore } from '../support/store-fault.ts';
+
+const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0';
+const SAFARI =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1';
+
+interface Listed {
+  id: string;
+  browser: string | null;
+  startedAt: string;
+  lastSeenAt: string;
+  current: boolean;
+}
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterEach(() => site.sandbox.faults.clear());
+afterAll(() => site.close());
+
+/** Whoever was signed in as one of the two is so no more. */
+beforeEach(async () => {
+  for (const login of ['user@example.test', 'second@example.test']) {
+    const one = await signedIn(login);
+    await everywhere(one);
+  }
+});
+
+interface Person {
+  agent: UserAgent;
+  cookie: string;
+  csrf: string;
+}
+
+async function signedIn(login = 'user@example.test', userAgent?: string): Promise<Person> {
+  const agent = createUserAgent({ stopAt: (url) => userAgent !== undefined && url.includes('/oauth/callback/') });
+  const { page } = await signIn(site, login, { agent });
+  if (userAgent !== undefined) {
+    const cookie = agent.cookies.header(site.url);
+    const answer = await ask(page.url, { headers: { ...PAGE, cookie, 'user-agent': userAgent } });
+    agent.cookies.store(site.url, answer.headers['set-cookie'] ?? []);
+  }
+  const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+  return { agent, cookie: agent.cookies.header(site.url), csrf };
+}
+
+const post = ({ cookie, csrf }: Person, path: string, accept: Record<string, string> = PAGE) =>
+  ask(site.url + path, { method: 'POST', headers: { ...accept, ...FORM, cookie }, body: `_csrf=${csrf}` });
+const everywhere = (person: Person) => post(person, '/sign-out/everywhere');
+const isSignedIn = async ({ cookie }: Person) =>
+  JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn as boolean;
+const listOf = async ({ agent }: Person) =>
+  (await getJson(agent, `${site.url}/sessions`)).json.sessions as unknown as Listed[];
+
+describe('R56 one sees where one is signed in', () => {
+  test('each browser in words, when it came and was seen last, and which one this is', async () => {
+    const first = await signedIn('user@example.test', FIREFOX);
+    const second = await signedIn('user@example.test', SAFARI);
+    const third = await signedIn();
+    await signedIn('second@example.test', FIREFOX);
+    const list = await listOf(first);
+    expect(list.map(({ browser, current }) => [browser, current])).toEqual(
+      expect.arrayContaining([
+        ['Firefox on Windows', true],
+        ['Safari on iOS', false],
+        [null, false],
+      ]),
+    );
+    expect(list).toHaveLength(3);
+    expect(list[0]?.current).toBe(true);
+    for (const { startedAt, lastSeenAt } of list) {
+      expect(Math.abs(Date.now() - Date.parse(startedAt))).toBeLessThan(30_000);
+      expect(Date.parse(lastSeenAt)).toBeGreaterThanOrEqual(Date.parse(startedAt));
+    }
+    expect((await listOf(second)).find(({ current }) => current)?.browser).toBe('Safari on iOS');
+    const page = await third.agent.get(`${site.url}/sessions`);
+    expect(page.body.match(/This browser/g)).toHaveLength(1);
+    expect(page.body).toContain('Firefox on Windows');
+    expect(page.body).toContain('A browser that did not say its name');
+    expect((await third.agent.get(`${site.url}/`)).body).toContain('href="/sessions"');
+  });
+
+  test('R60 and never by what would open it', async () => {
+    const one = await signedIn();
+    const other = await signedIn();
+    const [id = ''] = decodeURIComponent(one.agent.cookies.get('gatehouse') ?? '')
+      .replace(/^s:/, '')
+      .split('.');
+    expect(id.length).toBeGreaterThan(20);
+    const listed = (await listOf(one)).find(({ current }) => current)?.id ?? '';
+    expect(listed.length).toBe(16);
+    for (const options of [{}, JSON_ONLY]) {
+      const { body } = await other.agent.get(`${site.url}/sessions`, options);
+      expect(body).toContain(listed);
+      expect(body).not.toContain(id);
+    }
+  });
+
+  test('without a session there is nothing to see', async () => {
+    expect((await ask(`${site.url}/sessions`, { headers: DATA })).status).toBe(401);
+    expect((await ask(`${site.url}/sessions`, { headers: PAGE })).headers.location).toBe(
+      '/sign-in?return_to=%2Fsessions',
+    );
+    const end = await ask(`${site.url}/sessions/x/end`, { method: 'POST', headers: { ...DATA, ...FORM }, body: '' });
+    expect(end.status).toBe(401);
+  });
+
+  test.each([
+    [undefined, undefined],
+    ['', undefined],
+    ['curl/8.10.1', undefined],
+    ['4571736012345674/1.0 <script>', undefined],
+    [
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36',
+      'Chrome on Linux',
+    ],
+    [`${'('.repeat(16_000)}`, undefined],
+    ['Something (Windows NT 10.0)', 'A browser on Windows'],
+  ])('what a browser says of itself is reduced to known names: %s', (userAgent, words) => {
+    const startedAt = performance.now();
+    expect(browserWords(userAgent)).toBe(words);
+    expect(performance.now() - startedAt).toBeLessThan(200);
+  });
+});
+
+describe('R56 one ends what is one’s own', () => {
+  test('by the button on the page: the other browser is out, this one stays', async () => {
+    const mine = await signedIn();
+    const other = await signedIn('user@example.test', FIREFOX);
+    const page = await mine.agent.get(`${site.url}/sessions`);
+    const after = await mine.agent.submit(page, {}, { button: 'End' });
+    expect(after.url).toBe(`${site.url}/sessions?ended=1`);
+    expect(after.body).toContain('That browser is signed out.');
+    expect(after.body).not.toContain('Firefox on Windows');
+    expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, false]);
+    expect(await listOf(mine)).toHaveLength(1);
+    for (const path of ['/threads/current', '/bin/45717360', '/connections', '/sessions']) {
+      expect((await ask(site.url + path, { headers: { ...DATA, cookie: other.cookie } })).status, path).toBe(401);
+    }
+  });
+
+  test('as a program, twice: the second time there is nothing left to do', async () => {
+    const mine = await signedIn();
+    const other = await signedIn();
+    const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
+    for (const _time of [1, 2]) {
+      const answer = await post(mine, `/sessions/${id}/end`, DATA);
+      expect([answer.status, JSON.parse(answer.body)]).toEqual([200, { id, ended: true }]);
+    }
+    expect(await isSignedIn(other)).toBe(false);
+  });
+
+  test('this very browser too: its cookie goes with it', async () => {
+    const mine = await signedIn();
+    const id = (await listOf(mine))[0]?.id ?? '';
+    const answer = await post(mine, `/sessions/${id}/end`);
+    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+    expect(answer.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(await isSignedIn(mine)).toBe(false);
+  });
+
+  test('and never another’s, whose id is as unknown as one that was made up', async () => {
+    const mine = await signedIn();
+    const theirs = await signedIn('second@example.test');
+    const id = (await listOf(theirs))[0]?.id ?? '';
+    const answers = await Promise.all([id, 'AAAAAAAAAAAAAAAA'].map((one) => post(mine, `/sessions/${one}/end`, DATA)));
+    const told = answers.map(({ status, body }) => ({ ...JSON.parse(body), status, instance: '' }));
+    expect(told[0]).toEqual(told[1]);
+    expect(told[0]).toMatchObject({ status: 404, code: 'not_found' });
+    expect(await isSignedIn(theirs)).toBe(true);
+    expect((await listOf(mine)).map((one) => one.id)).not.toContain(id);
+  });
+
+  test('R65 a store that cannot write it down says so, and nobody is told otherwise', async () => {
+    const mine = await signedIn();
+    const other = await signedIn();
+    const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
+    for (const path of [`/sessions/${id}/end`, '/sign-out/everywhere']) {
+      const heal = breakStore();
+      const answer = await post(mine, path, DATA).finally(heal);
+      expect([answer.status, answer.headers['set-cookie']]).toEqual([503, undefined]);
+    }
+    expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, true]);
+  });
+});
+
+describe('R57 sign-out everywhere', () => {
+  test('ends every session of the user and no one else’s, clears the cookie, and goes on to the provider', async () => {
+    const [mine, other, third, theirs] = [
+      await signedIn(),
+      await signedIn(),
+      await signedIn(),
+      await signedIn('second@example.test'),
+    ];
+    const answer = await everywhere(mine);
+    expect(answer.status).toBe(303);
+    const target = new URL(answer.headers.location ?? '');
+    expect(target.origin).toBe(site.sandbox.issuer);
+    expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
+    expect(answer.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(await Promise.all([mine, other, third, theirs].map(isSignedIn))).toEqual([false, false, false, true]);
+    expect(site.logs().filter((line) => line.includes('"everywhere":true')).length).toBeGreaterThan(0);
+  });
+
+  test('is a POST with the token: GET and a foreign POST change nothing', async () => {
+    const mine = await signedIn();
+    const url = `${site.url}/sign-out/everywhere`;
+    expect((await ask(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
+    const headers = { cookie: mine.cookie, ...FORM };
+    expect((await ask(url, { method: 'POST', headers, body: '' })).status).toBe(403);
+    const foreign = { ...headers, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
+    expect((await ask(url, { method: 'POST', headers: foreign, body: `_csrf=${mine.csrf}` })).status).toBe(403);
+    expect(await isSignedIn(mine)).toBe(true);
+  });
+
+  test('without a session it simply leads home', async () => {
+    const answer = await ask(`${site.url}/sign-out/everywhere`, { method: 'POST', headers: FORM, body: '' });
+    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+  });
+
+  test('by the button on the page', async () => {
+    const mine = await signedIn();
+    const other = await signedIn();
+    const page = await mine.agent.get(`${site.url}/sessions`);
+    await mine.agent.submit(page, {}, { button: 'Sign out everywhere' });
+    expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([false, false]);
+  });
+});
+
+describe('R62 what another browser ended stays ended', () => {
+  test.each(['everywhere', 'one'] as const)('%s: by a slow consent of that session', async (way) => {
+    const mine = await signedIn();
+    const slow = await signedIn();
+    const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
+    const before = site.sandbox.hits.count('POST /token');
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until, times: 1 });
+    const consent = slow.agent.request(`${site.url}/connections/platform`, {
+      method: 'POST',
+      body: new URLSearchParams({ _csrf: slow.csrf }),
+      headers: { origin: site.url },
+    });
+    await expect.poll(() => site.sandbox.hits.count('POST /token')).toBe(before + 1);
+    await (way === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
+    release();
+    await consent;
+    expect(await isSignedIn(slow)).toBe(false);
+    expect((await getJson(slow.agent, `${site.url}/session`)).json.signedIn).toBe(false);
+  });
+
+  test('a sign-in whose session could not be listed begins none', async () => {
+    const other = new DatabaseSync(join(site.dataDirectory, DATABASE_FILE));
+    try {
+      const agent = createUserAgent({ stopAt: (url) => url.includes('/oauth/callback/') });
+      const { page } = await signIn(site, 'second@example.test', { agent });
+      other.exec(`CREATE TRIGGER no_lists BEFORE INSERT ON records WHEN NEW.key LIKE 'sessions-of:%'
+        BEGIN SELECT RAISE(ABORT, 'no'); END;
+        CREATE TRIGGER no_lists_again BEFORE UPDATE ON records WHEN NEW.key LIKE 'sessions-of:%'
+        BEGIN SELECT RAISE(ABORT, 'no'); END`);
+      const answer = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+      expect(answer.status).toBeGreaterThanOrEqual(500);
+      expect(answer.headers['set-cookie']).toBeUndefined();
+    } finally {
+      other.exec('DROP TRIGGER IF EXISTS no_lists; DROP TRIGGER IF EXISTS no_lists_again');
+      other.close();
+    }
+  });
+});
+
+describe('R56 the lists themselves', () => {
+  const LIFETIMES = { idleSeconds: 600, maxSeconds: 3600 };
+  const USER = { id: 'u1', issuer: 'https://idp.example.com', subject: 's', name: 'A', email: 'a', admin: false };
+  let now: number;
+  let directory: string;
+  let store: Store;
+  let records: SessionRecords;
+  let userSessions: UserSessions;
+  let lists: ReturnType<typeof createSessionLists>;
+  beforeEach(async () => {
+    now = Date.parse('2026-03-15T12:00:00Z');
+    directory = mkdtempSync(join(tmpdir(), 'gatehouse-lists-'));
+    store = await createSqliteStore({ directory, clock: () => now });
+    lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
+    records = createSessionRecords({ store, lists, lifetimes: LIFETIMES, clock: () => now });
+    userSessions = createUserSessions({ records, lists });
+  });
+  afterEach(async () => {
+    await store.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  const dataOf = (issuedAt = now / 1000) =>
+    ({ cookie: {}, user: USER, app: 'a', csrfToken: 't', providerSession: { id: 'sid', issuedAt } }) as SessionData;
+  const isValid = async (id: string) => (await records.read(id, { extend: false })) !== undefined;
+
+  test('leave nothing in the store once the last session must have ended', async () => {
+    await records.write('one', dataOf());
+    now += LIFETIMES.maxSeconds * 1000 - 1;
+    expect(await store.get(listKeys.ofUser('u1'))).toBeDefined();
+    now += 61_000;
+    expect(await store.get(listKeys.ofUser('u1'))).toBeUndefined();
+    expect(await store.get(listKeys.ofProviderSession('sid'))).toBeUndefined();
+  });
+
+  test('show the last use, and forget what was idle too long', async () => {
+    await records.write('one', dataOf());
+    await records.write('two', dataOf());
+    now += 300_000;
+    await records.read('one', { extend: true });
+    expect((await userSessions.list('u1')).map(({ seenAt }) => seenAt)).toEqual([now, now - 300_000]);
+    now += 400_000;
+    expect(await userSessions.list('u1')).toHaveLength(1);
+  });
+
+  test('are bounded: those that are over make room first, then the oldest is ended', async () => {
+    await records.write('first', dataOf());
+    for (let count = 0; count < MOST_SESSIONS - 1; count += 1) {
+      now += 10;
+      await records.write(`later-${count}`, dataOf());
+    }
+    await records.end('later-0');
+    await records.write('fits', dataOf());
+    expect(await isValid('first')).toBe(true);
+    expect((await lists.read(listKeys.ofUser('u1'))).length).toBe(MOST_SESSIONS);
+    await records.write('one-too-many', dataOf());
+    expect([await isValid('first'), await isValid('later-1'), await isValid('one-too-many')]).toEqual([
+      false,
+      true,
+      true,
+    ]);
+    expect((await lists.read(listKeys.ofUser('u1'))).length).toBe(MOST_SESSIONS);
+  });
+
+  test('lose none of many sign-ins at once', async () => {
+    await Promise.all(Array.from({ length: 20 }, (_, index) => records.write(`at-once-${index}`, dataOf())));
+    expect(await userSessions.list('u1')).toHaveLength(20);
+    await userSessions.endAll('u1');
+    expect(await userSessions.list('u1')).toEqual([]);
+  });
+
+  test('R62 a session that is ended between its entry and its record never begins', async () => {
+    const slow = createSessionRecords({
+      store: {
+        ...store,
+        write: async (writes, options) => {
+          const begins = writes.some((one) => 'put' in one && one.put.startsWith('session:') && one.value !== 'ended');
+          if (begins) await userSessions.endAll('u1');
+          return store.write(writes, options);
+        },
+      },
+      lists,
+      lifetimes: LIFETIMES,
+      clock: () => now,
+    });
+    await slow.write('one', dataOf());
+    expect(await isValid('one')).toBe(false);
+  });
+
+  test.each([
+    ['its session', { providerSession: 'sid' }],
+    ['its user', { userId: 'u1' }],
+  ] as const)(
+    'R58 what the provider issued before it ended %s begins none; what it issues afterwards does',
+    async (_name, which) => {
+      const until = now / 1000;
+      expect(await userSessions.endByProvider(which, until)).toBe(0);
+      await expect(records.write('late', dataOf(until))).rejects.toMatchObject({ code: 'sign_in_required' });
+      expect(await isValid('late')).toBe(false);
+      await records.write('new', dataOf(until + 1));
+      expect(await isValid('new')).toBe(true);
+      expect(await userSessions.endByProvider(which, until + 1)).toBe(1);
+      // An older word of the provider's does not take back a newer one.
+      await userSessions.endByProvider(which, until);
+      await expect(records.write('later', dataOf(until + 1))).rejects.toMatchObject({ code: 'sign_in_required' });
+    },
+  );
+});

@@ -1,0 +1,60 @@
+/** The main job on shared storage: the same path over a Redis of the test's own, and starts that are refused. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { IN_MEMORY, missingRedis, type RedisServer, startRedis, until } from '../support/redis-server.ts';
+
+let redis: RedisServer;
+let site: TestSite;
+beforeAll(async () => {
+  if (missingRedis) return;
+  redis = await startRedis();
+  site = await startSite({ env: { REDIS_URL: redis.url } });
+});
+afterAll(async () => {
+  await site?.close();
+  await redis?.dispose();
+});
+
+describe('on Redis', () => {
+  test('signs in, reads the thread, looks up a BIN, and is still signed in after a restart', async (context) => {
+    skipWithout(context, missingRedis);
+    const { agent } = await signIn(site);
+    await site.restart();
+    expect((await getJson(agent, `${site.url}/threads/current`)).json).toHaveProperty('thread.title');
+    expect((await getJson(agent, `${site.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
+    expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
+      signedIn: true,
+      connections: [{ app: 'platform', health: 'active' }],
+    });
+  });
+
+  test('F4: without Redis 503 with Retry-After within 500 ms, alive all the while, and back within 2 s', async (context) => {
+    skipWithout(context, missingRedis);
+    const { agent } = await signIn(site, 'second@example.test');
+    await redis.kill();
+    const startedAt = performance.now();
+    const { status, json, headers } = await getJson(agent, `${site.url}/threads/current`);
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    expect([status, json.code, Number(headers.get('retry-after')) > 0]).toEqual([503, 'storage_unavailable', true]);
+    expect((await fetch(`${site.managementUrl}/healthz`)).status).toBe(200);
+    expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(503);
+    await redis.start();
+    await until(async () => (await getJson(agent, `${site.url}/threads/current`)).status === 200, 2_000);
+  });
+
+  test('R51: a Redis that may evict keys, or that may forget, is refused at the start', async (context) => {
+    skipWithout(context, missingRedis);
+    const evicting = await startRedis(['--appendonly', 'yes', '--maxmemory-policy', 'allkeys-lru']);
+    const forgetting = await startRedis(IN_MEMORY);
+    try {
+      await expect(startSite({ env: { REDIS_URL: evicting.url } })).rejects.toMatchObject({ name: 'StartRefused' });
+      await expect(startSite({ env: { REDIS_URL: forgetting.url } })).rejects.toMatchObject({ name: 'StartRefused' });
+      const allowed = await startSite({ env: { REDIS_URL: forgetting.url, REDIS_DURABILITY: 'none' } });
+      await allowed.close();
+    } finally {
+      await evicting.dispose();
+      await forgetting.dispose();
+    }
+  });
+});

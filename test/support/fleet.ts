@@ -1,0 +1,228 @@
+/** Several real processes of one deployment behind one PUBLIC_URL, on one database or one Redis, with the sandbox behind them. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createBinService } from '../../src/bin-service/service.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { userIdOf } from '../../src/sign-in/identity.ts';
+import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { createRedisStore } from '../../src/storage/redis-store.ts';
+import { createSealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { type Asked, ask, DATA, FORM } from './ask.ts';
+import { CLIENT_SECRET, freePort, sandboxApp, signIn } from './gatehouse.ts';
+import { isRunning, type Program, startProgram } from './program.ts';
+import { createTokenDesk, type TokenDesk } from './token-desk.ts';
+import { type RedisServer, startRedis } from './redis-server.ts';
+
+export type StoreKind = 'SQLite' | 'Redis';
+
+/** One signed-in browser. */
+export interface Person {
+  login: string;
+  userId: string;
+  cookie: string;
+  csrfToken: string;
+}
+
+export interface Member {
+  readonly url: string;
+  readonly program: Program;
+  isRunning(): boolean;
+  /** Resolves once it is ready. */
+  start(): Promise<void>;
+  signal(name: NodeJS.Signals): void;
+  /** As a crash would end it; resolves once it has. */
+  kill(): Promise<void>;
+}
+
+export interface Fleet {
+  url: string;
+  sandbox: Sandbox;
+  tokens: TokenDesk;
+  members: readonly Member[];
+  env: Record<string, string>;
+  /** Holds the data; undefined on Redis. */
+  dataDirectory: string;
+  redis: RedisServer | undefined;
+  vault: { store: Store; grants: GrantStore; read(userId: string): Promise<Grant> };
+  member(at: number): Member;
+  signIn(login: string): Promise<Person>;
+  get(member: Member, path: string, person: Person): Promise<Asked>;
+  post(member: Member, path: string, person: Person): Promise<Asked>;
+  thread(member: Member, person: Person): Promise<Asked>;
+  health(member: Member, person: Person): Promise<{ health: string; cause: string | null }>;
+  /** Everything that all processes have printed. */
+  output(): string;
+  close(): Promise<void>;
+}
+
+export const LOGINS = ['user@example.test', 'second@example.test', 'admin@example.test'];
+
+export async function startFleet(options: {
+  kind: StoreKind;
+  processes: number;
+}): Promise<Fleet> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-fleet-'));
+  const redis = options.kind === 'Redis' ? await startRedis() : undefined;
+  const sandbox = await startSandbox({
+    clients: [
+      {
+        clientId: 'test-platform',
+        clientSecret: CLIENT_SECRET,
+        redirectUris: [`${url}/oauth/callback/platform`],
+        postLogoutRedirectUris: [`${url}/`],
+      },
+    ],
+    binService: createBinService(),
+    accessTokenSeconds: 3_600,
+    refreshTokens: { graceSeconds: 3_600 },
+  });
+  const tokens = createTokenDesk(sandbox);
+  const appsFile = join(directory, 'connected-apps.json');
+  writeFileSync(appsFile, JSON.stringify([sandboxApp({ url, sandbox }, 'platform')]));
+  const dataDirectory = join(directory, 'data');
+  const env: Record<string, string> = {
+    PUBLIC_URL: url,
+    DATA_DIR: dataDirectory,
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    CONNECTED_APPS_FILE: appsFile,
+    INTERNAL_HOSTS: '127.0.0.1',
+    TEST_CLIENT_SECRET: CLIENT_SECRET,
+    SHUTDOWN_SECONDS: '5',
+    ...(redis ? { REDIS_URL: redis.url } : {}),
+  };
+  const printed: (() => string)[] = [];
+  const members: Member[] = [];
+  for (let at = 0; at < options.processes; at += 1) {
+    const own = { PORT: String(at === 0 ? port : await freePort()), MANAGEMENT_PORT: String(await freePort()) };
+    members.push(createMember({ ...env, ...own }, printed));
+  }
+  const close = async () => {
+    await Promise.all(members.map((member) => member.kill()));
+    await vault?.store.close();
+    await sandbox.close();
+    await redis?.dispose();
+    rmSync(directory, { recursive: true, force: true });
+  };
+  let vault: Fleet['vault'] | undefined;
+  try {
+    await Promise.all(members.map((member) => member.start()));
+    vault = await openVault(env);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+
+  const headers = (person: Person) => ({ ...DATA, host: new URL(url).host, cookie: person.cookie });
+  const get = (member: Member, path: string, person: Person) => ask(member.url + path, { headers: headers(person) });
+  return {
+    ...{ url, sandbox, tokens, members, env, dataDirectory, redis, vault, get, close },
+    member(at) {
+      const member = members[at];
+      if (!member) throw new Error(`There is no process ${at}.`);
+      return member;
+    },
+    async signIn(login) {
+      const { agent } = await signIn({ url }, login);
+      const { sandboxAccount: account } = accountOf(sandbox, login);
+      const person = { login, userId: userIdOf(sandbox.issuer, account), cookie: agent.cookies.header(url), csrfToken: '' };
+      const session = JSON.parse((await ask(`${url}/session`, { headers: headers(person) })).body);
+      if (!session.signedIn) throw new Error(`${login} is not signed in.`);
+      return { ...person, csrfToken: String(session.csrfToken) };
+    },
+    post: (member, path, person) =>
+      ask(member.url + path, {
+        method: 'POST',
+        headers: { ...headers(person), ...FORM },
+        body: new URLSearchParams({ _csrf: person.csrfToken }).toString(),
+      }),
+    thread: (member, person) => get(member, '/threads/current', person),
+    async health(member, person) {
+      const { connections } = JSON.parse((await get(member, '/session', person)).body);
+      const [{ health, cause }] = connections;
+      return { health, cause };
+    },
+    output: () => printed.map((text) => text()).join('\n'),
+  };
+}
+
+function createMember(env: Record<string, string>, printed: (() => string)[]): Member {
+  let program: Program | undefined;
+  const killAtExit = () => program && isRunning(program.pid) && process.kill(program.pid, 'SIGKILL');
+  process.once('exit', killAtExit);
+  let ended = true;
+  const current = () => {
+    if (!program) throw new Error('The process was never started.');
+    return program;
+  };
+  return {
+    url: `http://127.0.0.1:${env.PORT}`,
+    get program() {
+      return current();
+    },
+    isRunning: () => !ended,
+    async start() {
+      const started = startProgram(['node', 'src/server.ts'], env);
+      program = started;
+      ended = false;
+      printed.push(() => started.stdout() + started.stderr());
+      void started.ended.then(() => {
+        if (program === started) ended = true;
+      });
+      await started.printed('Gatehouse is ready');
+    },
+    signal: (name) => current().signal(name),
+    async kill() {
+      if (!program || ended) return;
+      program.signal('SIGKILL');
+      await program.ended;
+    },
+  };
+}
+
+async function openVault(env: Record<string, string>): Promise<Fleet['vault']> {
+  const parsed = parseEncryptionKeys(env.ENCRYPTION_KEYS ?? '');
+  if ('faults' in parsed) throw new Error(parsed.faults.join(' '));
+  const store = env.REDIS_URL
+    ? await createRedisStore({ url: env.REDIS_URL, durability: 'aof' })
+    : await createSqliteStore({ directory: env.DATA_DIR ?? '' });
+  const grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock: Date.now });
+  return {
+    store,
+    grants,
+    async read(userId) {
+      const stored = await grants.load(userId, 'platform');
+      if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId}.`);
+      return stored.grant;
+    },
+  };
+}
+
+function accountOf(sandbox: Sandbox, login: string): { sandboxAccount: string } {
+  const account = sandbox.accounts.find((one) => one.login === login);
+  if (!account) throw new Error(`The sandbox knows no ${login}.`);
+  return { sandboxAccount: account.id };
+}
+
+/** `prlimit` stands in for a full disk, and for space that returns. */
+export const missingPrlimit = ['/usr/bin/prlimit', '/bin/prlimit'].some((path) => existsSync(path))
+  ? undefined
+  : 'There is no prlimit, with which these tests take disk space away from a running process.';
+
+/** The largest file that this running process may write from now on, in bytes. */
+export function limitFiles(pid: number, bytes: number | 'unlimited'): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn('prlimit', ['--pid', String(pid), `--fsize=${bytes}:`], { stdio: 'ignore' });
+    child.once('error', reject);
+    child.once('exit', (status) => (status === 0 ? resolve() : reject(new Error(`prlimit ended with ${status}.`))));
+  });
+}
