@@ -64,13 +64,14 @@ export function createApp(parts: AppParts): RequestListener {
   app.use(throughExpress(begin), plainHttp, knownLength);
   app.use(`${publicUrl.basePath}/assets`, assets(parts.assetsDirectory));
   app.use(cardNumberGuard({ isClean, basePath: publicUrl.basePath }));
-  app.use(publicHost({ publicUrl, isTrusted, isClean }), crossSiteGuard);
+  app.use(publicHost({ publicUrl, isTrusted, isClean, dataPaths: /^\/(threads\/|bin\/|session$)/ }), crossSiteGuard);
   app.use(
     publicUrl.basePath || '/',
     table([
       // Relayed: no express-session here, the guard reads the record itself.
       ['GET', '/threads/current', currentThread],
       ['GET', '/bin/:bin', user, to.bin.one],
+      ['GET', '/bin', userPage, to.bin.form],
       ['POST', '/bin', user, change, to.bin.many],
 
       ['GET', '/', anyone, to.home.home],

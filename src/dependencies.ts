@@ -112,6 +112,7 @@ export async function createDependencies(parts: DependencyParts): Promise<Depend
     clock,
     events: {
       answered: (source) => events.binLookedUp({ source }),
+      cacheFailed: (error) => events.binCacheFailed({ cause: error }),
       remoteAnswered: (outcome, reason) =>
         outcome === 'unavailable' && events.binServiceFailed({ reason: reason ?? outcome }),
     },

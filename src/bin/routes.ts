@@ -5,7 +5,6 @@ import { formField } from '../http/body.ts';
 import type { BinPanel } from '../http/page-data.ts';
 import type { Pages } from '../http/pages.ts';
 import { report } from '../http/problem.ts';
-import { wantsPage } from '../http/viewer.ts';
 import type { Events } from '../observability/events.ts';
 import type { LookupAnswer, LookupFound, LookupProblem } from './answer.ts';
 import { type Bin, parseBin } from './bin.ts';
@@ -15,6 +14,8 @@ export interface BinRoutes {
   one: RequestHandler;
   /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
   many: RequestHandler;
+  /** The empty form: where somebody lands who asks again for the address of a result. */
+  form: RequestHandler;
 }
 
 export function binRoutes(parts: { lookup: BinLookup; pages: Pages; events: Events; publicHref: string }): BinRoutes {
@@ -52,7 +53,8 @@ export function binRoutes(parts: { lookup: BinLookup; pages: Pages; events: Even
       if (answer.problem !== undefined) throw lookupError(answer);
       sendRecord(res, answer);
     },
-    many: (req, res, next) => (wantsPage(req) && !req.is('json') ? answerForm : answerJson)(req, res, next),
+    many: (req, res, next) => (req.is('urlencoded') ? answerForm : answerJson)(req, res, next),
+    form: (req, res) => pages.send(res, 'bin', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
   };
 }
 

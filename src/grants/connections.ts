@@ -131,7 +131,8 @@ export function createConnections(parts: {
 }
 
 function sameAccount(grant: Grant, account: Grant['account']): boolean {
-  return grant.account.subject === account.subject;
+  // Where the provider names nobody, it may be anybody's.
+  return account.subject !== undefined && grant.account.subject === account.subject;
 }
 
 /** The refresh token ends the whole grant at most providers; where there is none the access token is all that can be revoked. */

@@ -21,6 +21,8 @@ export interface GrantStore {
   remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
   /** Notes that a refresh may be open, for those who come after a kill; the grant itself says whether it is. */
   noteOpen(userId: string, appId: string): Promise<void>;
+  /** Rejects where the store could not take what a refresh brings: then the provider is not asked (F16). */
+  assertWritable(): Promise<void>;
   noteClosed(userId: string, appId: string): Promise<void>;
   listOpen(): Promise<{ userId: string; appId: string }[]>;
   /** Notes the use, at most once a minute for each grant and process. Never rejects: a note is worth no request. */
@@ -84,6 +86,8 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
     async noteOpen(userId, appId) {
       await store.write([{ index: keys.openRefreshes, add: JSON.stringify([userId, appId]), score: clock() }]);
     },
+
+    assertWritable: () => store.ready(),
 
     async noteClosed(userId, appId) {
       await store.write([{ index: keys.openRefreshes, remove: JSON.stringify([userId, appId]) }]);

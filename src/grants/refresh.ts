@@ -40,6 +40,8 @@ interface UnderWay {
 export const REFRESH_LEASE_MILLISECONDS = 4_000;
 /** A token this new that is refused all the same will not be mended by yet another one. */
 const JUST_REFRESHED_MILLISECONDS = 2_000;
+/** How many entries that somebody left open are settled at the same time. */
+const SETTLED_AT_ONCE = 8;
 /** How often the result of another process is looked for, and for how long. */
 const WAIT = { pauseMilliseconds: 25, mostMilliseconds: 30_000 };
 
@@ -79,12 +81,19 @@ export function createRefresher(parts: {
     const { refresh: left } = stored.grant;
     const refreshToken = left?.received ?? stored.grant.refreshToken;
     const grant: Grant = { ...stored.grant, refreshToken, refresh: { startedAt: clock(), received: undefined } };
+    await grants.assertWritable();
     await grants.noteOpen(grant.userId, grant.appId);
     if (!(await grants.save(grant, stored.version, fence))) return undefined;
     const written = await grants.load(grant.userId, grant.appId);
     if (!written || 'unreadable' in written || written.grant.refresh?.startedAt !== grant.refresh?.startedAt)
       return undefined;
-    return { app, grant, version: written.version, fence, lost: left !== undefined && left.received === undefined };
+    return {
+      app,
+      grant,
+      version: written.version,
+      fence,
+      lost: left !== undefined && left.received === undefined && app.refresh !== 'reusable',
+    };
   };
 
   const call = async (started: RefreshCall): Promise<StoredGrant | undefined> => {
@@ -150,11 +159,17 @@ export function createRefresher(parts: {
   return {
     refresh,
     async settleAbandoned(find) {
-      for (const { userId, appId } of await grants.listOpen()) {
+      const open = await grants.listOpen();
+      const settleOne = async ({ userId, appId }: { userId: string; appId: string }) => {
         const app = find(appId);
         const settled = app && (await refresh({ userId, app, settling: true }));
         if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(userId, appId);
-      }
+      };
+      // One that another process holds, or that fails, must not keep the rest waiting.
+      const settleInTurn = async () => {
+        for (let next = open.shift(); next; next = open.shift()) await settleOne(next).catch(() => undefined);
+      };
+      await Promise.all(Array.from({ length: SETTLED_AT_ONCE }, settleInTurn));
     },
     async settle() {
       while (underWay.size > 0) await Promise.allSettled([...underWay.values()].map(({ result }) => result));

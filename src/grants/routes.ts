@@ -1,15 +1,16 @@
 /** Owns the pages and JSON of a user's connections: list, one, disconnect. */
+import { createHmac } from 'node:crypto';
 import type { Request, RequestHandler } from 'express';
 import type { AppStore } from '../connected-apps/app-store.ts';
-import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { RevocationOutcome } from '../connected-apps/provider-client.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
-import type { ConnectionView, DisconnectOutcome } from '../http/page-data.ts';
+import type { DisconnectOutcome } from '../http/page-data.ts';
 import type { Pages } from '../http/pages.ts';
 import { viewerOf, wantsPage } from '../http/viewer.ts';
-import type { Connection, Connections } from './connections.ts';
-import { TROUBLE_WORDS } from './grant.ts';
+import { connectionJson, connectionView, connectionViews } from './connection-view.ts';
+import type { Connections } from './connections.ts';
 
 export interface ConnectionRoutes {
   list: RequestHandler;
@@ -17,60 +18,24 @@ export interface ConnectionRoutes {
   disconnect: RequestHandler;
 }
 
-/** What `GET /session` and `GET /connections` tell of a connection. */
-export function connectionJson(connection: Connection, app: ConnectedApp | undefined, publicHref: string) {
-  const { account, lastUsedAt, health } = connection;
-  return {
-    app: connection.app,
-    name: app?.name ?? connection.app,
-    account: account.email ?? account.name ?? account.subject ?? null,
-    health,
-    scopes: connection.scopes,
-    cause: connection.cause ?? null,
-    lastUsedAt: lastUsedAt === undefined ? null : new Date(lastUsedAt).toISOString(),
-    connectUrl: `${publicHref}/connections/${connection.app}`,
-  };
-}
-
-/** The same for pages; without a connection what connecting would ask for. */
-export function connectionView(
-  app: ConnectedApp,
-  connection: Connection | undefined,
-  publicHref: string,
-): ConnectionView {
-  const unusable = isUsable(app, publicHref)
-    ? undefined
-    : 'The callback URL of this app is not in its registration. An administrator has to add it.';
-  const base = { id: app.id, name: app.name, unusable };
-  if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes };
-  const { account, connectedAt, lastUsedAt, cause } = connection;
-  return {
-    ...base,
-    health: connection.health,
-    account: account.email ?? account.name ?? account.subject,
-    cause: cause && TROUBLE_WORDS[cause],
-    scopes: connection.scopes,
-    connectedAt: connectedAt === undefined ? undefined : new Date(connectedAt).toISOString(),
-    lastUsedAt: lastUsedAt === undefined ? undefined : new Date(lastUsedAt).toISOString(),
-  };
-}
-
-/** Every app as this user sees it, those without a connection included. */
-export async function connectionViews(
-  apps: AppStore,
-  connections: Connections,
-  userId: string,
-  publicHref: string,
-): Promise<ConnectionView[]> {
-  const made = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
-  return apps.list().map((app) => connectionView(app, made.get(app.id), publicHref));
-}
-
 const OUTCOMES: Record<RevocationOutcome, DisconnectOutcome> = {
   revoked: 'revoked',
   unsupported: 'no_revocation',
   unconfirmed: 'not_confirmed',
 };
+
+/** The outcome for the page that follows, so that no link of somebody else can claim one (R52). */
+function sealOutcome(req: Request, app: ConnectedApp, outcome: DisconnectOutcome): string {
+  const mac = createHmac('sha256', viewerOf(req).csrfToken)
+    .update(`disconnected:${app.id}:${outcome}`)
+    .digest('base64url');
+  return `${outcome}.${mac.slice(0, 22)}`;
+}
+
+function saidOutcome(req: Request, app: ConnectedApp): DisconnectOutcome | undefined {
+  const said = queryField(req, 'disconnected');
+  return Object.values(OUTCOMES).find((outcome) => sealOutcome(req, app, outcome) === said);
+}
 
 export function connectionRoutes(parts: {
   apps: AppStore;
@@ -103,12 +68,11 @@ export function connectionRoutes(parts: {
     async one(req, res) {
       const app = appOf(req);
       const connection = await connections.find(viewerOf(req).user.id, app.id);
-      const ended = queryField(req, 'disconnected');
       pages.send(res, 'connection', {
         page: pages.signedInFrame(req, app.name),
         connection: connectionView(app, connection, publicHref),
         returnTo: queryField(req, 'return_to'),
-        disconnected: connection ? undefined : Object.values(OUTCOMES).find((outcome) => outcome === ended),
+        disconnected: connection ? undefined : saidOutcome(req, app),
       });
     },
 
@@ -119,7 +83,7 @@ export function connectionRoutes(parts: {
         res.json({ app: app.id, disconnected: revocation !== undefined, revocation: revocation ?? null });
         return;
       }
-      const outcome = revocation ? `?disconnected=${OUTCOMES[revocation]}` : '';
+      const outcome = revocation ? `?disconnected=${sealOutcome(req, app, OUTCOMES[revocation])}` : '';
       res.redirect(303, `${publicHref}/connections/${app.id}${outcome}`);
     },
   };

@@ -2,8 +2,8 @@
 import type { RequestHandler } from 'express';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError, PROBLEMS, type ProblemCode } from '../errors.ts';
+import { connectionViews } from '../grants/connection-view.ts';
 import type { Connections } from '../grants/connections.ts';
-import { connectionViews } from '../grants/routes.ts';
 import type { Pages } from '../http/pages.ts';
 import { report } from '../http/problem.ts';
 import { problemText } from '../http/problem-texts.ts';

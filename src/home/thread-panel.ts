@@ -2,8 +2,8 @@
 import type { ThreadApp } from '../connected-apps/app-store.ts';
 import { AppError, type ProblemCode } from '../errors.ts';
 import type { ThreadBody, ThreadPanel } from '../http/page-data.ts';
-import { sanitizeThreadHtml, withoutTitle } from '../http/thread-html.ts';
 import type { ThreadAnswer, ThreadCall } from '../threads/thread-call.ts';
+import { sanitizeThreadHtml, withoutTitle } from './thread-html.ts';
 
 /** The page does not wait for a slow platform: it says so and is useful without it. */
 const PATIENCE_MILLISECONDS = 4_000;

@@ -29,10 +29,18 @@ export function problemHandler(parts: ProblemParts): ErrorRequestHandler {
       return;
     }
     for (const name of LEFT_BY_ROUTES) res.removeHeader(name);
+    if (RELAYED.has(req.context.route)) res.set('Proxy-Status', `gatehouse; error=${ownRefusal(error)}`);
     res.set(error.headers).status(error.status);
     if (error.retryAfterSeconds !== undefined) res.set('Retry-After', String(error.retryAfterSeconds));
     return wantsPage(req) ? sendPage(parts, req, res, error) : sendDocument(parts, req, res, error);
   };
+}
+
+/** Where a caller has to be able to tell our refusal from the platform's (RFC 9209). */
+const RELAYED: ReadonlySet<string> = new Set(['/threads/current', '/bin/:bin', '/bin']);
+
+function ownRefusal(error: AppError): string {
+  return error.status < 500 ? 'http_request_denied' : 'proxy_internal_error';
 }
 
 /** Headers of the answer that failed, which would be wrong on this one. */

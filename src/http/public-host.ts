@@ -1,8 +1,8 @@
 /** Owns the one name under which pages are seen: asked for under another, a page redirects to `PUBLIC_URL`. */
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler } from 'express';
 import type { PublicUrl } from '../config.ts';
 import { readings } from './card-numbers.ts';
-import { wantsPage } from './viewer.ts';
+import { wantsData, wantsPage } from './viewer.ts';
 
 /**
  * Without this, somebody who types `localhost` for `127.0.0.1` gets cookies that the callback never sees.
@@ -13,15 +13,19 @@ export function publicHost(parts: {
   publicUrl: PublicUrl;
   isTrusted: (address: string) => boolean;
   isClean: (text: string) => boolean;
+  /** Paths that answer data to whoever does not ask for a page: programs may know us by another name. */
+  dataPaths: RegExp;
 }): RequestHandler {
-  const { publicUrl, isTrusted, isClean } = parts;
+  const { publicUrl, isTrusted, isClean, dataPaths } = parts;
   const defaultPort = publicUrl.secure ? /:443$/ : /:80$/;
   const plain = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
+  const isPage = (req: Request) =>
+    wantsPage(req) || !(wantsData(req) || dataPaths.test(req.path.slice(publicUrl.basePath.length)));
   return (req, res, next) => {
     const behindProxy = isTrusted(req.socket.remoteAddress ?? '');
     const host = behindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
     const elsewhere = host !== undefined && plain(host) !== publicUrl.host;
-    if (!elsewhere || (req.method !== 'GET' && req.method !== 'HEAD') || !wantsPage(req)) return next();
+    if (!elsewhere || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
     return res.redirect(
       302,
       readings(req.originalUrl).every(isClean) ? publicUrl.origin + pathOf(req.originalUrl) : `${publicUrl.href}/`,

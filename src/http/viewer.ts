@@ -62,7 +62,7 @@ export function createViewerGuards(parts: { sessions: Sessions; publicHref: stri
     userPage: (req, res, next) =>
       note(req, true).then((viewer) => {
         if (viewer) return next();
-        if (req.method !== 'GET' || !wantsPage(req)) return next(required());
+        if (req.method !== 'GET' || wantsData(req)) return next(required());
         return res.redirect(303, `${basePath}/sign-in?return_to=${encodeURIComponent(req.originalUrl)}`);
       }, next),
   };
@@ -78,4 +78,9 @@ export function viewerOf(req: IncomingMessage): Viewer {
 /** True for a browser that navigates: it prefers HTML to JSON. */
 export function wantsPage(req: Request): boolean {
   return req.accepts(['application/json', 'text/html']) === 'text/html';
+}
+
+/** True for a program that asks for JSON in so many words; whoever takes anything gets a page where there is one. */
+export function wantsData(req: Request): boolean {
+  return req.accepts(['text/html', 'application/json']) === 'application/json';
 }

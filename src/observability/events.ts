@@ -23,6 +23,8 @@ export interface Events {
   connectionBroken(facts: { userId: string; app: string; cause: string }): void;
   binLookedUp(facts: { source: string }): void;
   binServiceFailed(facts: { reason: string }): void;
+  /** What the service answered was handed on, but could not be kept. */
+  binCacheFailed(facts: { cause: unknown }): void;
   requestFailed(facts: {
     requestId: string;
     route: string;
@@ -68,6 +70,9 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
     },
     binServiceFailed(facts) {
       logger.warn(facts, 'BIN lookup service failed');
+    },
+    binCacheFailed({ cause }) {
+      logger.warn({ err: cause }, 'BIN cache failed');
     },
     requestFailed({ cause, ...facts }) {
       const level = facts.status >= 500 ? 'error' : 'info';

@@ -25,6 +25,8 @@ export interface StartRequest {
   /** Who is signed in; for `connect` required. */
   userId: string | undefined;
   purpose: Transaction['purpose'];
+  /** Of the request: it is on the error page and in the log. */
+  reference: string;
   /** Of the app's registered scopes; all of them where left out. */
   scopes?: readonly string[] | undefined;
 }
@@ -36,6 +38,7 @@ export interface FinishRequest {
   /** The callback URL with all its parameters. */
   callback: URL;
   userId: string | undefined;
+  reference: string;
 }
 
 export type Finished =
@@ -190,11 +193,11 @@ export function createSignInFlow(parts: {
   };
 
   return {
-    start: (request) => reported(events, request.app.id, () => start(request)),
+    start: (request) => reported(events, request.app.id, request.reference, () => start(request)),
     finish: (request) => {
       // What stands in the path is anybody's text until it is an app's id.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return reported(events, appId, async () => {
+      return reported(events, appId, request.reference, async () => {
         const finished = await finish(request);
         if (finished.kind !== 'already_done') {
           const userId = finished.kind === 'signed_in' ? finished.user.id : request.userId;
@@ -215,13 +218,13 @@ export function createSignInFlow(parts: {
 }
 
 /** Counts and logs a failure once, whatever step it comes from. */
-async function reported<T>(events: Events, appId: string, run: () => Promise<T>): Promise<T> {
+async function reported<T>(events: Events, appId: string, reference: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
     const reason = error instanceof SignInError ? error.failure : 'internal';
     const outcome = reason === 'access_denied' || reason === 'not_permitted' ? 'refused' : 'failed';
-    events.signInEnded({ app: appId, outcome, reason });
+    events.signInEnded({ app: appId, outcome, reason, reference });
     throw error;
   }
 }

@@ -4,8 +4,8 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
+import { connectionJson } from '../grants/connection-view.ts';
 import type { Connections } from '../grants/connections.ts';
-import { connectionJson } from '../grants/routes.ts';
 import { formField, queryField } from '../http/body.ts';
 import { browserWords } from '../http/browser-words.ts';
 import { readings } from '../http/card-numbers.ts';
@@ -54,7 +54,8 @@ export function signInRoutes(parts: {
     const home = purpose === 'connect' ? `${site.home.replace(/\/$/, '')}/connections/${app.id}` : site.home;
     const returnTo = returnTarget(given, { ...site, home }, app.returnUrls);
     const userId = req.context.viewer?.user.id;
-    const url = await flow.start({ app, browserId, returnTo, userId, purpose, scopes });
+    const { reference } = req.context;
+    const url = await flow.start({ app, browserId, returnTo, userId, purpose, scopes, reference });
     const cookie = sessions.browserIdCookie(browserId);
     res.cookie(cookie.name, cookie.value, cookie.options);
     res.redirect(303, url);
@@ -105,6 +106,7 @@ export function signInRoutes(parts: {
         browserId,
         callback,
         userId: req.context.viewer?.user.id,
+        reference: req.context.reference,
       });
       if (finished.kind === 'already_done') return res.redirect(303, site.home);
       if (finished.kind === 'signed_in') {

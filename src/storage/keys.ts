@@ -11,7 +11,6 @@
  * | `sessions-of-sid:{SID_HASH}` | the same by issuer and the provider's `sid` | the same |
  * | `logout-token:{TOKEN_HASH}` | that a provider's logout token was used, by issuer and `jti` | while it could be accepted once more |
  * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests (sealed), at most 10 | 600 s |
- * | `user:{USER}` | issuer, subject, name, e-mail as last seen | for ever |
  * | `grant:{USER}:APP` | one grant: token set (sealed), version, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 s after its holder's last sign of life |
@@ -36,7 +35,6 @@ export const keys = {
   sessionsOfProviderSession: (id: string) => `sessions-of-sid:{${id}}`,
   logoutToken: (issuer: string, jti: string) => `logout-token:{${hashOf(JSON.stringify([issuer, jti]))}}`,
   transactions: (browserId: string) => `transactions:{${hashOf(browserId)}}`,
-  user: (userId: string) => `user:{${userId}}`,
   grant: (userId: string, appId: string) => `grant:{${userId}}:${appId}`,
   lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
   refreshLease: (userId: string, appId: string) => `refresh-lease:{${userId}}:${appId}`,

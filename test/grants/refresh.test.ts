@@ -128,7 +128,7 @@ describe('one refresh at a time', () => {
     expect(refreshed).toHaveLength(200);
   });
 
-  test('two apps of one user are two connections', async () => {
+  test('R33: two apps of one user are two connections', async () => {
     const other = { ...APP, id: 'second' } as ConnectedApp;
     await stored();
     await grants.save({ ...(await read()), appId: 'second', refreshToken: 'rt1-second' }, 0);

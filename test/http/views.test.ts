@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { PROBLEMS, type ProblemCode } from '../../src/errors.ts';
+import { sanitizeThreadHtml } from '../../src/home/thread-html.ts';
 import type {
   ConnectionHealth,
   ConnectionView,
@@ -12,7 +13,6 @@ import type {
   ThreadPanel,
 } from '../../src/http/page-data.ts';
 import { problemText } from '../../src/http/problem-texts.ts';
-import { sanitizeThreadHtml } from '../../src/http/thread-html.ts';
 import { createViews } from '../../src/http/views.ts';
 
 const directory = fileURLToPath(new URL('../../views', import.meta.url));

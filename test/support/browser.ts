@@ -79,6 +79,8 @@ export async function openContext(
   });
   context.on('weberror', (error) => note(`uncaught: ${error.error().message}`));
   context.on('requestfailed', (request) => {
+    // What the next page cuts short has not failed.
+    if (request.failure()?.errorText === 'net::ERR_ABORTED') return;
     if (/\/assets\//.test(request.url())) note(`failed: ${request.url()}`);
   });
   const page = await context.newPage();

@@ -1,6 +1,6 @@
 /** Owns which HTML of a platform's thread may stand on our pages. */
 import sanitizeHtml from 'sanitize-html';
-import type { SanitisedHtml } from './page-data.ts';
+import type { SanitisedHtml } from '../http/page-data.ts';
 
 const MAX_CHARACTERS = 200_000;
 const CUT_SHORT = '<p>The thread is longer than this page shows.</p>';
