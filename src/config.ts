@@ -95,19 +95,18 @@ export interface ConfigSource {
   readFile: (path: string) => string;
 }
 
+/** `values` is what was understood, with a stand-in for each fault: to check what they point at, never to open anything. */
+export type LoadedConfig =
+  | { config: Config; values: Config; faults: [] }
+  | { config?: never; values: Config; faults: string[] };
+
 /** Answers the settings, or every fault at once, each as one sentence that names the setting and what to do. */
-export function loadConfig(
-  source: ConfigSource,
-): { config: Config; faults: [] } | { config?: never; faults: string[] } {
+export function loadConfig(source: ConfigSource): LoadedConfig {
   const faults: string[] = [];
   const read = createReader(source, faults);
-  const config: Config = {
+  const values: Config = deepFreeze({
     publicUrl: read.publicUrl(),
-    listen: { host: read.text('HOST', '127.0.0.1'), port: read.integer('PORT', 3000, 0, 65535) },
-    management: {
-      host: read.text('MANAGEMENT_HOST', '127.0.0.1'),
-      port: read.integer('MANAGEMENT_PORT', 3009, 0, 65535),
-    },
+    ...read.listeners(),
     sessionSecrets: read.sessionSecrets(),
     encryptionKeys: read.required('ENCRYPTION_KEYS', 'make one with: npm run -s gatehouse -- keys generate'),
     dataDirectory: read.text('DATA_DIR', './data'),
@@ -126,8 +125,8 @@ export function loadConfig(
     shutdownSeconds: read.integer('SHUTDOWN_SECONDS', 25, 1, 600),
     logLevel: read.choice('LOG_LEVEL', LOG_LEVELS, 'info'),
     sandboxPort: read.integer('SANDBOX_PORT', 3001, 1, 65533),
-  };
-  return faults.length === 0 ? { config: deepFreeze(config), faults: [] } : { faults };
+  });
+  return faults.length === 0 ? { config: values, values, faults: [] } : { values, faults };
 }
 
 function createReader(source: ConfigSource, faults: string[]) {
@@ -193,9 +192,28 @@ function createReader(source: ConfigSource, faults: string[]) {
       return checked?.publicUrl ?? { href: '', origin: '', host: '', basePath: '', secure: true };
     },
 
+    listeners(): Pick<Config, 'listen' | 'management'> {
+      const before = faults.length;
+      const listen = { host: text('HOST', '127.0.0.1'), port: integer('PORT', 3000, 0, 65535) };
+      const management = {
+        host: text('MANAGEMENT_HOST', '127.0.0.1'),
+        port: integer('MANAGEMENT_PORT', 3009, 0, 65535),
+      };
+      if (
+        faults.length === before &&
+        listen.port !== 0 &&
+        listen.port === management.port &&
+        doMeet(listen, management)
+      )
+        faults.push(`PORT and MANAGEMENT_PORT are both ${listen.port} on one host: choose two different ports.`);
+      return { listen, management };
+    },
+
     sessionSecrets(): string[] {
       const how = 'comma-separated random texts of 32 characters or more; make one with: openssl rand -base64 48';
-      const secrets = splitList(required('SESSION_SECRETS', how));
+      const given = required('SESSION_SECRETS', how);
+      const secrets = splitList(given);
+      if (given !== '' && secrets.length === 0) faults.push(`SESSION_SECRETS is a list without a secret: give ${how}`);
       secrets.forEach((secret, position) => {
         const fault = weakSecretFault(secret);
         if (fault)
@@ -245,6 +263,7 @@ function createReader(source: ConfigSource, faults: string[]) {
       const parsed = URL.parse(url);
       if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.search || parsed.hash || parsed.username) {
         faults.push('BIN_SERVICE_URL must be an absolute https URL without user name, query or fragment.');
+        return undefined;
       }
       return { url: url.replace(/\/+$/, ''), apiKey, auth, monthlyQuota };
     },
@@ -256,6 +275,12 @@ function splitList(text: string): string[] {
     .split(',')
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '');
+}
+
+/** True where two listeners would want the same port of the same address; a wildcard takes them all. */
+function doMeet(one: { host: string }, other: { host: string }): boolean {
+  const hosts = [one.host.toLowerCase(), other.host.toLowerCase()];
+  return hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::');
 }
 
 /** Answers why a secret is too weak to sign with, or undefined. Never repeats it. */

@@ -6,7 +6,8 @@ import { destination } from 'pino';
 import { createBinService } from './bin-service/service.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { stopOnSignals } from './signals.ts';
-import { type Environment, type Gatehouse, StartRefused, startGatehouse } from './start.ts';
+import { type Environment, type Gatehouse, startGatehouse } from './start.ts';
+import { StartRefused } from './start-refused.ts';
 import { generateEncryptionKey } from './storage/key-ring.ts';
 
 const CLIENT_ID = 'gatehouse-demo';

@@ -2,7 +2,8 @@
 import { existsSync } from 'node:fs';
 import { destination } from 'pino';
 import { stopOnSignals } from './signals.ts';
-import { StartRefused, startGatehouse } from './start.ts';
+import { startGatehouse } from './start.ts';
+import { StartRefused } from './start-refused.ts';
 
 const EX_CONFIG = 78;
 

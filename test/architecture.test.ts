@@ -9,6 +9,8 @@ const src = join(import.meta.dirname, '..', 'src');
 const STOREYS: string[][] = [
   ['server.ts', 'demo.ts', 'cli.ts'],
   ['start.ts', 'signals.ts'],
+  ['listeners.ts'],
+  ['start-refused.ts'],
   ['dependencies.ts'],
   ['app.ts'],
   ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts'],

@@ -87,6 +87,36 @@ test('every fault is told at once, each naming its setting', () => {
   expect(load(wrong).config).toBeUndefined();
 });
 
+test('what was understood is answered beside the faults', () => {
+  const { values } = load(
+    { SESSION_SECRETS: 'short', ENCRYPTION_KEYS_FILE: '/run/k', ADMIN_APP: 'platform', REDIS_URL: 'redis://a' },
+    { '/run/k': 'k1:abc\n' },
+  );
+  expect(values).toMatchObject({ encryptionKeys: 'k1:abc', admin: { app: 'platform' }, redis: { url: 'redis://a' } });
+});
+
+describe('PORT and MANAGEMENT_PORT', () => {
+  test.each([
+    { PORT: '3009' },
+    { MANAGEMENT_PORT: '3000' },
+    { PORT: '4000', MANAGEMENT_PORT: '4000', HOST: 'LOCALHOST', MANAGEMENT_HOST: 'localhost' },
+    { PORT: '4000', MANAGEMENT_PORT: '4000', HOST: '0.0.0.0' },
+  ])('cannot be one port of one host: %o', (changes) => {
+    expect(faultsOf(changes)).toEqual([expect.stringMatching(/^PORT and MANAGEMENT_PORT are both \d+ on one host: /)]);
+  });
+
+  test.each([
+    { PORT: '0', MANAGEMENT_PORT: '0' },
+    { PORT: '4000', MANAGEMENT_PORT: '4000', MANAGEMENT_HOST: '127.0.0.2' },
+  ])('can be the same elsewhere: %o', (changes) => {
+    expect(faultsOf(changes)).toEqual([]);
+  });
+
+  test('a wrong one is told for itself alone', () => {
+    expect(faultsOf({ PORT: '70000', MANAGEMENT_PORT: '3000' })).toHaveLength(1);
+  });
+});
+
 describe('PUBLIC_URL', () => {
   test.each([
     ['https://gatehouse.example.com/', 'https://gatehouse.example.com', ''],
@@ -155,6 +185,10 @@ describe('secrets', () => {
   test('an empty file is as good as none', () => {
     const env = { SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
     expect(faultsOf(env, { '/run/s': '\n' })[0]).toMatch(/^SESSION_SECRETS is required/);
+  });
+
+  test.each([',', ' , ,'])('R49: a list of no secret is refused: %j', (list) => {
+    expect(faultsOf({ SESSION_SECRETS: list })).toEqual([expect.stringMatching(/^SESSION_SECRETS is a list without/)]);
   });
 
   test('what is no secret is not read from a file', () => {

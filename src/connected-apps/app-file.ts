@@ -1,6 +1,7 @@
 /** Owns the reading of `CONNECTED_APPS_FILE`: its faults are all told at once, and secrets come from where it points. */
 import { z } from 'zod';
 import type { ConfigSource } from '../config.ts';
+import type { AddressPolicy, AddressRule } from '../outbound/address-policy.ts';
 import { type ConnectedApp, connectedAppSchema, registrationFaults } from './connected-app.ts';
 
 const secretSource = z.union([
@@ -16,25 +17,50 @@ const fileEntry = connectedAppSchema.extend({
     .optional(),
 });
 
+/** What to do about a URL that must not be called; it never repeats the URL. */
+export const ADDRESS_ADVICE: Readonly<Record<AddressRule, string>> = {
+  not_absolute: 'it must be an absolute URL that begins with https://.',
+  not_https: 'it must begin with https://, or name the host in INTERNAL_HOSTS where it is a loopback one.',
+  userinfo: 'leave out the user name and the password.',
+  private_address: 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.',
+  forbidden_address: 'the address may never be called: give a public one, or one inside a private network.',
+};
+
+export interface ParsedApps {
+  apps: ConnectedApp[];
+  /** Each a sentence that names the app, the field and what to do; secrets are in none of them. */
+  faults: string[];
+  /** Ids of the entries that have faults; undefined for what cannot be told apart. */
+  faultyIds: (string | undefined)[];
+}
+
 /**
  * @param text the file's content
  * @param source where secrets are read from
- * @returns the apps, or every fault as a sentence that names the app, the field and what to do; secrets are in none of them
+ * @param policy judges the URLs that Gatehouse would call; without it they are judged at each call alone
  */
-export function parseConnectedApps(text: string, source: ConfigSource): { apps: ConnectedApp[]; faults: string[] } {
+export function parseConnectedApps(text: string, source: ConfigSource, policy?: AddressPolicy): ParsedApps {
   let entries: unknown;
   try {
     entries = JSON.parse(text);
   } catch {
     // The parser's own message repeats a piece of the file, which may hold a secret put there by mistake.
-    return { apps: [], faults: ['CONNECTED_APPS_FILE is not valid JSON: check commas, quotes and brackets.'] };
+    return unreadable('CONNECTED_APPS_FILE is not valid JSON: check commas, quotes and brackets.');
   }
-  if (!Array.isArray(entries))
-    return { apps: [], faults: ['CONNECTED_APPS_FILE must hold a JSON array of connected apps.'] };
-  const results = entries.map((entry, position) => parseEntry(entry, position, source));
+  if (!Array.isArray(entries)) return unreadable('CONNECTED_APPS_FILE must hold a JSON array of connected apps.');
+  const results = entries.map((entry, position) => parseEntry(entry, position, { source, policy }));
   const apps = results.flatMap((result) => (result.app ? [result.app] : []));
   const ids = results.flatMap((result) => (result.id === undefined ? [] : [result.id]));
-  return { apps, faults: [...results.flatMap((result) => result.faults), ...duplicateFaults(ids)] };
+  return {
+    apps,
+    faults: [...results.flatMap((result) => result.faults), ...duplicateFaults(ids)],
+    faultyIds: results.filter((result) => result.faults.length > 0).map((result) => result.id),
+  };
+}
+
+/** No entry of such a file is known. */
+export function unreadable(fault: string): ParsedApps {
+  return { apps: [], faults: [fault], faultyIds: [undefined] };
 }
 
 interface EntryResult {
@@ -43,7 +69,12 @@ interface EntryResult {
   faults: string[];
 }
 
-function parseEntry(entry: unknown, position: number, source: ConfigSource): EntryResult {
+interface Judges {
+  source: ConfigSource;
+  policy: AddressPolicy | undefined;
+}
+
+function parseEntry(entry: unknown, position: number, { source, policy }: Judges): EntryResult {
   const parsed = fileEntry.safeParse(entry);
   const shapeFaults = parsed.success ? [] : registrationFaults(parsed.error);
   const faulty = new Set(shapeFaults.map(({ pointer }) => pointer.split('/')[1] ?? ''));
@@ -56,6 +87,7 @@ function parseEntry(entry: unknown, position: number, source: ConfigSource): Ent
     ...(secretAt && !clientSecret ? ['/clientSecret: the place that it names is empty or cannot be read.'] : []),
     ...(secretAt ? [] : secretFaults(registration, faulty)),
     ...coherenceFaults(registration, faulty),
+    ...(policy ? addressFaults(registration, policy) : []),
   ].map((fault) => `${place}, ${fault}`);
   if (!parsed.success) return { id: sound.id, faults };
   const { clientSecret: _, ...complete } = parsed.data;
@@ -94,6 +126,20 @@ function coherenceFaults(app: Registration, faulty: ReadonlySet<string>): string
       ? ['/endpoints/jwks: needed to verify the ID tokens of an app that people sign in with.']
       : []),
   ];
+}
+
+function addressFaults({ issuer, discoveryUrl, endpoints, apiBaseUrl }: Registration, policy: AddressPolicy): string[] {
+  const inEndpoints = Object.entries(endpoints ?? {}).map(([name, url]) => [`endpoints/${name}`, url] as const);
+  const urls = [
+    ['issuer', issuer],
+    ['discoveryUrl', discoveryUrl],
+    ...inEndpoints,
+    ['apiBaseUrl', apiBaseUrl],
+  ] as const;
+  return urls.flatMap(([field, url]) => {
+    const rule = url === undefined ? undefined : policy.checkUrl(url);
+    return rule ? [`/${field}: ${ADDRESS_ADVICE[rule]}`] : [];
+  });
 }
 
 function readSecret(at: z.output<typeof secretSource>, source: ConfigSource): string | undefined {

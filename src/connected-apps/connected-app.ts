@@ -38,10 +38,10 @@ const returnUrl = text(2000).superRefine((url, context) => {
 });
 
 const signIn = z.strictObject({
-  allow: z.union([
-    z.literal('everyone'),
-    z.strictObject({ claim: text(200), values: z.array(text(200)).min(1).max(200) }),
-  ]),
+  allow: z.union(
+    [z.literal('everyone'), z.strictObject({ claim: text(200), values: z.array(text(200)).min(1).max(200) })],
+    { error: 'Give "everyone", or {"claim": "NAME", "values": ["VALUE"]} with the values that may sign in.' },
+  ),
 });
 
 const endpoints = z.strictObject({

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import { callbackUrlOf, isOpenIdApp, isUsable, PROTOCOL_PARAMETERS } from '../../src/connected-apps/connected-app.ts';
+import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 
 const SECRET = 'canary_secret-8d2f';
 const GOOD = {
@@ -25,6 +26,12 @@ function parse(entries: unknown, files: Record<string, string> = {}) {
 
 function missing(path: string): string {
   throw new Error(`ENOENT ${path}`);
+}
+
+function faultsUnder(internalHosts: string[], changes: Record<string, unknown>): string[] {
+  const source = { env: { PLATFORM_CLIENT_SECRET: SECRET }, readFile: missing };
+  return parseConnectedApps(JSON.stringify([{ ...GOOD, ...changes }]), source, createAddressPolicy(internalHosts))
+    .faults;
 }
 
 const faultsOf = (changes: Record<string, unknown>) => parse([{ ...GOOD, ...changes }]).faults;
@@ -151,6 +158,7 @@ describe('faults', () => {
     expect(parse(text)).toEqual({
       apps: [],
       faults: ['CONNECTED_APPS_FILE must hold a JSON array of connected apps.'],
+      faultyIds: [undefined],
     });
   });
 
@@ -181,6 +189,45 @@ describe('faults', () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+test.each([{}, { allow: 'all' }, { allow: { claim: 'groups', values: 'staff' } }])(
+  'who may sign in: %o is answered with what to write',
+  (signIn) => {
+    expect(faultsOf({ signIn }).join()).toContain('/signIn/allow: Give "everyone", or {"claim": ');
+  },
+);
+
+test('the ids of apps with faults are told, and undefined where there is none', () => {
+  expect(
+    parse([
+      { ...GOOD, name: '' },
+      { ...GOOD, id: '!' },
+      { ...GOOD, id: 'good' },
+    ]).faultyIds,
+  ).toEqual(['platform', undefined]);
+});
+
+describe('R79: a URL that must not be called is a fault at the start', () => {
+  const HTTPS = 'must begin with https://, or name the host in INTERNAL_HOSTS';
+  const PRIVATE = 'name the host in INTERNAL_HOSTS';
+  const PRIVATE_ENDPOINTS = { revocation: 'https://10.0.0.1/r', userinfo: 'https://idp.example.com/u' };
+  test.each<[Record<string, unknown>, string, string]>([
+    [{ issuer: 'http://idp.example.com' }, '/issuer', HTTPS],
+    [{ discoveryUrl: 'http://localhost/d' }, '/discoveryUrl', HTTPS],
+    [{ apiBaseUrl: 'http://127.0.0.1:3002' }, '/apiBaseUrl', PRIVATE],
+    [{ apiBaseUrl: 'https://169.254.169.254' }, '/apiBaseUrl', 'may never be called'],
+    [{ endpoints: PRIVATE_ENDPOINTS }, '/endpoints/revocation', PRIVATE],
+  ])('%o', (changes, place, advice) => {
+    expect(faultsUnder([], changes)).toEqual([expect.stringContaining(`app 1 (platform), ${place}: `)]);
+    expect(faultsUnder([], changes)[0]).toContain(advice);
+  });
+
+  test('what INTERNAL_HOSTS names is none, and a malformed one is told once', () => {
+    const issuer = 'http://localhost:3001';
+    expect(faultsUnder(['localhost', '127.0.0.1'], { issuer, apiBaseUrl: 'http://127.0.0.1:3002' })).toEqual([]);
+    expect(faultsUnder([], { issuer: 'idp.example.com' })).toHaveLength(1);
   });
 });
 

@@ -8,6 +8,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createBinService } from '../../src/bin-service/service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { startGatehouse } from '../../src/start.ts';
+import { StartRefused } from '../../src/start-refused.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import { ask, DATA } from '../support/ask.ts';
@@ -95,6 +97,76 @@ describe('bad settings', () => {
       expect(program.stderr()).toContain(`${name} is required`);
   });
 
+  describe('what settings point at is checked although others are wrong, and told once', () => {
+    const told = async (changes: Record<string, string>) => {
+      const fault: unknown = await startGatehouse(
+        { ...env, SESSION_SECRETS: 'short', ...changes },
+        { write: () => undefined },
+      ).catch((error: unknown) => error);
+      if (!(fault instanceof StartRefused)) throw new Error('It was not refused.');
+      expect(fault.faults).toHaveLength(new Set(fault.faults).size);
+      return fault.faults.map((one) => one.split(/[ :,]/)[0]);
+    };
+
+    test('ENCRYPTION_KEYS_FILE', async () => {
+      writeFileSync(join(directory, 'keys'), 'no key\n');
+      const changes = { ENCRYPTION_KEYS: '', ENCRYPTION_KEYS_FILE: join(directory, 'keys') };
+      expect(await told(changes)).toEqual(['SESSION_SECRETS', 'ENCRYPTION_KEYS']);
+    });
+
+    test.each<Record<string, string>>([
+      { ENCRYPTION_KEYS: ',' },
+      { ADMIN_APP: 'nope' },
+      { CONNECTED_APPS_FILE: '/nowhere' },
+      { BIN_DATASET_FILE: '/nowhere' },
+      { REDIS_URL: 'http://a' },
+      { BIN_SERVICE_URL: 'http://bins.example.com' },
+      { BIN_SERVICE_URL: 'https://10.0.0.1' },
+      { BIN_SERVICE_URL: 'bins' },
+    ])('%o', async (changes) => {
+      expect(await told(changes)).toEqual(['SESSION_SECRETS', ...Object.keys(changes)]);
+    });
+
+    test('an app that has faults itself is not told again as ADMIN_APP', async () => {
+      const file = join(directory, 'apps.json');
+      writeFileSync(file, JSON.stringify([{ id: 'platform' }]));
+      expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'platform' })).not.toContain('ADMIN_APP');
+      expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'nope' })).toContain('ADMIN_APP');
+    });
+  });
+
+  test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('%s without an entry: 78, and nothing is opened', async (name) => {
+    const program = start(NODE, { [name]: ',' });
+    expect((await program.ended).status).toBe(78);
+    expect(program.stderr()).toContain(`- ${name} `);
+    expect(existsSync(join(directory, 'data'))).toBe(false);
+  });
+
+  test.each(['HOST', 'MANAGEMENT_HOST'])(
+    '%s that is not of this machine: it says so, and opens nothing',
+    async (name) => {
+      const program = start(NODE, { [name]: '203.0.113.1' });
+      expect((await program.ended).status).toBe(78);
+      expect(program.stderr()).toContain(`- ${name}: "203.0.113.1" is no address of this machine.`);
+      expect(existsSync(join(directory, 'data'))).toBe(false);
+    },
+  );
+
+  test.each([
+    ['a file', () => join(directory, 'file')],
+    ['below a file', () => join(directory, 'file', 'data')],
+    ['where no folder can be made', () => '/proc/nope/data'],
+    ['where no file can be made', () => '/proc'],
+  ])('DATA_DIR %s: 78 with advice, at once', async (_what, place) => {
+    writeFileSync(join(directory, 'file'), '');
+    const startedAt = performance.now();
+    const program = start(NODE, { DATA_DIR: place() });
+    expect((await program.ended).status).toBe(78);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(program.stderr()).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
+    expect(program.stderr()).not.toMatch(/\bE[A-Z]{4,}\b/);
+  });
+
   test.each(['PORT', 'MANAGEMENT_PORT'])(
     '%s is taken: it says which and by which setting to choose another',
     async (name) => {
@@ -107,6 +179,7 @@ describe('bad settings', () => {
       expect(program.stderr()).toContain(
         `- ${name}: another program listens on 127.0.0.1:${env[name]} already. Choose another with ${name}.`,
       );
+      expect(existsSync(join(directory, 'data'))).toBe(false);
     },
   );
 
@@ -131,7 +204,7 @@ describe('bad settings', () => {
     writeFileSync(join(directory, 'data', DATABASE_FILE), 'not a database at all '.repeat(400));
     const program = start(NODE);
     expect((await program.ended).status).toBe(78);
-    expect(program.stderr()).toMatch(/Gatehouse cannot start: .*gatehouse\.sqlite/s);
+    expect(program.stderr()).toMatch(/Gatehouse cannot start:\n.*gatehouse\.sqlite/s);
   });
 });
 
@@ -159,6 +232,29 @@ describe('good settings', () => {
     expect(await program.ended).toEqual({ status: 0, signal: null });
     expect(isRunning(child)).toBe(false);
     expect(program.stderr()).not.toMatch(/Warning|Error/);
+  });
+
+  test('until the storage is open, both ports answer 503 and when to ask again', async () => {
+    const first = start(NODE);
+    await ready(first);
+    first.signal('SIGTERM');
+    await first.ended;
+    const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
+    other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+    const program = start(NODE);
+    try {
+      await expect
+        .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
+        .toMatchObject({
+          status: 503,
+          headers: { 'retry-after': '1' },
+        });
+      expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    } finally {
+      other.close();
+    }
+    await ready(program);
+    expect((await manage('/readyz')).status).toBe(200);
   });
 
   test.each(['SIGTERM', 'SIGINT'] as const)('%s: node ends with 0', async (name) => {

@@ -127,7 +127,7 @@ describe('R6', () => {
 });
 
 describe('an app that cannot be used', () => {
-  test('sends nothing to its provider and says whose fault it is', async () => {
+  test('R71: whose own callback URL is not registered sends nothing to its provider and says whose fault it is', async () => {
     const broken = await startHostileSite({
       provider: site.provider,
       app: { callbackUrls: ['https://gatehouse.example.com/oauth/callback/elsewhere'] },
