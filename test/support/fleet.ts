@@ -17,8 +17,8 @@ import type { Store } from '../../src/storage/store.ts';
 import { type Asked, ask, DATA, FORM } from './ask.ts';
 import { CLIENT_SECRET, freePort, sandboxApp, signIn } from './gatehouse.ts';
 import { isRunning, type Program, startProgram } from './program.ts';
-import { createTokenDesk, type TokenDesk } from './token-desk.ts';
 import { type RedisServer, startRedis } from './redis-server.ts';
+import { createTokenDesk, type TokenDesk } from './token-desk.ts';
 
 export type StoreKind = 'SQLite' | 'Redis';
 
@@ -64,10 +64,7 @@ export interface Fleet {
 
 export const LOGINS = ['user@example.test', 'second@example.test', 'admin@example.test'];
 
-export async function startFleet(options: {
-  kind: StoreKind;
-  processes: number;
-}): Promise<Fleet> {
+export async function startFleet(options: { kind: StoreKind; processes: number }): Promise<Fleet> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-fleet-'));
@@ -134,7 +131,12 @@ export async function startFleet(options: {
     async signIn(login) {
       const { agent } = await signIn({ url }, login);
       const { sandboxAccount: account } = accountOf(sandbox, login);
-      const person = { login, userId: userIdOf(sandbox.issuer, account), cookie: agent.cookies.header(url), csrfToken: '' };
+      const person = {
+        login,
+        userId: userIdOf(sandbox.issuer, account),
+        cookie: agent.cookies.header(url),
+        csrfToken: '',
+      };
       const session = JSON.parse((await ask(`${url}/session`, { headers: headers(person) })).body);
       if (!session.signedIn) throw new Error(`${login} is not signed in.`);
       return { ...person, csrfToken: String(session.csrfToken) };

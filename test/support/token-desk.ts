@@ -20,15 +20,15 @@ export interface HeldAnswer {
 export interface TokenDesk {
   /** What answers say about the lifetime of access tokens; the provider itself takes them for an hour. Default 3600. */
   lifetimeSeconds: number;
-  /** How long an answer is kept back, once it is made. */
+  /** How long an answer with tokens is kept back, once it is made. */
   delayMilliseconds: () => number;
   /** Everything that was given out, oldest first. */
   issued: readonly Issued[];
   /** Refresh tokens that were refused since the start. */
   refusals(): number;
   calls(): number;
-  /** No call is being worked on, and no answer is kept back. */
-  isQuiet(): boolean;
+  /** Resolves once no call is being worked on and no answer is kept back. */
+  quiet(): Promise<void>;
   /** Keeps the next answer back. */
   holdNext(): HeldAnswer;
   latestOf(userId: string): Issued | undefined;
@@ -38,6 +38,7 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
   const issued: Issued[] = [];
   const holds: { made: () => void; released: Promise<void> }[] = [];
   let refusals = 0;
+  let begun = 0;
   let done = 0;
   const desk: TokenDesk = {
     lifetimeSeconds: 3_600,
@@ -45,7 +46,9 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
     issued,
     refusals: () => refusals,
     calls: () => sandbox.hits.count('POST /token'),
-    isQuiet: () => done === desk.calls(),
+    async quiet() {
+      while (begun > done) await sleep(10);
+    },
     holdNext() {
       const made = Promise.withResolvers<void>();
       const released = Promise.withResolvers<void>();
@@ -59,12 +62,14 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
     path: '/token',
     kind: 'rewrite',
     async change(body) {
+      begun += 1;
       if (typeof body.access_token === 'string') issued.push(issuedBy(sandbox, body as Record<string, string>));
       else refusals += 1;
+      const delay = typeof body.access_token === 'string' ? desk.delayMilliseconds() : 0;
       const hold = holds.shift();
       hold?.made();
       await hold?.released;
-      await sleep(desk.delayMilliseconds());
+      await sleep(delay);
       done += 1;
       return 'expires_in' in body ? { ...body, expires_in: desk.lifetimeSeconds } : body;
     },

@@ -1,0 +1,118 @@
+/** Kills processes at random moments while people make them refresh without pause, and keeps count of what was lost. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import type { Fleet, Member, Person } from '../support/fleet.ts';
+
+export interface KillTally {
+  kills: number;
+  /** Refreshes that brought new tokens. */
+  refreshes: number;
+  /** People who were told to reconnect although the vault holds the newest token: there must be none. */
+  misled: string[];
+  /** People who were told to reconnect because an answer was lost. */
+  lost: number;
+  refusals: number;
+}
+
+/** Answers, of which only those that came are judged: a killed process gives none. */
+const threadOf = (fleet: Fleet, member: Member, person: Person) => fleet.thread(member, person).catch(() => undefined);
+
+export async function killAtRandom(fleet: Fleet, logins: readonly string[], rounds: number): Promise<KillTally> {
+  const { tokens, members } = fleet;
+  const before = { issued: tokens.issued.length, refusals: tokens.refusals() };
+  const tally: KillTally = { kills: 0, refreshes: 0, misled: [], lost: 0, refusals: 0 };
+  let working = true;
+  tokens.lifetimeSeconds = 1;
+  tokens.delayMilliseconds = () => Math.random() * 300;
+
+  const signInAgain = async (login: string): Promise<Person> => {
+    // The browser knows but one address, and who listens there may be dead just now.
+    for (;;) {
+      const person = await fleet.signIn(login).catch(() => undefined);
+      if (person) return person;
+      await sleep(100);
+    }
+  };
+
+  const live = async (first: Person) => {
+    let person = first;
+    while (working) {
+      const running = members.filter((member) => member.isRunning());
+      const member = running[Math.floor(Math.random() * running.length)];
+      const answer = member && (await threadOf(fleet, member, person));
+      if (answer?.status === 200 || !answer) {
+        await sleep(20);
+      } else if (codeOf(answer.body) === 'reconnect_needed') {
+        await judgeLoss(fleet, person, tally);
+        person = await signInAgain(person.login);
+      } else {
+        await sleep(50);
+      }
+    }
+    return person;
+  };
+
+  const people = await Promise.all(logins.map((login) => fleet.signIn(login)));
+  const lives = people.map(live);
+  const starts = new Map<Member, Promise<void>>();
+  for (let round = 0; round < rounds; round += 1) {
+    await sleep(100 + Math.random() * 500);
+    const ready = members.filter((member) => !starts.has(member));
+    const victim = ready[Math.floor(Math.random() * ready.length)];
+    if (!victim) throw new Error('No process is left to be killed.');
+    await victim.kill();
+    tally.kills += 1;
+    starts.set(
+      victim,
+      victim.start().then(() => void starts.delete(victim)),
+    );
+    if (starts.size > members.length - 2) await Promise.race(starts.values());
+  }
+  await Promise.all(starts.values());
+  working = false;
+  const survivors = await Promise.all(lives);
+  await tokens.quiet();
+  await judgeSurvivors(fleet, survivors, tally);
+  tally.refreshes = tokens.issued.length - before.issued;
+  tally.refusals = tokens.refusals() - before.refusals;
+  tokens.delayMilliseconds = () => 0;
+  tokens.lifetimeSeconds = 3_600;
+  return tally;
+}
+
+/** Everybody's token ends once more, and each process has to serve everybody. */
+async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: KillTally): Promise<void> {
+  await sleep(1_100);
+  fleet.tokens.lifetimeSeconds = 3_600;
+  for (const person of people) {
+    for (const member of fleet.members) {
+      const answer = await fleet.thread(member, person);
+      if (codeOf(answer.body) === 'reconnect_needed') {
+        await judgeLoss(fleet, person, tally);
+        break;
+      }
+      expect([person.login, answer.status]).toEqual([person.login, 200]);
+      expect((await fleet.vault.read(person.userId)).refreshToken).toBe(
+        fleet.tokens.latestOf(person.userId)?.refreshToken,
+      );
+    }
+  }
+}
+
+/** Told to reconnect: rightly so only where the newest token that the provider gave is not in the vault. */
+async function judgeLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
+  const { refreshToken, trouble } = await fleet.vault.read(person.userId);
+  if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && trouble?.cause === 'answer_lost') {
+    tally.lost += 1;
+  } else {
+    tally.misled.push(`${person.login}: ${trouble?.cause}`);
+  }
+}
+
+function codeOf(body: string): unknown {
+  try {
+    return (JSON.parse(body) as { code?: unknown }).code;
+  } catch {
+    return undefined;
+  }
+}

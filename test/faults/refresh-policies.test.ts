@@ -1,0 +1,53 @@
+/** What the sandbox makes of a refresh token that is used twice: the providers that the other tests here meet. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { createTokenDesk, type TokenDesk } from '../support/token-desk.ts';
+
+let site: TestSite;
+let desk: TokenDesk;
+let first: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { refreshTokens: { graceSeconds: 3_600 } } });
+  desk = createTokenDesk(site.sandbox);
+});
+afterAll(() => site.close());
+beforeEach(async () => {
+  await signIn(site);
+  first = desk.issued.at(-1)?.refreshToken ?? '';
+});
+
+async function refresh(refreshToken: string): Promise<{ refresh_token?: string; error?: string }> {
+  const answer = await fetch(`${site.sandbox.issuer}/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${Buffer.from(`test-platform:${CLIENT_SECRET}`).toString('base64')}` },
+    body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken }),
+  });
+  return (await answer.json()) as { refresh_token?: string; error?: string };
+}
+
+describe('refresh tokens', () => {
+  test('rotating: a second use is refused and ends the new one too', async () => {
+    site.sandbox.refreshTokens.policy = 'rotating';
+    const { refresh_token: second = '' } = await refresh(first);
+    expect(second).toMatch(/./);
+    expect(second).not.toBe(first);
+    expect(await refresh(first)).toMatchObject({ error: 'invalid_grant' });
+    expect(await refresh(second)).toMatchObject({ error: 'invalid_grant' });
+  });
+
+  test('reusable: it stays the same for good', async () => {
+    site.sandbox.refreshTokens.policy = 'reusable';
+    expect(await refresh(first)).toMatchObject({ refresh_token: first });
+    expect(await refresh(first)).toMatchObject({ refresh_token: first });
+  });
+
+  test('grace: it may be used again until its time is over, counted from the first use', async () => {
+    Object.assign(site.sandbox.refreshTokens, { policy: 'grace', graceSeconds: 3_600 });
+    const { refresh_token: second = '' } = await refresh(first);
+    const { refresh_token: third = '' } = await refresh(first);
+    expect(new Set([first, second, third, '']).size).toBe(4);
+    expect(await refresh(second)).toHaveProperty('refresh_token');
+    site.sandbox.refreshTokens.graceSeconds = 0;
+    expect(await refresh(first)).toMatchObject({ error: 'invalid_grant' });
+  });
+});

@@ -1,0 +1,444 @@
+/** What happens to grants and sessions when the processes that share them are slow, stopped, killed, or out of space. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createRefresher, REFRESH_LEASE_MILLISECONDS } from '../../src/grants/refresh.ts';
+import type { Events } from '../../src/observability/events.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createLeases } from '../../src/storage/lease.ts';
+import {
+  type Fleet,
+  LOGINS,
+  limitFiles,
+  type Member,
+  missingPrlimit,
+  type Person,
+  type StoreKind,
+  startFleet,
+} from '../support/fleet.ts';
+import { CLIENT_SECRET } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis, until } from '../support/redis-server.ts';
+import { killAtRandom } from './random-kills.ts';
+import { createFaultReport, LONG } from './report.ts';
+
+const PROCESSES = 4;
+const KILLS = LONG ? 250 : 4;
+/** In a short run the provider is slow by more than one lease; in a long one by three. */
+const SLOW_MILLISECONDS = LONG ? 3 * REFRESH_LEASE_MILLISECONDS : REFRESH_LEASE_MILLISECONDS + 1_000;
+const [UMA = '', SVEN = '', ADA = ''] = LOGINS;
+
+/** Its tests run one after the other, beside those of another such suite: most of the time they wait. */
+export function faultSuite(kind: StoreKind): void {
+  describe.concurrent(`${PROCESSES} processes on ${kind}`, () => defineTests(kind));
+}
+
+function defineTests(kind: StoreKind): void {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  const report = createFaultReport();
+  let fleet: Fleet;
+  beforeAll(async () => {
+    if (!missing) fleet = await startFleet({ kind, processes: PROCESSES });
+  }, 60_000);
+  afterEach(async () => {
+    if (!fleet) return;
+    fleet.tokens.lifetimeSeconds = 3_600;
+    fleet.tokens.delayMilliseconds = () => 0;
+    fleet.sandbox.refreshTokens.policy = 'rotating';
+    for (const member of fleet.members) {
+      if (member.isRunning()) member.signal('SIGCONT');
+      else await member.start();
+    }
+  }, 30_000);
+  afterAll(async () => {
+    await fleet?.close();
+    report.print(`Faults on ${kind}`);
+  }, 30_000);
+
+  /** Signed in, with an access token that has ended; what comes next lasts for an hour. */
+  const expired = async (login: string): Promise<Person> => {
+    fleet.tokens.lifetimeSeconds = 1;
+    const person = await fleet.signIn(login);
+    await sleep(1_100);
+    fleet.tokens.lifetimeSeconds = 3_600;
+    return person;
+  };
+  const statuses = async (person: Person) => {
+    const answers = await Promise.all(fleet.members.map((member) => fleet.thread(member, person)));
+    return answers.map(({ status }) => status);
+  };
+  const ALL_GOOD = Array(PROCESSES).fill(200);
+  const newest = (person: Person) => fleet.tokens.latestOf(person.userId);
+  const fault = (name: string, work: () => Promise<string | undefined>, rounds = 1, seconds = 30) =>
+    test(name, { concurrent: false, timeout: seconds * 1_000 }, async (context: TestContext) => {
+      skipWithout(context, missing);
+      await report.run(name, rounds, work);
+    });
+
+  fault(
+    'R38, F1: killed with the new refresh token kept and the rest unjudged, it is used, even by a strict provider',
+    async () => {
+      const person = await expired(UMA);
+      const calls = fleet.tokens.calls();
+      // This process has not verified an ID token yet, so it asks for the keys, after it has kept what must not be lost.
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      const off = fleet.sandbox.faults.set({ on: 'identity-provider', path: '/jwks', kind: 'hold', until: released });
+      const victim = fleet.member(3);
+      const left = fleet.thread(victim, person).catch(() => undefined);
+      const kept = async () => (await fleet.vault.read(person.userId)).refresh?.received;
+      await until(async () => (await kept()) !== undefined);
+      expect(await kept()).toBe(newest(person)?.refreshToken);
+      await victim.kill();
+      await left;
+      off();
+      release();
+      expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
+      expect(fleet.tokens.calls()).toBe(calls + 2);
+      const { refreshToken, trouble } = await fleet.vault.read(person.userId);
+      expect({ refreshToken, trouble }).toEqual({ refreshToken: newest(person)?.refreshToken, trouble: undefined });
+      return undefined;
+    },
+  );
+
+  fault(
+    `R34, F2: ${PROCESSES} x 50 requests on an expired token, the provider slow by ${SLOW_MILLISECONDS / 1_000} s: 1 token call, all answers good`,
+    async () => {
+      const person = await expired(UMA);
+      const calls = fleet.tokens.calls();
+      fleet.tokens.delayMilliseconds = () => SLOW_MILLISECONDS;
+      const asked = fleet.members.flatMap((member) => Array.from({ length: 50 }, () => fleet.thread(member, person)));
+      const answers = await Promise.all(asked);
+      const good = answers.filter(({ status }) => status === 200).length;
+      expect(good).toBe(50 * PROCESSES);
+      expect(fleet.tokens.calls()).toBe(calls + 1);
+      return `${good} good answers`;
+    },
+    1,
+    120,
+  );
+
+  fault(
+    'R36, F3: stopped with the answer on its way, and resumed after another has refreshed: overwrites nothing',
+    async () => {
+      fleet.sandbox.refreshTokens.policy = 'grace';
+      const person = await expired(UMA);
+      const calls = fleet.tokens.calls();
+      const stopped = fleet.member(1);
+      const { late, released } = await stopBehindTheProvider(stopped, person);
+      released();
+      expect((await fleet.thread(fleet.member(2), person)).status).toBe(200);
+      const theirs = newest(person);
+      expect(fleet.tokens.calls()).toBe(calls + 2);
+      stopped.signal('SIGCONT');
+      expect((await late).status).toBe(200);
+      const { accessToken, refreshToken } = await fleet.vault.read(person.userId);
+      expect({ accessToken, refreshToken }).toEqual({
+        accessToken: theirs?.accessToken,
+        refreshToken: theirs?.refreshToken,
+      });
+      expect(await statuses(person)).toEqual(ALL_GOOD);
+      expect(fleet.tokens.calls()).toBe(calls + 2);
+      return undefined;
+    },
+  );
+
+  fault(
+    'R35, F3: resumed while another is at it: the lease of that one stays, and nobody calls a third time',
+    async () => {
+      fleet.sandbox.refreshTokens.policy = 'grace';
+      const person = await expired(SVEN);
+      const calls = fleet.tokens.calls();
+      const stopped = fleet.member(1);
+      const { late, released } = await stopBehindTheProvider(stopped, person);
+      released();
+      const hold = fleet.tokens.holdNext();
+      const second = fleet.thread(fleet.member(2), person);
+      await hold.made;
+      stopped.signal('SIGCONT');
+      expect((await late).status).toBe(200);
+      // Its own release comes before its answer.
+      const lease = keys.refreshLease(person.userId, 'platform');
+      expect(await fleet.vault.store.acquireLease(lease, 'somebody else', 1_000)).toBeUndefined();
+      hold.release();
+      expect((await second).status).toBe(200);
+      expect(await statuses(person)).toEqual(ALL_GOOD);
+      expect(fleet.tokens.calls()).toBe(calls + 2);
+      return undefined;
+    },
+  );
+
+  fault('R36: whoever has lost the lease writes nothing under it, not even over the version that it read', async () => {
+    const { store, grants } = fleet.vault;
+    const lost = { ...store, renewLease: async () => false };
+    const grant = grantOf('fenced');
+    const lease = keys.refreshLease(grant.userId, grant.appId);
+    await grants.save(grant, 0);
+    let between: Grant | undefined;
+    const provider = {
+      async refresh(_app: unknown, _token: string, keep: (refreshToken: string) => Promise<void>) {
+        await until(async () => (await store.acquireLease(lease, 'the next', 60_000)) !== undefined);
+        await keep('rt2');
+        between = await fleet.vault.read(grant.userId);
+        return { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
+      },
+    } as unknown as ProviderClient;
+    const events = { refreshEnded: () => undefined, connectionBroken: () => undefined } as unknown as Events;
+    const leases = createLeases({ store: lost, milliseconds: 300 });
+    const refresher = createRefresher({ grants, provider, leases, events, clock: Date.now, random: Math.random });
+    await refresher.refresh({ userId: grant.userId, app: { id: grant.appId } as ConnectedApp });
+    expect(between?.refresh?.startedAt).toBeGreaterThan(0);
+    expect(between?.refresh?.received).toBeUndefined();
+    expect(await fleet.vault.read(grant.userId)).toMatchObject({ refreshToken: 'rt1', refresh: between?.refresh });
+    await store.releaseLease(lease, 'the next');
+    await grants.remove(grant.userId, grant.appId, (await grants.load(grant.userId, grant.appId))?.version ?? 0);
+    return undefined;
+  });
+
+  fault(
+    'R43: disconnected by one process while another waits for the provider: stays gone, and what came is revoked',
+    async () => {
+      const person = await expired(ADA);
+      const hold = fleet.tokens.holdNext();
+      const waiting = fleet.thread(fleet.member(1), person);
+      await hold.made;
+      expect((await fleet.post(fleet.member(2), '/connections/platform/disconnect', person)).status).toBe(200);
+      const revocations = fleet.sandbox.hits.count('POST /revoke');
+      hold.release();
+      expect(JSON.parse((await waiting).body)).toMatchObject({ code: 'not_connected' });
+      expect(await fleet.vault.grants.load(person.userId, 'platform')).toBeUndefined();
+      expect(fleet.sandbox.hits.count('POST /revoke')).toBe(revocations + 1);
+      return undefined;
+    },
+  );
+
+  fault(
+    'R39, F1: killed between answer and write, strict provider: settled at the start, one further try, then told to reconnect',
+    async () => {
+      const person = await expired(UMA);
+      const other = await expired(SVEN);
+      const calls = fleet.tokens.calls();
+      await killBehindTheProvider(fleet.member(1), person);
+      await fleet.member(1).start();
+      const trouble = async () => (await fleet.vault.read(person.userId)).trouble;
+      await until(async () => (await trouble())?.kind === 'reconnect_needed', 10_000);
+      expect(await fleet.health(fleet.member(2), person)).toEqual({
+        health: 'reconnect_needed',
+        cause: 'answer_lost',
+      });
+      for (let again = 0; again < 3; again += 1) expect(await statuses(person)).not.toContain(200);
+      expect(fleet.tokens.calls()).toBe(calls + 2);
+      expect(await statuses(other)).toEqual(ALL_GOOD);
+      expect(await fleet.health(fleet.member(2), other)).toEqual({ health: 'active', cause: null });
+      await until(async () => (await fleet.vault.grants.listOpen()).length === 0);
+      expect(fleet.output()).toContain('answer_lost');
+      return undefined;
+    },
+  );
+
+  fault(
+    'R38, F1: the same with a provider that allows a second use for a while: settled at the start, nothing lost',
+    async () => {
+      fleet.sandbox.refreshTokens.policy = 'grace';
+      const person = await expired(UMA);
+      const calls = fleet.tokens.calls();
+      await killBehindTheProvider(fleet.member(1), person);
+      await fleet.member(1).start();
+      await until(async () => (await fleet.vault.read(person.userId)).refresh === undefined, 10_000);
+      expect((await fleet.vault.read(person.userId)).refreshToken).toBe(newest(person)?.refreshToken);
+      expect(await statuses(person)).toEqual(ALL_GOOD);
+      expect(fleet.tokens.calls()).toBe(calls + 2);
+      return undefined;
+    },
+  );
+
+  fault('R39: an answer that the network loses costs one further try and no loop', async () => {
+    const person = await expired(UMA);
+    const calls = fleet.tokens.calls();
+    const cut = { kind: 'reset', when: 'after_handling', times: 1 } as const;
+    fleet.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...cut });
+    expect((await fleet.thread(fleet.member(1), person)).status).toBe(503);
+    // All processes keep to the pause.
+    expect(await statuses(person)).toEqual(Array(PROCESSES).fill(503));
+    expect(fleet.tokens.calls()).toBe(calls + 1);
+    await endPause(person);
+    for (let again = 0; again < 3; again += 1) expect(await statuses(person)).not.toContain(200);
+    expect(fleet.tokens.calls()).toBe(calls + 2);
+    expect(await fleet.health(fleet.member(2), person)).toEqual({ health: 'reconnect_needed', cause: 'answer_lost' });
+    return undefined;
+  });
+
+  fault(
+    `R38, F1: ${KILLS} random kill -9 under load, provider with a grace window: every grant opens, every connection works`,
+    async () => {
+      fleet.sandbox.refreshTokens.policy = 'grace';
+      const tally = await killAtRandom(fleet, LOGINS, KILLS);
+      expect(tally).toMatchObject({ kills: KILLS, misled: [], lost: 0, refusals: 0 });
+      expect(tally.refreshes).toBeGreaterThan(KILLS);
+      return `${tally.refreshes} refreshes, nothing lost`;
+    },
+    KILLS,
+    LONG ? 1_800 : 60,
+  );
+
+  fault(
+    `R39, F1: ${KILLS} random kill -9 under load, strict provider: exactly those whose answer was lost reconnect, no loop`,
+    async () => {
+      const tally = await killAtRandom(fleet, LOGINS, KILLS);
+      expect(tally).toMatchObject({ kills: KILLS, misled: [] });
+      expect(tally.refreshes).toBeGreaterThan(KILLS);
+      // One further try for each loss; a kill amid that try allows another.
+      expect(tally.refusals).toBeGreaterThanOrEqual(tally.lost);
+      expect(tally.refusals).toBeLessThanOrEqual(tally.lost + Math.ceil(KILLS / 10));
+      return `${tally.refreshes} refreshes, ${tally.lost} answers lost, ${tally.refusals} further tries`;
+    },
+    KILLS,
+    LONG ? 1_800 : 60,
+  );
+
+  test('F16: no space: refreshes are refused before the provider is asked, fresh tokens work, and it heals', {
+    concurrent: false,
+  }, async (context) => {
+    skipWithout(context, missing ?? (kind === 'SQLite' ? missingPrlimit : undefined));
+    await report.run('F16: no space', 1, async () => {
+      const fresh = await fleet.signIn(SVEN);
+      const person = await expired(UMA);
+      const calls = fleet.tokens.calls();
+      await setSpace('none');
+      try {
+        for (const member of fleet.members) {
+          const refused = await fleet.thread(member, person);
+          expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'storage_unavailable']);
+          expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+        }
+        expect(await statuses(fresh)).toEqual(ALL_GOOD);
+        expect(fleet.tokens.calls()).toBe(calls);
+      } finally {
+        await setSpace('plenty');
+      }
+      expect(await statuses(person)).toEqual(ALL_GOOD);
+      expect(fleet.tokens.calls()).toBe(calls + 1);
+      return undefined;
+    });
+  });
+
+  fault('R62: signed out by one process, dead at once on all, a slow request under way or not', async () => {
+    const person = await fleet.signIn(ADA);
+    const off = fleet.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 1_000 });
+    const hits = fleet.sandbox.hits.count('GET /1/threads/current');
+    const slow = fleet.thread(fleet.member(2), person);
+    await until(() => fleet.sandbox.hits.count('GET /1/threads/current') > hits);
+    expect((await fleet.post(fleet.member(1), '/sign-out', person)).status).toBeLessThan(400);
+    expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
+    await slow;
+    off();
+    expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
+    const sessions = await Promise.all(fleet.members.map((member) => fleet.get(member, '/session', person)));
+    expect(sessions.map(({ body }) => JSON.parse(body).signedIn)).toEqual(Array(PROCESSES).fill(false));
+    return undefined;
+  });
+
+  fault('R44: no token and no secret is found in any file at rest, nor in what the processes print', async () => {
+    // In the middle of a refresh, its journal entry open, and with a killed process behind it.
+    const person = await expired(UMA);
+    const hold = fleet.tokens.holdNext();
+    const waiting = fleet.thread(fleet.member(1), person);
+    await hold.made;
+    const places = [fleet.dataDirectory, ...(fleet.redis ? [fleet.redis.directory] : [])];
+    fleet.redis?.ask('SAVE');
+    const texts = [...places.flatMap(filesBelow).map((file) => readFileSync(file, 'latin1')), fleet.output()];
+    hold.release();
+    await waiting;
+    expect(texts.some((text) => text.includes(person.userId))).toBe(true);
+    const material = (fleet.env.ENCRYPTION_KEYS ?? '').split(':')[1] ?? '';
+    const sessionId =
+      decodeURIComponent(/gatehouse=([^;]+)/.exec(person.cookie)?.[1] ?? '')
+        .slice(2)
+        .split('.')[0] ?? '';
+    const secrets = [CLIENT_SECRET, material, fleet.env.SESSION_SECRETS ?? '', sessionId];
+    const issued = fleet.tokens.issued.flatMap((one) => [one.accessToken, one.refreshToken, one.idToken]);
+    const canaries = [...new Set([...secrets, ...issued])];
+    expect(canaries.every((canary) => canary.length >= 16)).toBe(true);
+    expect(canaries.length).toBeGreaterThan(50);
+    // As it is, and as a naive "encryption" would leave it.
+    const written = (canary: string) => [canary, ...[0, 1, 2].map((at) => base64Inside(canary, at))];
+    const found = canaries.flatMap(written).filter((text) => texts.some((file) => file.includes(text)));
+    expect(found).toHaveLength(0);
+    return `${canaries.length} canaries, ${texts.length} texts`;
+  });
+
+  /** Lets the provider spend the refresh token for a request to this process, and stops that before the answer leaves. */
+  async function stopBehindTheProvider(member: Member, person: Person) {
+    const hold = fleet.tokens.holdNext();
+    const late = fleet.thread(member, person);
+    await hold.made;
+    member.signal('SIGSTOP');
+    return { late, released: hold.release };
+  }
+
+  async function killBehindTheProvider(member: Member, person: Person): Promise<void> {
+    const hold = fleet.tokens.holdNext();
+    const late = fleet.thread(member, person).catch(() => undefined);
+    await hold.made;
+    await member.kill();
+    hold.release();
+    await late;
+  }
+
+  /** What time would do. */
+  async function endPause(person: Person): Promise<void> {
+    const { grants } = fleet.vault;
+    const stored = await grants.load(person.userId, 'platform');
+    if (!stored || 'unreadable' in stored || !stored.grant.trouble) throw new Error('There is no pause.');
+    const trouble = { ...stored.grant.trouble, retryAt: Date.now() };
+    expect(await grants.save({ ...stored.grant, trouble }, stored.version)).toBe(true);
+  }
+
+  async function setSpace(space: 'none' | 'plenty'): Promise<void> {
+    if (fleet.redis) {
+      fleet.redis.ask('CONFIG', 'SET', 'maxmemory', space === 'none' ? '1' : '0');
+      return;
+    }
+    const bytes = space === 'none' ? 0 : 'unlimited';
+    await Promise.all(fleet.members.map((member) => limitFiles(member.program.pid, bytes)));
+  }
+}
+
+function grantOf(userId: string): Grant {
+  const now = Date.now();
+  return {
+    userId,
+    appId: 'platform',
+    accessToken: 'at1',
+    refreshToken: 'rt1',
+    idToken: undefined,
+    scopes: [],
+    account: {},
+    obtainedAt: now - 61_000,
+    expiresAt: now - 1_000,
+    connectedAt: now - 61_000,
+    trouble: undefined,
+    refresh: undefined,
+  };
+}
+
+function filesBelow(directory: string): string[] {
+  try {
+    return readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name));
+  } catch {
+    // On Redis there is no data directory.
+    return [];
+  }
+}
+
+/** The part of the Base64 of any text that holds this one at that offset (0 to 2) which depends on this one alone. */
+function base64Inside(text: string, offset: number): string {
+  return Buffer.from(' '.repeat(offset) + text)
+    .toString('base64')
+    .slice(offset === 0 ? 0 : offset + 1, -4);
+}
