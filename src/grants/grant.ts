@@ -55,6 +55,16 @@ export interface Grant {
   trouble: Trouble | undefined;
   /** The journal: there while a refresh is under way, and after one whose answer never came. */
   refresh: OpenRefresh | undefined;
+  /** Whether the last refresh brought a new refresh token; undefined before the first. */
+  rotates?: boolean;
+}
+
+/**
+ * True where a refresh token may be good for one use only: then a refresh whose answer never came may have spent it.
+ * @param setting the app's own word, which counts before what was seen
+ */
+export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | undefined): boolean {
+  return setting === undefined ? grant.rotates !== false : setting === 'rotating';
 }
 
 export interface OpenRefresh {

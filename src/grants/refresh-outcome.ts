@@ -84,7 +84,11 @@ export function createRefreshOutcomes(parts: {
   const keepTokens = (call: RefreshCall, answer: TokenAnswer) => {
     const now = clock();
     const lifetimeSeconds = call.app.accessTokenLifetimeSeconds;
-    return keepBrought(call, answer, (base) => withTokens(closed(base), answer, now, lifetimeSeconds));
+    const rotates = answer.refreshToken !== undefined;
+    return keepBrought(call, answer, (base) => ({
+      ...withTokens(closed(base), answer, now, lifetimeSeconds),
+      rotates,
+    }));
   };
 
   const refused = async (call: RefreshCall): Promise<StoredGrant | undefined> => {

@@ -5,7 +5,7 @@ import type { ProviderClient, RefreshOutcome } from '../connected-apps/provider-
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
-import { type Grant, isBackingOff, isRefreshDue, isUsable, spreadOf } from './grant.ts';
+import { type Grant, isBackingOff, isRefreshDue, isSpentByUse, isUsable, spreadOf } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { createRefreshOutcomes, type RefreshCall } from './refresh-outcome.ts';
 
@@ -92,7 +92,7 @@ export function createRefresher(parts: {
       grant,
       version: written.version,
       fence,
-      lost: left !== undefined && left.received === undefined && app.refresh !== 'reusable',
+      lost: left !== undefined && left.received === undefined && isSpentByUse(stored.grant, app.refresh),
     };
   };
 

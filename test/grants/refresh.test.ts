@@ -447,3 +447,31 @@ describe('connections', () => {
     await expect(grants.noteUse('u1', APP.id)).resolves.toBeUndefined();
   });
 });
+
+describe('R39: a refusal after a refresh whose answer never came', () => {
+  const interruptedThenRefused = async (app: ConnectedApp, changes: Partial<Grant> = {}) => {
+    await stored('u1', changes);
+    answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    await vault.accessToken('u1', app);
+    now += 120_000;
+    answer = async () => ({ kind: 'refused' });
+    return vault.accessToken('u1', app);
+  };
+
+  test('is laid to the lost answer, since that may have spent the refresh token', async () => {
+    expect(await interruptedThenRefused(APP)).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect(refreshed).toHaveLength(2);
+  });
+
+  test.each([
+    ['the app is set to reusable', { ...APP, refresh: 'reusable' as const }, {}],
+    ['no refresh brought a new one', APP, { rotates: false }],
+  ])('is the provider’s own word where use spends no token: %s', async (_name, app, changes) => {
+    expect(await interruptedThenRefused(app, changes)).toEqual({ kind: 'reconnect_needed', cause: 'grant_refused' });
+  });
+
+  test('counts for an app set to rotating, whatever was seen', async () => {
+    const app = { ...APP, refresh: 'rotating' as const };
+    expect(await interruptedThenRefused(app, { rotates: false })).toMatchObject({ cause: 'answer_lost' });
+  });
+});
