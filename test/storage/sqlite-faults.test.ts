@@ -130,7 +130,7 @@ describe('the file', () => {
     randomBytes(8_192).copy(bytes, 4_096);
     writeFileSync(file, bytes);
     await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'damaged' });
-    await expect(open()).rejects.toThrow(/damaged.*Restore it from a backup/);
+    await expect(open()).rejects.toThrow(/damaged.*Put a backup in its place/);
     expect(readFileSync(file).equals(bytes)).toBe(true);
   });
 
