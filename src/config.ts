@@ -1,6 +1,13 @@
 /** Owns the settings: reads them from the environment, checks every one, and hands on one frozen object. */
-import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
+import {
+  doMeet,
+  internalHostFault,
+  type PublicUrl,
+  parseNetwork,
+  parsePublicUrl,
+  splitList,
+  weakSecretFault,
+} from './config-rules.ts';
 
 /** Every setting with what `.env.example` says about it. The order is that of the documentation. */
 export const SETTINGS = {
@@ -42,17 +49,6 @@ type SettingName = keyof typeof SETTINGS;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 const REDIS_DURABILITIES = ['aof', 'replicas', 'none'] as const;
 const BIN_AUTHS = ['bearer', 'query', 'basic'] as const;
-
-export interface PublicUrl {
-  /** Without a trailing slash: links are `${href}/path`. */
-  href: string;
-  origin: string;
-  /** Host with port, as in a `Host` header. */
-  host: string;
-  /** `''` or `/path`, without a trailing slash. */
-  basePath: string;
-  secure: boolean;
-}
 
 export interface Config {
   publicUrl: PublicUrl;
@@ -268,78 +264,6 @@ function createReader(source: ConfigSource, faults: string[]) {
       return { url: url.replace(/\/+$/, ''), apiKey, auth, monthlyQuota };
     },
   };
-}
-
-function splitList(text: string): string[] {
-  return text
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
-}
-
-/** True where two listeners would want the same port of the same address; a wildcard takes them all. */
-function doMeet(one: { host: string }, other: { host: string }): boolean {
-  const hosts = [one.host.toLowerCase(), other.host.toLowerCase()];
-  return hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::');
-}
-
-/** Answers why a secret is too weak to sign with, or undefined. Never repeats it. */
-function weakSecretFault(secret: string): string | undefined {
-  if (secret.length < 32) return 'is shorter than 32 characters';
-  if (new Set(secret).size < 10) return 'repeats so few characters that it can be guessed';
-  if (/change.?me|example|placeholder|secret.?secret|your[-_ ]/i.test(secret)) return 'is a placeholder';
-  return undefined;
-}
-
-function parsePublicUrl(given: string): { publicUrl?: PublicUrl; fault?: string } {
-  const url = URL.parse(given);
-  if (!url || !/^https?:$/.test(url.protocol)) return { fault: 'must be an absolute URL that begins with https://' };
-  if (url.username || url.password) return { fault: 'must not hold a user name or password.' };
-  if (url.search || url.hash) return { fault: 'must not have a query or a fragment.' };
-  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname)) {
-    return { fault: 'must begin with https:// (plain http is for loopback addresses only).' };
-  }
-  const basePath = url.pathname.replace(/\/+$/, '');
-  if (!/^(\/[A-Za-z0-9_.~-]+)*$/.test(basePath))
-    return { fault: 'has a path with characters other than A-Z a-z 0-9 _ . ~ -' };
-  const secure = url.protocol === 'https:';
-  return { publicUrl: { href: url.origin + basePath, origin: url.origin, host: url.host, basePath, secure } };
-}
-
-/** True for `localhost`, names below it, 127.0.0.0/8 and ::1, written with or without brackets. */
-export function isLoopbackHost(hostname: string): boolean {
-  const bare = hostname.replace(/^\[|\]$/g, '');
-  if (isIP(bare)) return ipaddr.process(bare).range() === 'loopback';
-  return bare === 'localhost' || bare.endsWith('.localhost');
-}
-
-function parseNetwork(text: string): { address: ipaddr.IPv4 | ipaddr.IPv6; bits: number } | undefined {
-  try {
-    if (!text.includes('/')) {
-      const address = isIP(text) ? ipaddr.process(text) : undefined;
-      return address && { address, bits: address.kind() === 'ipv4' ? 32 : 128 };
-    }
-    const [address, bits] = ipaddr.parseCIDR(text);
-    return isIP(text.slice(0, text.indexOf('/'))) ? { address, bits } : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-const INTERNAL_RANGES = ['loopback', 'private', 'uniqueLocal', 'carrierGradeNat'];
-
-/** A name is taken as it is: what it resolves to is checked at each connection. */
-function internalHostFault(entry: string): string | undefined {
-  const network = parseNetwork(entry);
-  if (network) {
-    const inside =
-      INTERNAL_RANGES.includes(network.address.range()) && network.bits >= (network.address.kind() === 'ipv4' ? 8 : 7);
-    return inside ? undefined : 'is not inside a loopback or private range.';
-  }
-  return /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(entry) &&
-    !/^[\d.]+$/.test(entry)
-    ? undefined
-    : 'is not a host name, an address or a CIDR.';
 }
 
 function deepFreeze<T extends object>(value: T): T {

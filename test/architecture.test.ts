@@ -21,6 +21,7 @@ const STOREYS: string[][] = [
   ['connected-apps', 'bin'],
   ['http', 'outbound', 'storage', 'observability'],
   ['config.ts', 'errors.ts'],
+  ['config-rules.ts'],
 ];
 
 /** Rooms of one storey that may use each other in this one direction. */
@@ -28,7 +29,17 @@ const NEIGHBOURS: Record<string, string[]> = { http: ['storage', 'observability'
 
 const ISLANDS: Record<string, string[]> = {
   sandbox: ['bin-service'],
-  'bin-service': ['bin', 'http', 'storage', 'observability', 'outbound', 'connected-apps', 'config.ts', 'errors.ts'],
+  'bin-service': [
+    'bin',
+    'http',
+    'storage',
+    'observability',
+    'outbound',
+    'connected-apps',
+    'config.ts',
+    'config-rules.ts',
+    'errors.ts',
+  ],
 };
 /** Who may set foot on an island. */
 const FERRIES: Record<string, string[]> = { sandbox: ['demo.ts'], 'bin-service': ['demo.ts', 'sandbox'] };

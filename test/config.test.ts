@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isLoopbackHost, loadConfig, SETTINGS } from '../src/config.ts';
+import { loadConfig, SETTINGS } from '../src/config.ts';
+import { isLoopbackHost } from '../src/config-rules.ts';
 
 const SECRET = 'kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5Op0As';
 const LEAST = { PUBLIC_URL: 'https://gatehouse.example.com', SESSION_SECRETS: SECRET, ENCRYPTION_KEYS: 'k1:abc' };

@@ -1,5 +1,5 @@
 /** Owns the rules for registered callback URLs and return URLs: pure, and compared character by character (RFC 9700 section 4.1). */
-import { isLoopbackHost } from '../config.ts';
+import { isLoopbackHost } from '../config-rules.ts';
 
 export type CallbackUrlRule =
   | 'not_absolute'

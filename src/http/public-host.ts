@@ -1,6 +1,6 @@
 /** Owns the one name under which pages are seen: asked for under another, a page redirects to `PUBLIC_URL`. */
 import type { Request, RequestHandler } from 'express';
-import type { PublicUrl } from '../config.ts';
+import type { PublicUrl } from '../config-rules.ts';
 import { readings } from './card-numbers.ts';
 import { wantsData, wantsPage } from './viewer.ts';
 

@@ -4,7 +4,7 @@ import { parse as parseCookies } from 'cookie';
 import { sign, unsign } from 'cookie-signature';
 import type { CookieOptions, Request, RequestHandler } from 'express';
 import session, { type SessionData, Store as SessionStore } from 'express-session';
-import type { PublicUrl } from '../config.ts';
+import type { PublicUrl } from '../config-rules.ts';
 import type { LiveSession, SessionRecords } from './session-record.ts';
 
 export interface Sessions {

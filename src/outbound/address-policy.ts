@@ -1,7 +1,7 @@
 /** Owns the rule which hosts Gatehouse may call: public addresses, and of the private ones only those that are named. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { isLoopbackHost } from '../config.ts';
+import { isLoopbackHost } from '../config-rules.ts';
 
 export type AddressRule = 'not_absolute' | 'not_https' | 'userinfo' | 'private_address' | 'forbidden_address';
 
