@@ -239,7 +239,7 @@ const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthTe
   },
   not_connected: {
     label: 'Not connected',
-    meaning: 'You have not connected your account yet.',
+    meaning: 'Your account is not connected.',
     tone: 'idle',
     icon: 'unlinked',
   },

@@ -106,7 +106,12 @@ export class SignInError extends AppError {
 
   constructor(
     failure: SignInFailure,
-    options: { cause?: unknown; retryAfterSeconds?: number | undefined; logDetail?: string; tryAgainUrl: string },
+    options: {
+      cause?: unknown;
+      retryAfterSeconds?: number | undefined;
+      logDetail?: string;
+      step: { label: string; url: string };
+    },
   ) {
     const { code, detail, whose } = SIGN_IN_FAILURES[failure];
     super(code, {
@@ -114,7 +119,7 @@ export class SignInError extends AppError {
       whose,
       cause: options.cause,
       logDetail: options.logDetail ?? failure,
-      step: { label: 'Try again', url: options.tryAgainUrl },
+      step: options.step,
       ...(options.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: options.retryAfterSeconds }),
     });
     this.name = 'SignInError';

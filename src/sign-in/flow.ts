@@ -75,10 +75,13 @@ export function createSignInFlow(parts: {
     facts: { appId?: string | undefined; purpose?: Transaction['purpose']; cause?: unknown } = {},
   ) => {
     const { appId, purpose, cause } = facts;
-    const tryAgainUrl = appId === undefined || !apps.find(appId) ? `${publicHref}/` : tryAgain(appId, purpose);
+    const known = appId !== undefined && apps.find(appId);
+    const step = known
+      ? { label: 'Try again', url: tryAgain(known.id, purpose) }
+      : { label: 'Go to the start page', url: `${publicHref}/` };
     const retryAfterSeconds = cause instanceof ProviderError ? cause.facts.retryAfterSeconds : undefined;
     const logDetail = cause instanceof ProviderError ? `${failure}: ${describe(cause)}` : failure;
-    return new SignInError(failure, { cause, retryAfterSeconds, logDetail, tryAgainUrl });
+    return new SignInError(failure, { cause, retryAfterSeconds, logDetail, step });
   };
   const tryAgain = (appId: string, purpose: Transaction['purpose'] = 'sign_in') =>
     purpose === 'connect' ? `${publicHref}/connections/${appId}` : `${publicHref}/sign-in?app=${appId}`;
