@@ -7,8 +7,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     environment: 'node',
     pool: 'forks',
-    // Most of the time is spent waiting for deadlines and for other processes, so more files run than there are cores.
-    maxWorkers: availableParallelism() + 1,
+    // As many files at once as there are cores: more of them would starve the tests that hold to deadlines.
+    maxWorkers: availableParallelism(),
     reporters: ['default', new URL('./support/missing.ts', import.meta.url).pathname],
     testTimeout: 20_000,
     hookTimeout: 30_000,

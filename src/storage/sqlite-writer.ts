@@ -35,7 +35,6 @@ export function createSqliteWriter(
 
   /** Only the head of the queue tries the lock, so that a busy database costs the event loop the same whatever waits. */
   function turn(): void {
-    failOverdue(waiting);
     const batch = waiting.slice(0, JOBS_PER_TRANSACTION);
     if (batch.length === 0) {
       active = false;
@@ -43,6 +42,8 @@ export function createSqliteWriter(
       return;
     }
     if (transaction(batch) === 'busy') {
+      // Judged after the attempt: a stall of this very process must not refuse what the database would have taken.
+      failOverdue(waiting);
       setTimeout(turn, pauseMilliseconds(busyAttempts, random));
       busyAttempts += 1;
       return;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite } from '../support/gatehouse.ts';
-import { openVaultDesk, sessionOf } from './vault-desk.ts';
+import { openVaultDesk, sessionOf, until } from './vault-desk.ts';
 
 /** Somebody at a site of its own, with a grant changed by hand: time is real here. */
 async function visit(fault: FaultKind, leftMilliseconds: number) {
@@ -48,9 +48,7 @@ describe.concurrent('a token endpoint', () => {
       expect(seconds).toBeLessThan(17);
       expect(site.sandbox.hits.count('POST /token')).toBe(1);
       // The refresh is given up by its own deadline, not by that of the request.
-      await expect
-        .poll(async () => (await desk.read(userId)).trouble?.cause, { timeout: 8_000 })
-        .toBe('provider_unavailable');
+      await until(async () => (await desk.read(userId)).trouble?.cause === 'provider_unavailable', 8_000);
       off();
       await desk.change(userId, ({ trouble }) => ({ trouble: trouble && { ...trouble, retryAt: Date.now() } }));
       expect((await getJson(agent, url)).status).toBe(200);

@@ -38,6 +38,14 @@ async function makeAndClose(): Promise<void> {
   await store.close();
 }
 
+test('a stall of this process refuses no write that the database would take', async () => {
+  const store = await open({ deadlineMilliseconds: 50 });
+  const written = store.write([{ put: 'a', value: '1' }]);
+  const until = performance.now() + 150;
+  while (performance.now() < until);
+  expect(await written).toBe(true);
+});
+
 describe('a locked database', () => {
   let blocker: DatabaseSync;
 
