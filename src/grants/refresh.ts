@@ -106,7 +106,10 @@ export function createRefresher(parts: {
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
     const settled = await outcomes.settle(started, outcome);
-    if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(grant.userId, app.id);
+    if (!settled || ('grant' in settled && !settled.grant.refresh)) {
+      // What came is kept; a note that stays is looked at once more at the next start, and costs nobody a request.
+      await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
+    }
     return settled;
   };
 

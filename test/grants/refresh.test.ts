@@ -475,3 +475,11 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
     expect(await interruptedThenRefused(app, { rotates: false })).toMatchObject({ cause: 'answer_lost' });
   });
 });
+
+test('R38: a refresh whose tokens are kept succeeds although its note cannot be cleared', async () => {
+  await stored();
+  answer = async () => tokens('at2', 'rt2');
+  const noteClosed = vi.spyOn(grants, 'noteClosed').mockRejectedValue(new Error('no store'));
+  expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
+  expect(noteClosed).toHaveBeenCalledOnce();
+});
