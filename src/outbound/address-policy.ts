@@ -5,6 +5,15 @@ import { isLoopbackHost } from '../config-rules.ts';
 
 export type AddressRule = 'not_absolute' | 'not_https' | 'userinfo' | 'private_address' | 'forbidden_address';
 
+/** What to do about a URL that must not be called; it never repeats the URL. */
+export const ADDRESS_ADVICE: Readonly<Record<AddressRule, string>> = {
+  not_absolute: 'it must be an absolute URL that begins with https://.',
+  not_https: 'it must begin with https://, or name the host in INTERNAL_HOSTS where it is a loopback one.',
+  userinfo: 'leave out the user name and the password.',
+  private_address: 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.',
+  forbidden_address: 'the address may never be called: give a public one, or one inside a private network.',
+};
+
 export interface AddressPolicy {
   /** Judges a URL as it is written, before anything is resolved. Answers the rule that it breaks, or undefined. */
   checkUrl(url: string): AddressRule | undefined;

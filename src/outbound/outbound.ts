@@ -1,10 +1,14 @@
 /** Owns every connection that Gatehouse opens: addresses are judged as they are resolved, answers are capped in bytes and time. */
 import { lookup as systemLookup } from 'node:dns';
-import type { LookupFunction } from 'node:net';
-import { Agent, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
+import { createDispatcher, type OutboundProxy } from './dispatcher.ts';
+import { examineName, judgedLookup, RefusedAddress } from './judged-lookup.ts';
+import { openStream, type StreamedCall } from './streamed-answer.ts';
+import { createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
 
-export type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding';
+/** `busy`: as many calls to that host run and wait already as may. */
+export type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
 
 /** A call that brought no usable answer. `reason` tells why; the URL, which may hold a code, is in no text. */
 export class OutboundError extends Error {
@@ -30,10 +34,21 @@ export interface Outbound {
   fetch(url: string, init: OutboundRequest, limits: CallLimits): Promise<Response>;
   /** Throws an OutboundError with the reason `address` when the policy refuses this URL as it is written. */
   assertAllowed(url: string): void;
-  /** The same for a URL that is called again and again: judged and taken apart once, for `dispatcher`. */
+  /**
+   * Judges a URL before it is kept: as it is written, and as its host name resolves now. A name that cannot be resolved passes:
+   * each call judges again. Answers the rule that it breaks, or undefined.
+   */
+  examine(url: string): Promise<AddressRule | undefined>;
+  /** Judges like `assertAllowed`, for a URL that is called again and again: judged and taken apart once. */
   target(url: string): Target;
-  /** For streamed answers; connections are pooled by origin and judged like those of `fetch`. */
-  dispatcher: Dispatcher;
+  /**
+   * GETs a target, for an answer that is handed on as it comes; time and bytes are the caller's to bound. Connections are
+   * pooled by origin and judged like those of `fetch`. Redirects are not followed.
+   * @param headers names and values by turns
+   */
+  stream(target: Target, headers: string[]): StreamedCall;
+  /** How many calls run and wait now. */
+  load(): UpstreamLoad;
   close(): Promise<void>;
 }
 
@@ -48,31 +63,46 @@ export interface OutboundRequest {
   body?: string | undefined;
 }
 
-class RefusedAddress extends Error {
-  readonly rule: AddressRule;
-  constructor(rule: AddressRule) {
-    super('The address that this host name resolves to is not allowed.');
-    this.rule = rule;
-  }
-}
-
 const MOST_TARGETS = 1_000;
 
-/** @param parts `lookup` resolves names; the system's where left out */
+/** Where no setting says otherwise. */
+const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
+
+/**
+ * @param parts `lookup` resolves names; the system's where left out. `proxy`: the way out for https, where there is one.
+ *   `onBusy`: hears of each call for which there was no room
+ */
 export function createOutbound(parts: {
   policy: AddressPolicy;
-  connectionsPerOrigin?: number;
+  proxy?: OutboundProxy | undefined;
+  limits?: UpstreamLimits;
+  onBusy?: () => void;
   lookup?: typeof systemLookup;
 }): Outbound {
-  const dispatcher = new Agent({
-    connect: { lookup: judgedLookup(parts.policy, parts.lookup ?? systemLookup), timeout: 5_000 },
-    connections: parts.connectionsPerOrigin ?? 64,
-    pipelining: 1,
-    headersTimeout: 30_000,
-    bodyTimeout: 30_000,
-    keepAliveTimeout: 4_000,
-    maxHeaderSize: 32 * 1024,
+  const lookup = parts.lookup ?? systemLookup;
+  const limits = parts.limits ?? DEFAULT_LIMITS;
+  const refuse = () => {
+    parts.onBusy?.();
+    return new OutboundError('busy', 'Too many calls to this host run and wait already.');
+  };
+  const gate = createUpstreamGate({ limits, refuse });
+  const pools = createDispatcher({
+    options: {
+      connect: { lookup: judgedLookup(parts.policy, lookup), timeout: 5_000 },
+      connections: limits.concurrency,
+      pipelining: 1,
+      headersTimeout: 30_000,
+      bodyTimeout: 30_000,
+      keepAliveTimeout: 4_000,
+      maxHeaderSize: 32 * 1024,
+    },
+    proxy: parts.proxy,
+    async judge(hostname) {
+      const rule = await examineName(parts.policy, lookup, hostname);
+      return rule && new RefusedAddress(rule);
+    },
   });
+  const dispatcher = pools.compose(gate.interceptor);
 
   const assertAllowed = (url: string): void => {
     const rule = parts.policy.checkUrl(url);
@@ -92,9 +122,14 @@ export function createOutbound(parts: {
   };
 
   return {
-    dispatcher,
     assertAllowed,
+    examine: async (url) => parts.policy.checkUrl(url) ?? examineName(parts.policy, lookup, new URL(url).hostname),
     target,
+    stream({ origin, path }, headers) {
+      const leave = gate.enter(origin);
+      if (leave) return openStream(pools, { origin, path, method: 'GET', headers }, leave);
+      return { answer: Promise.reject(refuse()), destroy: () => undefined };
+    },
     async fetch(url, init, limits) {
       assertAllowed(url);
       const signal = AbortSignal.timeout(limits.deadlineMilliseconds);
@@ -104,7 +139,8 @@ export function createOutbound(parts: {
         throw asOutboundError(error, signal);
       }
     },
-    close: () => dispatcher.destroy(),
+    load: gate.load,
+    close: () => pools.destroy(),
   };
 }
 
@@ -115,13 +151,16 @@ async function readWhole(
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<Response> {
-  const answer = await dispatcher.request({
-    ...targetOf(url),
-    method: (init.method ?? 'GET') as Dispatcher.HttpMethod,
-    headers: { ...init.headers, 'accept-encoding': 'identity' },
-    body: init.body ?? null,
+  const answer = await inTime(
     signal,
-  });
+    dispatcher.request({
+      ...targetOf(url),
+      method: (init.method ?? 'GET') as Dispatcher.HttpMethod,
+      headers: { ...init.headers, 'accept-encoding': 'identity' },
+      body: init.body ?? null,
+      signal,
+    }),
+  );
   try {
     // A body that was compressed all the same could unfold to any size.
     if (answer.headers['content-encoding'] && answer.headers['content-encoding'] !== 'identity') {
@@ -134,6 +173,14 @@ async function readWhole(
     answer.body.on('error', () => undefined).destroy();
     throw error;
   }
+}
+
+/** undici hears of the signal only once a call has its turn. */
+function inTime<T>(signal: AbortSignal, answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    answer.then(resolve, reject);
+  });
 }
 
 function targetOf(url: string): Target {
@@ -171,20 +218,4 @@ function asOutboundError(error: unknown, signal: AbortSignal): OutboundError {
   if (signal.aborted || /TIMEOUT|TIMEDOUT/.test(code))
     return new OutboundError('timeout', 'The call took too long.', { cause: error });
   return new OutboundError('connection', 'The connection failed.', { cause: error });
-}
-
-/** Resolves and judges in one step, and connects to what was judged, so that a name cannot change its address in between. */
-function judgedLookup(policy: AddressPolicy, lookup: typeof systemLookup): LookupFunction {
-  return (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error) return callback(error, '', 0);
-      for (const { address } of addresses) {
-        const rule = policy.checkAddress(hostname, address);
-        if (rule) return callback(new RefusedAddress(rule), '', 0);
-      }
-      const [first] = addresses;
-      if (options.all) return callback(null, addresses as never);
-      return callback(null, first?.address ?? '', first?.family ?? 0);
-    });
-  };
 }
