@@ -1,5 +1,6 @@
 /** Owns the holding of leases: renewed while the work lasts, released by its owner alone. */
 import { randomUUID } from 'node:crypto';
+import { patiently } from './patience.ts';
 import type { Store } from './store.ts';
 
 export interface Fence {
@@ -15,6 +16,8 @@ export interface Leases {
    */
   hold<T>(lease: string, work: (fence: Fence) => Promise<T>): Promise<{ value: T } | undefined>;
 }
+
+const RELEASE_PAUSE_MILLISECONDS = 200;
 
 /** @param parts `milliseconds`: how long a lease outlives its holder; it is renewed three times in that time */
 export function createLeases(parts: { store: Store; milliseconds: number }): Leases {
@@ -33,8 +36,11 @@ export function createLeases(parts: { store: Store; milliseconds: number }): Lea
         return { value: await work({ lease, number }) };
       } finally {
         clearInterval(renewal);
-        // It ends by itself where the store cannot be told.
-        await store.releaseLease(lease, owner).catch(() => undefined);
+        const release = () => store.releaseLease(lease, owner);
+        // A store that is away for a moment is told once it is back, and keeps nobody waiting; after that it ends by itself.
+        await release().catch(
+          () => void patiently(release, milliseconds, RELEASE_PAUSE_MILLISECONDS).catch(() => undefined),
+        );
       }
     },
   };

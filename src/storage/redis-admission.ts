@@ -2,22 +2,10 @@
 
 import { Cluster, type Redis } from 'ioredis';
 import { toStoreError } from './redis-faults.ts';
+import { RedisRefusedError } from './redis-refused.ts';
 
 /** `aof`: an append-only file. `replicas`: at least one replica, which confirms each write. `none`: it may forget. */
 export type RedisDurability = 'aof' | 'replicas' | 'none';
-
-export type RedisRefusal = 'may_evict' | 'may_forget' | 'no_replica' | 'unknown';
-
-/** The Redis cannot be used, and an operator has to decide; the message says what to do. */
-export class RedisRefusedError extends Error {
-  readonly reason: RedisRefusal;
-
-  constructor(reason: RedisRefusal, message: string, cause?: unknown) {
-    super(message, { cause });
-    this.name = 'RedisRefusedError';
-    this.reason = reason;
-  }
-}
 
 /**
  * Rejects with `RedisRefusedError`, or `storage_unavailable` where there is no answer. Asks `INFO`, since managed services

@@ -140,7 +140,10 @@ export function startHeartbeat(clients: () => readonly Redis[]): () => void {
   return () => clearInterval(timer);
 }
 
-/** Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. */
+/**
+ * Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. The turn
+ * ends with `setImmediate`, after all requests that came together: the next tick comes after each of them.
+ */
 function createGatherer(client: Redis): () => void {
   let gathering = false;
   return () => {
@@ -148,7 +151,7 @@ function createGatherer(client: Redis): () => void {
     if (gathering || !stream) return;
     gathering = true;
     stream.cork();
-    process.nextTick(() => {
+    setImmediate(() => {
       gathering = false;
       stream.uncork();
     });

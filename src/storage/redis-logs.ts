@@ -1,6 +1,7 @@
 /** Owns append-only logs in Redis: streams, whose ids ascend even when the server's clock steps back. */
 
 import { invalidCursor } from './index-cursor.ts';
+import { assertOneTag } from './key-tag.ts';
 import { assertLimit } from './redis-indexes.ts';
 import type { RedisParts } from './redis-records.ts';
 import { runScript } from './redis-scripts.ts';
@@ -8,13 +9,15 @@ import type { LogPage, Store } from './store.ts';
 
 const TRIM_BATCH = 500;
 
-export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Store, 'append' | 'readLog' | 'trimLog'> {
+type LogMethods = 'append' | 'readLog' | 'logEntries' | 'trimLog';
+
+export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Store, LogMethods> {
   return {
-    async append(log, entry, at) {
-      // The script that trims relies on `at` being the first field.
-      const id = await runWrite((client) => client.xadd(names.of(log), '*', 'at', at, 'entry', entry));
-      if (id === null) throw new Error('Redis gave a log entry no id.');
-      return id;
+    async append(log, entry, at, indexes = []) {
+      assertOneTag([log, ...indexes]);
+      const keys = [log, ...indexes].map(names.of);
+      const id = await runWrite((client) => runScript(client, 'gatehouseAppend', keys, [assertTime(at), entry]));
+      return String(id);
     },
     async readLog(log, { after, limit, order }) {
       const most = assertLimit(limit) + 1;
@@ -27,6 +30,13 @@ export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Sto
       const items = entries.slice(0, limit).map(readEntry);
       const last = items.at(-1);
       return entries.length > limit && last !== undefined ? { items, next: last.id } : { items };
+    },
+    async logEntries(log, ids) {
+      const key = names.of(log);
+      const found = await connection.run((client) =>
+        Promise.all(ids.filter((id) => ID.test(id)).map((id) => client.xrange(key, id, id))),
+      );
+      return found.flat().map(readEntry);
     },
     async trimLog(log, before) {
       let trimmed = 0;
@@ -46,8 +56,15 @@ function readEntry([id, [, at, , entry = '']]: [id: string, fields: string[]]): 
   return { id, at: Number(at), entry };
 }
 
+function assertTime(at: number): number {
+  if (!Number.isFinite(at)) throw new TypeError('The time of a log entry must be a finite number.');
+  return at;
+}
+
 /** Bounded, so that Redis can read both numbers. */
+const ID = /^\d{1,15}-\d{1,15}$/;
+
 function assertId(id: string): string {
-  if (!/^\d{1,15}-\d{1,15}$/.test(id)) throw invalidCursor();
+  if (!ID.test(id)) throw invalidCursor();
   return id;
 }

@@ -37,7 +37,7 @@ export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<
 }
 
 /** A record is kept as `version:value` in one string: cheaper to read than a hash of two fields. */
-function readRecord(text: string): StoredRecord {
+export function readRecord(text: string): StoredRecord {
   const end = text.indexOf(':');
   return { value: text.slice(end + 1), version: Number(text.slice(0, end)) };
 }
@@ -69,7 +69,8 @@ function stepArguments(step: Write, keyPlace: number): (string | number)[] {
   const condition = step.ifVersion ?? '';
   if ('delete' in step) return ['delete', keyPlace, condition, '', ''];
   const { lifetimeSeconds } = step;
-  const lifetime = lifetimeSeconds === undefined ? '' : lifetimeMilliseconds(lifetimeSeconds);
+  const lifetime =
+    typeof lifetimeSeconds === 'number' ? lifetimeMilliseconds(lifetimeSeconds) : (lifetimeSeconds ?? '');
   return ['put', keyPlace, condition, lifetime, step.value];
 }
 

@@ -29,7 +29,7 @@ end
 /**
  * KEYS: the tag's floor, the fence's lease (or the floor again), the keys of the steps.
  * ARGV: the fence's number or nothing; then five for each step: kind, position of its key, version demanded or score,
- * milliseconds to live, value or member. All keys are read before the first is changed: a key of another kind then
+ * milliseconds to live (or nothing, or `unchanged`), value or member. All keys are read before the first is changed: a key of another kind then
  * fails the script while there is nothing to undo.
  */
 const WRITE = `${VERSIONS}
@@ -48,7 +48,9 @@ local function put(key, value, life)
   local version = math.max(now, versions[key] + 1)
   if versions[key] == 0 then version = math.max(version, floor() + 1) end
   local record = text(version) .. ':' .. value
-  if life == '' then redis.call('SET', key, record) else redis.call('SET', key, record, 'PX', life) end
+  if life == '' then redis.call('SET', key, record)
+  elseif life == 'unchanged' then redis.call('SET', key, record, 'KEEPTTL')
+  else redis.call('SET', key, record, 'PX', life) end
   if version > now then remember(version) end
   versions[key] = version
 end
@@ -112,6 +114,18 @@ elseif ARGV[2] ~= '0' then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) en
 return value
 `;
 
+/**
+ * KEYS: the log, the indexes. ARGV: time, entry. All keys are read before the first is changed, as above. The script that
+ * trims relies on `at` being the first field.
+ */
+const APPEND = `
+redis.call('XLEN', KEYS[1])
+for i = 2, #KEYS do redis.call('ZCARD', KEYS[i]) end
+local id = redis.call('XADD', KEYS[1], '*', 'at', ARGV[1], 'entry', ARGV[2])
+for i = 2, #KEYS do redis.call('ZADD', KEYS[i], ARGV[1], id) end
+return id
+`;
+
 /** KEYS: the log. ARGV: the time before which entries go, how many at most. */
 const TRIM = `
 local most = tonumber(ARGV[2])
@@ -124,6 +138,22 @@ for i, entry in ipairs(entries) do
 end
 if #entries > 0 then redis.call('XTRIM', KEYS[1], 'MAXLEN', 0) end
 return #entries
+`;
+
+/**
+ * KEYS: what lies under one tag. ARGV: the most members of an index to answer. Answers for each key its text and end, or all
+ * members with scores, or nothing where it is of another kind, gone, or an index that is too large.
+ */
+const READ = `
+local found = {}
+for i, key in ipairs(KEYS) do
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'string' then found[i] = {'text', redis.call('GET', key), redis.call('PEXPIRETIME', key)}
+  elseif kind == 'zset' and redis.call('ZCARD', key) <= tonumber(ARGV[1]) then
+    found[i] = {'index', redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')}
+  else found[i] = {kind} end
+end
+return found
 `;
 
 const LEASES = `${CLOCK}
@@ -163,7 +193,9 @@ const SCRIPTS = {
   gatehouseTake: TAKE,
   gatehousePage: PAGE,
   gatehouseIncrement: INCREMENT,
+  gatehouseAppend: APPEND,
   gatehouseTrim: TRIM,
+  gatehouseRead: READ,
   gatehouseAcquire: ACQUIRE,
   gatehouseExtend: EXTEND,
   gatehousePublish: PUBLISH,

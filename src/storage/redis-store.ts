@@ -3,6 +3,7 @@
 import { admitRedis, type RedisDurability } from './redis-admission.ts';
 import type { RandomNumber } from './redis-clients.ts';
 import { openRedisConnection, type RedisConnection } from './redis-connection.ts';
+import { redisCopies } from './redis-copies.ts';
 import { redisCounters } from './redis-counters.ts';
 import { createDurableWrites, type RunWrite } from './redis-durable.ts';
 import { redisIndexes } from './redis-indexes.ts';
@@ -12,6 +13,7 @@ import { createRedisNames, type RedisNames } from './redis-names.ts';
 import { openRedisNotices } from './redis-notices.ts';
 import { redisRecords } from './redis-records.ts';
 import { type RedisPlace, type RedisTarget, readTarget } from './redis-target.ts';
+import { redisWalk } from './redis-walk.ts';
 import type { Store } from './store.ts';
 
 export type RedisStoreOptions = RedisTarget & {
@@ -57,10 +59,12 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
     const parts = { connection, runWrite, names };
     return {
       ...redisRecords(parts),
+      ...redisWalk(parts),
       ...redisIndexes(parts),
       ...redisCounters(parts),
       ...redisLogs(parts),
       ...redisLeases(parts),
+      ...redisCopies(parts),
       publish: notices.publish,
       subscribe: notices.subscribe,
       ready: createProbe(place, runWrite, names),

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { EncryptionKey, KeyRing } from './key-ring.ts';
+import { kindOf } from './keys.ts';
 
 export type SealReason = 'not_sealed' | 'unknown_key' | 'wrong_owner' | 'damaged';
 
@@ -18,7 +19,7 @@ export class SealError extends Error {
 }
 
 export interface Sealer {
-  /** `owner` names what the value belongs to, such as the record's key: opening demands the same one. */
+  /** `owner` is the key of the record that holds the value: opening demands the same one, and so does a key rotation. */
   seal(plaintext: string, owner: string): Promise<string>;
   /** Rejects with `SealError`. */
   open(sealed: string, owner: string): Promise<string>;
@@ -26,6 +27,8 @@ export interface Sealer {
   kidOf(sealed: string): string | undefined;
   /** The id of the key that seals now. */
   sealingKid: string;
+  /** The ids of all keys that open. */
+  kids: readonly string[];
 }
 
 interface Header {
@@ -48,14 +51,20 @@ const LONGEST_SEALED = 1_048_576;
 /** Header, no encrypted key, 12 bytes of IV, ciphertext, 16 bytes of tag: nothing but `dir` and A256GCM has this form. */
 const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{22}$/;
 
-export function createSealer(keyRing: KeyRing): Sealer {
+/** @param kinds of records that may be sealed, where they are to be known: a new one then cannot be forgotten in the list */
+export function createSealer(keyRing: KeyRing, kinds?: readonly string[]): Sealer {
   const keys = new Map(keyRing.kids.map((kid) => [kid, toCryptoKey(keyRing.find(kid))]));
   const sealingKid = keyRing.sealing.kid;
   const sealingKey = toCryptoKey(keyRing.sealing);
 
   return {
     sealingKid,
+    kids: keyRing.kids,
     async seal(plaintext, owner) {
+      if (kinds && !kinds.includes(kindOf(owner)))
+        throw new TypeError(
+          `Records of the kind "${kindOf(owner)}" are not among the sealed ones: list it in SEALED_KINDS.`,
+        );
       const header: Header = { alg: ALG, enc: ENC, kid: sealingKid, own: ownerMark(owner) };
       const sealed = await new CompactEncrypt(Buffer.from(plaintext))
         .setProtectedHeader({ ...header })

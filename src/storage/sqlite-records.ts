@@ -5,10 +5,12 @@ import { assertOneTag } from './key-tag.ts';
 import type { SqliteIndexes } from './sqlite-indexes.ts';
 import type { SqliteLeases } from './sqlite-leases.ts';
 import { createSequence } from './sqlite-schema.ts';
-import type { StoredRecord, Write, WriteOptions } from './store.ts';
+import type { StoredRecord, WalkedRecord, Write, WriteOptions } from './store.ts';
 
 export interface SqliteRecords {
   get(key: string): StoredRecord | undefined;
+  /** The next records by key, beyond this one. */
+  beyond(key: string, limit: number): WalkedRecord[];
   /** Inside a transaction only, as all that follows. */
   write(writes: readonly Write[], options: WriteOptions): boolean;
   take(key: string): string | undefined;
@@ -28,7 +30,11 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`);
+  const refill = database.prepare(`UPDATE records SET value = ?, version = ? WHERE key = ? AND ${ALIVE}`);
   const remove = database.prepare('DELETE FROM records WHERE key = ?');
+  const selectBeyond = database.prepare(
+    `SELECT key, value, version FROM records WHERE key > ? AND ${ALIVE} ORDER BY key LIMIT ?`,
+  );
   const nextVersion = createSequence(database);
 
   function get(key: string): StoredRecord | undefined {
@@ -44,8 +50,15 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   function apply(step: Write): void {
     if ('index' in step) indexes.apply(step);
     else if ('delete' in step) remove.run(step.delete);
-    else if ((step.lifetimeSeconds ?? 1) <= 0) remove.run(step.put);
-    else upsert.run(step.put, step.value, nextVersion(), expiry(step.lifetimeSeconds));
+    else put(step.put, step.value, step.lifetimeSeconds);
+  }
+
+  function put(key: string, value: string, lifetimeSeconds: number | 'unchanged' | undefined): void {
+    const version = nextVersion();
+    if (lifetimeSeconds === 'unchanged') {
+      if (refill.run(value, version, key, clock()).changes === 0) upsert.run(key, value, version, null);
+    } else if ((lifetimeSeconds ?? 1) <= 0) remove.run(key);
+    else upsert.run(key, value, version, expiry(lifetimeSeconds));
   }
 
   function expiry(lifetimeSeconds: number | undefined): number | null {
@@ -54,6 +67,12 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
 
   return {
     get,
+    beyond: (key, limit) =>
+      selectBeyond.all(key, clock(), limit).map((row) => ({
+        key: String(row.key),
+        value: String(row.value),
+        version: Number(row.version),
+      })),
     write(writes, { fence }) {
       if (fence !== undefined && !leases.isLatest(fence.lease, fence.number)) return false;
       if (!writes.every(holds)) return false;

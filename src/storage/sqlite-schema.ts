@@ -62,6 +62,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE probe (id INTEGER PRIMARY KEY CHECK (id = 1), filler BLOB NOT NULL) STRICT;
   INSERT INTO probe (id, filler) VALUES (1, zeroblob(0));
   `,
+  // The length of a lease shows that the clock was set back: more than that is never left of it.
+  'ALTER TABLE leases ADD COLUMN length INTEGER NOT NULL DEFAULT 60000',
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
@@ -76,6 +78,8 @@ export function migrate(database: DatabaseSync): void {
   database.exec('BEGIN IMMEDIATE');
   try {
     const version = Number(readPragma(database, 'user_version'));
+    // A newer program has migrated it meanwhile.
+    if (version > SCHEMA_VERSION) throw new Error(`The database has version ${version} now.`);
     for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; COMMIT`);
   } finally {

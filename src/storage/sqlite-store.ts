@@ -2,6 +2,8 @@
 
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { assertOneTag } from './key-tag.ts';
+import { sqliteCopies } from './sqlite-copies.ts';
 import { createSqliteCounters } from './sqlite-counters.ts';
 import { openDatabase } from './sqlite-database.ts';
 import { isStorageFault, storeClosed } from './sqlite-faults.ts';
@@ -13,7 +15,7 @@ import { assertWritable, createSqliteRecords } from './sqlite-records.ts';
 import { type RetryOptions, retryWhileBusy } from './sqlite-retry.ts';
 import { startSqliteSweep } from './sqlite-sweep.ts';
 import { createSqliteWriter, type SqliteWriter } from './sqlite-writer.ts';
-import type { Store } from './store.ts';
+import type { Store, WalkedRecord } from './store.ts';
 
 export interface SqliteStoreOptions {
   /** Holds the database; made, for its owner alone, where it is missing. */
@@ -30,6 +32,8 @@ export interface SqliteStoreOptions {
   sweepMilliseconds?: number;
 }
 
+const WALKED_AT_ONCE = 500;
+
 export const DATABASE_FILE = 'gatehouse.sqlite';
 
 const OPEN_DEADLINE_MILLISECONDS = 5_000;
@@ -41,7 +45,8 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   const { directory, clock = Date.now, random = Math.random, deadlineMilliseconds = 1_000 } = options;
   const { pollMilliseconds = 20, sweepMilliseconds = 5_000 } = options;
   const openRetry = { deadlineMilliseconds: OPEN_DEADLINE_MILLISECONDS, random };
-  const database = await openDatabase(join(directory, DATABASE_FILE), openRetry);
+  const file = join(directory, DATABASE_FILE);
+  const database = await openDatabase(file, openRetry);
   const retry = { deadlineMilliseconds, random };
   const writer = createSqliteWriter(database, retry);
   const notices = createSqliteNotices({ database, clock, pollMilliseconds });
@@ -51,6 +56,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   return {
     ...recordMethods(database, clock, read, writer),
     ...logMethods(database, read, writer),
+    ...sqliteCopies({ file, database, clock, read, writer }),
     async publish(channel, message) {
       await writer.run(() => notices.insert(channel, message));
       notices.deliver(channel, message);
@@ -75,7 +81,7 @@ function createReader(database: DatabaseSync, retry: RetryOptions): Read {
   return (work) => (database.isOpen ? retryWhileBusy(work, retry) : Promise.reject(storeClosed()));
 }
 
-type RecordMethods = 'get' | 'write' | 'take' | 'page' | 'count' | 'increment' | 'counter';
+type RecordMethods = 'get' | 'walk' | 'write' | 'take' | 'page' | 'count' | 'increment' | 'counter';
 type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
 
 function recordMethods(
@@ -88,8 +94,17 @@ function recordMethods(
   const indexes = createSqliteIndexes(database);
   const records = createSqliteRecords({ database, clock, indexes, leases });
   const counters = createSqliteCounters(database, clock);
+  const walkBeyond = (key: string) => read(() => records.beyond(key, WALKED_AT_ONCE));
   return {
     get: (key) => read(() => records.get(key)),
+    async *walk() {
+      let last: string | undefined = '';
+      while (last !== undefined) {
+        const found: WalkedRecord[] = await walkBeyond(last);
+        if (found.length > 0) yield found;
+        last = found.at(-1)?.key;
+      }
+    },
     async write(writes, options = {}) {
       assertWritable(writes, options);
       return writer.run(() => records.write(writes, options));
@@ -109,11 +124,20 @@ function logMethods(
   database: DatabaseSync,
   read: Read,
   writer: SqliteWriter,
-): Pick<Store, 'append' | 'readLog' | 'trimLog'> {
+): Pick<Store, 'append' | 'readLog' | 'logEntries' | 'trimLog'> {
   const logs = createSqliteLogs(database);
+  const members = createSqliteIndexes(database);
   return {
-    append: (log, entry, at) => writer.run(() => logs.append(log, entry, at)),
+    async append(log, entry, at, indexes = []) {
+      assertOneTag([log, ...indexes]);
+      return writer.run(() => {
+        const id = logs.append(log, entry, at);
+        for (const index of indexes) members.apply({ index, add: id, score: at });
+        return id;
+      });
+    },
     readLog: (log, options) => read(() => logs.read(log, options)),
+    logEntries: (log, ids) => read(() => logs.entries(log, ids)),
     async trimLog(log, before) {
       let trimmed = 0;
       for (;;) {

@@ -6,13 +6,17 @@ export interface StoredRecord {
   version: number;
 }
 
+export interface WalkedRecord extends StoredRecord {
+  key: string;
+}
+
 /**
  * One step of an atomic write. `ifVersion: 0` means that the key must not exist; every condition is judged against the
  * state before the first step. A put without a lifetime lasts, even over one that had a lifetime; with a lifetime of zero
- * or less it leaves nothing behind. Adding a member again moves it to the new score. Scores are finite numbers.
+ * or less it leaves nothing behind; with `unchanged` the record ends when it would have ended. Adding a member again moves it to the new score. Scores are finite numbers.
  */
 export type Write =
-  | { put: string; value: string; lifetimeSeconds?: number; ifVersion?: number }
+  | { put: string; value: string; lifetimeSeconds?: number | 'unchanged'; ifVersion?: number }
   | { delete: string; ifVersion?: number }
   | { index: string; add: string; score: number }
   | { index: string; remove: string };
@@ -44,6 +48,16 @@ export interface LogPage {
 }
 
 /**
+ * One thing that is kept, as a copy of the store holds it: everything but leases, messages and what the store keeps for
+ * itself. `expiresAt`: milliseconds since the epoch, absent where it lasts.
+ */
+export type KeptItem =
+  | { record: string; value: string; version: number; expiresAt?: number }
+  | { index: string; member: string; score: number }
+  | { counter: string; value: number; expiresAt: number }
+  | { log: string; id: string; at: number; entry: string };
+
+/**
  * The store. Every method rejects with `AppError('storage_unavailable')` when the store cannot answer in time;
  * a write that was rejected so is unknown, not failed: read again before deciding.
  *
@@ -57,6 +71,12 @@ export interface LogPage {
  */
 export interface Store {
   get(key: string): Promise<StoredRecord | undefined>;
+
+  /**
+   * Every record, a few hundred at a time, in no order. One that is there from the first to the last is given once at least,
+   * whatever is written meanwhile; one that comes or goes may be given or not.
+   */
+  walk(): AsyncIterable<WalkedRecord[]>;
 
   /** All steps or none. Answers false, with nothing changed, when an `ifVersion` or the fence does not hold. */
   write(writes: readonly Write[], options?: WriteOptions): Promise<boolean>;
@@ -79,11 +99,17 @@ export interface Store {
   /** The counter's value now; 0 when there is none. */
   counter(key: string): Promise<number>;
 
-  /** Appends and answers the entry's id. Ids ascend in the order of appending. `at`: milliseconds since the epoch. */
-  append(log: string, entry: string, at: number): Promise<string>;
+  /**
+   * Appends and answers the entry's id. Ids ascend in the order of appending. `at`: milliseconds since the epoch. The id
+   * becomes a member of these indexes, with that time as its score: both or neither. They carry the tag of the log.
+   */
+  append(log: string, entry: string, at: number, indexes?: readonly string[]): Promise<string>;
 
   /** Entries in order of appending (or the reverse); `after` is an id or a page's `next`. */
   readLog(log: string, options: PageOptions): Promise<LogPage>;
+
+  /** The entries with these ids that are still there, in any order. An id of no log's form is not there. */
+  logEntries(log: string, ids: readonly string[]): Promise<LogPage['items']>;
 
   /** Deletes from the oldest on, up to the first entry whose `at` is not before that time, and answers how many. */
   trimLog(log: string, before: number): Promise<number>;
@@ -105,6 +131,26 @@ export interface Store {
 
   /** Answers the function that ends the subscription. */
   subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>>;
+
+  /**
+   * Everything that is kept and has not expired, a few hundred items at a time, first the entries of logs, log by log. SQLite gives it as
+   * of one moment. Redis gives what was there from the first to the last, each record whole, and reads together what one tag
+   * holds (up to 64 keys); what comes, changes or goes meanwhile may be given in its old state or its new one. Lists of
+   * sessions, and indexes, are read after what they list, so that no session is given that its list lacks.
+   */
+  dump(): AsyncIterable<KeptItem[]>;
+
+  /**
+   * Puts items in their place exactly as they are, version and end included, over what is there. The entries of a log come in
+   * ascending order of their ids, of which `logIdAt` makes such; one that is there already is left. For a store that nobody else uses.
+   */
+  load(items: readonly KeptItem[]): Promise<void>;
+
+  /** The id that an entry has which is loaded at this place of a copy, counted from 1. */
+  logIdAt(place: number): string;
+
+  /** Deletes everything that `dump` would give, but for that one record. For a store that nobody else uses. */
+  clear(spared: string): Promise<void>;
 
   /** Rejects when the store cannot take a write now. */
   ready(): Promise<void>;

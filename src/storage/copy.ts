@@ -1,0 +1,45 @@
+/** Owns copies that fit every store: the entries of logs are named by their place, and what stands for one store alone is left out. */
+import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
+import { patiently } from './patience.ts';
+import type { KeptItem, Store } from './store.ts';
+
+/**
+ * What the store keeps, without the note that it is out of service. The id of a log's entry is its place among all
+ * entries of the copy, from 1 on, and so are members of indexes that are such ids; one without its entry is left out.
+ */
+export async function* copyOut(store: Store): AsyncGenerator<KeptItem[]> {
+  const places = new Map<string, number>();
+  const placed = (item: KeptItem): KeptItem[] => {
+    if ('log' in item) {
+      const place = places.size + 1;
+      places.set(`${item.log} ${item.id}`, place);
+      return [{ ...item, id: String(place) }];
+    }
+    const log = logOf(item);
+    if (log !== undefined && 'index' in item) {
+      const place = places.get(`${log} ${item.member}`);
+      return place === undefined ? [] : [{ ...item, member: String(place) }];
+    }
+    return 'record' in item && item.record === keys.outOfService ? [] : [item];
+  };
+  for await (const items of store.dump()) {
+    const copied = items.flatMap(placed);
+    if (copied.length > 0) yield copied;
+  }
+}
+
+/** Puts items of a copy into a store that nobody else uses, waiting up to a minute where it does not answer. */
+export async function copyIn(store: Store, items: readonly KeptItem[]): Promise<void> {
+  const named = items.map((item): KeptItem => {
+    if ('log' in item) return { ...item, id: store.logIdAt(Number(item.id)) };
+    return 'index' in item && logOf(item) !== undefined
+      ? { ...item, member: store.logIdAt(Number(item.member)) }
+      : item;
+  });
+  await patiently(() => store.load(named));
+}
+
+/** The log whose entries the members of this index are. */
+function logOf(item: KeptItem): string | undefined {
+  return 'index' in item ? LOG_OF_INDEX[kindOf(item.index)] : undefined;
+}
