@@ -1,8 +1,10 @@
 /** Owns the reading of `CONNECTED_APPS_FILE`: its faults are all told at once, and secrets come from where it points. */
 import { z } from 'zod';
-import type { ConfigSource } from '../config.ts';
-import type { AddressPolicy, AddressRule } from '../outbound/address-policy.ts';
-import { type ConnectedApp, connectedAppSchema, registrationFaults } from './connected-app.ts';
+import type { ConfigSource } from '../config-reader.ts';
+import { type InputFault, inputFaults } from '../input-faults.ts';
+import type { AddressPolicy } from '../outbound/address-policy.ts';
+import { type ConnectedApp, connectedAppSchema } from './connected-app.ts';
+import { addressFault, calledUrls, coherenceFaults } from './registration-rules.ts';
 
 const secretSource = z.union([
   z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
@@ -16,15 +18,6 @@ const fileEntry = connectedAppSchema.extend({
     })
     .optional(),
 });
-
-/** What to do about a URL that must not be called; it never repeats the URL. */
-export const ADDRESS_ADVICE: Readonly<Record<AddressRule, string>> = {
-  not_absolute: 'it must be an absolute URL that begins with https://.',
-  not_https: 'it must begin with https://, or name the host in INTERNAL_HOSTS where it is a loopback one.',
-  userinfo: 'leave out the user name and the password.',
-  private_address: 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.',
-  forbidden_address: 'the address may never be called: give a public one, or one inside a private network.',
-};
 
 export interface ParsedApps {
   apps: ConnectedApp[];
@@ -76,18 +69,18 @@ interface Judges {
 
 function parseEntry(entry: unknown, position: number, { source, policy }: Judges): EntryResult {
   const parsed = fileEntry.safeParse(entry);
-  const shapeFaults = parsed.success ? [] : registrationFaults(parsed.error);
+  const shapeFaults = parsed.success ? [] : inputFaults(parsed.error);
   const faulty = new Set(shapeFaults.map(({ pointer }) => pointer.split('/')[1] ?? ''));
   const sound = soundPart(entry, faulty);
   const { clientSecret: secretAt, ...registration } = sound;
   const clientSecret = secretAt && readSecret(secretAt, source);
   const place = `CONNECTED_APPS_FILE, app ${position + 1}${sound.id === undefined ? '' : ` (${sound.id})`}`;
   const faults = [
-    ...shapeFaults.map(({ pointer, detail }) => `${pointer.slice(1) || 'whole entry'}: ${detail}`),
+    ...shapeFaults.map(inWords),
     ...(secretAt && !clientSecret ? ['/clientSecret: the place that it names is empty or cannot be read.'] : []),
     ...(secretAt ? [] : secretFaults(registration, faulty)),
-    ...coherenceFaults(registration, faulty),
-    ...(policy ? addressFaults(registration, policy) : []),
+    ...coherenceFaults(registration, (field) => faulty.has(field)).map(inWords),
+    ...(policy ? addressTexts(registration, policy) : []),
   ].map((fault) => `${place}, ${fault}`);
   if (!parsed.success) return { id: sound.id, faults };
   const { clientSecret: _, ...complete } = parsed.data;
@@ -109,37 +102,19 @@ function secretFaults(app: Registration, faulty: ReadonlySet<string>): string[] 
   const { tokenEndpointAuthMethod = 'client_secret_basic' } = app;
   // Where the method or the whole entry is in doubt, nobody knows whether a secret is needed.
   const unknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
-  return unknown || tokenEndpointAuthMethod === 'none' ? [] : [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`];
+  const needed = tokenEndpointAuthMethod.startsWith('client_secret_');
+  return needed && !unknown ? [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`] : [];
 }
 
-/** What no single field shows: OpenID Connect where people sign in, endpoints that need each other. */
-function coherenceFaults(app: Registration, faulty: ReadonlySet<string>): string[] {
-  const { authorization, token, jwks } = app.endpoints ?? {};
-  const byHand = authorization !== undefined || token !== undefined;
-  return [
-    ...(app.signIn && !faulty.has('scopes') && !app.scopes?.includes('openid')
-      ? ['/scopes: an app that people sign in with must be an OpenID provider and ask for the scope "openid".']
-      : []),
-    ...(authorization && !token ? ['/endpoints/token: give it together with authorization.'] : []),
-    ...(token && !authorization ? ['/endpoints/authorization: give it together with token.'] : []),
-    ...(app.signIn && byHand && !app.discoveryUrl && !jwks
-      ? ['/endpoints/jwks: needed to verify the ID tokens of an app that people sign in with.']
-      : []),
-  ];
-}
-
-function addressFaults({ issuer, discoveryUrl, endpoints, apiBaseUrl }: Registration, policy: AddressPolicy): string[] {
-  const inEndpoints = Object.entries(endpoints ?? {}).map(([name, url]) => [`endpoints/${name}`, url] as const);
-  const urls = [
-    ['issuer', issuer],
-    ['discoveryUrl', discoveryUrl],
-    ...inEndpoints,
-    ['apiBaseUrl', apiBaseUrl],
-  ] as const;
-  return urls.flatMap(([field, url]) => {
-    const rule = url === undefined ? undefined : policy.checkUrl(url);
-    return rule ? [`/${field}: ${ADDRESS_ADVICE[rule]}`] : [];
+function addressTexts(app: Registration, policy: AddressPolicy): string[] {
+  return calledUrls(app).flatMap(([path, url]) => {
+    const rule = policy.checkUrl(url);
+    return rule ? [inWords(addressFault(path, rule))] : [];
   });
+}
+
+function inWords({ pointer, detail }: InputFault): string {
+  return `${pointer.slice(1) || 'whole entry'}: ${detail}`;
 }
 
 function readSecret(at: z.output<typeof secretSource>, source: ConfigSource): string | undefined {

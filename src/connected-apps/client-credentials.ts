@@ -1,6 +1,42 @@
-/** Owns how a client id and its secret are written into an `Authorization` header (RFC 6749 section 2.3.1). Pure. */
+/** Owns how a client proves at a provider who it is: by its secret (RFC 6749 section 2.3.1) or by our signature (RFC 7523). */
+import { randomUUID } from 'node:crypto';
+import * as client from 'openid-client';
+import type { ConnectedApp } from './connected-app.ts';
+import type { OwnKeys } from './own-keys.ts';
+import { ProviderError } from './provider-error.ts';
 
-export function basicCredentials(clientId: string, secret: string): string {
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+const ASSERTION_SECONDS = 60;
+
+/**
+ * Client authentication as registered (RFC 6749 section 2.3.1, OpenID Connect Core section 9).
+ * @throws ProviderError where it takes keys of ours and there are none
+ */
+export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, 'sign'> | undefined): client.ClientAuth {
+  const secret = app.clientSecret ?? '';
+  if (app.tokenEndpointAuthMethod === 'none') return client.None();
+  if (app.tokenEndpointAuthMethod === 'private_key_jwt') {
+    if (!ownKeys) throw new ProviderError('misconfigured', 'own_keys_missing');
+    return async (server, _client, body) => {
+      body.set('client_assertion_type', ASSERTION_TYPE);
+      body.set('client_assertion', await clientAssertion(ownKeys, app.clientId, server.issuer));
+    };
+  }
+  if (app.tokenEndpointAuthMethod === 'client_secret_post') return client.ClientSecretPost(secret);
+  return (_server, _client, _body, headers) => headers.set('authorization', basicCredentials(app.clientId, secret));
+}
+
+/**
+ * A client assertion for `private_key_jwt` (RFC 7523 sections 2.2 and 3): good once, and at this provider alone.
+ * @param audience the issuer
+ */
+function clientAssertion(ownKeys: Pick<OwnKeys, 'sign'>, clientId: string, audience: string): Promise<string> {
+  const issuedAt = Math.floor(Date.now() / 1000);
+  const times = { iat: issuedAt, exp: issuedAt + ASSERTION_SECONDS };
+  return ownKeys.sign({ iss: clientId, sub: clientId, aud: audience, jti: randomUUID(), ...times }, { typ: 'JWT' });
+}
+
+function basicCredentials(clientId: string, secret: string): string {
   return `Basic ${Buffer.from(`${formEncode(clientId)}:${formEncode(secret)}`).toString('base64')}`;
 }
 

@@ -1,6 +1,6 @@
 /** Owns what a connected app is: the shape of its registration, its defaults, and what follows from it. */
 import { z } from 'zod';
-import { CALLBACK_URL_ADVICE, type CallbackUrlRule, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
+import { CALLBACK_URL_ADVICE, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
 
 /** Parameters of the authorization request that belong to the protocol and can be set by nobody else (R3). */
 export const PROTOCOL_PARAMETERS = new Set(
@@ -67,7 +67,21 @@ const parameters = z
     }
   });
 
-export const TOKEN_ENDPOINT_AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
+/** What the provider allows, where its answers do not say so themselves. */
+const rateLimit = z.strictObject({
+  perUserPerMinute: z.int().min(1).max(1_000_000).optional(),
+  perAppPerMinute: z.int().min(1).max(10_000_000).optional(),
+});
+
+export const TOKEN_ENDPOINT_AUTH_METHODS = [
+  'client_secret_basic',
+  'client_secret_post',
+  'private_key_jwt',
+  'none',
+] as const;
+
+/** Whether a protection beyond the plain code flow is used; `auto` leaves it to the provider's metadata. */
+const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
 /** A connected app as it stands in `CONNECTED_APPS_FILE`, but for `clientSecret`, which says where the secret is kept. */
 export const connectedAppSchema = z.strictObject({
@@ -95,6 +109,10 @@ export const connectedAppSchema = z.strictObject({
   parameters: parameters.optional(),
   refresh: z.enum(['rotating', 'reusable']).optional(),
   providerSignOut: z.boolean().default(true),
+  par: protection,
+  dpop: protection,
+  disabled: z.boolean().optional(),
+  rateLimit: rateLimit.optional(),
 });
 
 export type ConnectedAppRegistration = z.output<typeof connectedAppSchema>;
@@ -104,52 +122,14 @@ export interface ConnectedApp extends Readonly<ConnectedAppRegistration> {
   readonly clientSecret: string | undefined;
 }
 
-/** One fault of a registration: a JSON pointer (RFC 6901, as URI fragment) to the value, the rule it breaks, and what to do. */
-export interface RegistrationFault {
-  pointer: string;
-  rule: CallbackUrlRule | 'invalid';
-  detail: string;
-}
-
-/** Turns the schema's findings into faults that a person can act on. */
-export function registrationFaults(error: z.ZodError): RegistrationFault[] {
-  return error.issues.map((issue) => ({
-    pointer: `#${issue.path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`,
-    rule: issue.code === 'custom' && isRule(issue.params?.rule) ? issue.params.rule : 'invalid',
-    detail: adviceFor(issue),
-  }));
-}
-
-/** The schema's own messages speak of types; these say what to do. */
-function adviceFor(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case 'invalid_type':
-      return `Give ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected} here.`;
-    case 'unrecognized_keys':
-      return `Leave out what is not known here: ${issue.keys.map((key) => `"${key}"`).join(', ')}.`;
-    case 'invalid_value':
-      return `Give one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
-    case 'too_small':
-      return issue.origin === 'array' ? 'Give at least one.' : 'This is too short.';
-    case 'too_big':
-      return `This is too ${issue.origin === 'array' ? 'many' : 'long'}: at most ${issue.maximum}.`;
-    default:
-      return issue.message;
-  }
-}
-
-function isRule(value: unknown): value is CallbackUrlRule {
-  return typeof value === 'string' && Object.hasOwn(CALLBACK_URL_ADVICE, value);
-}
-
 /** The `redirect_uri` that is always sent for this app. */
 export function callbackUrlOf(appId: string, publicUrl: string): string {
   return `${publicUrl}/oauth/callback/${appId}`;
 }
 
-/** False where the app's own callback URL is not among those registered at the provider: then no request leaves for it. */
+/** False where the app is disabled, or its own callback URL is not registered at the provider: then no request leaves for it. */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
-  return app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
+  return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }
 
 /** True where the app speaks OpenID Connect, so that an ID token is expected. */

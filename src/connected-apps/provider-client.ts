@@ -1,14 +1,20 @@
-/** Owns the protocol with identity providers (OAuth 2.0, OpenID Connect): the only file that speaks through openid-client. */
+/** Owns the protocol with identity providers (OAuth 2.0, OpenID Connect), spoken through openid-client. */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { hash } from 'node:crypto';
 import * as client from 'openid-client';
 import type { Outbound } from '../outbound/outbound.ts';
-import { basicCredentials } from './client-credentials.ts';
+import { clientAuthentication } from './client-credentials.ts';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
+import type { DpopKey } from './dpop.ts';
+import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
+import { callError, exchangeError, pushError, saidIn, userinfoError } from './provider-failures.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
-import { isAppFault, refreshFailure } from './refresh-failure.ts';
+import type { ProviderSaid } from './provider-said.ts';
+import { refreshFailure } from './refresh-failure.ts';
 import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
-import { type RawTokenAnswer, readTokenAnswer } from './token-answer.ts';
+import { lifetimeSeconds, type RawTokenAnswer, readTokenAnswer } from './token-answer.ts';
+import { proofFor, proofWith, serverOf } from './token-binding.ts';
 
 export interface AuthorizationRequest {
   redirectUri: string;
@@ -18,6 +24,10 @@ export interface AuthorizationRequest {
   codeVerifier: string;
   scopes: readonly string[];
   prompt?: string | undefined;
+  /** The authentication context that is asked for (OpenID Connect Core section 3.1.2.1). */
+  acrValues?: string | undefined;
+  /** How long ago the person may have signed in there; an ID token that says otherwise, or nothing, is refused. */
+  maxAgeSeconds?: number | undefined;
 }
 
 /** What a token endpoint gave (RFC 6749 section 5.1), checked and with hostile numbers taken out. */
@@ -28,9 +38,25 @@ export interface TokenAnswer {
   /** Undefined: the same as was asked for. */
   scopes: string[] | undefined;
   expiresInSeconds: number | undefined;
+  /** How long the refresh token lasts, where the provider says so: no standard has a member for it. */
+  refreshExpiresInSeconds?: number | undefined;
   /** Claims of the verified ID token; undefined where none came. */
   claims: Claims | undefined;
+  /** What the access token is bound to (RFC 9449); undefined for a bearer token. */
+  dpopKey?: DpopKey | undefined;
 }
+
+export interface RefreshRequest {
+  refreshToken: string;
+  /** What the tokens are bound to so far. */
+  dpopKey?: DpopKey | undefined;
+  /** Asks for an access token with these alone (RFC 6749 section 6); all that were granted where left out. */
+  scopes?: readonly string[] | undefined;
+  /** Is given a new refresh token, and waited for, before the rest of the answer is judged. Must not reject. */
+  keep?: ((refreshToken: string) => Promise<void>) | undefined;
+}
+
+export type AccessToken = Pick<TokenAnswer, 'accessToken' | 'dpopKey'>;
 
 export type Claims = Record<string, unknown> & { sub: string };
 
@@ -46,8 +72,17 @@ export type RefreshOutcome =
 /** `unsupported`: the provider has no revocation endpoint. `unconfirmed`: it did not say that it revoked. */
 export type RevocationOutcome = 'revoked' | 'unsupported' | 'unconfirmed';
 
+export interface RevocationAnswer {
+  outcome: RevocationOutcome;
+  /** Left out where it was not asked. */
+  said?: ProviderSaid;
+}
+
 export interface ProviderClient {
-  /** @throws ProviderError */
+  /**
+   * Where the browser goes. Where the app's `par` asks for it, the request is pushed first, and the URL only names it (RFC 9126).
+   * @throws ProviderError
+   */
   authorizationUrl(app: ConnectedApp, request: AuthorizationRequest): Promise<string>;
   /**
    * Exchanges the code of a callback (RFC 6749 section 4.1.3) and verifies `iss`, state, ID token and its signature.
@@ -55,19 +90,12 @@ export interface ProviderClient {
    * @throws ProviderError
    */
   exchangeCode(app: ConnectedApp, callback: URL, request: AuthorizationRequest): Promise<TokenAnswer>;
-  /**
-   * Never throws: a failure is a value.
-   * @param keep is given a new refresh token, and waited for, before the rest of the answer is judged; must not reject
-   */
-  refresh(
-    app: ConnectedApp,
-    refreshToken: string,
-    keep?: (refreshToken: string) => Promise<void>,
-  ): Promise<RefreshOutcome>;
+  /** Never throws: a failure is a value. */
+  refresh(app: ConnectedApp, request: RefreshRequest): Promise<RefreshOutcome>;
   /** Claims of the userinfo endpoint, or undefined where the provider has none. Refuses another subject's. @throws ProviderError */
-  userinfo(app: ConnectedApp, accessToken: string, subject: string): Promise<Claims | undefined>;
+  userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
   /** RFC 7009. Never throws. */
-  revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationOutcome>;
+  revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationAnswer>;
   /** Where to send the browser to sign out at the provider, or undefined where that is not possible. */
   endSessionUrl(
     app: ConnectedApp,
@@ -81,8 +109,10 @@ export function createProviderClient(parts: {
   outbound: Outbound;
   metadata: ProviderMetadataSource;
   signingKeys: SigningKeys;
+  /** Left out where no app authenticates by private_key_jwt. */
+  ownKeys?: Pick<OwnKeys, 'sign'>;
 }): ProviderClient {
-  const { outbound, metadata, signingKeys } = parts;
+  const { outbound, metadata, signingKeys, ownKeys } = parts;
   const raw = new AsyncLocalStorage<RawTokenAnswer>();
   const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
 
@@ -98,7 +128,12 @@ export function createProviderClient(parts: {
     const existing = configurations.get(known);
     if (existing) return existing;
     const server = { ...known, id_token_signing_alg_values_supported: signingAlgorithms(known) };
-    const configuration = new client.Configuration(server as client.ServerMetadata, app.clientId, {}, clientAuth(app));
+    const configuration = new client.Configuration(
+      server as client.ServerMetadata,
+      app.clientId,
+      {},
+      clientAuthentication(app, ownKeys),
+    );
     const keysUrl = known.jwks_uri && new URL(known.jwks_uri).href;
     configuration[client.customFetch] = (url, options) =>
       url === keysUrl ? signingKeys.fetch(url) : cappedFetch(url, options);
@@ -117,47 +152,65 @@ export function createProviderClient(parts: {
         redirect_uri: request.redirectUri,
         scope: request.scopes.join(' '),
         state: request.state,
-        code_challenge: await client.calculatePKCECodeChallenge(request.codeVerifier),
+        code_challenge: codeChallenge(request.codeVerifier),
         code_challenge_method: 'S256',
         ...(request.scopes.includes('openid') ? { nonce: request.nonce } : {}),
         ...(request.prompt ? { prompt: request.prompt } : {}),
+        ...(request.acrValues ? { acr_values: request.acrValues } : {}),
+        ...(request.maxAgeSeconds === undefined ? {} : { max_age: String(request.maxAgeSeconds) }),
       };
-      return client.buildAuthorizationUrl(configuration, parameters).href;
+      if (!isPushed(app, serverOf(configuration))) {
+        return client.buildAuthorizationUrl(configuration, parameters).href;
+      }
+      const holder: RawTokenAnswer = {};
+      try {
+        return (await raw.run(holder, () => client.buildAuthorizationUrlWithPAR(configuration, parameters))).href;
+      } catch (error) {
+        throw pushError(error, holder);
+      }
     },
 
     async exchangeCode(app, callback, request) {
       const configuration = await configurationOf(app);
       const holder: RawTokenAnswer = {};
       try {
+        const proof = await proofFor(app, configuration, undefined);
+        const checks = {
+          expectedState: request.state,
+          pkceCodeVerifier: request.codeVerifier,
+          ...(request.scopes.includes('openid') ? { expectedNonce: request.nonce, idTokenExpected: true } : {}),
+          ...(request.maxAgeSeconds === undefined ? {} : { maxAge: request.maxAgeSeconds }),
+        };
         const answer = await raw.run(holder, () =>
-          client.authorizationCodeGrant(configuration, callback, {
-            expectedState: request.state,
-            pkceCodeVerifier: request.codeVerifier,
-            ...(request.scopes.includes('openid') ? { expectedNonce: request.nonce, idTokenExpected: true } : {}),
-          }),
+          client.authorizationCodeGrant(configuration, callback, checks, undefined, proof.options),
         );
-        return withSubject(tokenAnswer(answer, app, configuration));
+        return withSubject(tokenAnswer(answer, app, { configuration, dpopKey: proof.key }));
       } catch (error) {
         throw exchangeError(error, holder);
       }
     },
 
-    async refresh(app, refreshToken, keep) {
+    async refresh(app, { refreshToken, dpopKey, scopes, keep }) {
       const holder: RawTokenAnswer = { keep };
       try {
         const configuration = await configurationOf(app);
-        const answer = await raw.run(holder, () => client.refreshTokenGrant(configuration, refreshToken));
-        return { kind: 'tokens', answer: tokenAnswer(answer, app, configuration) };
+        const proof = await proofFor(app, configuration, dpopKey);
+        const parameters = scopes && { scope: scopes.join(' ') };
+        const answer = await raw.run(holder, () =>
+          client.refreshTokenGrant(configuration, refreshToken, parameters, proof.options),
+        );
+        return { kind: 'tokens', answer: tokenAnswer(answer, app, { configuration, dpopKey: proof.key }) };
       } catch (error) {
         return refreshFailure(holder, callError(error, 'no_answer'));
       }
     },
 
-    async userinfo(app, accessToken, subject) {
+    async userinfo(app, { accessToken, dpopKey }, subject) {
       const configuration = await configurationOf(app);
-      if (!configuration.serverMetadata().userinfo_endpoint) return undefined;
+      if (!serverOf(configuration).userinfo_endpoint) return undefined;
       try {
-        return await client.fetchUserInfo(configuration, accessToken, subject);
+        const { options } = await proofWith(configuration, dpopKey);
+        return await client.fetchUserInfo(configuration, accessToken, subject, options);
       } catch (error) {
         throw userinfoError(error);
       }
@@ -166,11 +219,11 @@ export function createProviderClient(parts: {
     async revoke(app, token, hint) {
       try {
         const configuration = await configurationOf(app);
-        if (!configuration.serverMetadata().revocation_endpoint) return 'unsupported';
+        if (!serverOf(configuration).revocation_endpoint) return { outcome: 'unsupported' };
         await client.tokenRevocation(configuration, token, { token_type_hint: hint });
-        return 'revoked';
-      } catch {
-        return 'unconfirmed';
+        return { outcome: 'revoked', said: { status: 200 } };
+      } catch (error) {
+        return { outcome: 'unconfirmed', said: saidIn(error) };
       }
     },
 
@@ -178,7 +231,7 @@ export function createProviderClient(parts: {
       if (!app.providerSignOut) return undefined;
       try {
         const configuration = await configurationOf(app);
-        if (!configuration.serverMetadata().end_session_endpoint) return undefined;
+        if (!serverOf(configuration).end_session_endpoint) return undefined;
         return client.buildEndSessionUrl(configuration, {
           post_logout_redirect_uri: request.returnTo,
           ...(request.idToken ? { id_token_hint: request.idToken } : {}),
@@ -191,28 +244,35 @@ export function createProviderClient(parts: {
   };
 }
 
-/** Client authentication as registered (RFC 6749 section 2.3.1). */
-function clientAuth(app: ConnectedApp): client.ClientAuth {
-  const secret = app.clientSecret ?? '';
-  if (app.tokenEndpointAuthMethod === 'none') return client.None();
-  if (app.tokenEndpointAuthMethod === 'client_secret_post') return client.ClientSecretPost(secret);
-  return (_server, _client, _body, headers) => headers.set('authorization', basicCredentials(app.clientId, secret));
+/** RFC 7636 section 4.2; the library asks WebCrypto, whose thread pool takes longer than the hash. */
+const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
+
+/** `auto`: where the provider takes nothing else (RFC 9126 section 5). @throws ProviderError where it cannot be done */
+function isPushed(app: ConnectedApp, server: client.ServerMetadata): boolean {
+  const isDemanded = app.par === 'auto' && server.require_pushed_authorization_requests === true;
+  if (app.par !== 'required' && !isDemanded) return false;
+  if (!server.pushed_authorization_request_endpoint) throw new ProviderError('misconfigured', 'par_endpoint_missing');
+  return true;
 }
 
 function tokenAnswer(
   answer: Awaited<ReturnType<typeof client.refreshTokenGrant>>,
   app: ConnectedApp,
-  configuration: client.Configuration,
+  { configuration, dpopKey }: { configuration: client.Configuration; dpopKey: DpopKey | undefined },
 ): TokenAnswer {
+  const isBound = answer.token_type === 'dpop';
+  if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
   // Without keys nothing vouches for the ID token, so it is left alone; sign-in apps always have keys.
-  const verified = isOpenIdApp(app) && configuration.serverMetadata().jwks_uri !== undefined;
+  const verified = isOpenIdApp(app) && serverOf(configuration).jwks_uri !== undefined;
   return {
     accessToken: answer.access_token,
     refreshToken: answer.refresh_token || undefined,
     idToken: verified ? answer.id_token : undefined,
     scopes: answer.scope === undefined ? undefined : answer.scope.split(' ').filter((scope) => scope !== ''),
     expiresInSeconds: answer.expires_in,
+    refreshExpiresInSeconds: lifetimeSeconds(answer.refresh_token_expires_in ?? answer.refresh_expires_in),
     claims: verified ? answer.claims() : undefined,
+    dpopKey: isBound ? dpopKey : undefined,
   };
 }
 
@@ -220,42 +280,4 @@ function tokenAnswer(
 function withSubject(answer: TokenAnswer): TokenAnswer {
   if (answer.claims?.sub === '') throw new ProviderError('invalid', 'token_answer_invalid');
   return answer;
-}
-
-function exchangeError(error: unknown, holder: RawTokenAnswer): ProviderError {
-  if (error instanceof client.AuthorizationResponseError) {
-    return new ProviderError('refused', 'authorization_refused', { oauthError: error.error, cause: error });
-  }
-  if (holder.status === undefined) return callError(error, 'authorization_response_invalid');
-  // The token answer came and was refused here, or the keys to verify it with did not come.
-  if (causeOf(error) instanceof ProviderError) return callError(error, 'token_answer_invalid');
-  const facts = { status: holder.status, oauthError: holder.error, cause: error };
-  if (holder.status === 429 || holder.status >= 500) {
-    return new ProviderError('unavailable', 'token_endpoint_failed', {
-      ...facts,
-      retryAfterSeconds: holder.retryAfterSeconds,
-    });
-  }
-  if (isAppFault(holder.error)) return new ProviderError('misconfigured', 'client_refused', facts);
-  if (holder.status >= 400) return new ProviderError('refused', 'code_refused', facts);
-  return new ProviderError('invalid', 'token_answer_invalid', facts);
-}
-
-/** What lies behind the library's own wrapping. */
-function causeOf(error: unknown): unknown {
-  return error instanceof client.ClientError ? (error.cause ?? error) : error;
-}
-
-/** An error of a call that has no raw token answer. */
-function callError(error: unknown, otherwise: string): ProviderError {
-  const failure = ProviderError.from(causeOf(error));
-  return failure.reason === 'unreadable_answer' ? new ProviderError('invalid', otherwise, { cause: error }) : failure;
-}
-
-function userinfoError(error: unknown): ProviderError {
-  const cause = causeOf(error);
-  const status = cause instanceof Response ? cause.status : 0;
-  return status === 429 || status >= 500
-    ? new ProviderError('unavailable', 'userinfo_failed', { status, cause: error })
-    : callError(error, 'userinfo_invalid');
 }

@@ -86,14 +86,18 @@ export function createProviderMetadata(parts: {
 
 async function readMetadata(outbound: Outbound, app: ConnectedApp): Promise<ProviderMetadata> {
   const handSet = handSetMetadata(app);
-  const complete = handSet.authorization_endpoint !== undefined && !app.discoveryUrl;
-  const discovered = complete ? {} : await discover(outbound, app);
+  const discovered = hasDiscovery(app) ? await discover(outbound, app) : {};
   const metadata: ProviderMetadata = { issuer: app.issuer, ...withoutNothing(handSet), ...discovered };
   checkEndpoints(outbound, metadata);
   if (metadata.authorization_endpoint) {
     metadata.authorization_endpoint = withoutOurParameters(metadata.authorization_endpoint, app);
   }
   return metadata;
+}
+
+/** False where the endpoints set by hand are all there is. */
+export function hasDiscovery(app: Pick<ConnectedApp, 'discoveryUrl' | 'endpoints'>): boolean {
+  return app.endpoints?.authorization === undefined || app.discoveryUrl !== undefined;
 }
 
 /** With discovery, `endpoints` adds what discovery lacks; without it, `endpoints` is all there is. */
@@ -110,9 +114,13 @@ function handSetMetadata(app: ConnectedApp) {
   };
 }
 
+/** Where the provider describes itself (OpenID Connect Discovery section 4). */
+export function discoveryUrlOf(app: Pick<ConnectedApp, 'issuer' | 'discoveryUrl'>): string {
+  return app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+}
+
 async function discover(outbound: Outbound, app: ConnectedApp): Promise<ProviderMetadata> {
-  const url = app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-  const answer = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
+  const answer = await outbound.fetch(discoveryUrlOf(app), { headers: { accept: 'application/json' } }, LIMITS);
   if (answer.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: answer.status });
   const given: unknown = await answer.json().catch(() => undefined);
   if (!isMetadata(given)) throw new ProviderError('unavailable', 'discovery_not_json');

@@ -13,7 +13,11 @@ export function refreshFailure(holder: RawTokenAnswer, failure: ProviderError): 
     if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
     return { kind: 'unavailable', reason: failure.reason, retryAfterSeconds: failure.facts.retryAfterSeconds };
   }
-  if (status === 200) return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: holder.refreshToken };
+  if (status === 200) {
+    // The answer may be good, and the keys to verify it with away (F13).
+    const reason = failure.failure === 'unavailable' ? failure.reason : 'token_answer_invalid';
+    return { kind: 'unusable', reason, refreshToken: holder.refreshToken };
+  }
   const refused = status >= 400 && status < 500 && status !== 429 && status !== 408;
   if (refused && oauthError === 'invalid_grant') return { kind: 'refused' };
   if (refused && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };

@@ -21,6 +21,8 @@ const MOST_SECONDS = 31_536_000;
 export async function readTokenAnswer(answer: Response, holder: RawTokenAnswer): Promise<Response> {
   const text = await answer.text();
   const body = parseObject(text);
+  // A provider may ask for the same once more with a nonce (RFC 9449 section 8): the later answer counts.
+  delete holder.error;
   holder.status = answer.status;
   holder.json = body !== undefined || text.trim() === '';
   const retryAfter = Number(answer.headers.get('retry-after'));
@@ -39,7 +41,7 @@ export async function readTokenAnswer(answer: Response, holder: RawTokenAnswer):
  * Seconds as a positive whole number of at most a year. Anything else (negative, zero, not a number, a list) says nothing
  * about the lifetime, so it is left out: the platform's 401 then tells when the token is spent (R27).
  */
-function lifetimeSeconds(given: unknown): number | undefined {
+export function lifetimeSeconds(given: unknown): number | undefined {
   const seconds = typeof given === 'string' && /^\d{1,15}$/.test(given.trim()) ? Number(given) : given;
   if (typeof seconds !== 'number' || !Number.isFinite(seconds) || seconds < 1) return undefined;
   return Math.min(MOST_SECONDS, Math.floor(seconds));

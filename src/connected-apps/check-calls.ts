@@ -1,0 +1,238 @@
+/** Owns what the doctor finds out by asking: the calls that a sign-in will make, with nothing in them that could work. */
+import { randomBytes } from 'node:crypto';
+import { type Outbound, OutboundError } from '../outbound/outbound.ts';
+import { type ConnectedApp, callbackUrlOf, isOpenIdApp, TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
+import { cannotTell, type Finding, fine, problem } from './finding.ts';
+import type { ProviderClient } from './provider-client.ts';
+import { ProviderError } from './provider-error.ts';
+import type { ProviderMetadata } from './provider-metadata.ts';
+import { saidWords } from './provider-said.ts';
+
+const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
+
+export interface CallParts {
+  outbound: Outbound;
+  provider: ProviderClient;
+  /** `PUBLIC_URL`. */
+  publicHref: string;
+}
+
+/**
+ * Whether the provider takes our authorization request; `prompt=none` makes most answer without a page.
+ * @returns what it says of the callback URL and of the request, and of the scopes where it refuses them
+ */
+export async function checkAuthorization(
+  { outbound, provider, publicHref }: CallParts,
+  app: ConnectedApp,
+): Promise<Finding[]> {
+  const callback = callbackUrlOf(app.id, publicHref);
+  try {
+    // A request that is pushed says it itself; any other is told in the URL.
+    const url = new URL(
+      await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
+    );
+    const answer = await outbound.fetch(url.href, { headers: { accept: 'text/html' } }, LIMITS);
+    return judgeAuthorization(answer, callback);
+  } catch (error) {
+    return judgeFailure(error, callback);
+  }
+}
+
+/** Where the request is pushed (RFC 9126), the provider says no at once, and not on a page of its own. */
+function judgeFailure(error: unknown, callback: string): Finding[] {
+  const { reason, facts } = ProviderError.from(error);
+  if (reason === 'par_endpoint_missing') {
+    const detail = 'Requests are to be pushed (PAR), and the provider names no endpoint for that.';
+    const advice = 'Set par to "auto", or ask whoever runs the provider.';
+    return [
+      cannotTell('callback_registered', 'Not tried: mend what is below first.'),
+      problem('request', detail, { advice, pointer: '#/par' }),
+    ];
+  }
+  if (reason !== 'push_refused') return unseen(`The authorization endpoint could not be asked: ${reasonOf(error)}.`);
+  if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...judgeError('invalid_scope')];
+  return refusedAtOnce(`The provider refused the pushed authorization request (${reasonOf(error)}).`, callback);
+}
+
+const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider has looked no further than the scopes.');
+
+const unseen = (detail: string): Finding[] => [
+  cannotTell('callback_registered', detail),
+  cannotTell('request', 'No answer came back to the callback URL.'),
+];
+
+function judgeAuthorization(answer: Response, callback: string): Finding[] {
+  const { status } = answer;
+  const location = answer.headers.get('location');
+  const isRedirect = status >= 300 && status < 400 && location !== null;
+  if (isRedirect && location.startsWith(`${callback}?`)) {
+    const error = new URL(location).searchParams.get('error') ?? '';
+    return [fine('callback_registered', 'The provider answers to the callback URL.'), ...judgeError(error)];
+  }
+  if (isRedirect) return unseen('The provider sends people on to a page of its own, and raised no objection.');
+  if (status < 400 || status >= 500) return unseen(`The provider answered with a page of its own (status ${status}).`);
+  return refusedAtOnce(`The provider refused the authorization request with status ${status}.`, callback);
+}
+
+function refusedAtOnce(detail: string, callback: string): Finding[] {
+  const advice = `Enter ${callback} at the provider, letter by letter, and compare the client ID.`;
+  return [
+    problem('callback_registered', detail, { advice, pointer: '#/callbackUrls' }),
+    cannotTell('request', 'Not tried: mend what is above first.'),
+  ];
+}
+
+/** What `prompt=none` is answered with where nobody is signed in (OpenID Connect Core section 3.1.2.6). */
+const EXPECTED = ['', 'login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
+const PASSING = ['server_error', 'temporarily_unavailable', 'access_denied'];
+
+/** The provider's error code, where it came back to our own callback URL; what else it wrote is not repeated. */
+function judgeError(error: string): Finding[] {
+  if (EXPECTED.includes(error))
+    return [fine('request', 'The provider takes the request, and wants to see the person.')];
+  if (PASSING.includes(error)) return [cannotTell('request', `The provider answered it with ${error}.`)];
+  if (error === 'invalid_scope') {
+    return [
+      problem('scopes', 'The provider refuses the scopes that this app asks for.', {
+        advice: 'Take out the scope that this registration may not ask for, or allow it at the provider.',
+        pointer: '#/scopes',
+      }),
+      cannotTell('request', 'The provider has looked no further than the scopes.'),
+    ];
+  }
+  if (error === 'unauthorized_client' || error === 'unsupported_response_type') {
+    return [
+      problem('request', 'The code flow is not allowed.', {
+        advice: 'Allow the authorization code flow for this registration at the provider.',
+      }),
+    ];
+  }
+  return [
+    problem('request', `The provider refuses it${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
+      advice:
+        'Where the provider takes pushed requests alone from this registration (PAR), set that to "required". Otherwise compare the extra parameters with its documentation.',
+      pointer: '#/par',
+    }),
+  ];
+}
+
+/** Whether the token endpoint knows the client: a code that nobody gave is refused as such only to a client that is known. */
+export async function checkClientAuthentication(parts: CallParts, app: ConnectedApp): Promise<Finding> {
+  const reason = await tryCode(parts, app);
+  if (reason === 'accepted') {
+    return app.tokenEndpointAuthMethod === 'none'
+      ? fine('client_authentication', 'The token endpoint knows the client ID; no secret is used.')
+      : fine('client_authentication', `The token endpoint accepts them by ${app.tokenEndpointAuthMethod}.`);
+  }
+  if (reason !== 'client_refused')
+    return cannotTell('client_authentication', `The token endpoint gave no clear answer: ${reason}.`);
+  const other = await otherMethod(parts, app);
+  return problem('client_authentication', 'The token endpoint does not accept the client ID with this secret.', {
+    advice: other
+      ? `It accepts them by ${other}: set tokenEndpointAuthMethod to that.`
+      : 'Compare the client ID, enter the secret anew, and check whether it has run out at the provider.',
+    pointer: other ? '#/tokenEndpointAuthMethod' : '#/clientSecret',
+  });
+}
+
+async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): Promise<string> {
+  const request = authorizationRequest(app, publicHref);
+  const callback = new URL(request.redirectUri);
+  callback.search = new URLSearchParams({ code: random(), state: request.state, iss: app.issuer }).toString();
+  try {
+    await provider.exchangeCode(app, callback, request);
+    return 'a made-up code was taken';
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error;
+    if (error.reason === 'client_refused' || error.facts.status === 401) return 'client_refused';
+    return error.reason === 'code_refused' && error.facts.oauthError === 'invalid_grant' ? 'accepted' : reasonOf(error);
+  }
+}
+
+async function otherMethod(parts: CallParts, app: ConnectedApp): Promise<string | undefined> {
+  if (!app.clientSecret) return undefined;
+  const others = TOKEN_ENDPOINT_AUTH_METHODS.filter(
+    (method) => method.startsWith('client_secret_') && method !== app.tokenEndpointAuthMethod,
+  );
+  for (const tokenEndpointAuthMethod of others) {
+    if ((await tryCode(parts, { ...app, tokenEndpointAuthMethod })) === 'accepted') return tokenEndpointAuthMethod;
+  }
+  return undefined;
+}
+
+/** A token that nobody gave: RFC 7009 section 2.2 has it answered with 200. */
+export async function checkRevocation(
+  { provider }: CallParts,
+  app: ConnectedApp,
+  metadata: ProviderMetadata,
+): Promise<Finding> {
+  if (!metadata.revocation_endpoint) {
+    return cannotTell('revocation', 'No revocation endpoint is known: disconnecting forgets the tokens here only.', {
+      advice: 'If the provider has one, set endpoints.revocation.',
+      pointer: '#/endpoints/revocation',
+    });
+  }
+  const { outcome, said } = await provider.revoke(app, random(), 'refresh_token');
+  if (outcome === 'revoked') return fine('revocation', 'The revocation endpoint answers.');
+  const { status = 500 } = said ?? {};
+  if (status >= 400 && status < 500) {
+    return cannotTell(
+      'revocation',
+      `The revocation endpoint did not take a made-up token, as some providers do not (${saidWords(said)}).`,
+    );
+  }
+  return problem('revocation', `The revocation endpoint does not do what it is for (${saidWords(said)}).`, {
+    advice: 'Until it does, disconnecting forgets the tokens here, and the provider is asked again for 7 days.',
+    pointer: '#/endpoints/revocation',
+  });
+}
+
+/** The path is asked without a token: a platform that is there refuses that with 401 or 403. */
+export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp): Promise<Finding[]> {
+  if (app.apiBaseUrl === undefined) return [];
+  const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
+  try {
+    const { status } = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
+    return [judgePlatform(status)];
+  } catch (error) {
+    return [
+      problem('platform', `The platform cannot be called: ${reasonOf(error)}.`, {
+        advice: 'Check the API base URL, and that this server may reach it.',
+        pointer: '#/apiBaseUrl',
+      }),
+    ];
+  }
+}
+
+function judgePlatform(status: number): Finding {
+  if (status === 401 || status === 403)
+    return fine('platform', `The thread's path is there and asks for a token (${status}).`);
+  if (status === 404) {
+    return problem('platform', 'The platform knows no such path (404).', {
+      advice: 'Check the API base URL and the thread path.',
+      pointer: '#/threadPath',
+    });
+  }
+  return cannotTell('platform', `Without a token the platform answered with status ${status}.`);
+}
+
+function authorizationRequest(app: ConnectedApp, publicHref: string) {
+  return {
+    redirectUri: callbackUrlOf(app.id, publicHref),
+    state: random(),
+    nonce: random(),
+    codeVerifier: random(),
+    scopes: isOpenIdApp(app) ? app.scopes : app.scopes.filter((scope) => scope !== 'openid'),
+  };
+}
+
+const random = () => randomBytes(32).toString('base64url');
+
+/** In words; what the provider wrote is not repeated. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof ProviderError) {
+    const { status, oauthError } = error.facts;
+    return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError].filter(Boolean).join(', ');
+  }
+  return error instanceof OutboundError ? error.reason.replaceAll('_', ' ') : 'unknown failure';
+}

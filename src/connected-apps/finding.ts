@@ -1,0 +1,54 @@
+/** Owns the form of what the doctor finds: one line for each thing that an app needs in order to work. */
+
+export const CHECKS = {
+  callback_listed: 'Own callback URL is on the list',
+  discovery: 'Discovery can be read',
+  tls: 'Connection is protected (TLS)',
+  issuer: 'Issuer is the one that was set',
+  clock: 'Clocks agree',
+  endpoints: 'Endpoints may be called',
+  keys: 'Signing keys can be read',
+  algorithms: 'Signature algorithms are acceptable',
+  pkce: 'PKCE with S256',
+  iss: 'Callback names its issuer',
+  scopes: 'Scopes are known',
+  callback_registered: 'Callback URL is registered at the provider',
+  request: 'Authorization request is accepted',
+  client_authentication: 'Client ID and secret are accepted',
+  end_session: 'Sign-out at the provider',
+  revocation: 'Revocation',
+  backchannel_logout: 'Back-channel logout',
+  refresh_token: 'Refresh token is given',
+  rotation: 'Refresh tokens rotate',
+  lifetime: 'Lifetime of access tokens is told',
+  platform: 'Platform answers',
+} as const;
+
+export type CheckName = keyof typeof CHECKS;
+
+export interface Finding {
+  check: CheckName;
+  result: 'fine' | 'problem' | 'cannot_tell';
+  /** What was seen, in one sentence, without secrets. */
+  detail: string;
+  /** What to do about it. */
+  advice?: string;
+  /** The field of the registration that it hangs on, as JSON pointer. */
+  pointer?: string;
+}
+
+type More = Pick<Finding, 'advice' | 'pointer'>;
+
+export const fine = (check: CheckName, detail: string): Finding => ({ check, result: 'fine', detail });
+export const problem = (check: CheckName, detail: string, more: More): Finding => ({
+  check,
+  result: 'problem',
+  detail,
+  ...more,
+});
+export const cannotTell = (check: CheckName, detail: string, more: More = {}): Finding => ({
+  check,
+  result: 'cannot_tell',
+  detail,
+  ...more,
+});
