@@ -1,8 +1,10 @@
 /** Owns calls that carry a user's access token: one forced refresh and one more try after a 401, never more (R42). */
-import type { Dispatcher } from 'undici';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { Outbound } from '../outbound/outbound.ts';
-import type { GrantStore } from './grant-store.ts';
+import type { Outbound, Target } from '../outbound/outbound.ts';
+import type { Stop } from '../outbound/stop.ts';
+import type { StreamedAnswer } from '../outbound/streamed-answer.ts';
+import type { GrantReading, GrantStore } from './grant-store.ts';
+import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
 import type { TokenResult, TokenVault } from './token-vault.ts';
 
 export interface AuthorizedRequest {
@@ -10,19 +12,22 @@ export interface AuthorizedRequest {
   app: ConnectedApp;
   /** Absolute and fixed by the caller's own settings, never by a request (R74). */
   url: string;
-  headers: Record<string, string>;
-  /** Aborts the call, its body included. A refresh that was begun for it goes on by itself (F22). */
-  signal: AbortSignal;
+  /** Names and values by turns. */
+  headers: readonly string[];
+  /** Ends the call, its body included. A refresh that was begun for it goes on by itself (F22). */
+  stop: Stop;
+  /** Waited for before each request that carries a token, the second one after a 401 included; where it throws, none goes. */
+  beforeSending?: (() => Promise<void> | undefined) | undefined;
+  /** Of the grant, begun with this request. */
+  ahead?: GrantReading | undefined;
 }
 
-export type AuthorizedAnswer =
-  | { kind: 'answer'; response: Dispatcher.ResponseData }
-  | Exclude<TokenResult, { kind: 'token' }>;
+export type AuthorizedAnswer = { kind: 'answer'; response: StreamedAnswer } | Exclude<TokenResult, { kind: 'token' }>;
 
 export interface AuthorizedFetch {
   /**
-   * GETs the URL. Rejects with what undici rejects with, or an OutboundError where the address is refused; where the signal
-   * comes before there is a token, the answer is `unavailable`.
+   * GETs the URL. Rejects with what undici reports, an OutboundError where the address is refused, or what `beforeSending` throws; where it is stopped
+   * before there is a token, the answer is `unavailable`.
    */
   get(request: AuthorizedRequest): Promise<AuthorizedAnswer>;
 }
@@ -34,22 +39,26 @@ export function createAuthorizedFetch(parts: {
 }): AuthorizedFetch {
   const { vault, grants, outbound } = parts;
 
-  const send = (request: AuthorizedRequest, accessToken: string): Promise<Dispatcher.ResponseData> => {
-    return outbound.dispatcher.request({
-      ...outbound.target(request.url),
-      method: 'GET',
-      headers: { ...request.headers, authorization: `Bearer ${accessToken}` },
-      signal: request.signal,
-    });
-  };
+  const carrier = createTokenCarrier();
 
-  const tokenFor = ({ userId, app, signal }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>
-    unlessAborted(vault.accessToken(userId, app, rejected), signal);
+  const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedAnswer> =>
+    carrier.send(token, target, async (authorization) => {
+      const { headers, stop, beforeSending } = request;
+      const awaited = beforeSending?.();
+      if (awaited) await awaited;
+      const call = outbound.stream(target, [...headers, ...authorization]);
+      stop.whenStopped(() => call.destroy(new Error('Nobody waits for the answer any longer.')));
+      return call.answer;
+    });
+
+  const tokenFor = ({ userId, app, stop, ahead }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>
+    // After a refusal the grant may be another one already.
+    unlessStopped(vault.accessToken(userId, app, rejected, rejected === undefined ? ahead : undefined), stop);
 
   const accepted = (
     { userId, app }: AuthorizedRequest,
     token: Extract<TokenResult, { kind: 'token' }>,
-    response: Dispatcher.ResponseData,
+    response: StreamedAnswer,
   ): AuthorizedAnswer => {
     // Neither is worth a wait, and neither rejects.
     void grants.noteUse(userId, app.id);
@@ -60,15 +69,15 @@ export function createAuthorizedFetch(parts: {
   return {
     async get(request) {
       // A refused address costs no refresh.
-      outbound.target(request.url);
+      const target = outbound.target(request.url);
       const first = await tokenFor(request);
       if (first.kind !== 'token') return first;
-      const response = await send(request, first.accessToken);
+      const response = await send(request, target, first);
       if (response.statusCode !== 401) return accepted(request, first, response);
-      discard(response);
+      response.body.destroy(new Error('The answer to a refused token is not read.'));
       const second = await tokenFor(request, first.accessToken);
       if (second.kind !== 'token') return second;
-      const again = await send(request, second.accessToken);
+      const again = await send(request, target, second);
       return again.statusCode === 401 ? { kind: 'answer', response: again } : accepted(request, second, again);
     },
   };
@@ -78,15 +87,9 @@ export function createAuthorizedFetch(parts: {
 const TOO_SLOW: TokenResult = { kind: 'unavailable', cause: 'provider_unavailable', retryAfterSeconds: 5 };
 
 /** Waits for the token as long as the caller does. */
-function unlessAborted(token: Promise<TokenResult>, signal: AbortSignal): Promise<TokenResult> {
+function unlessStopped(token: Promise<TokenResult>, stop: Stop): Promise<TokenResult> {
   return new Promise((resolve, reject) => {
-    const stop = () => resolve(TOO_SLOW);
-    signal.addEventListener('abort', stop);
-    if (signal.aborted) stop();
-    token.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+    token.then(resolve, reject);
+    stop.whenStopped(() => resolve(TOO_SLOW));
   });
-}
-
-function discard(response: Dispatcher.ResponseData): void {
-  response.body.on('error', () => undefined).destroy();
 }

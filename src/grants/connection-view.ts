@@ -25,12 +25,13 @@ export function connectionView(
   app: ConnectedApp,
   connection: Connection | undefined,
   publicHref: string,
+  pendingSince?: number,
 ): ConnectionView {
-  const unusable = isUsable(app, publicHref)
-    ? undefined
-    : 'The callback URL of this app is not in its registration. An administrator has to add it.';
-  const base = { id: app.id, name: app.name, unusable };
-  if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes };
+  const unusable = app.disabled ? DISABLED : isUsable(app, publicHref) ? undefined : NOT_REGISTERED;
+  const revocationPendingSince = pendingSince === undefined ? undefined : new Date(pendingSince).toISOString();
+  const base = { id: app.id, name: app.name, unusable, revocationPendingSince };
+  const choices = choicesOf(app, connection);
+  if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes, choices };
   const { account, connectedAt, lastUsedAt, cause } = connection;
   return {
     ...base,
@@ -38,9 +39,20 @@ export function connectionView(
     account: account.email ?? account.name ?? account.subject,
     cause: cause && TROUBLE_WORDS[cause],
     scopes: connection.scopes,
+    choices,
     connectedAt: connectedAt === undefined ? undefined : new Date(connectedAt).toISOString(),
     lastUsedAt: lastUsedAt === undefined ? undefined : new Date(lastUsedAt).toISOString(),
   };
+}
+
+const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';
+const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator has to add it.';
+
+/** Who is not connected yet is offered everything. */
+function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined): ConnectionView['choices'] {
+  return scopes
+    .filter((scope) => scope !== 'openid')
+    .map((scope) => ({ scope, granted: connection === undefined || connection.scopes.includes(scope) }));
 }
 
 /** Every app as this user sees it, those without a connection included. */
@@ -51,5 +63,8 @@ export async function connectionViews(
   publicHref: string,
 ): Promise<ConnectionView[]> {
   const made = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
-  return apps.list().map((app) => connectionView(app, made.get(app.id), publicHref));
+  const pending = new Map((await connections.pendingRevocations(userId)).map(({ app, since }) => [app, since]));
+  // What is disabled and was never connected is nobody's business.
+  const shown = apps.list().filter((app) => !app.disabled || made.has(app.id));
+  return shown.map((app) => connectionView(app, made.get(app.id), publicHref, pending.get(app.id)));
 }

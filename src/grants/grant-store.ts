@@ -1,17 +1,27 @@
 /** Owns the keeping of grants: sealed, bound to their owner, and written only over the version that was read. */
-import { keys } from '../storage/keys.ts';
+import { createBoundedMap } from '../bounded-map.ts';
+import { hashOf, keys } from '../storage/keys.ts';
 import type { Fence } from '../storage/lease.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
-import type { Store } from '../storage/store.ts';
+import type { Store, StoredRecord } from '../storage/store.ts';
 import type { Grant } from './grant.ts';
 
 /** `unreadable`: the record is there but cannot be opened (wrong key, damaged, another's): only this connection is lost. */
 export type StoredGrant = { grant: Grant; version: number } | { unreadable: SealError; version: number };
 
+/** A reading that was begun before it was known whose grant will be asked for. */
+export interface GrantReading {
+  key: string;
+  record: Promise<StoredRecord | undefined>;
+}
+
 export interface GrantStore {
-  load(userId: string, appId: string): Promise<StoredGrant | undefined>;
-  /** Every grant of one user in the order of connecting. */
-  list(userId: string): Promise<{ appId: string; stored: StoredGrant }[]>;
+  /** @param ahead counts where it is the reading of this very grant */
+  load(userId: string, appId: string, ahead?: GrantReading): Promise<StoredGrant | undefined>;
+  /** Begins to read what `load` will most likely be asked for, so that both wait for the store at the same time. */
+  readAhead(userId: string, appId: string): GrantReading;
+  /** Every grant of one user in the order of connecting, with its last use. */
+  list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]>;
   /**
    * Writes if the stored version is still this one (0: none there yet), and the fence's lease was given to nobody since.
    * Answers false when it is not.
@@ -36,23 +46,34 @@ const USE_MILLISECONDS = 60_000;
 export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: () => number }): GrantStore {
   const { store, sealer, clock } = parts;
   // Opened grants by key: an entry counts only for the very version that was just read.
-  const opened = boundedMap<{ version: number; grant: Grant }>(CACHED_GRANTS);
-  const usedAt = boundedMap<number>(CACHED_GRANTS);
+  const opened = createBoundedMap<{ version: number; grant: Grant }>(CACHED_GRANTS);
+  // The same of what this process saved last. Its version is not known yet: it counts for the very text that was kept.
+  const saved = createBoundedMap<{ textHash: string; grant: Grant }>(CACHED_GRANTS);
+  const usedAt = createBoundedMap<number>(CACHED_GRANTS);
 
-  const load = async (userId: string, appId: string): Promise<StoredGrant | undefined> => {
+  const load: GrantStore['load'] = async (userId, appId, ahead) => {
     const key = keys.grant(userId, appId);
-    const record = await store.get(key);
+    const record = await (ahead?.key === key ? ahead.record : store.get(key));
     if (!record) return undefined;
     const cached = opened.get(key);
     if (cached?.version === record.version) return cached;
     try {
-      const entry = { version: record.version, grant: JSON.parse(await sealer.open(record.value, key)) as Grant };
+      const own = saved.get(key);
+      const isOwn = own !== undefined && own.textHash === hashOf(record.value);
+      const grant = isOwn ? own.grant : (JSON.parse(await sealer.open(record.value, key)) as Grant);
+      const entry = { version: record.version, grant };
       opened.set(key, entry);
+      saved.delete(key);
       return entry;
     } catch (error) {
       if (error instanceof SealError) return { unreadable: error, version: record.version };
       throw error;
     }
+  };
+
+  const lastUse: GrantStore['lastUse'] = async (userId, appId) => {
+    const record = await store.get(keys.lastUse(userId, appId));
+    return record && Number(record.value);
   };
 
   /** A call may end after its connection was ended: then nothing is left behind, and the answer is false. */
@@ -64,12 +85,23 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
   return {
     load,
 
+    readAhead(userId, appId) {
+      const key = keys.grant(userId, appId);
+      const record = store.get(key);
+      // Whoever waits for it hears of a failure; it may be that nobody does.
+      record.catch(() => undefined);
+      return { key, record };
+    },
+
     async list(userId) {
       const { items } = await store.page(keys.grants(userId), { limit: 1000 });
       const found = await Promise.all(
-        items.map(async ({ member: appId }) => ({ appId, stored: await load(userId, appId) })),
+        items.map(async ({ member: appId }) => {
+          const [stored, lastUsedAt] = await Promise.all([load(userId, appId), lastUse(userId, appId)]);
+          return { appId, stored, lastUsedAt };
+        }),
       );
-      return found.flatMap(({ appId, stored }) => (stored ? [{ appId, stored }] : []));
+      return found.flatMap(({ stored, ...rest }) => (stored ? [{ stored, ...rest }] : []));
     },
 
     async save(grant, ifVersion, fence) {
@@ -80,7 +112,9 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
         { put: key, value, ifVersion },
         { index, add: grant.appId, score: grant.connectedAt },
       ];
-      return store.write(writes, fence ? { fence } : {});
+      const written = await store.write(writes, fence ? { fence } : {});
+      if (written) saved.set(key, { textHash: hashOf(value), grant });
+      return written;
     },
 
     async noteOpen(userId, appId) {
@@ -112,9 +146,11 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       const removed = await store.write([
         { delete: key, ifVersion },
         { delete: keys.lastUse(userId, appId) },
+        { delete: keys.relayUsesOf(userId, appId) },
         { index: keys.grants(userId), remove: appId },
       ]);
       opened.delete(key);
+      saved.delete(key);
       usedAt.delete(keys.lastUse(userId, appId));
       return removed;
     },
@@ -128,24 +164,6 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       if (!(await writeUse(userId, appId, now).catch(() => false))) usedAt.delete(key);
     },
 
-    async lastUse(userId, appId) {
-      const record = await store.get(keys.lastUse(userId, appId));
-      return record && Number(record.value);
-    },
-  };
-}
-
-/** A map that forgets what was set longest ago once it is full. */
-function boundedMap<T>(most: number) {
-  const entries = new Map<string, T>();
-  return {
-    get: (key: string) => entries.get(key),
-    delete: (key: string) => entries.delete(key),
-    set(key: string, value: T) {
-      entries.delete(key);
-      entries.set(key, value);
-      const [oldest] = entries.keys();
-      if (entries.size > most && oldest !== undefined) entries.delete(oldest);
-    },
+    lastUse,
   };
 }

@@ -1,4 +1,5 @@
 /** Owns what a grant is: its token set, when that is fresh or usable, and how healthy the connection is. Pure. */
+import type { DpopKey } from '../connected-apps/dpop.ts';
 import type { TokenAnswer } from '../connected-apps/provider-client.ts';
 
 /** Why a connection is not well. `kind` decides what happens next, `cause` is a fixed word for pages and logs. */
@@ -42,6 +43,8 @@ export interface Grant {
   userId: string;
   appId: string;
   accessToken: string;
+  /** What the access token is bound to (RFC 9449); absent for a bearer token. */
+  dpopKey?: DpopKey | undefined;
   refreshToken: string | undefined;
   /** Kept as the hint that signing out at the provider needs. */
   idToken: string | undefined;
@@ -52,11 +55,19 @@ export interface Grant {
   /** Undefined where the provider does not say: then a 401 tells that the access token is spent. */
   expiresAt: number | undefined;
   connectedAt: number;
+  /** When its user signed in or consented last; absent in a grant of before that was noted. */
+  consentedAt?: number | undefined;
+  /** Its user chose these scopes among others: a later sign-in, which asks for all, does not widen them. */
+  chosen?: boolean | undefined;
   trouble: Trouble | undefined;
   /** The journal: there while a refresh is under way, and after one whose answer never came. */
   refresh: OpenRefresh | undefined;
+  /** When the refresh token ends; absent where the provider does not say. */
+  refreshExpiresAt?: number | undefined;
   /** Whether the last refresh brought a new refresh token; undefined before the first. */
   rotates?: boolean;
+  /** The fencing number of the refresh that brought the tokens: of two at the same time the later one counts. Absent after a sign-in. */
+  refreshedBy?: number | undefined;
 }
 
 /**
@@ -77,6 +88,8 @@ export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
 
 const MARGIN_MILLISECONDS = 60_000;
 const EXPIRING_MILLISECONDS = 600_000;
+/** A person who comes by every few days should hear of it in time. */
+const REFRESH_EXPIRING_MILLISECONDS = 3 * 86_400_000;
 const BACK_OFF = {
   firstMilliseconds: 30_000,
   /** A provider that is back should be found soon; one that refuses without a reason is left alone for longer. */
@@ -109,7 +122,10 @@ export function isBackingOff(grant: Grant, now: number): boolean {
 /** How people see the grant. */
 export function healthOf(grant: Grant, now: number): Health {
   if (grant.trouble && grant.trouble.kind !== 'passing') return grant.trouble.kind;
-  if (grant.refreshToken !== undefined) return 'active';
+  if (grant.refreshToken !== undefined) {
+    const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
+    return left < REFRESH_EXPIRING_MILLISECONDS ? 'expiring' : 'active';
+  }
   if (!isUsable(grant, now)) return 'reconnect_needed';
   return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MILLISECONDS ? 'expiring' : 'active';
 }
@@ -124,13 +140,21 @@ export function withTokens(grant: Grant, answer: TokenAnswer, now: number, lifet
   return {
     ...grant,
     accessToken: answer.accessToken,
+    dpopKey: answer.dpopKey,
     refreshToken: answer.refreshToken ?? grant.refreshToken,
+    refreshExpiresAt: refreshEnd(grant, answer, now),
     idToken: answer.idToken ?? grant.idToken,
     scopes: answer.scopes ?? grant.scopes,
     obtainedAt: now,
     expiresAt: seconds === undefined ? undefined : now + seconds * 1000,
     trouble: undefined,
   };
+}
+
+/** A new refresh token of which nothing is said has no known end; one that stays keeps its own. */
+function refreshEnd(grant: Grant, answer: TokenAnswer, now: number): number | undefined {
+  if (answer.refreshExpiresInSeconds !== undefined) return now + answer.refreshExpiresInSeconds * 1000;
+  return answer.refreshToken === undefined ? grant.refreshExpiresAt : undefined;
 }
 
 /**
@@ -150,6 +174,17 @@ export function withTrouble(
   const asked = Math.min(BACK_OFF.mostAskedMilliseconds, (moment.retryAfterSeconds ?? 0) * 1000);
   const since = grant.trouble?.kind === kind ? grant.trouble.since : moment.now;
   return { ...grant, trouble: { kind, cause, since, failures, retryAt: moment.now + Math.max(wait, asked) } };
+}
+
+/**
+ * What is revoked to end the grant: the newest refresh token, which ends all of it at most providers; where there is none the
+ * access token is all that can be.
+ */
+export function revocationToken(grant: Grant): { token: string; hint: 'refresh_token' | 'access_token' } {
+  const refreshToken = grant.refresh?.received ?? grant.refreshToken;
+  return refreshToken === undefined
+    ? { token: grant.accessToken, hint: 'access_token' }
+    : { token: refreshToken, hint: 'refresh_token' };
 }
 
 /** 0 to 1, always the same for one user. */

@@ -5,9 +5,11 @@ import type { ProviderClient, RefreshOutcome } from '../connected-apps/provider-
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
+import { patiently } from '../storage/patience.ts';
 import { type Grant, isBackingOff, isRefreshDue, isSpentByUse, isUsable, spreadOf } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { createRefreshOutcomes, type RefreshCall } from './refresh-outcome.ts';
+import { isRefused, mayBeHeld } from './refresh-state.ts';
 
 export interface RefreshRequest {
   userId: string;
@@ -26,7 +28,7 @@ export interface Refresher {
   refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
   /** Settles what a process that died has left open. @param find the app of an id */
   settleAbandoned(find: (appId: string) => ConnectedApp | undefined): Promise<void>;
-  /** Resolves once no refresh is under way: what was sent is never given up (R90, F22). */
+  /** The end: resolves once no refresh is under way, since what was sent is never given up (R90, F22); settles nothing more. */
   settle(): Promise<void>;
 }
 
@@ -38,10 +40,17 @@ interface UnderWay {
 
 /** Of a lease on a refresh; a holder that dies is noticed after it. */
 export const REFRESH_LEASE_MILLISECONDS = 4_000;
-/** A token this new that is refused all the same will not be mended by yet another one. */
-const JUST_REFRESHED_MILLISECONDS = 2_000;
+/**
+ * How long an entry that somebody left open is left alone once their lease has ended: a holder that lives, and that only the
+ * storage was away from, writes what it was given as soon as that is back, which takes it less than this.
+ */
+const LEFT_ALONE_MILLISECONDS = 1_600;
+const LOOK_MILLISECONDS = 100;
+const WITHDRAWN_WITHIN_MILLISECONDS = 10_000;
 /** How many entries that somebody left open are settled at the same time. */
 const SETTLED_AT_ONCE = 8;
+/** How often a refresh is begun anew because the grant was written by others just then. */
+const OPENED_AT_MOST = 3;
 /** How often the result of another process is looked for, and for how long. */
 const WAIT = { pauseMilliseconds: 25, mostMilliseconds: 30_000 };
 
@@ -77,30 +86,48 @@ export function createRefresher(parts: {
     app: ConnectedApp,
     stored: { grant: Grant; version: number },
     fence: Fence,
+    startedAt: number,
   ): Promise<RefreshCall | undefined> => {
     const { refresh: left } = stored.grant;
-    const refreshToken = left?.received ?? stored.grant.refreshToken;
-    const grant: Grant = { ...stored.grant, refreshToken, refresh: { startedAt: clock(), received: undefined } };
+    // What somebody received and could not end counts from now on as what this call began with.
+    const taken = left?.received === undefined ? {} : { refreshToken: left.received, refreshedBy: fence.number };
+    const grant: Grant = { ...stored.grant, ...taken, refresh: { startedAt, received: undefined } };
     await grants.assertWritable();
     await grants.noteOpen(grant.userId, grant.appId);
     if (!(await grants.save(grant, stored.version, fence))) return undefined;
     const written = await grants.load(grant.userId, grant.appId);
-    if (!written || 'unreadable' in written || written.grant.refresh?.startedAt !== grant.refresh?.startedAt)
-      return undefined;
+    if (!written || 'unreadable' in written || written.grant.refresh?.startedAt !== startedAt) return undefined;
     return {
       app,
-      grant,
+      // With this version's tokens: a holder that wakes up late may have brought newer ones, and left this entry open.
+      grant: written.grant,
       version: written.version,
       fence,
       lost: left !== undefined && left.received === undefined && isSpentByUse(stored.grant, app.refresh),
     };
   };
 
+  /**
+   * The provider was never asked: what was noted is taken back once the store is there again, so that nobody leaves it alone.
+   * An entry of somebody who died before stands again, since their call may have been answered.
+   */
+  const withdraw = async (before: Grant, startedAt: number): Promise<void> => {
+    const takeBack = async () => {
+      const stored = await grants.load(before.userId, before.appId);
+      if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
+      const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
+      await grants.save({ ...stored.grant, refresh }, stored.version);
+    };
+    await patiently(takeBack, WITHDRAWN_WITHIN_MILLISECONDS, LOOK_MILLISECONDS).catch(() => undefined);
+  };
+
   const call = async (started: RefreshCall): Promise<StoredGrant | undefined> => {
     const { app, grant } = started;
-    const answer = await provider.refresh(app, grant.refreshToken ?? '', (refreshToken) =>
-      outcomes.keepReceived(started, refreshToken),
-    );
+    const answer = await provider.refresh(app, {
+      refreshToken: grant.refreshToken ?? '',
+      dpopKey: grant.dpopKey,
+      keep: (refreshToken) => outcomes.keepReceived(started, refreshToken),
+    });
     const outcome = ofSameSubject(grant, answer);
     const reason = 'reason' in outcome ? outcome.reason : undefined;
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
@@ -113,9 +140,18 @@ export function createRefresher(parts: {
     return settled;
   };
 
-  const underLease = async (request: RefreshRequest, fence: Fence): Promise<StoredGrant | undefined> => {
+  const underLease = async (
+    request: RefreshRequest,
+    fence: Fence,
+    attempts = OPENED_AT_MOST,
+  ): Promise<StoredGrant | undefined> => {
     const { userId, app, rejected } = request;
-    const stored = await grants.load(userId, app.id);
+    let stored = await grants.load(userId, app.id);
+    const leaveAloneUntil = performance.now() + LEFT_ALONE_MILLISECONDS;
+    while (due(stored, request) && mayBeHeld(stored, clock()) && performance.now() < leaveAloneUntil) {
+      await sleep(LOOK_MILLISECONDS);
+      stored = await grants.load(userId, app.id);
+    }
     const found = due(stored, request);
     if (!found) return stored;
     const { grant, version } = found;
@@ -124,8 +160,14 @@ export function createRefresher(parts: {
       const usable = isUsable(grant, clock());
       return usable && !isRefused(grant, rejected, clock()) ? stored : outcomes.withoutRefreshToken(lost, usable);
     }
-    const started = await open(app, found, fence);
-    return started ? call(started) : grants.load(userId, app.id);
+    const startedAt = clock();
+    const started = await open(app, found, fence, startedAt).catch((error: unknown) => {
+      void withdraw(grant, startedAt);
+      throw error;
+    });
+    if (started) return call(started);
+    // A key rotation may have sealed it again meanwhile; whatever it was, what is there now is judged anew.
+    return attempts > 1 ? underLease(request, fence, attempts - 1) : grants.load(userId, app.id);
   };
 
   /** Does it, or waits for the process that does. */
@@ -159,33 +201,36 @@ export function createRefresher(parts: {
     return unchanged && rejected !== request.rejected ? joinOrStart(request).result : stored;
   };
 
+  let stopping = false;
+  let abandoned: Promise<void> = Promise.resolve();
+
   return {
     refresh,
-    async settleAbandoned(find) {
-      const open = await grants.listOpen();
-      const settleOne = async ({ userId, appId }: { userId: string; appId: string }) => {
-        const app = find(appId);
-        const settled = app && (await refresh({ userId, app, settling: true }));
-        if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(userId, appId);
-      };
-      // One that another process holds, or that fails, must not keep the rest waiting.
-      const settleInTurn = async () => {
-        for (let next = open.shift(); next; next = open.shift()) await settleOne(next).catch(() => undefined);
-      };
-      await Promise.all(Array.from({ length: SETTLED_AT_ONCE }, settleInTurn));
+    settleAbandoned(find) {
+      abandoned = settleAll(find);
+      return abandoned;
     },
     async settle() {
+      stopping = true;
+      await abandoned.catch(() => undefined);
       while (underWay.size > 0) await Promise.allSettled([...underWay.values()].map(({ result }) => result));
     },
   };
-}
 
-/** True where the platform has refused the very token that is held, and that is not brand-new. */
-function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
-  const age = now - grant.obtainedAt;
-  // A clock that was set back must not make every token look new.
-  const justRefreshed = age >= 0 && age < JUST_REFRESHED_MILLISECONDS;
-  return rejected === grant.accessToken && !justRefreshed;
+  async function settleAll(find: (appId: string) => ConnectedApp | undefined): Promise<void> {
+    const open = await grants.listOpen();
+    const settleOne = async ({ userId, appId }: { userId: string; appId: string }) => {
+      const app = find(appId);
+      const settled = app && (await refresh({ userId, app, settling: true }));
+      if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(userId, appId);
+    };
+    // One that another process holds, or that fails, must not keep the rest waiting.
+    const settleInTurn = async () => {
+      for (let next = open.shift(); next && !stopping; next = open.shift())
+        await settleOne(next).catch(() => undefined);
+    };
+    await Promise.all(Array.from({ length: SETTLED_AT_ONCE }, settleInTurn));
+  }
 }
 
 /** An ID token of a refresh has to be about the same person (OpenID Connect Core section 12.2). */

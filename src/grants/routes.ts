@@ -3,14 +3,13 @@ import { createHmac } from 'node:crypto';
 import type { Request, RequestHandler } from 'express';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { RevocationOutcome } from '../connected-apps/provider-client.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
 import type { DisconnectOutcome } from '../http/page-data.ts';
 import type { Pages } from '../http/pages.ts';
 import { viewerOf, wantsPage } from '../http/viewer.ts';
 import { connectionJson, connectionView, connectionViews } from './connection-view.ts';
-import type { Connections } from './connections.ts';
+import type { Connections, DisconnectAnswer } from './connections.ts';
 
 export interface ConnectionRoutes {
   list: RequestHandler;
@@ -18,10 +17,11 @@ export interface ConnectionRoutes {
   disconnect: RequestHandler;
 }
 
-const OUTCOMES: Record<RevocationOutcome, DisconnectOutcome> = {
+const OUTCOMES: Record<DisconnectAnswer, DisconnectOutcome> = {
   revoked: 'revoked',
   unsupported: 'no_revocation',
   unconfirmed: 'not_confirmed',
+  pending: 'pending',
 };
 
 /** The outcome for the page that follows, so that no link of somebody else can claim one (R52). */
@@ -40,10 +40,12 @@ function saidOutcome(req: Request, app: ConnectedApp): DisconnectOutcome | undef
 export function connectionRoutes(parts: {
   apps: AppStore;
   connections: Connections;
+  /** The services that used this connection, the latest first. */
+  servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
   pages: Pages;
   publicHref: string;
 }): ConnectionRoutes {
-  const { apps, connections, pages, publicHref } = parts;
+  const { apps, connections, servicesOf, pages, publicHref } = parts;
 
   const appOf = (req: Request): ConnectedApp => {
     const app = apps.find(String(req.params.app));
@@ -67,10 +69,13 @@ export function connectionRoutes(parts: {
 
     async one(req, res) {
       const app = appOf(req);
-      const connection = await connections.find(viewerOf(req).user.id, app.id);
+      const userId = viewerOf(req).user.id;
+      const connection = await connections.find(userId, app.id);
+      const pending = (await connections.pendingRevocations(userId)).find((one) => one.app === app.id);
       pages.send(res, 'connection', {
         page: pages.signedInFrame(req, app.name),
-        connection: connectionView(app, connection, publicHref),
+        connection: connectionView(app, connection, publicHref, pending?.since),
+        services: await servicesOf(userId, app.id),
         returnTo: queryField(req, 'return_to'),
         disconnected: connection ? undefined : saidOutcome(req, app),
       });
@@ -78,9 +83,13 @@ export function connectionRoutes(parts: {
 
     async disconnect(req, res) {
       const app = appOf(req);
-      const revocation = await connections.end(viewerOf(req).user.id, app);
+      const { id: requestId } = req.context;
+      const origin = { address: req.ip, requestId };
+      const ended = await connections.end(viewerOf(req).user.id, app, { origin });
+      const { revocation, said } = ended ?? {};
       if (!wantsPage(req)) {
-        res.json({ app: app.id, disconnected: revocation !== undefined, revocation: revocation ?? null });
+        const answered = { revocation: revocation ?? null, provider: said ?? null };
+        res.json({ app: app.id, disconnected: ended !== undefined, ...answered });
         return;
       }
       const outcome = revocation ? `?disconnected=${sealOutcome(req, app, OUTCOMES[revocation])}` : '';

@@ -1,8 +1,9 @@
 /** Owns the answer to "an access token for this user and app, please": a token, or why there is none. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { DpopKey } from '../connected-apps/dpop.ts';
 import { AppError } from '../errors.ts';
 import { type Grant, isRefreshDue, isUsable, spreadOf, type TroubleCause } from './grant.ts';
-import type { GrantStore, StoredGrant } from './grant-store.ts';
+import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refresher } from './refresh.ts';
 
 /** An expected failure is a value: nothing here is thrown but what the storage throws. */
@@ -10,6 +11,8 @@ export type TokenResult =
   | {
       kind: 'token';
       accessToken: string;
+      /** What it is bound to (RFC 9449); undefined for a bearer token. */
+      dpopKey: DpopKey | undefined;
       scopes: readonly string[];
       /** The platform refused this very token before, and there was no other to be had. */
       doubted: boolean;
@@ -25,8 +28,9 @@ export interface TokenVault {
    * A fresh access token, refreshed first where that is due. One that has not ended is not held back for long by a slow
    * provider: the refresh then goes on by itself.
    * @param rejected the token that the platform just refused: asks for another one
+   * @param ahead a reading of the grant that was begun with this request
    */
-  accessToken(userId: string, app: ConnectedApp, rejected?: string): Promise<TokenResult>;
+  accessToken(userId: string, app: ConnectedApp, rejected?: string, ahead?: GrantReading): Promise<TokenResult>;
   /** The platform took a doubted token after all. Never rejects. */
   clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
 }
@@ -37,8 +41,8 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
   const { grants, refresher, clock } = parts;
 
   return {
-    async accessToken(userId, app, rejected) {
-      const stored = await grants.load(userId, app.id);
+    async accessToken(userId, app, rejected, ahead) {
+      const stored = await grants.load(userId, app.id, ahead);
       if (isReady(stored, rejected, clock(), userId)) return resultOf(stored, rejected, clock());
       const refreshed = refresher.refresh({ userId, app, rejected });
       const asItIs = resultOf(stored, rejected, clock());
@@ -89,7 +93,9 @@ function isReady(stored: StoredGrant | undefined, rejected: string | undefined, 
   if (!stored || 'unreadable' in stored) return true;
   const { grant } = stored;
   if (grant.trouble?.kind === 'reconnect_needed') return true;
-  return grant.accessToken !== rejected && isUsable(grant, now) && !isRefreshDue(grant, now, spreadOf(userId));
+  if (grant.accessToken === rejected || !isUsable(grant, now)) return false;
+  // The spread is worked out only where it can matter: most tokens are not due at the earliest moment either.
+  return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
 function resultOf(stored: StoredGrant | undefined, rejected: string | undefined, now: number): TokenResult {
@@ -99,7 +105,8 @@ function resultOf(stored: StoredGrant | undefined, rejected: string | undefined,
   if (grant.trouble?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.trouble.cause };
   // A token that has not ended is used although its refresh failed (R42).
   if (isUsable(grant, now) && grant.accessToken !== rejected) {
-    return { kind: 'token', accessToken: grant.accessToken, scopes: grant.scopes, doubted: isDoubted(grant) };
+    const { accessToken, dpopKey, scopes } = grant;
+    return { kind: 'token', accessToken, dpopKey, scopes, doubted: isDoubted(grant) };
   }
   if (!grant.trouble) {
     if (grant.accessToken === rejected) return { kind: 'still_refused' };
