@@ -44,8 +44,9 @@ export function backchannelLogout(parts: {
   return async (req, res) => {
     const app = apps.signInApps().find(({ id }) => id === req.params.app);
     if (!app) throw new AppError('not_found', { detail: 'There is no app with this id that people sign in with.' });
+    const origin = { address: req.ip, requestId: req.context.id };
     const refuse = (reason: string) => {
-      events.providerSignedOut({ app: app.id, outcome: 'refused', reason });
+      events.providerSignedOut({ app: app.id, outcome: 'refused', reason, origin });
       res.status(400).json({ error: 'invalid_request', error_description: reason });
     };
     const given = req.is('application/x-www-form-urlencoded') ? formField(req.body, 'logout_token') : undefined;
@@ -56,7 +57,7 @@ export function backchannelLogout(parts: {
     if ('fault' in verified) return refuse(verified.fault);
     const sessions = await endOnce(app, verified.token);
     if (sessions === undefined) return refuse(REPLAYED);
-    events.providerSignedOut({ app: app.id, outcome: 'ended', sessions });
+    events.providerSignedOut({ app: app.id, outcome: 'ended', sessions, origin });
     res.status(200).end();
   };
 }

@@ -1,48 +1,40 @@
 /** Owns the course of a sign-in or consent: start, finish, sign out. Knows the protocol and nothing of Express. */
 import type { AppStore } from '../connected-apps/app-store.ts';
-import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { isSignInTooOld } from '../connected-apps/id-token-fault.ts';
 import type { Claims, ProviderClient, TokenAnswer } from '../connected-apps/provider-client.ts';
-import { ProviderError } from '../connected-apps/provider-error.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { ProviderSession, SessionUser } from '../http/session-record.ts';
-import type { Events } from '../observability/events.ts';
-import { SignInError, type SignInFailure } from './failure.ts';
-import {
-  type AdminRule,
-  decidingClaims,
-  FRIENDLY_CLAIMS,
-  maySignIn,
-  providerSessionOf,
-  sessionUser,
-} from './identity.ts';
-import type { StateSigner } from './state.ts';
+import type { UserStore } from '../users/user-store.ts';
+import { callbackAt, singleState } from './callback-url.ts';
+import { completeClaims } from './claims.ts';
+import { createFail, providerFailure } from './fail.ts';
+import { acrOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
+import type { Recorder, StartedAttempt, Visit } from './recorder.ts';
+import { createStart, type StartParts, type StartRequest } from './start.ts';
+import { createTrace, type Trace } from './steps.ts';
 import { TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
-
-export interface StartRequest {
-  app: ConnectedApp;
-  browserId: string;
-  returnTo: string;
-  /** Who is signed in; for `connect` required. */
-  userId: string | undefined;
-  purpose: Transaction['purpose'];
-  /** Of the request: it is on the error page and in the log. */
-  reference: string;
-  /** Of the app's registered scopes; all of them where left out. */
-  scopes?: readonly string[] | undefined;
-}
 
 export interface FinishRequest {
   /** As in the path of the callback. */
   appId: string;
-  browserId: string | undefined;
   /** The callback URL with all its parameters. */
   callback: URL;
   userId: string | undefined;
-  reference: string;
+  visit: Visit;
 }
 
 export type Finished =
-  | { kind: 'signed_in'; user: SessionUser; providerSession: ProviderSession; app: string; returnTo: string }
+  | {
+      kind: 'signed_in';
+      user: SessionUser;
+      providerSession: ProviderSession;
+      acr: string | undefined;
+      app: string;
+      returnTo: string;
+      /** To be called once the session is made; it has to be ended where this rejects. @throws SignInError */
+      complete(): Promise<void>;
+    }
   | { kind: 'connected'; returnTo: string }
   /** A callback that was used before, opened again by somebody who is signed in: nothing to do but to go home (R10). */
   | { kind: 'already_done' };
@@ -56,99 +48,62 @@ export interface SignInFlow {
   endSessionUrl(appId: string, userId: string): Promise<string | undefined>;
 }
 
-export function createSignInFlow(parts: {
-  apps: AppStore;
-  provider: ProviderClient;
-  connections: Connections;
-  transactions: Transactions;
-  states: StateSigner;
-  admin: AdminRule;
-  events: Events;
-  clock: () => number;
-  randomToken: () => string;
-  publicHref: string;
-}): SignInFlow {
-  const { apps, provider, connections, transactions, states, admin, events, clock, randomToken, publicHref } = parts;
+/** What is known of a request as it goes on. */
+interface Course {
+  trace: Trace;
+  state?: string;
+  attempt?: StartedAttempt;
+  user?: SessionUser | undefined;
+  purpose?: Transaction['purpose'];
+  /** The `acr` that was demanded and had. */
+  steppedUp?: string;
+}
 
-  const fail = (
-    failure: SignInFailure,
-    facts: { appId?: string | undefined; purpose?: Transaction['purpose']; cause?: unknown } = {},
-  ) => {
-    const { appId, purpose, cause } = facts;
-    const known = appId !== undefined && apps.find(appId);
-    const step = known
-      ? { label: 'Try again', url: tryAgain(known.id, purpose) }
-      : { label: 'Go to the start page', url: `${publicHref}/` };
-    const retryAfterSeconds = cause instanceof ProviderError ? cause.facts.retryAfterSeconds : undefined;
-    const logDetail = cause instanceof ProviderError ? `${failure}: ${describe(cause)}` : failure;
-    return new SignInError(failure, { cause, retryAfterSeconds, logDetail, step });
-  };
-  const tryAgain = (appId: string, purpose: Transaction['purpose'] = 'sign_in') =>
-    purpose === 'connect' ? `${publicHref}/connections/${appId}` : `${publicHref}/sign-in?app=${appId}`;
-
-  const start = async (request: StartRequest): Promise<string> => {
-    const { app, purpose, userId } = request;
-    if (!isUsable(app, publicHref)) throw fail('unusable_app', { appId: app.id, purpose });
-    const state = states.create(clock());
-    const transaction: Transaction = {
-      purpose,
-      appId: app.id,
-      issuer: app.issuer,
-      redirectUri: callbackUrlOf(app.id, publicHref),
-      scopes: [...(request.scopes ?? app.scopes)],
-      nonce: randomToken(),
-      codeVerifier: randomToken(),
-      returnTo: request.returnTo,
-      userId,
-    };
-    const needsConsent =
-      transaction.scopes.includes('offline_access') &&
-      !(userId && (await connections.holdsRefreshToken(userId, app.id)));
-    const url = await provider
-      .authorizationUrl(app, { ...transaction, state, prompt: needsConsent ? 'consent' : undefined })
-      .catch((cause: unknown) => {
-        throw fail(providerFailure(cause), { appId: app.id, purpose, cause });
-      });
-    await transactions.put(request.browserId, state, transaction);
-    events.signInStarted({ app: app.id, purpose, userId });
-    return url;
-  };
+export function createSignInFlow(
+  parts: Omit<StartParts, 'provider' | 'connections' | 'recorder' | 'transactions'> & {
+    apps: AppStore;
+    provider: ProviderClient;
+    connections: Pick<Connections, 'readAhead' | 'make' | 'holdsRefreshToken' | 'idToken'>;
+    users: Pick<UserStore, 'readAhead' | 'noteSignIn' | 'isDisabled'>;
+    recorder: Recorder;
+    transactions: Transactions;
+  },
+): SignInFlow {
+  const { apps, provider, connections, users, recorder, transactions, states, admin, clock, publicHref } = parts;
+  const fail = createFail({ apps, publicHref });
+  const start = createStart(parts, fail);
 
   /** Finds the transaction that this callback answers, or says why there is none. */
   const takeTransaction = async (request: FinishRequest, state: string): Promise<Transaction | 'already_done'> => {
+    const { browserId } = request.visit;
     const madeAt = states.madeAt(state);
     if (madeAt === undefined) throw fail('state_invented');
-    const taken = request.browserId === undefined ? undefined : await transactions.take(request.browserId, state);
+    const taken = browserId === undefined ? undefined : await transactions.take(browserId, state);
     if (taken) return taken;
     if (request.userId !== undefined) return 'already_done';
     const again = { appId: request.appId };
     if (clock() - madeAt > TRANSACTION_SECONDS * 1000) throw fail('state_expired', again);
-    throw fail(request.browserId === undefined ? 'cookie_missing' : 'state_used', again);
+    const otherBrowser = await recorder.isOtherBrowser(request.visit, state);
+    if (otherBrowser || browserId === undefined) throw fail('cookie_missing', { ...again, facts: { otherBrowser } });
+    throw fail('state_used', again);
   };
 
-  const exchange = async (app: ConnectedApp, callback: URL, state: string, transaction: Transaction) => {
+  const exchange = async (
+    app: ConnectedApp,
+    { callback, state, course }: { callback: URL; state: string; course: Course },
+    transaction: Transaction,
+  ) => {
     const facts = { appId: app.id, purpose: transaction.purpose };
     try {
       const answer = await provider.exchangeCode(app, callback, { ...transaction, state });
-      return { answer, claims: await completeClaims(app, answer) };
+      // Known from here on, whatever userinfo does to the sign-in.
+      if (transaction.purpose === 'sign_in' && answer.claims) course.user = sessionUser(app, answer.claims, admin);
+      return { answer, claims: await completeClaims({ provider, admin }, app, answer) };
     } catch (cause) {
+      if (transaction.maxAgeSeconds !== undefined && isSignInTooOld(cause))
+        throw fail('step_up_refused', { ...facts, cause });
       throw fail(providerFailure(cause), { ...facts, cause });
     }
-  };
-
-  /** The ID token's claims, and from userinfo those that it lacks; what the ID token says wins. */
-  const completeClaims = async (app: ConnectedApp, answer: TokenAnswer): Promise<Claims | undefined> => {
-    const { claims } = answer;
-    if (!claims) return undefined;
-    const lacks = (names: string[]) => names.some((name) => claims[name] === undefined);
-    const decides = lacks(decidingClaims(app, admin));
-    if (!decides && !lacks(FRIENDLY_CLAIMS)) return claims;
-    const more = await provider.userinfo(app, answer.accessToken, claims.sub).catch((error: unknown) => {
-      // A name is not worth a sign-in; another person's answer is no mere lack.
-      if (decides || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
-      return undefined;
-    });
-    return { ...more, ...claims };
   };
 
   const signIn = async (
@@ -156,13 +111,42 @@ export function createSignInFlow(parts: {
     transaction: Transaction,
     answer: TokenAnswer,
     claims: Claims | undefined,
+    { visit, course }: { visit: Visit; course: Course },
   ): Promise<Finished> => {
     if (!claims) throw fail('token_answer_refused', { appId: app.id });
-    if (!maySignIn(app, claims)) throw fail('not_permitted', { appId: app.id });
     const user = sessionUser(app, claims, admin);
-    await connections.make({ userId: user.id, app, answer, scopes: transaction.scopes, account: user });
+    course.user = user;
+    const { trace } = course;
+    if (!maySignIn(app, claims)) throw fail('not_permitted', { appId: app.id });
+    const acr = acrOf(answer.claims);
+    // Asking once more would lead here again.
+    if (transaction.acrValues !== undefined) {
+      if (acr !== transaction.acrValues) throw fail('step_up_refused', { appId: app.id });
+      course.steppedUp = transaction.acrValues;
+    }
+    const disabled = () => fail('not_permitted', { facts: { disabled: true } });
+    const known = users.readAhead(user.id);
+    const ahead = connections.readAhead(user.id, app.id);
+    if (await users.isDisabled(user.id, known)) throw disabled();
+    trace.pass('permitted');
+    const { scopes, returnTo } = transaction;
+    // All at the same time, and while the session is made: the sign-in is complete once everything is kept.
+    const noted = users.noteSignIn(user, known);
+    const connected = connections
+      .make({ userId: user.id, app, answer, scopes, account: user, origin: visit.origin, ahead })
+      .then(() => trace.pass('connection'));
+    const kept = Promise.all([noted, connected]);
+    kept.catch(() => undefined);
     const providerSession = providerSessionOf(app.issuer, answer.claims ?? claims);
-    return { kind: 'signed_in', user, providerSession, app: app.id, returnTo: transaction.returnTo };
+    const complete = async () => {
+      const { attempt } = course;
+      if (attempt) attempt.ahead = recorder.readAhead(attempt.id);
+      // Once more, now that the session is listed: who was disabled since would otherwise keep it.
+      const [isDisabled] = await Promise.all([users.isDisabled(user.id), kept]);
+      if (isDisabled) throw disabled();
+      trace.pass('session');
+    };
+    return { kind: 'signed_in', user, providerSession, acr, app: app.id, returnTo, complete };
   };
 
   const connect = async (
@@ -170,44 +154,82 @@ export function createSignInFlow(parts: {
     transaction: Transaction,
     answer: TokenAnswer,
     claims: Claims | undefined,
+    { visit, course }: { visit: Visit; course: Course },
   ): Promise<Finished> => {
     const account = claims ? sessionUser(app, claims, admin) : {};
-    await connections.make({ userId: transaction.userId ?? '', app, answer, scopes: transaction.scopes, account });
+    const { userId = '', scopes } = transaction;
+    await connections.make({ userId, app, answer, scopes, account, chosen: true, origin: visit.origin });
+    course.trace.pass('connection');
     return { kind: 'connected', returnTo: transaction.returnTo };
   };
 
-  const finish = async (request: FinishRequest): Promise<Finished> => {
+  const finish = async (request: FinishRequest, course: Course): Promise<Finished> => {
+    const { trace } = course;
+    trace.pass('came_back');
     const state = singleState(request.callback, fail);
+    // Only a state of ours leads to its record.
+    if (states.madeAt(state) !== undefined) course.state = state;
     const transaction = await takeTransaction(request, state);
     if (transaction === 'already_done') return { kind: 'already_done' };
     const { purpose } = transaction;
+    course.purpose = purpose;
+    if (transaction.attempt) course.attempt = { ...transaction.attempt };
+    trace.passAll('state', 'cookie');
     const facts = { appId: transaction.appId, purpose };
     if (transaction.appId !== request.appId) throw fail('other_app', facts);
     const app = apps.find(transaction.appId);
     if (!app || app.issuer !== transaction.issuer) throw fail('registration_changed', facts);
+    if (app.disabled) throw fail('disabled_app', facts);
     if (purpose === 'connect' && transaction.userId !== request.userId) throw fail('other_user', facts);
+    trace.pass('redirect_uri', transaction.redirectUri);
     const { answer, claims } = await exchange(
       app,
-      callbackAt(transaction.redirectUri, request.callback),
-      state,
+      { callback: callbackAt(transaction.redirectUri, request.callback), state, course },
       transaction,
     );
-    return purpose === 'connect' ? connect(app, transaction, answer, claims) : signIn(app, transaction, answer, claims);
+    trace.passAll('answer', claims ? 'claims' : 'token_endpoint');
+    const end = purpose === 'connect' ? connect : signIn;
+    return end(app, transaction, answer, claims, { visit: request.visit, course });
+  };
+
+  /** Tells a failure once, whatever step it comes from. */
+  const recorded = async <T>(app: string, visit: Visit, course: Course, run: () => Promise<T>): Promise<T> => {
+    try {
+      return await run();
+    } catch (error) {
+      const { trace, state, attempt, user, purpose } = course;
+      await recorder.failed(visit, trace, { app, purpose, state, attempt, user, error });
+      throw error;
+    }
   };
 
   return {
-    start: (request) => reported(events, request.app.id, request.reference, () => start(request)),
-    finish: (request) => {
+    async start(request) {
+      const { app, purpose, visit } = request;
+      const course: Course = { trace: createTrace(clock), purpose, user: request.user };
+      course.trace.pass('started', app.id);
+      return recorded(app.id, visit, course, () => start(request, course.trace));
+    },
+    async finish(request) {
+      const { visit } = request;
       // What stands in the path is anybody's text until it is an app's id.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return reported(events, appId, request.reference, async () => {
-        const finished = await finish(request);
-        if (finished.kind !== 'already_done') {
-          const userId = finished.kind === 'signed_in' ? finished.user.id : request.userId;
-          events.signInEnded({ app: appId, outcome: finished.kind, userId });
-        }
-        return finished;
-      });
+      const course: Course = { trace: createTrace(clock) };
+      const succeeded = async (outcome: 'signed_in' | 'connected', userId: string | undefined) => {
+        const { trace, state = '', attempt, user, steppedUp } = course;
+        await recorder.succeeded(visit, trace, { app: appId, state, attempt, outcome, userId, user, steppedUp });
+      };
+      const finished = await recorded(appId, visit, course, () => finish(request, course));
+      if (finished.kind === 'connected') await succeeded('connected', request.userId);
+      if (finished.kind !== 'signed_in') return finished;
+      const complete = () => recorded(appId, visit, course, finished.complete);
+      return {
+        ...finished,
+        async complete() {
+          await complete();
+          await succeeded('signed_in', finished.user.id);
+        },
+      };
     },
     async endSessionUrl(appId, userId) {
       const app = apps.find(appId);
@@ -218,50 +240,4 @@ export function createSignInFlow(parts: {
       });
     },
   };
-}
-
-/** Counts and logs a failure once, whatever step it comes from. */
-async function reported<T>(events: Events, appId: string, reference: string, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    const reason = error instanceof SignInError ? error.failure : 'internal';
-    const outcome = reason === 'access_denied' || reason === 'not_permitted' ? 'refused' : 'failed';
-    events.signInEnded({ app: appId, outcome, reason, reference });
-    throw error;
-  }
-}
-
-const ONCE = ['code', 'state', 'iss', 'error', 'error_description', 'response'];
-
-/** The state, once every parameter that matters was seen to be there at most once (R14). */
-function singleState(callback: URL, fail: (failure: SignInFailure) => SignInError): string {
-  if (ONCE.some((name) => callback.searchParams.getAll(name).length > 1)) throw fail('parameter_doubled');
-  const state = callback.searchParams.get('state');
-  if (!state) throw fail('state_missing');
-  return state;
-}
-
-/** The callback's parameters at the redirect URI that was sent: the request's own host and path say nothing. */
-function callbackAt(redirectUri: string, callback: URL): URL {
-  const url = new URL(redirectUri);
-  url.search = callback.search;
-  return url;
-}
-
-function providerFailure(cause: unknown): SignInFailure {
-  if (!(cause instanceof ProviderError)) return 'token_answer_refused';
-  if (cause.failure === 'unavailable') return 'provider_unavailable';
-  if (cause.failure === 'misconfigured') return 'misconfigured';
-  if (cause.reason === 'authorization_refused') {
-    return ['access_denied', 'consent_required'].includes(cause.facts.oauthError ?? '')
-      ? 'access_denied'
-      : 'provider_refused';
-  }
-  if (cause.reason === 'authorization_response_invalid') return 'answer_refused';
-  return cause.failure === 'refused' ? 'code_refused' : 'token_answer_refused';
-}
-
-function describe({ reason, facts }: ProviderError): string {
-  return [reason, facts.status, facts.endpoint].filter((part) => part !== undefined).join(' ');
 }

@@ -9,6 +9,8 @@ export interface AdminRule {
   app: string | undefined;
   claim: string;
   values: readonly string[];
+  /** The `acr` that the administration demands (step-up). */
+  acr?: string | undefined;
 }
 
 /** One id for each issuer and subject, never by e-mail address (R19). */
@@ -58,6 +60,11 @@ export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule)
 function holds(claims: Claims, claim: string, values: readonly string[]): boolean {
   const held = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
   return (Array.isArray(held) ? held : [held]).some((value) => typeof value === 'string' && values.includes(value));
+}
+
+/** @param idToken claims of the ID token alone, as for the session */
+export function acrOf(idToken: Claims | undefined): string | undefined {
+  return text(idToken?.acr);
 }
 
 function text(value: unknown): string | undefined {

@@ -6,7 +6,7 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
 import { connectionJson } from '../grants/connection-view.ts';
 import type { Connections } from '../grants/connections.ts';
-import { formField, queryField } from '../http/body.ts';
+import { formField, formFields, queryField } from '../http/body.ts';
 import { browserWords } from '../http/browser-words.ts';
 import { readings } from '../http/card-numbers.ts';
 import type { Pages } from '../http/pages.ts';
@@ -16,6 +16,7 @@ import type { UserSessions } from '../http/user-sessions.ts';
 import { type Viewer, viewerOf } from '../http/viewer.ts';
 import type { Events } from '../observability/events.ts';
 import type { SignInFlow } from './flow.ts';
+import type { Visit } from './recorder.ts';
 
 export interface SignInRoutes {
   signIn: RequestHandler;
@@ -46,19 +47,21 @@ export function signInRoutes(parts: {
     purpose: 'sign_in' | 'connect',
     scopes?: string[],
   ) => {
-    const browserId = sessions.readBrowserId(req) ?? randomBytes(24).toString('base64url');
+    const knownBrowser = sessions.readBrowserId(req);
+    const browserId = knownBrowser ?? randomBytes(24).toString('base64url');
     const given =
       purpose === 'connect'
         ? (formField(req.body, 'return_to') ?? queryField(req, 'return_to'))
         : queryField(req, 'return_to');
     const home = purpose === 'connect' ? `${site.home.replace(/\/$/, '')}/connections/${app.id}` : site.home;
     const returnTo = returnTarget(given, { ...site, home }, app.returnUrls);
-    const userId = req.context.viewer?.user.id;
-    const { reference } = req.context;
-    const url = await flow.start({ app, browserId, returnTo, userId, purpose, scopes, reference });
+    const { user } = req.context.viewer ?? {};
+    const visit = { ...visitOf(req), browserId, isNewBrowser: knownBrowser === undefined };
+    const stepUp = purpose === 'sign_in' && queryField(req, 'step_up') !== undefined;
+    const url = await flow.start({ app, returnTo, user, purpose, scopes, stepUp, visit });
     const cookie = sessions.browserIdCookie(browserId);
     res.cookie(cookie.name, cookie.value, cookie.options);
-    res.redirect(303, url);
+    seeOther(res, url);
   };
 
   /** Ends this browser's session: before all else, so that nothing the provider or the grant does keeps somebody signed in. */
@@ -93,7 +96,7 @@ export function signInRoutes(parts: {
     async connect(req, res) {
       const app = apps.find(String(req.params.app));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
-      await begin(req, res, app, 'connect', chosenScopes(app, formField(req.body, 'scope')));
+      await begin(req, res, app, 'connect', chosenScopes(app, req.body));
     },
 
     async callback(req, res) {
@@ -103,10 +106,9 @@ export function signInRoutes(parts: {
       const browserId = sessions.readBrowserId(req);
       const finished = await flow.finish({
         appId: String(req.params.app),
-        browserId,
         callback,
         userId: req.context.viewer?.user.id,
-        reference: req.context.reference,
+        visit: { ...visitOf(req), browserId },
       });
       if (finished.kind === 'already_done') return res.redirect(303, site.home);
       if (finished.kind === 'signed_in') {
@@ -115,18 +117,24 @@ export function signInRoutes(parts: {
         req.session.user = finished.user;
         req.session.app = finished.app;
         req.session.providerSession = finished.providerSession;
+        req.session.acr = finished.acr;
         req.session.browser = browserWords(req.headers['user-agent']);
+        req.session.address = req.ip;
         req.session.csrfToken = randomBytes(32).toString('base64url');
         await save(req);
+        await finished.complete().catch(async (error: unknown) => {
+          await leave(req, res);
+          throw error;
+        });
       }
-      return res.redirect(303, finished.returnTo);
+      return seeOther(res, finished.returnTo);
     },
 
     async signOut(req, res) {
       const { viewer } = req.context;
       if (!viewer) return res.redirect(303, site.home);
       await leave(req, res);
-      events.signedOut({ userId: viewer.user.id, everywhere: false });
+      events.signedOut({ userId: viewer.user.id, everywhere: false, origin: visitOf(req).origin });
       return goOn(res, viewer);
     },
 
@@ -135,7 +143,7 @@ export function signInRoutes(parts: {
       if (!viewer) return res.redirect(303, site.home);
       await userSessions.endAll(viewer.user.id);
       await leave(req, res);
-      events.signedOut({ userId: viewer.user.id, everywhere: true });
+      events.signedOut({ userId: viewer.user.id, everywhere: true, origin: visitOf(req).origin });
       return goOn(res, viewer);
     },
 
@@ -164,6 +172,17 @@ export function signInRoutes(parts: {
   };
 }
 
+/** 303 without a body: negotiating one that no browser shows costs more than the rest of the answer. */
+function seeOther(res: Response, url: string): void {
+  res.status(303).location(url).set('Content-Length', '0').end();
+}
+
+/** The request as its sign-in record tells it. */
+function visitOf(req: Request): Visit {
+  const { reference, id: requestId } = req.context;
+  return { reference, browser: browserWords(req.headers['user-agent']), origin: { address: req.ip, requestId } };
+}
+
 /** Which app's return URLs count is known only once one is chosen; a card number goes no further all the same. */
 function returnSuffix(returnTo: string | undefined, { isClean }: LocalSite): string {
   return returnTo === undefined || !readings(returnTo).every(isClean)
@@ -172,9 +191,14 @@ function returnSuffix(returnTo: string | undefined, { isClean }: LocalSite): str
 }
 
 /** Only registered scopes can be asked for (R4); an OpenID provider is always asked for `openid`. */
-function chosenScopes(app: ConnectedApp, given: string | undefined): string[] | undefined {
-  if (given === undefined || given.trim() === '') return undefined;
-  const chosen = new Set(given.trim().split(/ +/));
+function chosenScopes(app: ConnectedApp, body: unknown): string[] | undefined {
+  const given = formFields(body, 'scope').join(' ').trim();
+  // A page that offers a choice says so: there no box ticked means none, and elsewhere all.
+  if (given === '' && formField(body, 'choose') === undefined) return undefined;
+  const chosen = new Set(given.split(/ +/).filter((scope) => scope !== ''));
+  if (chosen.size === 0 && !app.scopes.includes('openid')) {
+    throw new AppError('invalid_request', { detail: 'Choose something that the app may do, or disconnect it.' });
+  }
   if (![...chosen].every((scope) => app.scopes.includes(scope))) {
     throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
   }

@@ -55,7 +55,12 @@ export function sessionRoutes(parts: {
       if (!(await userSessions.end(user.id, id))) {
         throw new AppError('not_found', { detail: 'You have no such sign-in, or it has ended long ago.' });
       }
-      events.signedOut({ userId: user.id, everywhere: false });
+      events.signedOut({
+        userId: user.id,
+        everywhere: false,
+        session: id,
+        origin: { address: req.ip, requestId: req.context.id },
+      });
       const own = id === sessionRef;
       if (own) res.clearCookie(cookie.name, cookie.options);
       if (!wantsPage(req)) {

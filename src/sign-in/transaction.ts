@@ -1,6 +1,6 @@
 /** Owns pending authorization requests: kept sealed by browser and state, bounded in time and number, taken once. */
 import { hashOf, keys } from '../storage/keys.ts';
-import type { Sealer } from '../storage/sealed.ts';
+import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 
 export interface Transaction {
@@ -12,13 +12,21 @@ export interface Transaction {
   nonce: string;
   codeVerifier: string;
   returnTo: string;
+  /** With a step-up: the `acr` that has to come back, and how long ago the person may have proved it. */
+  acrValues?: string | undefined;
+  maxAgeSeconds?: number | undefined;
+  /** Its sign-in record; absent where a process of before made it. */
+  attempt?: { id: string; startedAt: number } | undefined;
   /** Who was signed in when it began; for `connect` the same must be signed in when it ends (R11). */
   userId: string | undefined;
 }
 
 export interface Transactions {
-  /** Keeps one; the browser's oldest makes room where there are too many (R6). */
-  put(browserId: string, state: string, transaction: Transaction): Promise<void>;
+  /**
+   * Keeps one; the browser's oldest makes room where there are too many (R6).
+   * @param isNew the browser got its id just now, so that nothing can be there
+   */
+  put(browserId: string, state: string, transaction: Transaction, isNew?: boolean): Promise<void>;
   /** Answers it to one caller only, however many ask at once (R9). */
   take(browserId: string, state: string): Promise<Transaction | undefined>;
 }
@@ -36,7 +44,12 @@ export function createTransactions(parts: { store: Store; sealer: Sealer; clock:
   const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
-    const all = JSON.parse(await sealer.open(record.value, key)) as Pending;
+    const opened = await sealer.open(record.value, key).catch((error: unknown) => {
+      if (error instanceof SealError) return '{}';
+      throw error;
+    });
+    // What cannot be read (its key was given up) is no request that anybody could finish: the browser begins anew.
+    const all = JSON.parse(opened) as Pending;
     const horizon = clock() - TRANSACTION_SECONDS * 1000;
     const alive = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
     return { pending: Object.fromEntries(alive), version: record.version };
@@ -49,10 +62,10 @@ export function createTransactions(parts: { store: Store; sealer: Sealer; clock:
   };
 
   return {
-    async put(browserId, state, transaction) {
+    async put(browserId, state, transaction, isNew = false) {
       const key = keys.transactions(browserId);
-      for (;;) {
-        const { pending, version } = await load(key);
+      for (let first = true; ; first = false) {
+        const { pending, version } = isNew && first ? { pending: {}, version: 0 } : await load(key);
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MOST_PENDING - 1);
