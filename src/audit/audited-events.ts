@@ -1,0 +1,102 @@
+/** Owns which events of the house reach the audit trail, and as what. */
+import type { Events, Origin } from '../observability/events.ts';
+import type { AuditActor, AuditEntry } from './kinds.ts';
+
+/** The same events, with an entry for each that somebody may ask about later. */
+export function auditedEvents(events: Events, note: (entry: AuditEntry) => void): Events {
+  return {
+    ...events,
+    signInEnded(facts) {
+      events.signInEnded(facts);
+      if (facts.unsolicited) return;
+      const entry = signInEntry(facts);
+      note(entry);
+      if (facts.steppedUp) note({ ...entry, event: 'admin.stepped_up', facts: { acr: facts.steppedUp } });
+    },
+    signedOut(facts) {
+      events.signedOut(facts);
+      const { userId, everywhere, session, by, origin } = facts;
+      note({
+        event: everywhere ? 'session.ended_everywhere' : session ? 'session.ended' : 'session.signed_out',
+        actor: by ?? { kind: 'user', id: userId },
+        target: session ? { kind: 'session', id: session } : { kind: 'user', id: userId },
+        userId,
+        ...from(origin),
+      });
+    },
+    providerSignedOut(facts) {
+      events.providerSignedOut(facts);
+      const { app, outcome, reason, sessions, userId, origin } = facts;
+      note({
+        event: outcome === 'ended' ? 'session.ended_by_provider' : 'session.end_refused',
+        // Whoever is refused may be anybody who found the address.
+        actor: outcome === 'ended' ? { kind: 'provider', id: app } : { kind: 'anonymous' },
+        target: { kind: 'connected_app', id: app },
+        userId,
+        outcome,
+        facts: { reason, sessions },
+        ...from(origin),
+      });
+    },
+    refreshEnded(facts) {
+      events.refreshEnded(facts);
+      const { userId, app, outcome, reason } = facts;
+      // What goes well happens all the time, and says nothing that the connection does not say.
+      if (outcome === 'refreshed' || outcome === 'narrowed') return;
+      note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason } });
+    },
+    connectionMade(facts) {
+      events.connectionMade(facts);
+      const { userId, app, scopes, origin } = facts;
+      const actor: AuditActor = { kind: 'user', id: userId };
+      note({ event: 'connection.made', ...ofConnection(userId, app), actor, facts: { scopes }, ...from(origin) });
+    },
+    connectionRemoved(facts) {
+      events.connectionRemoved(facts);
+      const { userId, app, revocation, said, by, origin, audited } = facts;
+      if (audited) return;
+      const actor: AuditActor = by ?? { kind: 'user', id: userId };
+      const answered = { outcome: revocation, facts: { status: said?.status, error: said?.error } };
+      note({ event: 'connection.removed', ...ofConnection(userId, app), actor, ...answered, ...from(origin) });
+    },
+    connectionRecovered(facts) {
+      events.connectionRecovered(facts);
+      const { userId, app, origin } = facts;
+      note({ event: 'connection.recovered', ...ofConnection(userId, app), ...from(origin) });
+    },
+    revocationEnded(facts) {
+      events.revocationEnded(facts);
+      const { userId, app, outcome } = facts;
+      const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
+      note({ event, ...ofConnection(userId, app), outcome });
+    },
+    connectionBroken(facts) {
+      events.connectionBroken(facts);
+      note({ event: 'connection.broken', ...ofConnection(facts.userId, facts.app), facts: { cause: facts.cause } });
+    },
+  };
+}
+
+/** Failures in which nobody was known yet: anybody can cause them at any rate. */
+function signInEntry(facts: Parameters<Events['signInEnded']>[0]): AuditEntry {
+  const { app, outcome, reason, userId, userName, reference, origin } = facts;
+  const succeeded = outcome === 'signed_in' || outcome === 'connected';
+  return {
+    event: succeeded ? 'sign_in.succeeded' : outcome === 'refused' ? 'sign_in.refused' : 'sign_in.failed',
+    actor: userId ? { kind: 'user', id: userId, name: userName } : { kind: 'anonymous', name: userName },
+    target: { kind: 'connected_app', id: app },
+    outcome,
+    facts: { reason, reference },
+    ...from(origin),
+  };
+}
+
+const SYSTEM: AuditActor = { kind: 'system' };
+
+function ofConnection(userId: string, app: string): Pick<AuditEntry, 'actor' | 'target' | 'userId'> {
+  return { actor: SYSTEM, target: { kind: 'connection', id: `${userId}/${app}` }, userId };
+}
+
+function from(origin: Origin | undefined): Origin {
+  return { address: origin?.address, requestId: origin?.requestId };
+}

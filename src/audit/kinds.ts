@@ -1,0 +1,103 @@
+/** Owns what the audit trail can tell: every event with its words, and the shape of an entry. */
+
+/** Each event with the words of the page. Grouped by noun, so that a prefix finds all that happened to it. */
+export const AUDIT_EVENTS = {
+  'sign_in.succeeded': 'Signed in',
+  'sign_in.refused': 'Sign-in refused',
+  'sign_in.failed': 'Sign-in failed',
+  'session.signed_out': 'Signed out',
+  'session.ended': 'Session ended',
+  'session.ended_everywhere': 'Signed out everywhere',
+  'session.ended_by_provider': 'Sessions ended by the provider',
+  'session.end_refused': 'Sign-out by the provider refused',
+  'user.disabled': 'User disabled',
+  'user.enabled': 'User enabled',
+  'user.deleted': 'Everything kept about a user deleted',
+  'connection.made': 'Connection made',
+  'connection.recovered': 'Connection recovered',
+  'connection.broken': 'Connection broken',
+  'connection.removed': 'Connection removed',
+  'connection.everyone_removed': 'Everyone disconnected from an app',
+  'revocation.pending': 'Revocation waits for the provider',
+  'revocation.confirmed': 'Revocation confirmed by the provider',
+  'revocation.abandoned': 'Revocation given up',
+  'refresh.failed': 'Refresh failed',
+  'connected_app.created': 'Connected app created',
+  'connected_app.changed': 'Connected app changed',
+  'connected_app.secret_replaced': 'Client secret replaced',
+  'connected_app.disabled': 'Connected app disabled',
+  'connected_app.enabled': 'Connected app enabled',
+  'connected_app.deleted': 'Connected app deleted',
+  'connected_app.checked': 'Connected app checked',
+  'connected_app.registered': 'Connected app registered at its provider',
+  'connected_app.withdrawn': 'Connected app withdrawn from its provider',
+  'relay_token.created': 'Relay token created',
+  'relay_token.changed': 'Relay token changed',
+  'relay_token.rotated': 'Relay token rotated',
+  'relay_token.revoked': 'Relay token revoked',
+  'relay_token.exchanged': 'Access token handed to a service',
+  'relay.used': 'Relay used by a service',
+  'relay.refused': 'Relay call refused',
+  'service_account.created': 'Service account created',
+  'service_account.changed': 'Service account changed',
+  'service_account.deleted': 'Service account deleted',
+  'admin_token.created': 'Admin token created',
+  'admin_token.revoked': 'Admin token revoked',
+  'admin.refused': 'Administration refused',
+  'admin.stepped_up': 'Stronger sign-in for administration',
+  'webhook.created': 'Webhook created',
+  'webhook.changed': 'Webhook changed',
+  'webhook.deleted': 'Webhook deleted',
+  'webhook.given_up': 'Webhook message given up',
+  'bin_dataset.imported': 'BIN data set imported',
+  'bin_dataset.rolled_back': 'BIN data set rolled back',
+  'key.rotated': 'Records sealed with a new key',
+  'signing_key.rotated': 'Next signing key published',
+  'key.retired': 'Encryption key given up',
+  'storage.found_empty': 'Storage found empty',
+  'storage.backed_up': 'Backup made',
+  'storage.restored': 'Storage restored from a backup',
+  'storage.moved': 'Storage moved to another place',
+  'audit.exported': 'Audit trail exported',
+} as const;
+
+export type AuditEvent = keyof typeof AUDIT_EVENTS;
+
+/** Who did it. `anonymous`: somebody who is not signed in; `operator`: whoever sits at the terminal. */
+export interface AuditActor {
+  kind: 'user' | 'administrator' | 'admin_token' | 'relay_token' | 'provider' | 'operator' | 'system' | 'anonymous';
+  id?: string | undefined;
+  name?: string | undefined;
+}
+
+/** To what it was done; `kind` is the noun, such as `connected_app`. */
+export interface AuditTarget {
+  kind: string;
+  id: string;
+  name?: string | undefined;
+}
+
+export type AuditFact = string | number | boolean | null | readonly string[];
+
+/** What happened. Nothing here takes a token, a secret, a URL with a query or a card number. */
+export interface AuditEntry {
+  event: AuditEvent;
+  actor: AuditActor;
+  target?: AuditTarget | undefined;
+  /** The user whom it concerns, where that is neither who did it nor the target itself. */
+  userId?: string | undefined;
+  /** Where it came from: an IP address. */
+  address?: string | undefined;
+  requestId?: string | undefined;
+  outcome?: string | undefined;
+  facts?: Readonly<Record<string, AuditFact | undefined>> | undefined;
+}
+
+/** An entry as it is kept. */
+export interface AuditRecord extends AuditEntry {
+  id: string;
+  /** ISO 8601, UTC. */
+  at: string;
+}
+
+export const isAuditEvent = (text: string): text is AuditEvent => Object.hasOwn(AUDIT_EVENTS, text);
