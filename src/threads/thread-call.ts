@@ -1,19 +1,22 @@
 /** Owns the one way in which a thread is fetched from the platform, for browsers and services alike. */
 import type { Readable } from 'node:stream';
-import type { Dispatcher } from 'undici';
 import type { ThreadApp } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedAnswer, AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import { TROUBLE_WORDS } from '../grants/grant.ts';
+import type { GrantReading } from '../grants/grant-store.ts';
+import { type BodyLimits, boundedBody } from '../outbound/bounded-body.ts';
 import { OutboundError } from '../outbound/outbound.ts';
-import { passedHeaders, rateLimitSeconds } from './upstream-answer.ts';
+import { createStop, type StopSwitch } from '../outbound/stop.ts';
+import { readableOf, type StreamedAnswer, type StreamedBody } from '../outbound/streamed-answer.ts';
+import { passedHeaders, type RateLimit, rateLimitOf } from './upstream-answer.ts';
 
 export interface ThreadRequest {
   userId: string;
   app: ThreadApp;
-  /** Aborted when the caller is gone; the call to the platform then ends too. */
-  signal: AbortSignal;
+  /** Of the grant, begun with this request. */
+  ahead?: GrantReading | undefined;
 }
 
 export interface ThreadAnswer {
@@ -24,21 +27,26 @@ export interface ThreadAnswer {
   body: Readable;
 }
 
+export interface ThreadStream extends Omit<ThreadAnswer, 'body'> {
+  /** Fails where the platform exceeds the deadline or the byte cap. */
+  body: StreamedBody;
+}
+
 export interface ThreadCall {
   /**
    * GETs `{apiBaseUrl}{threadPath}` with the user's access token.
+   * @param request `signal`: aborted when the caller is gone; the call to the platform then ends too
    * @throws AppError `not_connected`, `reconnect_needed`, `provider_unavailable`, `upstream_rate_limited`,
-   *   `upstream_error`, `upstream_timeout`
+   *   `upstream_error`, `upstream_timeout`, `overloaded`
    */
-  current(request: ThreadRequest): Promise<ThreadAnswer>;
+  current(request: ThreadRequest & { signal: AbortSignal }): Promise<ThreadAnswer>;
+  /** The same for an answer that is handed on as it comes. @param stop stopped when the caller is gone */
+  stream(request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream>;
 }
 
-export interface ThreadLimits {
+export interface ThreadLimits extends BodyLimits {
   /** Until the platform's headers are there, refresh included; where it fails, until that is clear. */
   headersMilliseconds: number;
-  /** Until the end of the body. */
-  totalMilliseconds: number;
-  maxBytes: number;
 }
 
 export const THREAD_LIMITS: ThreadLimits = {
@@ -52,60 +60,57 @@ export function createThreadCall(parts: {
   publicHref: string;
   limits: ThreadLimits;
   clock: () => number;
+  /** Hears that the platform refused the call for its rate limit. */
+  onLimited?: ((request: ThreadRequest, limit: RateLimit) => void) | undefined;
 }): ThreadCall {
-  const { authorizedFetch, publicHref, limits, clock } = parts;
+  const { authorizedFetch, publicHref, limits, clock, onLimited } = parts;
 
-  const send = async ({ userId, app }: ThreadRequest, stop: StopSignal): Promise<AuthorizedAnswer> => {
-    const url = app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath;
+  const send = async ({ userId, app, ahead }: ThreadRequest, stop: StopSwitch): Promise<AuthorizedAnswer> => {
     try {
-      return await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, signal: stop.signal });
+      return await authorizedFetch.get({ userId, app, url: urlOf(app), headers: REQUEST_HEADERS, stop, ahead });
     } catch (error) {
-      throw error instanceof AppError ? error : callError(error, stop.tooLate());
+      throw error instanceof AppError ? error : callError(error, stop.tooLate);
     }
   };
 
   /** The platform's answer, judged; whatever has to be refused is thrown. */
-  const begin = async (request: ThreadRequest, stop: StopSignal): Promise<Dispatcher.ResponseData> => {
+  const begin = async (request: ThreadRequest, stop: StopSwitch): Promise<StreamedAnswer> => {
     const answer = await send(request, stop);
     if (answer.kind !== 'answer') throw grantError(request.app, answer, publicHref);
-    const refusal = await refusalOf(answer.response, clock());
-    if (!refusal) return answer.response;
-    answer.response.body.on('error', () => undefined).destroy();
+    const { response } = answer;
+    if (response.statusCode < 300) return response;
+    const refusal = await refusalOf(response, clock(), (limit) => onLimited?.(request, limit));
+    if (!refusal) return response;
+    response.body.destroy(refusal);
     throw refusal;
   };
 
+  const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
+    const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
+    try {
+      const { statusCode, headers, body } = await begin(request, stop);
+      return { status: statusCode, headers: passedHeaders(headers), body: boundedBody(body, limits) };
+    } finally {
+      clearTimeout(deadline);
+    }
+  };
+
   return {
-    async current(request) {
-      const stop = stopSignal(request.signal, limits.headersMilliseconds);
-      const { statusCode, headers, body } = await begin(request, stop).finally(stop.clearDeadline);
-      boundBody(body, limits);
-      return { status: statusCode, headers: passedHeaders(headers), body };
+    stream,
+    async current({ signal, ...request }) {
+      const stop = createStop();
+      signal.addEventListener('abort', stop.stop, { once: true });
+      if (signal.aborted) stop.stop();
+      const { body, ...head } = await stream(request, stop);
+      return { ...head, body: readableOf(body) };
     },
   };
 }
 
-interface StopSignal {
-  signal: AbortSignal;
-  /** True once the deadline has passed. */
-  tooLate(): boolean;
-  clearDeadline(): void;
-}
-
-/** Stops when the caller does, or at the deadline. By hand, since `AbortSignal.any` is dear at every call. */
-function stopSignal(caller: AbortSignal, milliseconds: number): StopSignal {
-  const controller = new AbortController();
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    controller.abort();
-  }, milliseconds);
-  caller.addEventListener('abort', () => controller.abort(), { once: true });
-  if (caller.aborted) controller.abort();
-  return { signal: controller.signal, tooLate: () => late, clearDeadline: () => clearTimeout(timer) };
-}
+const urlOf = (app: ThreadApp): string => app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath;
 
 /** All that the platform ever gets beside the access token: nothing of the caller's request goes there (R75). */
-const REQUEST_HEADERS = { accept: 'application/json', 'accept-encoding': 'identity', 'user-agent': 'Gatehouse' };
+const REQUEST_HEADERS = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', 'Gatehouse'];
 
 function grantError(
   app: ConnectedApp,
@@ -137,19 +142,30 @@ function grantError(
 }
 
 /** What the platform's own failures become; its other 4xx answers pass through, bodies included. */
-async function refusalOf(response: Dispatcher.ResponseData, now: number): Promise<AppError | undefined> {
+async function refusalOf(
+  response: StreamedAnswer,
+  now: number,
+  onLimited: (limit: RateLimit) => void,
+): Promise<AppError | undefined> {
   const { statusCode } = response;
-  const limitedSeconds = await rateLimitSeconds(response, now);
-  if (limitedSeconds !== undefined) {
+  const limit = await rateLimitOf(response, now);
+  if (limit) {
+    onLimited(limit);
     const headers = proxyStatus(`received-status=${statusCode}`);
-    return new AppError('upstream_rate_limited', { retryAfterSeconds: limitedSeconds, headers });
+    return new AppError('upstream_rate_limited', { retryAfterSeconds: limit.seconds, headers });
   }
-  const served =
-    (statusCode >= 200 && statusCode < 300) || (statusCode >= 400 && statusCode < 500 && statusCode !== 401);
+  const served = statusCode >= 400 && statusCode < 500 && statusCode !== 401;
   return served ? undefined : upstreamError('upstream_error', `the platform answered ${statusCode}`);
 }
 
+/** Asked for once more after that, most of the calls that wait now have had their turn. */
+const BUSY_RETRY_SECONDS = 2;
+
 function callError(error: unknown, tooLate: boolean): AppError {
+  if (error instanceof OutboundError && error.reason === 'busy') {
+    const headers = proxyStatus('error=connection_limit_reached');
+    return new AppError('overloaded', { logDetail: 'upstream busy', retryAfterSeconds: BUSY_RETRY_SECONDS, headers });
+  }
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (tooLate || /TIMEOUT|TIMEDOUT/.test(code)) return upstreamError('upstream_timeout', 'the deadline passed', error);
   return upstreamError(
@@ -167,18 +183,4 @@ function upstreamError(code: 'upstream_error' | 'upstream_timeout', logDetail: s
 /** RFC 9209: says that the refusal is ours and not the platform's. */
 function proxyStatus(parameter: string): Record<string, string> {
   return { 'Proxy-Status': `gatehouse; ${parameter}` };
-}
-
-/** Destroys the body, and with it the connection, where it is too large or takes too long. */
-function boundBody(body: Readable, limits: ThreadLimits): void {
-  let bytes = 0;
-  const stop = (why: string) => body.destroy(new Error(why));
-  const timer = setTimeout(() => stop('The platform took too long to send its answer.'), limits.totalMilliseconds);
-  body.once('close', () => clearTimeout(timer));
-  body.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > limits.maxBytes) stop('The answer of the platform is too large.');
-  });
-  // Listening alone would let the data flow before anybody takes it.
-  body.pause();
 }
