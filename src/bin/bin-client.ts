@@ -1,12 +1,15 @@
 /** Owns the calls to the remote BIN lookup service: one request for one BIN, and a plain answer for whatever comes back. */
+import { setTimeout } from 'node:timers/promises';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import type { Bin } from './bin.ts';
+import { createBreaker } from './breaker.ts';
 import type { Reservation } from './quota.ts';
 import { type BinRecord, isEmptyRecord, recordFromAnswer } from './record.ts';
 
-export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused';
+/** `paused`: it failed so often in a row that nothing was sent. */
+export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused' | 'paused';
 
 /** `retryAfterSeconds` and `secondsLeft` are whole seconds, at least 1. */
 export type RemoteAnswer =
@@ -16,12 +19,17 @@ export type RemoteAnswer =
   | { outcome: 'unavailable'; reason: UnavailableReason; retryAfterSeconds?: number }
   | { outcome: 'not_reserved'; secondsLeft: number };
 
+export type RemoteFailure = Exclude<RemoteAnswer, { outcome: 'found' | 'not_found' }>;
+
 export interface BinClient {
   /**
-   * Asks the service once. Nothing is sent while the service's `Retry-After` runs; `reserve` is asked last before
-   * sending. Rejects only when the store cannot answer.
+   * Asks the service once. Nothing is sent while the service's `Retry-After` runs or after failures in a row; `reserve`
+   * is asked last before sending. A connection that could not be made has spent nothing: it is tried once more, and then
+   * the reservation goes back. Rejects only when the store cannot answer.
    */
   ask(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteAnswer>;
+  /** What it would answer without sending anything, where that is known beforehand. */
+  refusal(): Promise<RemoteFailure | undefined>;
 }
 
 export interface BinClientParts {
@@ -36,12 +44,19 @@ export interface BinClientParts {
   clock: () => number;
   /** For the whole call; default 5,000. */
   deadlineMilliseconds?: number;
+  /** How many failures in a row make it pause, and for how long; default 5 and 10,000. */
+  breaker?: { failures: number; openMilliseconds: number };
 }
 
 const MOST_BYTES = 64 * 1024;
 const DEFAULT_DEADLINE_MILLISECONDS = 5_000;
 const DEFAULT_PAUSE_SECONDS = 60;
 const LONGEST_PAUSE_SECONDS = 31 * 24 * 3600;
+const BREAKER = { failures: 5, openMilliseconds: 10_000 };
+const RETRY_MILLISECONDS = 200;
+
+/** What undici and the system say where no connection came about, so that not a byte has left. */
+const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
 /** @throws TypeError when `url` is none */
 export function createBinClient(parts: BinClientParts): BinClient {
@@ -51,26 +66,53 @@ export function createBinClient(parts: BinClientParts): BinClient {
     deadlineMilliseconds: parts.deadlineMilliseconds ?? DEFAULT_DEADLINE_MILLISECONDS,
     maxBytes: MOST_BYTES,
   };
+  const breaker = createBreaker<RemoteAnswer>({
+    ...(parts.breaker ?? BREAKER),
+    isFailure: ({ outcome }) => outcome === 'unavailable',
+  });
   const call = async (bin: Bin): Promise<RemoteAnswer> => {
+    const { url, headers } = requestFor(base, parts, bin);
+    return readAnswer(await parts.fetch(url, { headers }, limits), bin, parts.clock());
+  };
+  const callReserved = async (bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteAnswer> => {
+    const reservation = await reserve?.();
+    if (reservation?.granted === false) return { outcome: 'not_reserved', secondsLeft: reservation.secondsLeft };
     try {
-      const { url, headers } = requestFor(base, parts, bin);
-      return await readAnswer(await parts.fetch(url, { headers }, limits), bin, parts.clock());
+      return await call(bin).catch((error: unknown) => {
+        if (!isUnsent(error)) throw error;
+        return setTimeout(RETRY_MILLISECONDS).then(() => call(bin));
+      });
     } catch (error) {
-      if (error instanceof OutboundError) return { outcome: 'unavailable', reason: reasonOf(error) };
-      throw error;
+      if (!(error instanceof OutboundError)) throw error;
+      if (isUnsent(error) || error.reason === 'address') await reservation?.giveBack();
+      return { outcome: 'unavailable', reason: reasonOf(error) };
     }
   };
+  const pausedFor = (retryAfterSeconds: number): RemoteFailure => {
+    return { outcome: 'unavailable', reason: 'paused', retryAfterSeconds };
+  };
+  const refusal = async (): Promise<RemoteFailure | undefined> => {
+    const limited = await pause.secondsLeft();
+    if (limited) return { outcome: 'limited', retryAfterSeconds: limited };
+    const paused = breaker.secondsLeft();
+    return paused === undefined ? undefined : pausedFor(paused);
+  };
   return {
+    refusal,
     async ask(bin, reserve) {
-      const paused = await pause.secondsLeft();
-      if (paused) return { outcome: 'limited', retryAfterSeconds: paused };
-      const reservation = await reserve?.();
-      if (reservation?.granted === false) return { outcome: 'not_reserved', secondsLeft: reservation.secondsLeft };
-      const answer = await call(bin);
+      const refused = await refusal();
+      if (refused) return refused;
+      const answer = await breaker.run(() => callReserved(bin, reserve), pausedFor);
       if (answer.outcome === 'limited') await pause.begin(answer.retryAfterSeconds);
       return answer;
     },
   };
+}
+
+/** Whether no connection came about, so that the service cannot have counted the call. */
+function isUnsent(error: unknown): boolean {
+  const cause = error instanceof OutboundError ? error.cause : undefined;
+  return cause instanceof Error && 'code' in cause && NOT_CONNECTED.has(String(cause.code));
 }
 
 function requestFor(base: URL, parts: BinClientParts, bin: Bin): { url: string; headers: Record<string, string> } {

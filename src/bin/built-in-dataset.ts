@@ -38,8 +38,16 @@ const EXAMPLE: DatasetEntry = {
   bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
 };
 
-/** Reads banks-db anew at each call: make it once. Several banks on one prefix: the last one listed, as in banks-db itself. */
-export function createBuiltInDataset(): Dataset {
+let made: Dataset | undefined;
+
+/** Made at the first call, and the same for all that ask. */
+export function builtInDataset(): Dataset {
+  made ??= readBanksDb();
+  return made;
+}
+
+/** Several banks on one prefix: the last one listed, as in banks-db itself. */
+function readBanksDb(): Dataset {
   const { data } = createRequire(import.meta.url)('banks-db') as { data: unknown };
   const banks = banksSchema.parse(data);
   return createDataset({ ...ABOUT, entries: [...banks.flatMap(entriesOf), EXAMPLE] });

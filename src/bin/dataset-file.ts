@@ -1,4 +1,4 @@
-/** Owns the reading of a data set's file (setting `BIN_DATASET_FILE`): CSV as a stream, gzipped or not, bad rows counted. */
+/** Owns the reading of a data set's file (`BIN_DATASET_FILE`, `bin import`): CSV as a stream, gzipped or not, bad rows counted. */
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
 import { soundLines } from './csv-lines.ts';
-import { createDatasetBuilder, type Dataset, type EntryFault } from './dataset.ts';
+import { createDatasetBuilder, type Dataset, type DatasetAbout, type EntryFault } from './dataset.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 
 export interface RowFault {
@@ -27,9 +27,14 @@ export interface FileReport {
   faults: RowFault[];
 }
 
+export interface DatasetFile {
+  dataset: Dataset;
+  report: FileReport;
+}
+
 /** `problem` is one sentence for the operator: what is wrong and what to do. */
 export type DatasetFileAnswer =
-  | { dataset: Dataset; report: FileReport; problem?: never }
+  | (DatasetFile & { problem?: never })
   | { dataset?: never; report?: never; problem: string };
 
 const MOST_FAULTS_KEPT = 100;
@@ -39,11 +44,23 @@ interface Row {
   info: { lines: number };
 }
 
-/** Reads the whole file. Its date of modification (UTC) becomes the data set's date. Never rejects for what the file holds. */
-export async function readDatasetFile(path: string): Promise<DatasetFileAnswer> {
+export interface FileOptions {
+  /** What is said of the data set in place of the file's name, its date and the licence that its shape suggests. */
+  about?: Partial<DatasetAbout>;
+  /** Told how many more bytes of the file were read. */
+  onBytes?: (count: number) => void;
+  /** Told of every row that is left out, also of those beyond the ones that the report lists. */
+  onFault?: (fault: RowFault) => void;
+}
+
+/**
+ * Reads the whole file. Unless something else is said, its date of modification (UTC) becomes the data set's date. Never
+ * rejects for what the file holds.
+ */
+export async function readDatasetFile(path: string, options: FileOptions = {}): Promise<DatasetFileAnswer> {
   try {
-    const { gzipped, asOf } = await inspect(path);
-    const reading = createReading();
+    const { gzipped, asOf } = await inspectFile(path);
+    const reading = createReading(options.onFault);
     const parser = parse({
       bom: true,
       info: true,
@@ -56,15 +73,17 @@ export async function readDatasetFile(path: string): Promise<DatasetFileAnswer> 
       for await (const { record, info } of source) reading.row(record, info.lines);
     };
     const file = createReadStream(path);
+    file.on('data', (chunk) => options.onBytes?.(chunk.length));
     if (gzipped) await pipeline(file, createGunzip(), lines, parser, rows);
     else await pipeline(file, lines, parser, rows);
-    return reading.finish(basename(path), asOf);
+    return reading.finish({ source: basename(path), asOf, ...options.about });
   } catch (error) {
     return { problem: unreadable(path, error) };
   }
 }
 
-async function inspect(path: string): Promise<{ gzipped: boolean; asOf: string }> {
+/** Whether it is gzipped, and its date of modification (UTC). Rejects as `open` does. */
+export async function inspectFile(path: string): Promise<{ gzipped: boolean; asOf: string }> {
   const file = await open(path);
   try {
     const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
@@ -75,7 +94,7 @@ async function inspect(path: string): Promise<{ gzipped: boolean; asOf: string }
   }
 }
 
-function createReading() {
+function createReading(onFault?: (fault: RowFault) => void) {
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
   let header: readonly string[] | undefined;
@@ -86,6 +105,7 @@ function createReading() {
   const skip = (line: number, reason: RowFault['reason']) => {
     skipped++;
     if (faults.length < MOST_FAULTS_KEPT) faults.push({ line, reason });
+    onFault?.({ line, reason });
   };
   const row = (cells: readonly string[], line: number) => {
     if (!header) {
@@ -97,7 +117,8 @@ function createReading() {
       else taken++;
     }
   };
-  const finish = (source: string, asOf: string): DatasetFileAnswer => {
+  const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileAnswer => {
+    const { source } = about;
     if (!shape) {
       return {
         problem: `The first line of ${source} is not the header of a known data set. Known are: ${SHAPE_NAMES}.`,
@@ -105,14 +126,15 @@ function createReading() {
     }
     if (taken === 0)
       return { problem: `${source} holds no usable row: all ${skipped} were left out. Is it the right file?` };
-    const dataset = builder.finish({ source, asOf, licence: shape.licence });
+    const dataset = builder.finish({ licence: shape.licence, ...about });
     const byLine = faults.sort((one, other) => one.line - other.line);
     return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
   };
   return { row, skip, finish };
 }
 
-function unreadable(path: string, error: unknown): string {
+/** One sentence for the operator. */
+export function unreadable(path: string, error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
   if (code === 'ENOENT') return `${path} does not exist: check the path.`;
   if (code === 'EACCES' || code === 'EPERM') return `${path} may not be read: check its permissions.`;

@@ -1,9 +1,9 @@
 /** Owns a data set in memory: ranges of BINs with their facts, packed into typed arrays, found by longest match. */
 import { type Bin, parseBin } from './bin.ts';
 import { countryByAlpha2 } from './country.ts';
-import { createFactsWriter, createNumbers } from './facts.ts';
+import { createFactsWriter, createNumbers, type PackedFacts, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
-import { createRangeIndex, type RangeIndex } from './ranges.ts';
+import { findSegment, flattenRanges, type Segments } from './ranges.ts';
 import type { BankFacts, BinRecord } from './record.ts';
 
 /** One range with its facts. `start` and `end` (inclusive) have the same length, 6 to 8 digits. */
@@ -34,11 +34,28 @@ export interface DatasetHit {
   digitsMatched: number;
 }
 
-export interface Dataset extends DatasetAbout {
+/** How many entries there are of each network and of each country (alpha-2); of those without a network, under ''. */
+export interface Coverage {
+  schemes: Readonly<Record<string, number>>;
+  countries: Readonly<Record<string, number>>;
+}
+
+/** A data set as numbers and texts: what is stored, and what is searched. */
+export interface PackedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
+  coverage: Coverage;
+  /** Most digits first; what a segment stands for is a row of facts. */
+  tables: readonly ({ digits: number } & Segments)[];
+  facts: PackedFacts;
+}
+
+export interface Dataset extends DatasetAbout {
+  size: number;
+  coverage: Coverage;
   /** The entry with the most digits that fits the BIN's beginning; of those the narrowest; of equals the last one added. */
   find(bin: Bin): DatasetHit | undefined;
+  packed: PackedDataset;
 }
 
 export type EntryFault = 'not_6_to_8_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
@@ -64,32 +81,46 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
   const facts = createFactsWriter();
+  const schemes = new Map<string, number>();
+  const countries = new Map<string, number>();
   let size = 0;
   return {
     add(entry) {
       const table = tables.get(entry.start.length);
       const fault = faultOf(entry);
       if (fault || !table) return fault ?? 'not_6_to_8_digits';
-      table.add(Number(entry.start), Number(entry.end), facts.add(withNetworkRules(entry)));
+      const complete = withNetworkRules(entry);
+      table.add(Number(entry.start), Number(entry.end), facts.add(complete));
+      count(schemes, complete.scheme ?? '');
+      count(countries, complete.country);
       size++;
       return undefined;
     },
     finish(about) {
-      const indexes = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
-      const read = facts.finish();
-      return { ...about, size, find: (bin) => findLongest(indexes, read, bin) };
+      const segments = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
+      const coverage = { schemes: Object.fromEntries(schemes), countries: Object.fromEntries(countries) };
+      return openDataset({ ...about, size, coverage, tables: segments, facts: facts.finish() });
     },
   };
 }
 
-function findLongest(tables: readonly FinishedTable[], read: (row: number) => BinRecord, bin: Bin) {
-  for (const { digits, index, rows } of tables) {
+export function openDataset(packed: PackedDataset): Dataset {
+  const { source, asOf, licence, size, coverage } = packed;
+  return { source, asOf, licence, size, coverage, packed, find: (bin) => findLongest(packed, bin) };
+}
+
+function findLongest({ tables, facts }: PackedDataset, bin: Bin): DatasetHit | undefined {
+  for (const table of tables) {
+    const { digits } = table;
     if (digits > bin.length) continue;
-    const position = index.find(Number(digits === bin.length ? bin : bin.slice(0, digits)));
-    const row = position < 0 ? undefined : rows[position];
-    if (row !== undefined) return { record: read(row), digitsMatched: digits };
+    const row = findSegment(table, Number(digits === bin.length ? bin : bin.slice(0, digits)));
+    if (row >= 0) return { record: readFacts(facts, row), digitsMatched: digits };
   }
   return undefined;
+}
+
+function count(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
 function faultOf(entry: DatasetEntry): EntryFault | undefined {
@@ -107,13 +138,6 @@ function withNetworkRules(entry: DatasetEntry): DatasetEntry {
   return { ...entry, scheme: network.scheme, number: { ...network.number, ...entry.number } };
 }
 
-interface FinishedTable {
-  digits: number;
-  index: RangeIndex;
-  /** Row of facts of each range. */
-  rows: Uint32Array;
-}
-
 function createTable() {
   const starts = createNumbers();
   const ends = createNumbers();
@@ -124,9 +148,6 @@ function createTable() {
       ends.push(end);
       rows.push(row);
     },
-    finish: () => ({
-      index: createRangeIndex({ starts: starts.finish(), ends: ends.finish() }),
-      rows: rows.finish(),
-    }),
+    finish: () => flattenRanges({ starts: starts.finish(), ends: ends.finish() }, rows.finish()),
   };
 }

@@ -1,4 +1,4 @@
-/** Owns the packed form of BIN facts: nine numbers for each row, every text kept once. */
+/** Owns the packed form of BIN facts: nine numbers for each different row, every text kept once. */
 import { countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset.ts';
 import type { BankFacts, BinRecord } from './record.ts';
@@ -9,40 +9,47 @@ export interface Numbers {
   finish(): Uint32Array;
 }
 
+/** Rows of nine numbers: country, scheme, type, brand and four facts of the bank, each a text by its place, and flags. */
+export interface PackedFacts {
+  cells: Uint32Array;
+  /** The first one is empty: a fact that is absent. */
+  texts: readonly string[];
+}
+
 const COLUMNS = 9;
 const NO_TEXT = 0;
+const NO_ROW = 0xffffffff;
 const FLAG = { yes: 1, no: 2 } as const;
 
 export function createNumbers(): Numbers {
-  let values = new Uint32Array(1024);
+  let values: Uint32Array = new Uint32Array(1024);
   let length = 0;
   return {
     push(value) {
-      if (length === values.length) {
-        const larger = new Uint32Array(length * 2);
-        larger.set(values);
-        values = larger;
-      }
+      if (length === values.length) values = lengthened(values);
       values[length++] = value;
     },
     finish: () => values.slice(0, length),
   };
 }
 
-/** `add` answers the row that `finish()(row)` reads back as a record. */
+function lengthened(values: Uint32Array): Uint32Array {
+  const larger = new Uint32Array(values.length * 2);
+  larger.set(values);
+  return larger;
+}
+
+/** `add` answers the row of these facts, one that was there before where they are the same. */
 export function createFactsWriter() {
   const texts = createTexts();
-  const cells = createNumbers();
-  let rows = 0;
+  const rows = createRows();
   return {
     add(entry: DatasetEntry): number {
       const { bank = {} } = entry;
       const row = [entry.country, entry.scheme, entry.type, entry.brand, bank.name, bank.url, bank.phone, bank.city];
-      for (const text of row) cells.push(texts.numberOf(text));
-      cells.push(packFlags(entry));
-      return rows++;
+      return rows.rowOf([...row.map(texts.numberOf), packFlags(entry)]);
     },
-    finish: () => createFactsReader(cells.finish(), texts.all),
+    finish: (): PackedFacts => ({ cells: rows.finish(), texts: texts.all }),
   };
 }
 
@@ -61,28 +68,76 @@ function createTexts() {
   };
 }
 
-function createFactsReader(cells: Uint32Array, texts: readonly string[]) {
-  const textAt = (row: number, column: number) => texts[cells[row * COLUMNS + column] ?? NO_TEXT] ?? '';
-  // Parts are set one by one because a look-up has two microseconds.
-  return (row: number): BinRecord => {
-    const record: BinRecord = {};
-    const flags = cells[row * COLUMNS + 8] ?? 0;
-    const number = unpackNumber(flags);
-    if (number) record.number = number;
-    const scheme = textAt(row, 1);
-    if (scheme) record.scheme = scheme;
-    const type = textAt(row, 2);
-    if (type) record.type = type;
-    const brand = textAt(row, 3);
-    if (brand) record.brand = brand;
-    const prepaid = flags & 3;
-    if (prepaid) record.prepaid = prepaid === FLAG.yes;
-    const country = countryByAlpha2(textAt(row, 0));
-    if (country) record.country = country;
-    const bank = bankOf(textAt(row, 4), textAt(row, 5), textAt(row, 6), textAt(row, 7));
-    if (bank) record.bank = bank;
-    return record;
+/** Rows that are kept once each, found again through a hash table with open addressing. */
+function createRows() {
+  let cells: Uint32Array = new Uint32Array(1024 * COLUMNS);
+  let slots = new Uint32Array(2048).fill(NO_ROW);
+  let count = 0;
+
+  const slotOf = (row: ArrayLike<number>, from: number): number => {
+    let slot = hashOf(row, from) & (slots.length - 1);
+    for (;;) {
+      const kept = slots[slot] ?? NO_ROW;
+      if (kept === NO_ROW || isSame(cells, kept * COLUMNS, row, from)) return slot;
+      slot = (slot + 1) & (slots.length - 1);
+    }
   };
+  const grow = () => {
+    cells = lengthened(cells);
+    slots = new Uint32Array(slots.length * 2).fill(NO_ROW);
+    for (let row = 0; row < count; row++) slots[slotOf(cells, row * COLUMNS)] = row;
+  };
+  return {
+    rowOf(row: readonly number[]): number {
+      const slot = slotOf(row, 0);
+      const known = slots[slot] ?? NO_ROW;
+      if (known !== NO_ROW) return known;
+      cells.set(row, count * COLUMNS);
+      slots[slot] = count++;
+      if (count * COLUMNS === cells.length) grow();
+      return count - 1;
+    },
+    finish: () => cells.slice(0, count * COLUMNS),
+  };
+}
+
+function hashOf(row: ArrayLike<number>, from: number): number {
+  let hash = 0;
+  for (let column = 0; column < COLUMNS; column++) {
+    hash = Math.imul(hash ^ (row[from + column] ?? 0), 0x9e3779b1);
+    hash ^= hash >>> 15;
+  }
+  return hash;
+}
+
+function isSame(cells: Uint32Array, start: number, row: ArrayLike<number>, from: number): boolean {
+  for (let column = 0; column < COLUMNS; column++) {
+    if (cells[start + column] !== row[from + column]) return false;
+  }
+  return true;
+}
+
+export function readFacts({ cells, texts }: PackedFacts, row: number): BinRecord {
+  const start = row * COLUMNS;
+  const textAt = (column: number) => texts[cells[start + column] ?? NO_TEXT] ?? '';
+  const record: BinRecord = {};
+  const flags = cells[start + 8] ?? 0;
+  const number = unpackNumber(flags);
+  // Parts are set one by one because a look-up has two microseconds.
+  if (number) record.number = number;
+  const scheme = textAt(1);
+  if (scheme) record.scheme = scheme;
+  const type = textAt(2);
+  if (type) record.type = type;
+  const brand = textAt(3);
+  if (brand) record.brand = brand;
+  const prepaid = flags & 3;
+  if (prepaid) record.prepaid = prepaid === FLAG.yes;
+  const country = countryByAlpha2(textAt(0));
+  if (country) record.country = country;
+  const bank = bankOf(textAt(4), textAt(5), textAt(6), textAt(7));
+  if (bank) record.bank = bank;
+  return record;
 }
 
 function bankOf(name: string, url: string, phone: string, city: string): BankFacts | undefined {

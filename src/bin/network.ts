@@ -1,5 +1,6 @@
 /** Owns the rules of the card networks: which network a BIN belongs to, and the length and Luhn check of its numbers. */
 import creditCardType from 'credit-card-type';
+import { createBoundedMap } from '../bounded-map.ts';
 
 /** What is known from the network alone. */
 export interface NetworkFacts {
@@ -41,11 +42,49 @@ export function schemeFromName(name: string): string {
   return SCHEME_OF_NAME[plain] ?? plain;
 }
 
+export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
+
 /**
  * Network of a number that begins with these digits, and how many of them showed it; undefined where none, or not
  * exactly one, is known.
  */
-export function networkOfBin(digits: string): (NetworkFacts & { digitsMatched: number }) | undefined {
+export function networkOfBin(digits: string): NetworkOfBin | undefined {
+  const deciding = digits.slice(0, decidingDigits(digits.slice(0, PREFIX_DIGITS)));
+  let known = networks.get(deciding);
+  if (!known) {
+    known = { network: askRules(deciding) };
+    networks.set(deciding, known);
+  }
+  return known.network;
+}
+
+/** The rules are asked once for all numbers that they cannot tell apart: a data set asks for hundreds of thousands. */
+const networks = createBoundedMap<{ network: NetworkOfBin | undefined }>(100_000);
+const PREFIX_DIGITS = 4;
+const depths = new Map<string, number>();
+const patterns = Object.values(creditCardType.types)
+  .flatMap((type) => creditCardType.getTypeInfo(type).patterns)
+  .map((pattern) => (Array.isArray(pattern) ? pattern.map(String) : [String(pattern), String(pattern)]))
+  .map(([first = '', last = '']) => ({ first, last }));
+
+/** The length of the longest rule that a number with this beginning can meet. */
+function decidingDigits(prefix: string): number {
+  let depth = depths.get(prefix);
+  if (depth === undefined) {
+    const lengths = patterns.filter((pattern) => mayMeet(prefix, pattern)).map(({ first }) => first.length);
+    depth = Math.max(PREFIX_DIGITS, ...lengths);
+    depths.set(prefix, depth);
+  }
+  return depth;
+}
+
+function mayMeet(prefix: string, { first, last }: { first: string; last: string }): boolean {
+  const shared = Math.min(prefix.length, first.length);
+  const start = prefix.slice(0, shared);
+  return first.slice(0, shared) <= start && start <= last.slice(0, shared);
+}
+
+function askRules(digits: string): NetworkOfBin | undefined {
   const [network, ...others] = creditCardType(digits);
   if (!network || others.length > 0) return undefined;
   const digitsMatched = Math.min(network.matchStrength ?? digits.length, digits.length);

@@ -6,27 +6,34 @@ export interface RangeList {
   ends: Uint32Array;
 }
 
-export interface RangeIndex {
-  /** Position of the narrowest range that holds the number, of equally narrow ones the last; -1 where there is none. */
-  find(value: number): number;
+/**
+ * Disjoint segments, ascending: segment `i` goes from `starts[i]` to just before the next start, and `owners[i]` is what
+ * the narrowest range that holds it stands for (of equally narrow ones the last), or `NOBODY`.
+ */
+export interface Segments {
+  starts: Uint32Array;
+  owners: Uint32Array;
 }
 
-const NOBODY = 0xffffffff;
+export const NOBODY = 0xffffffff;
 const MOST_RANGES = 2 ** 21;
 
-/** Flattens the ranges. Takes time in proportion to sorting them, and two numbers for each segment. */
-export function createRangeIndex(ranges: RangeList): RangeIndex {
+/**
+ * Flattens the ranges. Takes time in proportion to sorting them, and two numbers for each segment.
+ * @param values what each range stands for; neighbouring segments that stand for the same become one
+ */
+export function flattenRanges(ranges: RangeList, values: Uint32Array): Segments {
   if (ranges.starts.length > MOST_RANGES) throw new RangeError(`More than ${MOST_RANGES} ranges cannot be held.`);
   const edges = edgesOf(ranges);
-  const owners = ownersOf(ranges, edges);
-  const { starts, positions } = joinSegments(edges, owners);
-  return {
-    find(value) {
-      const segment = lastAtMost(starts, value);
-      const owner = segment < 0 ? NOBODY : (positions[segment] ?? NOBODY);
-      return owner === NOBODY ? -1 : owner;
-    },
-  };
+  const owners = ownersOf(ranges, edges).map((position) => values[position] ?? NOBODY);
+  return joinSegments(edges, owners);
+}
+
+/** What the segment that holds the number stands for; -1 where there is nobody. */
+export function findSegment({ starts, owners }: Segments, value: number): number {
+  const segment = lastAtMost(starts, value);
+  const owner = segment < 0 ? NOBODY : (owners[segment] ?? NOBODY);
+  return owner === NOBODY ? -1 : owner;
 }
 
 /** Every number at which some range begins, or has just ended, ascending and once each. */
@@ -78,7 +85,7 @@ function nextFree(next: Uint32Array, from: number): number {
   return free;
 }
 
-function joinSegments(edges: Uint32Array, owners: Uint32Array): { starts: Uint32Array; positions: Uint32Array } {
+function joinSegments(edges: Uint32Array, owners: Uint32Array): Segments {
   let count = 0;
   for (let index = 0; index < edges.length; index++) {
     if (count > 0 && owners[index] === owners[count - 1]) continue;
@@ -86,7 +93,7 @@ function joinSegments(edges: Uint32Array, owners: Uint32Array): { starts: Uint32
     owners[count] = owners[index] ?? NOBODY;
     count++;
   }
-  return { starts: edges.slice(0, count), positions: owners.slice(0, count) };
+  return { starts: edges.slice(0, count), owners: owners.slice(0, count) };
 }
 
 /** Index of the last element that is not greater than the value; -1 where there is none. */

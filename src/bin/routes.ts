@@ -1,17 +1,20 @@
 /** Owns `GET /bin/{bin}` and `POST /bin` for browser sessions: the guard against card numbers comes before anything else. */
-import type { RequestHandler, Response } from 'express';
-import { AppError } from '../errors.ts';
+import type { RequestHandler } from 'express';
+import type { AppError } from '../errors.ts';
+import { sendJson } from '../http/answer-head.ts';
 import { formField } from '../http/body.ts';
+import type { RelayedBelow } from '../http/front-door.ts';
 import type { BinPanel } from '../http/page-data.ts';
 import type { Pages } from '../http/pages.ts';
 import { report } from '../http/problem.ts';
 import type { Events } from '../observability/events.ts';
-import type { LookupAnswer, LookupFound, LookupProblem } from './answer.ts';
-import { type Bin, parseBin } from './bin.ts';
-import { type BinLookup, MOST_BINS_AT_ONCE } from './lookup.ts';
+import { parseBin } from './bin.ts';
+import type { BinLookup } from './lookup.ts';
+import { invalidBin, lookUpBody, lookUpOne, lookupError, recordHeaders } from './requests.ts';
 
 export interface BinRoutes {
-  one: RequestHandler;
+  /** With or without Express. */
+  one: RelayedBelow;
   /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
   many: RequestHandler;
   /** The empty form: where somebody lands who asks again for the address of a result. */
@@ -31,27 +34,13 @@ export function binRoutes(parts: { lookup: BinLookup; pages: Pages; events: Even
   };
 
   const answerJson: RequestHandler = async (req, res) => {
-    const given = binsOf(req.body);
-    const parsed = given.map((value) => parseBin(value).bin);
-    const answers = await lookup.lookUpMany(parsed.filter((bin) => bin !== undefined));
-    const remaining = answers.values();
-    res.json({
-      results: parsed.map((bin) => {
-        const answer = bin === undefined ? undefined : remaining.next().value;
-        return bin === undefined || !answer
-          ? { problem: problemOf('invalid_bin', publicHref) }
-          : resultOf(bin, answer, publicHref);
-      }),
-    });
+    res.json(await lookUpBody(lookup, req.body, publicHref));
   };
 
   return {
-    async one(req, res) {
-      const { bin } = parseBin(req.params.bin);
-      if (!bin) throw invalidBin();
-      const answer = await lookup.lookUp(bin);
-      if (answer.problem !== undefined) throw lookupError(answer);
-      sendRecord(res, answer);
+    async one(req, res, bin) {
+      const answer = await lookUpOne(lookup, bin);
+      sendJson(req, res, recordHeaders(answer), answer.record);
     },
     many: (req, res, next) => (req.is('urlencoded') ? answerForm : answerJson)(req, res, next),
     form: (req, res) => pages.send(res, 'bin', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
@@ -76,38 +65,4 @@ async function lookUpPanel(
     status: error.status,
     error,
   };
-}
-
-function binsOf(body: unknown): unknown[] {
-  const bins = typeof body === 'object' && body !== null && 'bins' in body ? body.bins : undefined;
-  if (Array.isArray(bins) && bins.length >= 1 && bins.length <= MOST_BINS_AT_ONCE) return bins;
-  throw new AppError('invalid_request', { detail: `Send {"bins": [...]} with 1 to ${MOST_BINS_AT_ONCE} BINs.` });
-}
-
-function resultOf(bin: Bin, answer: LookupAnswer, publicHref: string) {
-  if (answer.problem !== undefined) return { bin, problem: problemOf(answer.problem, publicHref) };
-  const { record, source, asOf, digitsMatched } = answer;
-  return { bin, record, source, asOf, digitsMatched };
-}
-
-function problemOf(code: LookupProblem['problem'] | 'invalid_bin', publicHref: string) {
-  const { status, message } = new AppError(code);
-  return { type: `${publicHref}/problems/${code}`, title: message, status, code };
-}
-
-function sendRecord(res: Response, answer: LookupFound): void {
-  res.set({
-    'Gatehouse-Source': answer.source,
-    'Gatehouse-As-Of': answer.asOf,
-    'Gatehouse-Digits-Matched': String(answer.digitsMatched),
-  });
-  res.json(answer.record);
-}
-
-function invalidBin(): AppError {
-  return new AppError('invalid_bin', { detail: 'Give the first 6 to 8 digits of a card number, and nothing else.' });
-}
-
-function lookupError({ problem, retryAfterSeconds }: LookupProblem): AppError {
-  return new AppError(problem, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
 }

@@ -1,13 +1,19 @@
 /** Owns the remote service as one source among others: its cache first, then the call, and what is kept of it. */
+import { setTimeout } from 'node:timers/promises';
+import { keys } from '../storage/keys.ts';
+import { createLeases } from '../storage/lease.ts';
 import type { Store } from '../storage/store.ts';
 import type { LookupFound, LookupProblem } from './answer.ts';
 import type { Bin } from './bin.ts';
-import type { BinClient, RemoteAnswer, UnavailableReason } from './bin-client.ts';
-import { createBinCache } from './cache.ts';
+import type { BinClient, RemoteAnswer, RemoteFailure, UnavailableReason } from './bin-client.ts';
+import { type CachedAnswer, createBinCache } from './cache.ts';
 import type { BinQuota } from './quota.ts';
 
 export interface RemoteEvents {
+  /** The service was asked, or would have been. */
   remoteAnswered?(outcome: RemoteAnswer['outcome'], reason?: UnavailableReason): void;
+  /** Whether a fresh answer was at hand. */
+  cacheAsked?(hit: boolean): void;
   /** The service's answer could not be kept; it was handed on all the same. */
   cacheFailed?(error: unknown): void;
 }
@@ -16,9 +22,9 @@ export interface RemoteEvents {
 export type ServiceAnswer = LookupFound | 'unknown' | LookupProblem;
 
 export interface ServiceSource {
-  /** Rejects only when the store cannot answer. */
+  /** Rejects only when the store cannot answer. Of any number of processes that ask for one BIN at once, one calls. */
   find(bin: Bin): Promise<ServiceAnswer>;
-  /** The same source for one bulk job: after three calls without an answer it makes no more of them. */
+  /** The same source for one bulk job: it leaves the quota's reserve alone, and after three calls without an answer makes no more. */
   forBulk(): ServiceSource;
 }
 
@@ -36,17 +42,23 @@ type Ask = (bin: Bin) => Promise<RemoteAnswer>;
 
 const RETRY_SECONDS = 30;
 const BULK_FAILURES = 3;
+const LEASE_MILLISECONDS = 3_000;
+/** How often it is looked whether another process has its answer, and for how long: as long as its call may take. */
+const WAIT_MILLISECONDS = 50;
+const MOST_WAITS = 140;
 
 export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
-  const { client, quota, clock, events } = parts;
-  const cache = createBinCache(parts.store);
-  const today = () => new Date(clock()).toISOString().slice(0, 10);
+  const { client, quota, store, clock, events } = parts;
+  const cache = createBinCache({ store, clock });
+  const leases = createLeases({ store, milliseconds: LEASE_MILLISECONDS });
 
-  const ask: Ask = async (bin) => {
-    const answer = await client.ask(bin, quota && (() => quota.reserve()));
-    events?.remoteAnswered?.(answer.outcome, answer.outcome === 'unavailable' ? answer.reason : undefined);
-    return answer;
-  };
+  const askFor =
+    (use: 'single' | 'bulk'): Ask =>
+    async (bin) => {
+      const answer = await client.ask(bin, quota && (() => quota.reserve(use)));
+      events?.remoteAnswered?.(answer.outcome, answer.outcome === 'unavailable' ? answer.reason : undefined);
+      return answer;
+    };
 
   const keep = async (bin: Bin, answer: Parameters<typeof cache.put>[1]): Promise<void> => {
     try {
@@ -57,25 +69,53 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
     }
   };
 
-  const findWith = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
-    const cached = await cache.get(bin);
-    if (cached) return cached.found ? foundBy('cache', cached) : 'unknown';
+  const callAndKeep = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
     const answer = await asking(bin);
     if (answer.outcome === 'not_found') {
       await keep(bin, { found: false });
       return 'unknown';
     }
     if (answer.outcome !== 'found') return problemOf(answer);
-    const found = { record: answer.record, asOf: today(), digitsMatched: answer.digitsMatched };
+    const asOf = new Date(clock()).toISOString().slice(0, 10);
+    const found = { record: answer.record, asOf, digitsMatched: answer.digitsMatched };
     await keep(bin, { found: true, ...found });
     return foundBy('service', found);
   };
 
+  /** One call of all processes: the others find its answer in the cache. */
+  const callOnce = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
+    for (let waits = 0; waits < MOST_WAITS; waits++) {
+      const refused = await client.refusal();
+      if (refused) return problemOf(refused);
+      const held = await leases.hold(keys.binCall(bin), async () => {
+        const cached = await cache.get(bin);
+        return cached?.fresh ? fromCache(cached) : callAndKeep(bin, asking);
+      });
+      if (held) return held.value;
+      await setTimeout(WAIT_MILLISECONDS);
+    }
+    return { problem: 'bin_service_unavailable', retryAfterSeconds: RETRY_SECONDS };
+  };
+
+  const findWith = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
+    const cached = await cache.get(bin);
+    events?.cacheAsked?.(cached?.fresh === true);
+    if (cached?.fresh) return fromCache(cached);
+    const answer = await callOnce(bin, asking);
+    const failed = answer !== 'unknown' && answer.problem !== undefined;
+    // An old answer with its date is better than none.
+    return failed && cached?.found ? fromCache(cached) : answer;
+  };
+
   const sourceWith = (asking: Ask): ServiceSource => ({
     find: (bin) => findWith(bin, asking),
-    forBulk: () => sourceWith(givingUp(asking)),
+    forBulk: () => sourceWith(givingUp(askFor('bulk'))),
   });
-  return sourceWith(ask);
+  return sourceWith(askFor('single'));
+}
+
+function fromCache(cached: CachedAnswer): LookupFound | 'unknown' {
+  return cached.found ? foundBy('cache', cached) : 'unknown';
 }
 
 function foundBy(
@@ -86,7 +126,7 @@ function foundBy(
 }
 
 /** The service's own limit and ours are one to the caller: wait, then ask again. */
-function problemOf(answer: Exclude<RemoteAnswer, { outcome: 'found' | 'not_found' }>): LookupProblem {
+function problemOf(answer: RemoteFailure): LookupProblem {
   switch (answer.outcome) {
     case 'limited':
       return { problem: 'bin_quota_exhausted', retryAfterSeconds: answer.retryAfterSeconds };

@@ -1,0 +1,72 @@
+/** Owns the form in which a data set is stored: one gzipped block of a header in JSON and arrays of 32-bit numbers. */
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
+
+/** Told apart by number, so that a version that is rolled back refuses what it cannot read. */
+const FORMAT = 1;
+const WORD = 4;
+const MOST_BYTES = 256 * 1024 * 1024;
+
+interface Header extends DatasetAbout {
+  format: number;
+  size: number;
+  coverage: Coverage;
+  tables: { digits: number; segments: number }[];
+  cells: number;
+  texts: string[];
+}
+
+const pack = promisify(gzip);
+const unpack = promisify(gunzip);
+
+export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
+  const { source, asOf, licence, size, coverage, tables, facts } = dataset;
+  const header: Header = {
+    ...{ format: FORMAT, source, asOf, licence, size, coverage },
+    tables: tables.map(({ digits, starts }) => ({ digits, segments: starts.length })),
+    cells: facts.cells.length,
+    texts: [...facts.texts],
+  };
+  const json = Buffer.from(JSON.stringify(header));
+  const words = Math.ceil(json.length / WORD);
+  const arrays = [...tables.flatMap(({ starts, owners }) => [starts, owners]), facts.cells];
+  return pack(
+    Buffer.concat([
+      bytesOf(Uint32Array.of(words)),
+      json,
+      Buffer.alloc(words * WORD - json.length, ' '),
+      ...arrays.map(bytesOf),
+    ]),
+  );
+}
+
+/** Rejects for what is damaged or of a format that this version does not know. */
+export async function decodeDataset(packed: Buffer): Promise<PackedDataset> {
+  const bytes = await unpack(packed, { maxOutputLength: MOST_BYTES });
+  let at = 0;
+  const take = (count: number): Uint32Array => {
+    const start = bytes.byteOffset + at * WORD;
+    at += count;
+    if (at * WORD > bytes.length) throw new TypeError('The stored BIN data set ends too early.');
+    // The arrays stay where they were unpacked to: a copy would double the memory that loading takes.
+    return start % WORD === 0
+      ? new Uint32Array(bytes.buffer, start, count)
+      : new Uint32Array(bytes.buffer.slice(start, start + count * WORD));
+  };
+  const [words = 0] = take(1);
+  const { buffer, byteOffset, byteLength } = take(words);
+  const header: Header = JSON.parse(Buffer.from(buffer, byteOffset, byteLength).toString());
+  if (header.format !== FORMAT) throw new TypeError(`The stored BIN data set has the unknown format ${header.format}.`);
+  const { source, asOf, licence, size, coverage, texts } = header;
+  const tables = header.tables.map(({ digits, segments }) => ({
+    digits,
+    starts: take(segments),
+    owners: take(segments),
+  }));
+  return { source, asOf, licence, size, coverage, tables, facts: { cells: take(header.cells), texts } };
+}
+
+function bytesOf(numbers: Uint32Array): Buffer {
+  return Buffer.from(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+}
