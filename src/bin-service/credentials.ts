@@ -1,0 +1,32 @@
+/** Owns where a caller may put an API key: Bearer, Basic with the key as user name, or the query parameter `apiKey`. Pure. */
+import type { IncomingMessage } from 'node:http';
+
+/** `none`: a free request. `doubled`: more than one, so that nobody could say which counts (RFC 6750 section 2). */
+export type Credentials = { kind: 'none' | 'doubled' | 'unreadable' } | { kind: 'key'; key: string };
+
+const NONE: Credentials = { kind: 'none' };
+const UNREADABLE: Credentials = { kind: 'unreadable' };
+
+/** @param query what stands behind the question mark, or '' */
+export function readCredentials({ headers, headersDistinct }: IncomingMessage, query: string): Credentials {
+  const { authorization } = headers;
+  const inQuery = query === '' ? [] : new URLSearchParams(query).getAll('apiKey');
+  if (authorization === undefined && inQuery.length === 0) return NONE;
+  // Node keeps the first of two headers and drops the other.
+  const count = (authorization === undefined ? 0 : (headersDistinct.authorization?.length ?? 1)) + inQuery.length;
+  if (count > 1) return { kind: 'doubled' };
+  return authorization === undefined ? asKey(inQuery[0]) : readAuthorization(authorization);
+}
+
+function readAuthorization(header: string): Credentials {
+  const [, scheme = '', value = ''] = /^(bearer|basic) +([A-Za-z0-9._~+/=-]{1,500}) *$/i.exec(header) ?? [];
+  if (scheme.toLowerCase() === 'bearer') return asKey(value);
+  if (scheme.toLowerCase() !== 'basic') return UNREADABLE;
+  // RFC 7617 section 2: the user name ends at the first colon. The password says nothing here.
+  const [user] = Buffer.from(value, 'base64').toString('latin1').split(':');
+  return asKey(user);
+}
+
+function asKey(key: string | undefined): Credentials {
+  return key ? { kind: 'key', key } : UNREADABLE;
+}

@@ -1,0 +1,106 @@
+/** Owns `npm run bin-service`: the BIN lookup service alone, until SIGINT or SIGTERM; and what its operator does from a terminal. */
+
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { Command } from 'commander';
+import { destination } from 'pino';
+import { stopOnSignals } from '../signals.ts';
+import { StartRefused } from '../start-refused.ts';
+import { type Account, type Accounts, createAccounts } from './accounts.ts';
+import { openBinServiceStore, readBinServiceSettings, startBinService } from './start.ts';
+
+const EX_CONFIG = 78;
+
+const program = new Command('npm run bin-service --')
+  .description('The BIN lookup service: GET /{bin}. Settings are in the environment, or in .env.bin-service.')
+  .showHelpAfterError()
+  .action(serve);
+
+const plan = program.command('plan').description('plans that people chose, which an operator confirms');
+
+plan
+  .command('requests')
+  .description('list the accounts that wait for their plan, the one that waits longest first')
+  .option('--json', 'print a list of {"account", "name", "email", "plan", "askedAt"} (use npm run -s)')
+  .action(({ json }: { json?: true }) => withAccounts(async (accounts) => print(await accounts.requests(), json)));
+
+plan
+  .command('confirm')
+  .argument('<account>', 'its id, as on its account page')
+  .description('give an account the plan that it chose')
+  .action((id: string) =>
+    withAccounts(async (accounts) => {
+      const account = await accounts.confirmPlan(id);
+      if (!account?.plan) return refuse('This account waits for no plan. See: npm run bin-service -- plan requests');
+      const { name, monthlyRequests } = account.plan;
+      return say(`${id} has the plan ${name}: ${monthlyRequests} requests a month.`);
+    }),
+  );
+
+plan
+  .command('end')
+  .argument('<account>', 'its id, as on its account page')
+  .description('end the plan of an account, and its wish for one; its keys are refused from then on')
+  .action((id: string) =>
+    withAccounts(async (accounts) => {
+      const account = await accounts.endPlan(id);
+      return account ? say(`${id} has no plan any more.`) : refuse('There is no account with this id.');
+    }),
+  );
+
+if (existsSync('.env.bin-service')) process.loadEnvFile('.env.bin-service');
+try {
+  await program.parseAsync();
+} catch (error) {
+  process.stderr.write(`${refusal(error)}\n`);
+  process.exit(error instanceof StartRefused ? EX_CONFIG : 1);
+}
+
+async function serve(): Promise<void> {
+  const logs = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 250 });
+  const starting = startBinService(process.env, logs);
+  stopOnSignals(async () => {
+    // What is being opened is closed in order once it is; a start that fails says so itself.
+    const opened = await starting.catch(() => new Promise<never>(() => undefined));
+    await opened.close().finally(() => logs.flushSync());
+  });
+  const service = await starting;
+  const { href } = service.settings.publicUrl;
+  say(`The BIN lookup service is ready at ${href}\nTry ${href}/45717360, and ${href}/account in a browser.`);
+}
+
+async function withAccounts(work: (accounts: Accounts) => Promise<void>): Promise<void> {
+  const store = await openBinServiceStore(readBinServiceSettings(process.env));
+  try {
+    await work(createAccounts({ store, clock: Date.now, randomBytes }));
+  } finally {
+    await store.close();
+  }
+}
+
+function print(accounts: readonly Account[], json: true | undefined): void {
+  const rows = accounts.map(({ id, name, email, requested }) => ({
+    account: id,
+    name: name ?? null,
+    email: email ?? null,
+    plan: requested?.name ?? null,
+    askedAt: new Date(requested?.at ?? 0).toISOString(),
+  }));
+  const lines = rows.map((row) => `${row.account}  ${row.plan}  ${row.askedAt}  ${row.email ?? row.name ?? ''}`);
+  say(json ? JSON.stringify(rows) : lines.join('\n') || 'Nobody waits for a plan.');
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function refuse(text: string): void {
+  process.stderr.write(`${text}\n`);
+  process.exitCode = 1;
+}
+
+function refusal(error: unknown): string {
+  if (!(error instanceof StartRefused)) return error instanceof Error ? error.message : 'unknown failure';
+  const help = error.cause === undefined ? ['The settings are explained in .env.bin-service.example.'] : [];
+  return ['The BIN lookup service cannot start:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
+}

@@ -1,0 +1,64 @@
+/** Owns the refusals of the look-up: their codes, what the caller reads, and the problem document (RFC 9457). */
+import { PROBLEMS } from '../errors.ts';
+
+/** Those that Gatehouse has too, and the one that only a service with keys of its own needs. */
+const CODES = {
+  invalid_bin: PROBLEMS.invalid_bin,
+  invalid_request: PROBLEMS.invalid_request,
+  api_key_invalid: { status: 401, title: 'The API key is not valid' },
+  not_allowed: PROBLEMS.not_allowed,
+  bin_not_found: PROBLEMS.bin_not_found,
+  not_found: PROBLEMS.not_found,
+  method_not_allowed: PROBLEMS.method_not_allowed,
+  bin_quota_exhausted: PROBLEMS.bin_quota_exhausted,
+  storage_unavailable: PROBLEMS.storage_unavailable,
+  internal: PROBLEMS.internal,
+} as const;
+
+export type LookupProblemCode = keyof typeof CODES;
+
+export const PROBLEM_CODES = Object.keys(CODES);
+
+export interface Refusal {
+  code: LookupProblemCode;
+  /** Which of several reasons of one code. */
+  rule?: keyof typeof RULES;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** What the caller may read; no answer repeats what was asked. */
+const DETAILS: Partial<Record<LookupProblemCode, string>> = {
+  invalid_bin: 'Send the first 6 to 8 digits of the card number, and only digits. Never send a full card number.',
+  invalid_request: 'Send one API key in one place: as Bearer, as the user name of Basic, or as apiKey.',
+  api_key_invalid: 'Check the API key, or leave it out for the free tier. Keys are made on the account page.',
+  bin_not_found: 'Check the digits, or try more of them: up to 8.',
+  not_found: 'Ask for GET /{bin}, where {bin} is the first 6 to 8 digits of a card number.',
+  method_not_allowed: 'This service is read-only: use GET.',
+  storage_unavailable: 'Try again in a few seconds.',
+};
+
+const RULES = {
+  address_not_listed: 'This key may not be used from your address. Add the address on the account page.',
+  no_plan: 'The account of this key has no plan. Choose one on the account page and wait until it is confirmed.',
+  banned:
+    'Your address went on calling after it was refused, and is banned for a while. Wait as long as Retry-After says.',
+  free_used_up:
+    'The free look-ups of this month are used up for your address. Wait for the next month (UTC), or use a key.',
+  plan_used_up:
+    'The look-ups of this month are used up for your plan. Wait for the next month (UTC), or choose a larger plan.',
+} as const;
+
+/** @param id a UUID, also in `X-Request-Id` */
+export function problemDocument({ code, rule }: Refusal, id: string): { status: number; body: string } {
+  const { status, title } = CODES[code];
+  const detail = rule === undefined ? DETAILS[code] : RULES[rule];
+  const document = {
+    type: `urn:gatehouse:problem:${code}`,
+    title,
+    status,
+    ...(detail && { detail }),
+    instance: `urn:uuid:${id}`,
+    code,
+  };
+  return { status, body: JSON.stringify(document) };
+}
