@@ -1,5 +1,5 @@
-/** Owns the people of the sandbox: who they are, how they sign in, and what is said about them to apps. */
-import { createHash, timingSafeEqual } from 'node:crypto';
+/** Owns the people and service accounts of the sandbox: who they are, how they sign in, and what is said about them to apps. */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 export interface Account {
   /** The `sub` of every token; the same at every start, so that what an app keeps about a person stays true. */
@@ -9,37 +9,105 @@ export interface Account {
   readonly givenName: string;
   readonly familyName: string;
   readonly groups: readonly string[];
+  /** A service account holds API tokens and cannot sign in. */
+  readonly kind: 'person' | 'service';
+  /** Base32; an account without one has no second factor. */
+  readonly totpSecret?: string;
+  /** Addresses and CIDRs that sign-in is held to; empty for no limit. */
+  readonly networks: readonly string[];
+  readonly disabled: boolean;
 }
 
+export interface NewAccount {
+  /** Default: made from the login. */
+  id?: string;
+  login: string;
+  name: string;
+  groups?: readonly string[] | undefined;
+  kind?: Account['kind'] | undefined;
+  totpSecret?: string | undefined;
+  networks?: readonly string[] | undefined;
+  /** Default: the password of the accounts that are always there. */
+  password?: string | undefined;
+}
+
+export type AccountChanges = Pick<NewAccount, 'groups' | 'totpSecret' | 'networks' | 'password'> & {
+  name?: string;
+  disabled?: boolean;
+};
+
 export interface Accounts {
+  /** The password of every account that was given none of its own. */
   readonly password: string;
   readonly all: readonly Account[];
   byId(id: string): Account | undefined;
+  byLogin(login: string): Account | undefined;
+  hasOwnPassword(id: string): boolean;
   /** The account when login and password fit; logins are compared without regard to case and outer blanks. */
   signIn(login: string, password: string): Account | undefined;
+  /** The login must be free. */
+  add(account: NewAccount): Account;
+  change(id: string, changes: AccountChanges): void;
 }
 
 const PASSWORD = 'gatehouse-demo';
+export const ADMIN_GROUP = 'gatehouse-admins';
+/** The same at every start, so that an authenticator app need be told only once. */
+export const ADMIN_TOTP_SECRET = 'SANDBOXADMIN2345SANDBOXADMIN2345';
 
-const ACCOUNTS: readonly Account[] = [
-  account('sbx-00u1', 'user@example.test', 'Uma', 'Okafor', []),
-  account('sbx-00u2', 'second@example.test', 'Sven', 'Lindqvist', []),
-  account('sbx-00u3', 'admin@example.test', 'Ada', 'Moreau', ['gatehouse-admins']),
+const BUILT_IN: readonly NewAccount[] = [
+  { id: 'sbx-00u1', login: 'user@example.test', name: 'Uma Okafor' },
+  { id: 'sbx-00u2', login: 'second@example.test', name: 'Sven Lindqvist' },
+  {
+    id: 'sbx-00u3',
+    login: 'admin@example.test',
+    name: 'Ada Moreau',
+    groups: [ADMIN_GROUP],
+    totpSecret: ADMIN_TOTP_SECRET,
+  },
 ];
 
-function account(id: string, login: string, givenName: string, familyName: string, groups: string[]): Account {
-  return { id, login, name: `${givenName} ${familyName}`, givenName, familyName, groups };
-}
+/** @param parts `more`: added to the built-in accounts, or in their place where the login is the same */
+export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAccount[] } = {}): Accounts {
+  const accounts = new Map<string, Account>();
+  const ownPasswords = new Map<string, { salt: string; digest: Buffer }>();
+  const byLogin = (login: string) => [...accounts.values()].find((one) => one.login === normalized(login));
+  const keepPassword = (id: string, password: string | undefined) => {
+    const salt = randomBytes(16).toString('hex');
+    if (password) ownPasswords.set(id, { salt, digest: digestOf(salt, password) });
+  };
 
-export function createAccounts(): Accounts {
+  function add(made: NewAccount): Account {
+    const account = accountOf(made);
+    accounts.set(account.id, account);
+    keepPassword(account.id, made.password);
+    return account;
+  }
+  for (const account of parts.builtIn === false ? [] : BUILT_IN) add(account);
+  for (const account of parts.more ?? []) add({ ...idOf(byLogin(account.login)), ...account });
+
   return {
     password: PASSWORD,
-    all: ACCOUNTS,
-    byId: (id) => ACCOUNTS.find((one) => one.id === id),
+    get all() {
+      return [...accounts.values()];
+    },
+    byId: (id) => accounts.get(id),
+    byLogin,
+    hasOwnPassword: (id) => ownPasswords.has(id),
     signIn(login, password) {
-      const wanted = login.trim().toLowerCase();
-      const found = ACCOUNTS.find((one) => one.login === wanted);
-      return same(password, PASSWORD) ? found : undefined;
+      const account = byLogin(login);
+      const own = account && ownPasswords.get(account.id);
+      const { salt, digest } = own ?? { salt: '', digest: digestOf('', PASSWORD) };
+      const fits = timingSafeEqual(digestOf(salt, password), digest);
+      return fits && account?.kind === 'person' && !account.disabled ? account : undefined;
+    },
+    add,
+    change(id, { password, name, ...changes }) {
+      const account = accounts.get(id);
+      if (account === undefined) return;
+      const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+      accounts.set(id, { ...account, ...given, ...(name ? namesOf(name) : {}) });
+      keepPassword(id, password);
     },
   };
 }
@@ -58,7 +126,33 @@ export function claimsOf(account: Account): Record<string, unknown> {
   };
 }
 
-function same(a: string, b: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(a), digest(b));
+function accountOf({ id, login, name, groups = [], kind = 'person', totpSecret, networks = [] }: NewAccount): Account {
+  const wanted = normalized(login);
+  return {
+    id: id ?? `sbx-${createHash('sha256').update(wanted).digest('hex').slice(0, 10)}`,
+    login: wanted,
+    ...namesOf(name),
+    groups: [...groups],
+    kind,
+    ...(totpSecret ? { totpSecret } : {}),
+    networks: [...networks],
+    disabled: false,
+  };
+}
+
+function namesOf(name: string): Pick<Account, 'name' | 'givenName' | 'familyName'> {
+  const [givenName = '', ...others] = name.trim().split(/\s+/);
+  return { name: name.trim(), givenName, familyName: others.join(' ') };
+}
+
+function idOf(account: Account | undefined): { id?: string } {
+  return account === undefined ? {} : { id: account.id };
+}
+
+function normalized(login: string): string {
+  return login.trim().toLowerCase();
+}
+
+function digestOf(salt: string, password: string): Buffer {
+  return createHash('sha256').update(`${salt}:${password}`).digest();
 }

@@ -1,153 +1,89 @@
 /** Owns the identity provider: oidc-provider with the sandbox's settings, and the pages in front of it. */
-import { randomBytes } from 'node:crypto';
 import express, { type NextFunction, type Request, type Response } from 'express';
 // Not the package's entry file: that one prints a warning on every Node release that is not a long-term one yet.
-import { type GrantedToken, Provider, type ProviderContext } from 'oidc-provider/lib/provider.js';
-import { type Accounts, claimsOf } from './accounts.ts';
-import { clientMetadata, resourceServerMetadata, type SandboxClient } from './clients.ts';
+import { Provider, type ProviderContext } from 'oidc-provider/lib/provider.js';
+import { createAccountPages } from './account-pages.ts';
+import type { ApiTokens } from './api-tokens.ts';
+import { createApprovals } from './approvals.ts';
+import { PAGES_CLIENT_ID } from './clients.ts';
+import { createConsole } from './console/console.ts';
+import { createSessionEnding } from './ended-sessions.ts';
+import { createHome } from './home.ts';
 import { createInteractions } from './interactions.ts';
-import { createPages, type Pages } from './pages.ts';
-import { createProviderRecords } from './provider-records.ts';
-import { CLAIMS, SCOPES } from './scopes.ts';
+import { createOwnSignIn, ownGrant } from './own-sign-in.ts';
+import type { Pages } from './pages.ts';
+import { features, type ProviderSettingsParts, pageSettings, protocolSettings } from './provider-settings.ts';
+import { makeInitialAccessToken } from './registration.ts';
+import type { SecondFactor } from './second-factor.ts';
 import { createSignOut } from './sign-out.ts';
-import type { SigningKeys } from './signing-keys.ts';
+import { createTokenAnswers } from './token-answers.ts';
 
-const DAY_SECONDS = 24 * 60 * 60;
-
-/** What becomes of refresh tokens that are used. May be changed while the sandbox runs. */
-export interface RefreshTokens {
-  /**
-   * `rotating`: each counts once, and a second use ends the whole grant. `reusable`: one for good. `grace`: rotating, but one
-   * that was used may be used again for a while, as a client does whose answer was lost.
-   */
-  policy: 'rotating' | 'reusable' | 'grace';
-  /** With `grace`: how long, counted from the first use. */
-  graceSeconds: number;
-}
-
-export interface IdentityProviderParts {
+export interface IdentityProviderParts extends ProviderSettingsParts {
   issuer: string;
-  accounts: Accounts;
-  clients: readonly SandboxClient[];
-  /** The platform, which alone may introspect tokens of others. */
-  resourceServer: { clientId: string; clientSecret: string };
-  signingKeys: SigningKeys;
-  accessTokenSeconds: number;
-  /** Whether the claims of a scope are in the ID token too, or only at userinfo. */
-  claimsInIdToken: boolean;
-  refreshTokens: RefreshTokens;
+  secondFactor: SecondFactor;
+  apiTokens: ApiTokens;
+  /** How many approvals of one app by one account live at a time. */
+  approvalsKept: number;
+  platformUrl: string;
   now: () => number;
   report: (error: unknown) => void;
 }
 
-export function createIdentityProvider(parts: IdentityProviderParts): express.Express {
-  const { issuer, accounts, report } = parts;
-  const pages = createPages();
+export interface IdentityProvider {
+  app: express.Express;
+  /** Lets apps register themselves. @param value the token, where it is to be a known one */
+  makeInitialAccessToken(value?: string): Promise<string>;
+}
+
+export function createIdentityProvider(parts: IdentityProviderParts): IdentityProvider {
+  const { issuer, accounts, apps, records, pages, report } = parts;
   const signOut = createSignOut({ accounts, pages });
   const provider = new Provider(issuer, {
     ...protocolSettings(parts),
-    ...pageSettings(pages),
+    ...pageSettings(parts),
+    loadExistingGrant: ownGrant,
     features: features(parts, signOut.feature),
   });
+  provider.use(createNotHere(pages));
   provider.use(signOut.goStraightBack);
+  provider.use(signOut.askBeforeSwitching);
+  provider.use(createTokenAnswers({ apps, records, platformUrl: parts.platformUrl }));
   provider.on('error', report);
   provider.on('server_error', (_ctx, error) => report(error));
 
+  const approvals = createApprovals({ records, apps, keep: parts.approvalsKept, ownClientId: PAGES_CLIENT_ID });
+  const ownSignIn = createOwnSignIn({ provider, accounts, pages, issuer });
+  const initialAccessToken = (value?: string) => makeInitialAccessToken(provider, value);
+  const forPages = { ...parts, provider, approvals, ownSignIn, initialAccessToken };
+
   const app = express();
   app.disable('x-powered-by');
-  app.get('/', (_req, res) => {
-    const { all, password } = accounts;
-    res.set(pages.headers).send(pages.render('home', { title: 'Identity provider', issuer, accounts: all, password }));
-  });
   app.use('/assets', pages.assets);
-  app.use('/interaction', createInteractions({ provider, accounts, pages }));
+  app.get('/', createHome(parts));
+  app.use('/interaction', createInteractions(forPages));
+  app.get('/signed-in', ownSignIn.finish);
+  app.use('/account', createAccountPages(forPages));
+  app.use(
+    '/console',
+    createConsole({ ...forPages, endSessionsOf: createSessionEnding({ provider, records, report }) }),
+  );
   app.use(provider.callback());
   app.use((error: unknown, _req: Request, res: Response, _next: NextFunction) => {
     report(error);
     const text = 'The sandbox failed at this request. Go back to the app and start again.';
-    res
-      .status(500)
-      .set(pages.headers)
-      .send(pages.render('message', { title: 'Something went wrong here', text }));
+    pages.send(res.status(500), 'message', { title: 'Something went wrong here', text });
   });
-  return app;
+  return { app, makeInitialAccessToken: initialAccessToken };
 }
 
-function protocolSettings({ clients, resourceServer, accounts, ...parts }: IdentityProviderParts) {
-  const { clientId, clientSecret } = resourceServer;
-  const { refreshTokens, now } = parts;
-  const graceSeconds = () => (refreshTokens.policy === 'grace' ? refreshTokens.graceSeconds : 0);
-  return {
-    adapter: createProviderRecords({ now, maxRecords: 50_000, graceSeconds }),
-    clients: [...clients.map(clientMetadata), resourceServerMetadata(clientId, clientSecret)],
-    jwks: parts.signingKeys.jwks,
-    scopes: SCOPES,
-    claims: CLAIMS,
-    conformIdTokenClaims: !parts.claimsInIdToken,
-    responseTypes: ['code'],
-    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
-    pkce: { required: () => true },
-    allowOmittingSingleRegisteredRedirectUri: false,
-    rotateRefreshToken: () => refreshTokens.policy !== 'reusable',
-    clientBasedCORS: () => false,
-    findAccount: async (_ctx: unknown, id: string) => {
-      const account = accounts.byId(id);
-      return account && { accountId: id, claims: async () => claimsOf(account) };
-    },
-    ttl: {
-      AccessToken: parts.accessTokenSeconds,
-      AuthorizationCode: 60,
-      IdToken: 60 * 60,
-      Interaction: 60 * 60,
-      RefreshToken: 14 * DAY_SECONDS,
-      Grant: 14 * DAY_SECONDS,
-      Session: DAY_SECONDS,
-    },
-  };
-}
-
-function pageSettings(pages: Pages) {
-  return {
-    // Cookies know no ports: on a laptop these share a jar with those of the app, so their names must be our own.
-    cookies: {
-      names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
-      keys: [randomBytes(32).toString('base64url')],
-    },
-    routes: {
-      authorization: '/authorize',
-      token: '/token',
-      userinfo: '/userinfo',
-      jwks: '/jwks',
-      introspection: '/introspect',
-      revocation: '/revoke',
-      end_session: '/sign-out',
-    },
-    interactions: { url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
-    renderError: async (ctx: ProviderContext, out: { error: string; error_description?: string }) => {
-      ctx.type = 'html';
-      ctx.set(pages.headers);
-      const text = 'The app sent a request that the identity provider refuses. Whoever runs the app can use this:';
-      ctx.body = pages.render('message', { title: 'This request was refused', text, problem: out });
-    },
-  };
-}
-
-function features({ resourceServer }: IdentityProviderParts, rpInitiatedLogout: object) {
-  return {
-    devInteractions: { enabled: false },
-    dPoP: { enabled: false },
-    pushedAuthorizationRequests: { enabled: false },
-    resourceIndicators: { enabled: false },
-    rpInitiatedLogout,
-    revocation: {
-      enabled: true,
-      allowedPolicy: async (_ctx: unknown, client: { clientId: string }, token: GrantedToken) =>
-        client.clientId === token.clientId,
-    },
-    introspection: {
-      enabled: true,
-      allowedPolicy: async (_ctx: unknown, client: { clientId: string }, token: GrantedToken) =>
-        client.clientId === resourceServer.clientId || client.clientId === token.clientId,
-    },
+/** A person who is lost gets a page; programs get the library's bare 404. */
+function createNotHere({ render, headers }: Pages) {
+  return async (ctx: ProviderContext, next: () => Promise<void>): Promise<void> => {
+    await next();
+    if (ctx.status !== 404 || ctx.body || !ctx.req.headers.accept?.includes('text/html')) return;
+    ctx.set(headers);
+    ctx.body = render('message', { title: 'Not here', text: 'The identity provider has no such page.' });
+    ctx.type = 'html';
+    ctx.status = 404;
   };
 }

@@ -1,79 +1,136 @@
-/** Owns the two questions the identity provider asks a person, who are you and do you allow this, and their answers. */
+/** Owns the questions the identity provider asks a person, who are you and do you allow this, and their answers. */
 import express, { type Request, type Response } from 'express';
 import type { Grant, InteractionDetails, Provider } from 'oidc-provider/lib/provider.js';
-import type { Accounts } from './accounts.ts';
+import type { Account, Accounts } from './accounts.ts';
+import type { Approvals } from './approvals.ts';
+import { fields } from './form-fields.ts';
+import { shownPeople } from './home.ts';
+import { needsSecondFactor, type SecondFactorDemand, STEP_UP_REASON } from './login-policy.ts';
+import { isInside } from './networks.ts';
 import type { Pages } from './pages.ts';
+import { createPendingCodes, type PendingCodes } from './pending-codes.ts';
 import { meaningsOf } from './scopes.ts';
+import { PASSWORD_ACR, SECOND_FACTOR_ACR, type SecondFactor } from './second-factor.ts';
 
 interface Parts {
   provider: Provider;
   accounts: Accounts;
+  approvals: Approvals;
+  secondFactor: SecondFactor;
+  secondFactorDemand: SecondFactorDemand;
   pages: Pages;
 }
 
-export function createInteractions(parts: Parts): express.Router {
+type OwnParts = Parts & { pendingCodes: PendingCodes };
+
+const GONE = 'This sign-in was finished or has run out of time. Go back to the app and start again.';
+const WRONG_ADDRESS = 'This account may sign in only from certain networks, and this browser is in none of them.';
+
+export function createInteractions(given: Parts): express.Router {
+  const parts = { ...given, pendingCodes: createPendingCodes() };
   const router = express.Router();
   const form = express.urlencoded({ extended: false, limit: '16kb' });
-
   router.get('/:uid', async (req, res) => {
     const details = await findDetails(parts, req, res);
-    if (details === undefined) return;
-    if (details.prompt.name === 'login')
-      await askLogin(parts, res, details, { login: details.params.login_hint ?? '' });
-    else await askConsent(parts, res, details);
+    if (details?.prompt.name === 'consent') await askConsent(parts, res, details);
+    else if (details && codeIsDue(parts, details)) await askCode(parts, res, details);
+    else if (details) await askLogin(parts, res, details, { login: details.params.login_hint ?? '' });
   });
-
-  router.post('/:uid/sign-in', form, async (req, res) => {
-    const details = await findDetails(parts, req, res, 'login');
-    if (details === undefined) return;
-    const { login = '', password = '' } = fields(req);
-    const account = parts.accounts.signIn(login, password);
-    if (account === undefined) {
-      await askLogin(parts, res.status(422), details, { login, wrong: true });
-      return;
-    }
-    const result = { login: { accountId: account.id, remember: false, amr: ['pwd'] } };
-    await parts.provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
-  });
-
+  router.post('/:uid/sign-in', form, (req, res) => takePassword(parts, req, res));
+  router.post('/:uid/code', form, (req, res) => takeCode(parts, req, res));
   router.post('/:uid/allow', form, async (req, res) => {
     const details = await findDetails(parts, req, res, 'consent');
     if (details === undefined) return;
-    const result = { consent: { grantId: await saveGrant(parts.provider, details) } };
+    const result = { consent: { grantId: await saveGrant(parts, details) } };
     await parts.provider.interactionFinished(req, res, result, { mergeWithLastSubmission: true });
   });
-
   router.post('/:uid/deny', form, async (req, res) => {
-    if ((await findDetails(parts, req, res)) === undefined) return;
-    const result = { error: 'access_denied', error_description: 'The person did not allow the access.' };
-    await parts.provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
+    if (await findDetails(parts, req, res)) await deny(parts, req, res, 'The person did not allow the access.');
   });
-
   return router;
+}
+
+async function takePassword(parts: OwnParts, req: Request, res: Response): Promise<void> {
+  const details = await findDetails(parts, req, res, 'login');
+  if (details === undefined) return;
+  const { login = '', password = '' } = fields(req);
+  const account = parts.accounts.signIn(login, password);
+  if (account === undefined) return askLogin(parts, res.status(422), details, { login, wrong: true });
+  if (!isInside(account.networks, req.socket.remoteAddress ?? '')) {
+    return parts.pages.send(res.status(403), 'message', { title: 'Not from here', text: WRONG_ADDRESS });
+  }
+  if (!needsSecondFactor(account, details.params.acr_values, parts.secondFactorDemand)) {
+    return finishLogin(parts, req, res, account, { acr: PASSWORD_ACR, amr: ['pwd'] });
+  }
+  parts.pendingCodes.begin(details.uid, account.id);
+  // A page of its own, which may be loaded again.
+  res.redirect(303, `/interaction/${details.uid}`);
+}
+
+async function takeCode(parts: OwnParts, req: Request, res: Response): Promise<void> {
+  const details = await findDetails(parts, req, res, 'login');
+  if (details === undefined) return;
+  const account = codeIsDue(parts, details) ? accountAsked(parts, details) : undefined;
+  if (account === undefined) return res.redirect(303, `/interaction/${details.uid}`);
+  if (parts.secondFactor.accept(account, fields(req).code ?? '')) {
+    parts.pendingCodes.end(details.uid);
+    return finishLogin(parts, req, res, account, { acr: SECOND_FACTOR_ACR, amr: ['pwd', 'otp', 'mfa'] });
+  }
+  if (parts.pendingCodes.countWrong(details.uid)) return askCode(parts, res.status(422), details, true);
+  await deny(parts, req, res, 'Too many wrong codes.');
+}
+
+/** The password was right a moment ago, or a session is to be stepped up. */
+function codeIsDue({ pendingCodes }: OwnParts, { uid, prompt }: InteractionDetails): boolean {
+  const isStepUp = prompt.reasons.length === 1 && prompt.reasons[0] === STEP_UP_REASON;
+  return isStepUp || pendingCodes.accountId(uid) !== undefined;
+}
+
+function accountAsked({ accounts, pendingCodes }: OwnParts, { uid, session }: InteractionDetails): Account | undefined {
+  return accounts.byId(pendingCodes.accountId(uid) ?? session?.accountId ?? '');
+}
+
+async function finishLogin(
+  { provider }: Parts,
+  req: Request,
+  res: Response,
+  account: Account,
+  how: { acr: string; amr: string[] },
+): Promise<void> {
+  const result = { login: { accountId: account.id, remember: false, ...how } };
+  await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
+}
+
+async function deny({ provider }: Parts, req: Request, res: Response, description: string): Promise<void> {
+  const result = { error: 'access_denied', error_description: description };
+  await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
 }
 
 /** The pending authorization request of this browser; answers itself when there is none of that kind (any more). */
 async function findDetails({ provider, pages }: Parts, req: Request, res: Response, prompt?: string) {
   const details = await provider.interactionDetails(req, res).catch(() => undefined);
   if (details?.uid === req.params.uid && (prompt === undefined || details?.prompt.name === prompt)) return details;
-  const text = 'This sign-in was finished or has run out of time. Go back to the app and start again.';
-  res
-    .status(400)
-    .set(pages.headers)
-    .send(pages.render('message', { title: 'Start again, please', text }));
+  pages.send(res.status(400), 'message', { title: 'Start again, please', text: GONE });
   return undefined;
 }
 
 async function askLogin(
-  { provider, accounts, pages }: Parts,
+  parts: Parts,
   res: Response,
   { uid, params }: InteractionDetails,
   { login, wrong = false }: { login: string; wrong?: boolean },
 ): Promise<void> {
-  const client = await provider.Client.find(params.client_id);
-  const { all, password } = accounts;
-  const page = pages.render('login', { title: 'Sign in', uid, client, login, wrong, accounts: all, password });
-  res.set(pages.headers).send(page);
+  const client = await parts.provider.Client.find(params.client_id);
+  const { password } = parts.accounts;
+  parts.pages.send(res, 'login', { title: 'Sign in', uid, client, login, wrong, people: shownPeople(parts), password });
+}
+
+async function askCode(parts: OwnParts, res: Response, details: InteractionDetails, wrong = false): Promise<void> {
+  const { uid, params } = details;
+  const client = await parts.provider.Client.find(params.client_id);
+  const account = accountAsked(parts, details);
+  const current = account && parts.secondFactor.currentCode(account);
+  parts.pages.send(res, 'code', { title: 'Second factor', uid, client, account, current, wrong });
 }
 
 async function askConsent({ provider, accounts, pages }: Parts, res: Response, details: InteractionDetails) {
@@ -82,21 +139,16 @@ async function askConsent({ provider, accounts, pages }: Parts, res: Response, d
   const account = accounts.byId(session?.accountId ?? '');
   const meanings = meaningsOf(params.scope ?? '');
   const back = new URL(params.redirect_uri).host;
-  res.set(pages.headers).send(pages.render('consent', { title: 'Allow access', uid, client, account, meanings, back }));
+  pages.send(res, 'consent', { title: 'Allow access', uid, client, account, meanings, back });
 }
 
-async function saveGrant(provider: Provider, { grantId, session, params, prompt }: InteractionDetails) {
+async function saveGrant({ provider, approvals }: Parts, { grantId, session, params, prompt }: InteractionDetails) {
+  const accountId = session?.accountId ?? '';
   const known: Grant | undefined = grantId ? await provider.Grant.find(grantId) : undefined;
-  const grant = known ?? new provider.Grant({ accountId: session?.accountId ?? '', clientId: params.client_id });
+  const grant = known ?? new provider.Grant({ accountId, clientId: params.client_id });
   const missing = prompt.details.missingOIDCScope;
   if (missing) grant.addOIDCScope(missing.join(' '));
-  return grant.save();
-}
-
-function fields(req: Request): Record<string, string> {
-  const body: unknown = req.body;
-  if (typeof body !== 'object' || body === null) return {};
-  return Object.fromEntries(
-    Object.entries(body).filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
-  );
+  const saved = await grant.save();
+  approvals.trim(accountId, params.client_id);
+  return saved;
 }

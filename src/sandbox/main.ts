@@ -1,71 +1,119 @@
 /** Owns `npm run sandbox`: the sandbox alone, until SIGINT or SIGTERM. */
 import { randomBytes } from 'node:crypto';
-import { createBinService } from '../bin-service/service.ts';
-import type { SandboxClient } from './clients.ts';
-import { type Sandbox, startSandbox } from './sandbox.ts';
+import { readFileSync } from 'node:fs';
+import type { KeyAccess } from '../bin-service/accounts.ts';
+import { ADMIN_TOTP_SECRET } from './accounts.ts';
+import { DEMO_CLIENT_ID, type SandboxClient } from './clients.ts';
+import type { Sandbox, SandboxOptions } from './sandbox.ts';
+import { type ReadSeed, readSeed } from './seed.ts';
+import { createCommand, readSettings, type Settings } from './settings.ts';
 
-const DEFAULT_PORT = 3001;
-const CLIENT_ID = 'sandbox-demo-app';
-const CALLBACK_URL = 'http://127.0.0.1:3000/oauth/callback/platform';
+const HELP = `Secrets come by the environment alone, where no list of processes shows them:
+  SANDBOX_CLIENT_SECRET         the demo app's client secret (default: another one at each start, printed)
+  SANDBOX_INITIAL_ACCESS_TOKEN  lets apps register themselves at /register (default: another one at each start, printed)
+  SANDBOX_BIN_API_KEY           the one API key of the BIN lookup service (default: another one at each start, printed)
 
-const HELP = `npm run sandbox
+The demo app is registered as ${DEMO_CLIENT_ID} and may ask for every scope that discovery lists. The second factor of
+admin@example.test has the secret ${ADMIN_TOTP_SECRET}; the identity provider's first page shows a
+current code. docs/sandbox.md tells the rest, with a seed file and calls to copy.`;
 
-Starts an identity provider, the platform and the BIN lookup service on three ports of 127.0.0.1, with one registered
-app and three accounts. Everything is in memory and gone when it stops.
-
-  SANDBOX_PORT           first of the three ports (default ${DEFAULT_PORT})
-  SANDBOX_CLIENT_SECRET  the app's client secret (default: another one at each start, printed)
-
-The app is registered as ${CLIENT_ID} with the callback URL
-${CALLBACK_URL}
-and may ask for every scope that discovery lists.
-`;
+/** There is no account page here to make keys on (`npm run bin-service` has it), so that one key is known. */
+const BIN_ACCESS: KeyAccess = {
+  accountId: 'sandbox',
+  plan: { name: 'sandbox', monthlyRequests: 100_000 },
+  allows: () => true,
+};
 
 async function main(): Promise<void> {
-  if (process.argv.includes('--help') || process.argv.includes('-h')) {
-    process.stdout.write(HELP);
-    return;
-  }
+  const command = createCommand(HELP).parse();
+  const { settings, faults } = readSettings(command.opts());
+  if (settings === undefined) return fail('These settings are wrong:', faults);
+  const read = settings.seed === undefined ? undefined : readSeedFile(settings.seed);
+  if (read?.faults !== undefined) return fail(`The seed file ${settings.seed} is wrong:`, read.faults);
   const clientSecret = process.env.SANDBOX_CLIENT_SECRET || randomBytes(24).toString('base64url');
+  const binApiKey = process.env.SANDBOX_BIN_API_KEY || randomBytes(24).toString('base64url');
+  const initialAccessToken = process.env.SANDBOX_INITIAL_ACCESS_TOKEN || randomBytes(24).toString('base64url');
+  // Only now, so that help and faults are told at once and not after everything was loaded.
+  const [{ startSandbox }, { createBinService }] = await Promise.all([
+    import('./sandbox.ts'),
+    import('../bin-service/service.ts'),
+  ]);
   const sandbox = await startSandbox({
-    port: readPort(process.env.SANDBOX_PORT),
-    clients: [demoClient(clientSecret)],
-    binService: createBinService(),
+    ...optionsOf(settings),
+    ...(read === undefined ? {} : { seed: read.seed }),
+    initialAccessToken,
+    clients: [demoClient(settings.callbackUrl, clientSecret)],
+    binService: createBinService({ accounts: { accessOf: (key) => (key === binApiKey ? BIN_ACCESS : undefined) } }),
     report: (error) => process.stderr.write(`The sandbox failed at a request: ${String(error)}\n`),
   });
   stopOnSignal(sandbox);
-  process.stdout.write(greeting(sandbox, clientSecret));
+  process.stdout.write(greeting(sandbox, { clientSecret, initialAccessToken, binApiKey, settings }));
 }
 
-function demoClient(clientSecret: string): SandboxClient {
+function readSeedFile(path: string): ReadSeed {
+  try {
+    return readSeed(readFileSync(path, 'utf8'));
+  } catch (error) {
+    return { faults: [`It cannot be read: ${error instanceof Error ? error.message : 'unknown failure'}`] };
+  }
+}
+
+function optionsOf(settings: Settings): Omit<SandboxOptions, 'clients' | 'binService'> {
+  const { publicHost, refreshPolicy, graceSeconds, leanIdToken, refreshMaxSeconds } = settings;
   return {
-    clientId: CLIENT_ID,
-    clientSecret,
-    name: 'Demo app',
-    redirectUris: [CALLBACK_URL],
-    postLogoutRedirectUris: ['http://127.0.0.1:3000/'],
+    host: settings.host,
+    beyondLoopback: settings.beyondLoopback ?? false,
+    ...(publicHost === undefined ? {} : { publicHost }),
+    port: settings.port,
+    accessTokenSeconds: settings.accessTokenSeconds,
+    refreshIdleSeconds: settings.refreshIdleSeconds,
+    ...(refreshMaxSeconds === undefined ? {} : { refreshMaxSeconds }),
+    refreshTokens: { policy: refreshPolicy, graceSeconds },
+    tokenDelayMilliseconds: settings.tokenDelayMilliseconds,
+    secondFactor: settings.secondFactor,
+    claimsInIdToken: leanIdToken !== true,
+    approvalsKept: settings.approvalsKept,
+    rateLimits: {
+      answer: settings.overLimit,
+      perUserPerMinute: settings.userCallsPerMinute,
+      perUserPerHour: settings.userCallsPerHour,
+      perCompanyPerMinute: settings.companyCallsPerMinute,
+    },
   };
 }
 
-function readPort(text: string | undefined): number {
-  const port = text ? Number(text) : DEFAULT_PORT;
-  if (Number.isInteger(port) && port >= 1 && port <= 65_533) return port;
-  throw new Error('SANDBOX_PORT must be a whole number from 1 to 65533: the two ports after it are used too.');
+function demoClient(callbackUrl: string, clientSecret: string): SandboxClient {
+  return {
+    clientId: DEMO_CLIENT_ID,
+    clientSecret,
+    name: 'Demo app',
+    redirectUris: [callbackUrl],
+    postLogoutRedirectUris: [new URL('/', callbackUrl).href],
+  };
 }
 
-function greeting({ issuer, platformUrl, binServiceUrl, accounts }: Sandbox, clientSecret: string): string {
+interface Shown {
+  clientSecret: string;
+  initialAccessToken: string;
+  binApiKey: string;
+  settings: Settings;
+}
+
+function greeting(sandbox: Sandbox, { clientSecret, initialAccessToken, binApiKey, settings }: Shown): string {
+  const { issuer, platformUrl, binServiceUrl, accounts } = sandbox;
   const people = accounts.map(({ login, groups }) => `${login}${groups.length > 0 ? ` (${groups.join(', ')})` : ''}`);
   return `The sandbox is ready.
 
-  Identity provider   ${issuer}
+  Identity provider   ${issuer} (a code for the second factor, apps you allowed, admin console)
   Platform            ${platformUrl}/1/threads/current
-  BIN lookup service  ${binServiceUrl}/45717360
+  BIN lookup service  ${binServiceUrl}/45717360, without an API key or with ${binApiKey}
 
-  App                 client ID ${CLIENT_ID}, client secret ${clientSecret}
-  Callback URL        ${CALLBACK_URL}
+  App                 client ID ${DEMO_CLIENT_ID}, client secret ${clientSecret}
+  Callback URL        ${settings.callbackUrl}
+  Registration        POST ${issuer}/register with the initial access token ${initialAccessToken}
   Accounts            ${people.join(', ')}
-  Password of each    ${accounts[0]?.password}
-
+  Password of each    ${accounts[0]?.password ?? 'of their own'}
+${settings.beyondLoopback ? '\nIt listens beyond loopback: whoever reaches it may do everything in it.\n' : ''}
 Stop it with Ctrl+C.
 `;
 }
@@ -75,6 +123,11 @@ function stopOnSignal(sandbox: Sandbox): void {
   const stop = () => void sandbox.close().then(() => process.exit(0));
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
+}
+
+function fail(what: string, faults: string[]): void {
+  process.stderr.write(`${what}\n${faults.map((fault) => `- ${fault}`).join('\n')}\n`);
+  process.exitCode = 1;
 }
 
 main().catch((error: unknown) => {

@@ -11,23 +11,39 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly clientId: string;
     readonly clientName?: string;
     readonly clientAuthMethod: string;
+    readonly backchannelLogoutUri?: string;
+    /** Rejects unless the app takes the logout token. */
+    backchannelLogout(accountId: string, sid: string | undefined): Promise<void>;
+  }
+
+  export interface Session {
+    readonly uid: string;
+    readonly accountId?: string;
+    readonly acr?: string;
+    readonly state?: { readonly secret: string };
+    grantIdFor(clientId: string): string | undefined;
   }
 
   export interface InteractionDetails {
     readonly uid: string;
     readonly grantId?: string;
-    readonly prompt: { readonly name: string; readonly details: { readonly missingOIDCScope?: readonly string[] } };
+    readonly prompt: {
+      readonly name: string;
+      readonly reasons: readonly string[];
+      readonly details: { readonly missingOIDCScope?: readonly string[] };
+    };
     readonly params: {
       readonly client_id: string;
       readonly scope?: string;
       readonly login_hint?: string;
+      readonly acr_values?: string;
       readonly redirect_uri: string;
     };
     readonly session?: { readonly accountId: string };
   }
 
   export interface InteractionResult {
-    login?: { accountId: string; remember: boolean; amr: string[] };
+    login?: { accountId: string; remember: boolean; acr: string; amr: string[] };
     consent?: { grantId: string };
     error?: string;
     error_description?: string;
@@ -37,16 +53,23 @@ declare module 'oidc-provider/lib/provider.js' {
     type: string;
     status: number;
     body: unknown;
+    readonly req: IncomingMessage;
     set(headers: Record<string, string>): void;
     redirect(url: string): void;
     readonly oidc?: {
       readonly route: string;
       readonly client?: Client;
       readonly params: Record<string, string | undefined>;
-      readonly session?: { readonly accountId?: string; readonly state: { readonly secret: string } };
+      readonly session?: Session;
+      readonly result?: {
+        readonly login?: { readonly accountId: string };
+        readonly consent?: { readonly grantId: string };
+      };
       urlFor(route: string): string;
     };
   }
+
+  export type AuthorizationContext = ProviderContext & { readonly oidc: NonNullable<ProviderContext['oidc']> };
 
   export interface GrantedToken {
     readonly clientId: string;
@@ -59,6 +82,9 @@ declare module 'oidc-provider/lib/provider.js' {
       find(id: string): Promise<Grant | undefined>;
     };
     readonly Client: { find(id: string): Promise<Client | undefined> };
+    readonly Session: { get(ctx: object): Promise<Session> };
+    readonly InitialAccessToken: { new (of: { jti?: string; policies: string[] }): { save(): Promise<string> } };
+    createContext(req: IncomingMessage, res: ServerResponse): object;
     use(middleware: (ctx: ProviderContext, next: () => Promise<void>) => Promise<void>): this;
     on(event: 'error', listener: (error: unknown) => void): this;
     on(event: 'server_error', listener: (ctx: ProviderContext, error: unknown) => void): this;
@@ -70,5 +96,21 @@ declare module 'oidc-provider/lib/provider.js' {
       result: InteractionResult,
       options: { mergeWithLastSubmission: boolean },
     ): Promise<void>;
+  }
+}
+
+declare module 'oidc-provider/lib/helpers/interaction_policy/index.js' {
+  import type { AuthorizationContext } from 'oidc-provider/lib/provider.js';
+
+  export class Check {
+    static readonly NO_NEED_TO_PROMPT: false;
+    constructor(reason: string, description: string, error: string, check: (ctx: AuthorizationContext) => boolean);
+  }
+  export function base(): { get(prompt: string): { checks: { add(check: Check): void } } };
+}
+
+declare module 'oidc-provider/lib/helpers/errors.js' {
+  export class InvalidClientMetadata extends Error {
+    constructor(description: string);
   }
 }

@@ -1,11 +1,13 @@
 /** Owns how the sandbox's pages are made and sent: templates, style sheets and the headers that go with them. */
 import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
-import express from 'express';
+import express, { type Response } from 'express';
 
 export interface Pages {
   /** `name` is a template of views/sandbox without its ending. */
   render(name: string, data: Record<string, unknown>): string;
+  /** Renders and answers, with the headers below. */
+  send(res: Response, name: string, data: Record<string, unknown>): void;
   /** For every page. No `form-action`: browsers apply it to the whole redirect chain behind a form, back to the app. */
   readonly headers: Readonly<Record<string, string>>;
   /** Style sheets and icon, below `/assets`. */
@@ -30,5 +32,9 @@ export function createPages(): Pages {
   for (const name of ['sandbox.css', 'icon.svg']) {
     assets.get(`/${name}`, (_req, res) => res.sendFile(name, { root: views }));
   }
-  return { render: (name, data) => eta.render(`./${name}`, data), headers: HEADERS, assets };
+  const render = (name: string, data: Record<string, unknown>) => eta.render(`./${name}`, data);
+  const send = (res: Response, name: string, data: Record<string, unknown>) => {
+    res.set(HEADERS).send(render(name, data));
+  };
+  return { render, send, headers: HEADERS, assets };
 }

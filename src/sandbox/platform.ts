@@ -1,20 +1,51 @@
-/** Owns the platform's API: who is let in by which token, and the answers as such a platform gives them. */
+/** Owns the platform's API: its resources, and the answers as such a platform gives them. */
 import { randomUUID } from 'node:crypto';
 import express, { type NextFunction, type Request, type Response } from 'express';
-import type { ActiveToken, Introspect } from './introspection.ts';
-import { createRateHeaders } from './rate-headers.ts';
+import { z } from 'zod';
+import type { Account } from './accounts.ts';
+import { type Admission, refuse } from './admission.ts';
+import type { CountedCall } from './rate-limits.ts';
 import { FULL_SCOPE, READ_SCOPE } from './scopes.ts';
-import type { ThreadAnswer } from './threads.ts';
+import type { Threads } from './threads.ts';
 
 export interface PlatformParts {
-  introspect: Introspect;
-  threads: { currentOf(accountId: string): ThreadAnswer | undefined };
-  now: () => number;
+  admission: Admission;
+  threads: Threads;
+  countCall: (accountId: string) => CountedCall;
   report: (error: unknown) => void;
 }
 
-export function createPlatform({ introspect, threads, now, report }: PlatformParts): express.Express {
-  const rateHeaders = createRateHeaders({ now });
+type Answer = (req: Request, res: Response, account: Account) => void;
+
+const MOST_RECENT = 50;
+
+/** By the kinds of failure that Express names. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  'entity.parse.failed': 'The body is not JSON.',
+  'entity.too.large': 'The body is larger than 200 kB, or a form larger than 10 kB.',
+};
+
+const newDocumentSchema = z.object({
+  title: z.string().trim().min(1, 'must not be empty').max(200, 'must be 200 characters or less'),
+  content: z.string().min(1, 'must not be empty').max(100_000, 'must be 100000 characters or less'),
+});
+
+export function createPlatform({ admission, threads, countCall, report }: PlatformParts): express.Express {
+  const guard = (scopes: readonly string[]) => async (req: Request, res: Response, next: NextFunction) => {
+    const account = await admission.admit(req, res, scopes);
+    if (account === undefined) return;
+    const { headers, refusedWith } = countCall(account.id);
+    res.set(headers);
+    // Real platforms set cookies on API answers; whoever relays the answer must not pass them on.
+    res.cookie('platform_affinity', randomUUID(), { httpOnly: true, sameSite: 'lax' });
+    if (refusedWith === undefined) {
+      res.locals.account = account;
+      return next();
+    }
+    res.statusMessage = 'Over Rate Limit';
+    refuse(res, refusedWith, 'over_rate_limit', 'Over Rate Limit');
+  };
+  const answered = (answer: Answer) => (req: Request, res: Response) => answer(req, res, res.locals.account as Account);
   const app = express();
   app.disable('x-powered-by');
   app.use((_req, res, next) => {
@@ -22,61 +53,69 @@ export function createPlatform({ introspect, threads, now, report }: PlatformPar
     next();
   });
 
-  const currentThread = app.route('/1/threads/current');
-  currentThread.get(async (req, res) => {
-    const token = await admit(introspect, req, res, [READ_SCOPE, FULL_SCOPE]);
-    if (token === undefined) return;
-    const thread = threads.currentOf(token.subject);
+  const reading = (path: string, answer: Answer) => {
+    const route = app.route(path).get(guard([READ_SCOPE, FULL_SCOPE]), answered(answer));
+    route.all(notAllowed('GET, HEAD', 'This resource can only be read.'));
+  };
+  reading('/1/users/current', (_req, res, account) => void res.json(userOf(account)));
+  reading('/1/threads/current', (_req, res, account) => {
+    const thread = threads.currentOf(account.id);
     if (thread === undefined) return refuse(res, 404, 'not_found', 'This user has no current thread.');
-    res.set(rateHeaders(token.subject));
-    // Real platforms set cookies on API answers; whoever relays the answer must not pass them on.
-    res.cookie('platform_affinity', randomUUID(), { httpOnly: true, sameSite: 'lax' });
     res.json(thread);
   });
-  currentThread.all((_req, res) => {
-    res.set('Allow', 'GET, HEAD');
-    refuse(res, 405, 'method_not_allowed', 'This resource can only be read.');
+  reading('/1/threads/recent', (req, res, account) => {
+    const count = Number(req.query.count ?? 10);
+    if (!Number.isInteger(count) || count < 1 || count > MOST_RECENT) {
+      return refuse(res, 400, 'invalid_request', `count must be a whole number from 1 to ${MOST_RECENT}.`);
+    }
+    const recent = threads.recentOf(account.id).slice(0, count);
+    res.json(Object.fromEntries(recent.map((one) => [one.thread.id, one])));
+  });
+  const writing = app.route('/1/threads/new-document');
+  // Who calls comes first: what a stranger sends is not read, but for a form, which may hold a second token.
+  const readForm = express.urlencoded({ limit: '10kb', extended: false });
+  writing.post(readForm, guard([FULL_SCOPE]), express.json({ limit: '200kb' }), answered(newDocument(threads)));
+  writing.all(notAllowed('POST', 'A document is made with POST.'));
+  reading('/1/threads/:id', (req, res, account) => {
+    // One that belongs to others is not told from one that does not exist.
+    const thread = threads.find(String(req.params.id), account.id);
+    if (thread === undefined)
+      return refuse(res, 404, 'not_found', 'There is no such thread, or it is not shared with you.');
+    res.json(thread);
   });
 
   app.use((_req, res) => refuse(res, 404, 'not_found', 'There is no such resource.'));
-  app.use((error: unknown, _req: Request, res: Response, _next: NextFunction) => {
-    report(error);
-    res.set('Retry-After', '1');
-    refuse(res, 503, 'temporarily_unavailable', 'The token could not be checked. Try again.');
-  });
+  app.use((error: unknown, _req: Request, res: Response, _next: NextFunction) => failed(error, res, report));
   return app;
 }
 
-/** The token behind the request when it is good and has one of the scopes; otherwise answers as RFC 6750 section 3 says. */
-async function admit(
-  introspect: Introspect,
-  req: Request,
-  res: Response,
-  scopes: readonly string[],
-): Promise<ActiveToken | undefined> {
-  const given = /^bearer(?: +(.*))?$/i.exec(req.headers.authorization ?? '');
-  if (given === null) {
-    challenge(res, 401, 'Bearer', 'authentication_required', 'Send an access token in the Authorization header.');
-    return undefined;
-  }
-  const value = given[1] ?? '';
-  const token = /^[A-Za-z0-9\-._~+/]+=*$/.test(value) ? await introspect(value) : undefined;
-  if (token === undefined) {
-    const header = 'Bearer error="invalid_token"';
-    challenge(res, 401, header, 'invalid_token', 'The access token is unknown, expired or revoked.');
-    return undefined;
-  }
-  if (scopes.some((scope) => token.scopes.has(scope))) return token;
-  const header = `Bearer error="insufficient_scope", scope="${scopes[0]}"`;
-  challenge(res, 403, header, 'insufficient_scope', `This needs one of the scopes ${scopes.join(', ')}.`);
-  return undefined;
+function newDocument(threads: Threads): Answer {
+  return (req, res, account) => {
+    const read = newDocumentSchema.safeParse(req.is('json') ? req.body : undefined);
+    if (read.success) return void res.json(threads.add({ author: account, ...read.data }));
+    const faults = read.error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`);
+    refuse(res, 400, 'invalid_request', `${faults.join('; ')}.`);
+  };
 }
 
-function challenge(res: Response, status: number, header: string, error: string, description: string): void {
-  res.set('WWW-Authenticate', header);
-  refuse(res, status, error, description);
+function userOf({ id, name, login, kind }: Account) {
+  return { id, name, emails: kind === 'person' ? [login] : [], is_robot: kind === 'service', affinity: 0 };
 }
 
-function refuse(res: Response, status: number, error: string, description: string): void {
-  res.status(status).json({ error, error_code: status, error_description: description });
+function notAllowed(methods: string, description: string) {
+  return (_req: Request, res: Response) => {
+    res.set('Allow', methods);
+    refuse(res, 405, 'method_not_allowed', description);
+  };
+}
+
+function failed(error: unknown, res: Response, report: (error: unknown) => void): void {
+  const { status, type } = error as { status?: unknown; type?: unknown };
+  if (typeof status === 'number' && status < 500) {
+    refuse(res, status, 'invalid_request', UNREADABLE[String(type)] ?? 'The address or the body cannot be read.');
+    return;
+  }
+  report(error);
+  res.set('Retry-After', '1');
+  refuse(res, 503, 'temporarily_unavailable', 'The token could not be checked. Try again.');
 }

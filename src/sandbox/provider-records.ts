@@ -1,6 +1,14 @@
 /** Owns what the identity provider remembers: oidc-provider's records, in memory, for as long as the process lives. */
 
-type Payload = Record<string, unknown> & { uid?: string; grantId?: string; consumed?: number };
+export type Payload = Record<string, unknown> & {
+  uid?: string;
+  grantId?: string;
+  consumed?: number;
+  clientId?: string;
+  accountId?: string;
+  /** When the first refresh token of this line was given. */
+  iiat?: number;
+};
 
 interface Kept {
   payload: Payload;
@@ -19,12 +27,27 @@ export interface RecordAdapter {
   revokeByGrantId(grantId: string): Promise<void>;
 }
 
+export interface ProviderRecords {
+  adapterFor(model: string): RecordAdapter;
+  /** Copies of everything of a kind that is alive, by its id, oldest first. */
+  all(model: string): { id: string; payload: Payload }[];
+  /** Ends a grant with every token and code that came of it. */
+  endGrant(grantId: string): void;
+  /** A refresh token that was used counts on. @param secondsFrom how long, from when its line began (seconds since 1970) */
+  prolong(refreshToken: string, secondsFrom: (signedInAtSeconds: number) => number): void;
+}
+
 /**
- * Makes the adapter factory. The library's own memory store holds 1,000 records and then forgets live grants without a
- * word, which a long test reaches; this one drops what has expired, and the oldest only beyond `maxRecords`.
- * @param parts `graceSeconds`: how long a refresh token that was used may be used again just now, counted from the first use
+ * The library's own memory store holds 1,000 records and then forgets live grants without a word, which a long test
+ * reaches; this one drops what has expired, and the oldest only beyond `maxRecords`.
+ * @param parts `graceSeconds`: how long a refresh token of an app that was used may be used again just now, counted from
+ *   the first use
  */
-export function createProviderRecords(parts: { now: () => number; maxRecords: number; graceSeconds?: () => number }) {
+export function createProviderRecords(parts: {
+  now: () => number;
+  maxRecords: number;
+  graceSeconds?: (clientId: string) => number;
+}): ProviderRecords {
   const { now, maxRecords, graceSeconds = () => 0 } = parts;
   const kept = new Map<string, Kept>();
   const keyByUid = new Map<string, string>();
@@ -62,12 +85,12 @@ export function createProviderRecords(parts: { now: () => number; maxRecords: nu
     const payload = structuredClone(live(key));
     const consumedAtMs = kept.get(key)?.consumedAtMs;
     if (payload === undefined || consumedAtMs === undefined || model !== 'RefreshToken') return payload;
-    if (now() >= consumedAtMs + graceSeconds() * 1000) return payload;
+    if (now() >= consumedAtMs + graceSeconds(payload.clientId ?? '') * 1000) return payload;
     const { consumed: _, ...unused } = payload;
     return unused;
   }
 
-  return function adapterFor(model: string): RecordAdapter {
+  function adapterFor(model: string): RecordAdapter {
     const keyOf = (id: string) => `${model}:${id}`;
     return {
       async upsert(id, payload, expiresIn) {
@@ -91,5 +114,30 @@ export function createProviderRecords(parts: { now: () => number; maxRecords: nu
         }
       },
     };
+  }
+
+  return {
+    adapterFor,
+    all(model) {
+      const ids = [...kept.keys()]
+        .filter((key) => key.startsWith(`${model}:`))
+        .map((key) => key.slice(model.length + 1));
+      return ids.flatMap((id) => {
+        const payload = structuredClone(live(`${model}:${id}`));
+        return payload === undefined ? [] : [{ id, payload }];
+      });
+    },
+    endGrant(grantId) {
+      for (const [key, { payload }] of kept) if (payload.grantId === grantId) drop(key);
+      drop(`Grant:${grantId}`);
+    },
+    prolong(refreshToken, secondsFrom) {
+      const record = kept.get(`RefreshToken:${refreshToken}`);
+      if (record === undefined) return;
+      const seconds = secondsFrom(record.payload.iiat ?? 0);
+      record.expiresAtMs = now() + seconds * 1000;
+      // The library reads the end of a token by the clock of the process.
+      record.payload.exp = Math.floor(Date.now() / 1000) + seconds;
+    },
   };
 }

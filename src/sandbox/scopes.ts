@@ -17,7 +17,7 @@ export const SCOPES: readonly string[] = Object.keys(MEANINGS);
 
 /** Groups come with `profile` as well, as with most company directories: an app need not know our own scope for them. */
 export const CLAIMS: Readonly<Record<string, readonly string[]>> = {
-  openid: ['sub', 'amr'],
+  openid: ['sub', 'acr', 'amr'],
   profile: ['name', 'given_name', 'family_name', 'preferred_username', 'groups'],
   email: ['email', 'email_verified'],
   groups: ['groups'],
@@ -29,4 +29,9 @@ export function meaningsOf(scope: string): string[] {
   return Object.entries(MEANINGS)
     .filter(([name]) => asked.has(name))
     .map(([, meaning]) => meaning);
+}
+
+/** Every scope with its sentence, for a list to choose from. */
+export function describedScopes(): { name: string; meaning: string }[] {
+  return Object.entries(MEANINGS).map(([name, meaning]) => ({ name, meaning }));
 }

@@ -20,7 +20,7 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
           title: 'Sign out',
           account: accounts.byId(session?.accountId ?? ''),
           client,
-          xsrf: session?.state.secret,
+          xsrf: session?.state?.secret,
           action: urlFor('end_session_confirm'),
         });
       },
@@ -29,6 +29,22 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
         const text = kept ? 'You are still signed in here.' : 'You are signed out here and may close this page.';
         show(ctx, 'message', { title: kept ? 'Still signed in' : 'Signed out', text });
       },
+    },
+
+    /**
+     * Someone signs in where another person is signed in already: the library would sign that one out by a page with a
+     * script, so a page with a button asks instead.
+     */
+    async askBeforeSwitching(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
+      await next();
+      const { oidc } = ctx;
+      if (oidc?.route !== 'resume' || ctx.status !== 200 || oidc.session?.state === undefined) return;
+      show(ctx, 'switch', {
+        title: 'Switch accounts',
+        account: accounts.byId(oidc.session.accountId ?? ''),
+        xsrf: oidc.session.state.secret,
+        action: oidc.urlFor('end_session_confirm'),
+      });
     },
 
     /**

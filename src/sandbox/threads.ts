@@ -1,6 +1,6 @@
-/** Owns the documents of the platform: one current thread for each account, as such a platform would answer it. */
-import { createHash } from 'node:crypto';
-import type { Account } from './accounts.ts';
+/** Owns the documents of the platform: a current thread for each account, as such a platform would answer it. */
+import { createHash, randomBytes } from 'node:crypto';
+import type { Account, Accounts } from './accounts.ts';
 import { THREAD_TEXTS, type ThreadText } from './thread-texts.ts';
 
 /** Times are microseconds since 1970, as the platform counts them. */
@@ -21,35 +21,99 @@ export interface ThreadAnswer {
   html: string;
 }
 
-const HOUR_MS = 60 * 60 * 1000;
-
-/** Answers the current thread of an account id; created and updated lie a fixed while before `startedAtMs`. */
-export function createThreads(parts: { accounts: readonly Account[]; baseUrl: string; startedAtMs: number }) {
-  const byAccount = new Map<string, ThreadAnswer>();
-  for (const [index, account] of parts.accounts.entries()) {
-    const text = THREAD_TEXTS[index % THREAD_TEXTS.length];
-    if (text) byAccount.set(account.id, threadOf(account, text, parts.baseUrl, parts.startedAtMs - index * HOUR_MS));
-  }
-  return { currentOf: (accountId: string): ThreadAnswer | undefined => byAccount.get(accountId) };
+export interface NewThread {
+  id?: string | undefined;
+  author: Account;
+  title: string;
+  /** HTML. */
+  content: string;
+  sharedWith?: readonly Account[];
+  createdAtMs?: number | undefined;
+  updatedAtMs?: number | undefined;
 }
 
-function threadOf(account: Account, text: ThreadText, baseUrl: string, atMs: number): ThreadAnswer {
-  const id = shortId(`thread:${account.id}`, 12);
-  return {
-    thread: {
-      id,
+export interface Threads {
+  currentOf(accountId: string): ThreadAnswer | undefined;
+  /** The thread, where this account may see it. */
+  find(id: string, accountId: string): ThreadAnswer | undefined;
+  /** What this account may see, the latest change first. */
+  recentOf(accountId: string): ThreadAnswer[];
+  /** Kept until the sandbox stops; it does not become the current thread of anyone. */
+  add(thread: NewThread): ThreadAnswer;
+  /** Answered from now on as the current thread of its author. */
+  makeCurrent(thread: ThreadAnswer): void;
+}
+
+interface Parts {
+  accounts: Accounts;
+  baseUrl: string;
+  startedAtMs: number;
+  now: () => number;
+}
+
+const HOUR_MS = 60 * 60 * 1000;
+
+/** Created and updated lie a fixed while before `startedAtMs`. */
+export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): Threads {
+  const threads = new Map<string, ThreadAnswer>();
+  const currentIds = new Map<string, string>();
+
+  function add({ author, title, content, sharedWith = [], ...given }: NewThread): ThreadAnswer {
+    const id = given.id ?? randomBytes(9).toString('base64url').replaceAll(/[-_]/g, 'A');
+    const createdAtMs = given.createdAtMs ?? now();
+    const answer: ThreadAnswer = {
+      thread: {
+        id,
+        title,
+        type: 'document',
+        author: { id: author.id, name: author.name },
+        author_id: author.id,
+        created_usec: createdAtMs * 1000,
+        updated_usec: (given.updatedAtMs ?? createdAtMs) * 1000,
+        link: `${baseUrl}/${id}`,
+        is_deleted: false,
+      },
+      user_ids: [author, ...sharedWith].map((account) => account.id),
+      shared_folder_ids: [shortId(`folder:${author.id}`, 11)],
+      html: content,
+    };
+    threads.set(id, answer);
+    return answer;
+  }
+
+  /** Accounts come and go, so each gets its document when it is first asked for. */
+  function currentOf(accountId: string): ThreadAnswer | undefined {
+    const known = threads.get(currentIds.get(accountId) ?? '');
+    const index = accounts.all.findIndex((account) => account.id === accountId);
+    const [author, text] = [accounts.all[index], THREAD_TEXTS[index % THREAD_TEXTS.length]];
+    if (known !== undefined || author === undefined || text === undefined) return known;
+    const atMs = startedAtMs - index * HOUR_MS;
+    const times = { createdAtMs: atMs - 220 * HOUR_MS, updatedAtMs: atMs - 2 * HOUR_MS };
+    const made = add({
+      id: shortId(`thread:${author.id}`, 12),
+      author,
       title: text.title,
-      type: 'document',
-      author: { id: account.id, name: account.name },
-      author_id: account.id,
-      created_usec: (atMs - 220 * HOUR_MS) * 1000,
-      updated_usec: (atMs - 2 * HOUR_MS) * 1000,
-      link: `${baseUrl}/${id}`,
-      is_deleted: false,
+      content: htmlOf(text),
+      ...times,
+    });
+    currentIds.set(accountId, made.thread.id);
+    return made;
+  }
+
+  return {
+    currentOf,
+    add,
+    find(id, accountId) {
+      currentOf(accountId);
+      const found = threads.get(id);
+      return found?.user_ids.includes(accountId) ? found : undefined;
     },
-    user_ids: [account.id],
-    shared_folder_ids: [shortId(`folder:${account.id}`, 11)],
-    html: htmlOf(text),
+    recentOf(accountId) {
+      currentOf(accountId);
+      const visible = [...threads.values()].filter(({ user_ids }) => user_ids.includes(accountId));
+      return visible.sort((a, b) => b.thread.updated_usec - a.thread.updated_usec);
+    },
+    makeCurrent: ({ thread }) => void currentIds.set(thread.author_id, thread.id),
   };
 }
 

@@ -1,0 +1,83 @@
+/** Owns API tokens: made by an administrator for a user or a service account, shown once, kept as a hash. */
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+
+export const API_TOKEN_PREFIX = 'sbxt_';
+
+export interface ApiToken {
+  readonly id: string;
+  readonly name: string;
+  readonly accountId: string;
+  readonly scopes: readonly string[];
+  /** The first characters, to tell tokens apart. */
+  readonly start: string;
+  readonly madeBy: string;
+  readonly madeAtMs: number;
+  /** Left out: it does not expire. */
+  readonly expiresAtMs?: number;
+  readonly revokedAtMs?: number;
+  readonly lastUsedAtMs?: number;
+}
+
+export interface NewApiToken {
+  name: string;
+  accountId: string;
+  scopes: readonly string[];
+  expiresAtMs?: number | undefined;
+  madeBy: string;
+  /** A known one, for a sandbox that is the same every morning; default: a random one. */
+  token?: string | undefined;
+}
+
+export interface ApiTokens {
+  readonly all: readonly ApiToken[];
+  byId(id: string): ApiToken | undefined;
+  /** `token` is never to be had again. */
+  make(made: NewApiToken): { apiToken: ApiToken; token: string };
+  /** The token while it counts, with its use noted. */
+  use(token: string): ApiToken | undefined;
+  revoke(id: string): void;
+}
+
+export function isApiToken(text: string): boolean {
+  return new RegExp(`^${API_TOKEN_PREFIX}[A-Za-z0-9_-]{32,128}$`).test(text);
+}
+
+export function createApiTokens({ now }: { now: () => number }): ApiTokens {
+  const byHash = new Map<string, ApiToken>();
+  const change = (hash: string, token: ApiToken, changes: Partial<ApiToken>) => {
+    const changed = { ...token, ...changes };
+    byHash.set(hash, changed);
+    return changed;
+  };
+
+  return {
+    get all() {
+      return [...byHash.values()];
+    },
+    byId: (id) => [...byHash.values()].find((one) => one.id === id),
+    make({ token = API_TOKEN_PREFIX + randomBytes(32).toString('base64url'), expiresAtMs, ...made }) {
+      const start = token.slice(0, API_TOKEN_PREFIX.length + 4);
+      const expiry = expiresAtMs === undefined ? {} : { expiresAtMs };
+      const apiToken = { ...made, ...expiry, id: randomUUID(), start, madeAtMs: now() };
+      byHash.set(hashOf(token), apiToken);
+      return { apiToken, token };
+    },
+    use(token) {
+      const hash = hashOf(token);
+      const found = byHash.get(hash);
+      if (found === undefined || found.revokedAtMs !== undefined) return undefined;
+      if (found.expiresAtMs !== undefined && now() >= found.expiresAtMs) return undefined;
+      return change(hash, found, { lastUsedAtMs: now() });
+    },
+    revoke(id) {
+      for (const [hash, token] of byHash) {
+        if (token.id === id && token.revokedAtMs === undefined) change(hash, token, { revokedAtMs: now() });
+      }
+    },
+  };
+}
+
+/** Random enough that no salt and no slow hash is needed. */
+function hashOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64url');
+}

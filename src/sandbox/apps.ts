@@ -1,0 +1,138 @@
+/** Owns the connected apps that are registered at the sandbox, wherever they were registered. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import {
+  type AppChoices,
+  type AppSettings,
+  type RefreshTokens,
+  type StartedWith,
+  settingsFor,
+} from './app-settings.ts';
+import { clientMetadata, type SandboxClient } from './clients.ts';
+import type { RecordAdapter } from './provider-records.ts';
+
+export interface RegisteredApp extends SandboxClient {
+  readonly origin: 'start' | 'console' | 'dynamic registration';
+  readonly registeredAtMs: number;
+  /** What an app said of itself by dynamic registration and what we have no name for. */
+  readonly otherMetadata?: Readonly<Record<string, unknown>>;
+}
+
+export interface AppRegistry {
+  all(): readonly RegisteredApp[];
+  find(clientId: string): RegisteredApp | undefined;
+  /** Makes client ID and, unless the app proves itself with a key or not at all, a secret. */
+  register(app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): RegisteredApp;
+  /**
+   * Everything that a form has is changed, and an address that it leaves out is taken away. Answers the secret that an app got
+   * because from now on it proves itself by one and had none.
+   */
+  change(clientId: string, app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): string | undefined;
+  /** The old secret counts no longer. Undefined where the app has none. */
+  newSecret(clientId: string): string | undefined;
+  remove(clientId: string): void;
+  settingsOf(clientId: string): AppSettings;
+  /** How oidc-provider reads registrations, and keeps those that come by dynamic registration. */
+  readonly adapter: RecordAdapter;
+}
+
+interface Parts {
+  clients: readonly SandboxClient[];
+  started: StartedWith;
+  refreshTokens: RefreshTokens;
+  /** Registrations of the sandbox itself, which nobody sees or changes. */
+  own: readonly Record<string, unknown>[];
+  now: () => number;
+}
+
+export function createApps({ clients, started, refreshTokens, own, now }: Parts): AppRegistry {
+  const apps = new Map<string, RegisteredApp>();
+  const ownById = new Map(own.map((metadata) => [String(metadata.client_id), metadata]));
+  const add = (app: RegisteredApp): RegisteredApp => {
+    apps.set(app.clientId, app);
+    return app;
+  };
+  for (const client of clients) add({ ...client, origin: 'start', registeredAtMs: now() });
+
+  return {
+    all: () => [...apps.values()],
+    find: (clientId) => apps.get(clientId),
+    register: (app) =>
+      add({ ...app, clientId: randomUUID(), ...secretFor(app), origin: 'console', registeredAtMs: now() }),
+    change(clientId, changes) {
+      const app = apps.get(clientId);
+      if (app === undefined) return undefined;
+      const { jwksUri: _keys, backchannelLogoutUri: _logout, ...kept } = app;
+      const made = app.clientSecret === undefined ? secretFor(changes) : {};
+      add({ ...kept, ...changes, ...made });
+      return made.clientSecret;
+    },
+    newSecret(clientId) {
+      const app = apps.get(clientId);
+      const { clientSecret } = app ? secretFor(app) : {};
+      if (app && clientSecret !== undefined) add({ ...app, clientSecret });
+      return clientSecret;
+    },
+    remove: (clientId) => void apps.delete(clientId),
+    settingsOf: (clientId) => settingsFor(apps.get(clientId)?.settings, started, refreshTokens),
+    adapter: {
+      async find(id) {
+        const app = apps.get(id);
+        return app ? { ...app.otherMetadata, ...clientMetadata(app), ...grantsOf(app) } : ownById.get(id);
+      },
+      async upsert(id, metadata) {
+        const app = fromMetadata(id, metadata);
+        // An app that changes its registration (RFC 7592) keeps what the console has set for it.
+        const { settings, registeredAtMs = now() } = apps.get(id) ?? {};
+        add({ ...app, settings: { ...settings, ...app.settings }, origin: 'dynamic registration', registeredAtMs });
+      },
+      findByUid: async () => undefined,
+      consume: async () => undefined,
+      destroy: async (id) => void apps.delete(id),
+      revokeByGrantId: async () => undefined,
+    },
+  };
+}
+
+function secretFor({ tokenEndpointAuthMethod: method }: Partial<SandboxClient>): { clientSecret?: string } {
+  const hasNone = method === 'none' || method === 'private_key_jwt';
+  return hasNone ? {} : { clientSecret: randomBytes(32).toString('base64url') };
+}
+
+/** An app that registered itself keeps to the grant types it named, and to those alone. */
+function grantsOf({ otherMetadata }: RegisteredApp): Record<string, unknown> {
+  return otherMetadata?.grant_types === undefined ? {} : { grant_types: otherMetadata.grant_types };
+}
+
+function fromMetadata(
+  clientId: string,
+  metadata: Record<string, unknown>,
+): SandboxClient & Pick<RegisteredApp, 'otherMetadata'> {
+  const text = (name: string) => (typeof metadata[name] === 'string' ? metadata[name] : undefined);
+  const list = (name: string) => (Array.isArray(metadata[name]) ? metadata[name].map(String) : []);
+  const { jwks_uri: _keys, backchannel_logout_uri: _logout, ...otherMetadata } = metadata;
+  const settings: AppChoices = {
+    requirePushedRequests: metadata.require_pushed_authorization_requests === true,
+    requireDpop: metadata.dpop_bound_access_tokens === true,
+  };
+  return {
+    clientId,
+    ...withText('clientSecret', text('client_secret')),
+    ...withText('name', text('client_name')),
+    ...withText('jwksUri', text('jwks_uri')),
+    ...withText('backchannelLogoutUri', text('backchannel_logout_uri')),
+    redirectUris: list('redirect_uris'),
+    postLogoutRedirectUris: list('post_logout_redirect_uris'),
+    ...(metadata.scope === undefined ? {} : { scopes: String(metadata.scope).split(' ') }),
+    tokenEndpointAuthMethod: text('token_endpoint_auth_method') as NonNullable<
+      SandboxClient['tokenEndpointAuthMethod']
+    >,
+    idTokenAlgorithm: text('id_token_signed_response_alg') as 'RS256' | 'ES256',
+    backchannelLogoutSessionRequired: metadata.backchannel_logout_session_required === true,
+    settings,
+    otherMetadata,
+  };
+}
+
+function withText<Name extends string>(name: Name, value: string | undefined) {
+  return (value === undefined ? {} : { [name]: value }) as { [N in Name]?: string };
+}

@@ -1,0 +1,45 @@
+/** Owns which callback URLs the sandbox registers: exact, absolute and safe to send a code to; each fault has a name. */
+
+export const CALLBACK_FAULTS = {
+  not_absolute: 'is not an absolute URL, such as https://app.example.com/callback',
+  not_https: 'must begin with https:; plain http: is for 127.0.0.1, [::1] and localhost only',
+  wildcard: 'contains a wildcard; name each callback URL in full',
+  fragment: 'contains a fragment (#), which never reaches a server',
+  userinfo: 'contains a user name or password before the host',
+  dot_segments: 'contains a path segment of dots, which browsers resolve to another path',
+  backslash: 'contains a backslash, which browsers read as a slash',
+  control: 'contains a blank or a control character',
+  duplicate: 'is given twice',
+} as const;
+
+export type CallbackFault = keyof typeof CALLBACK_FAULTS;
+
+const LOOPBACK_HOSTS = new Set(['127.0.0.1', '[::1]', 'localhost']);
+
+/** Every fault of each URL, in their order; an empty list for a URL that may be registered. */
+export function callbackFaults(urls: readonly string[]): CallbackFault[][] {
+  return urls.map((url, index) => [...faultsOf(url), ...(urls.indexOf(url) < index ? ['duplicate' as const] : [])]);
+}
+
+function faultsOf(text: string): CallbackFault[] {
+  const found: CallbackFault[] = [];
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  if (/[\u0000-\u0020\u007f-\u00a0]/.test(text)) found.push('control');
+  if (text.includes('\\')) found.push('backslash');
+  if (text.includes('*')) found.push('wildcard');
+  if (text.includes('#')) found.push('fragment');
+  const url = URL.parse(text);
+  // `https:host` and `https:/host` parse too, and mean what nobody wrote.
+  if (url === null || !/^[a-z][a-z0-9+.-]*:\/\/[^/\\]/i.test(text)) return [...found, 'not_absolute'];
+  if (url.username !== '' || url.password !== '' || /^[^/?#]*:\/\/[^/?#]*@/.test(text)) found.push('userinfo');
+  if (hasDotSegment(text)) found.push('dot_segments');
+  const isPlainLoopback = url.protocol === 'http:' && LOOPBACK_HOSTS.has(url.hostname);
+  if (url.protocol !== 'https:' && !isPlainLoopback) found.push('not_https');
+  return found;
+}
+
+/** Also `..;` and encoded dots: servers behind proxies have taken either for the parent folder. */
+function hasDotSegment(text: string): boolean {
+  const path = text.replace(/^[^:]*:\/\/[^/?#]*/, '').split(/[?#]/)[0] ?? '';
+  return path.split(/[/\\]|%2f|%5c/i).some((segment) => /^(\.|%2e){1,2}(;.*)?$/i.test(segment));
+}

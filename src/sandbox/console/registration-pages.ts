@@ -1,0 +1,17 @@
+/** Owns the console's page for dynamic client registration: initial access tokens, shown once. */
+import express from 'express';
+import type { NounParts } from './console.ts';
+
+export function createRegistrationPages(parts: NounParts): express.Router {
+  const { issuer, reveals, visitor, show, initialAccessToken } = parts;
+  const router = express.Router();
+  router.get('/', (_req, res) => {
+    const secret = reveals.take(`initial ${visitor(res).account.id}`);
+    show(res, 'registration', { title: 'Dynamic registration', endpoint: `${issuer}/register`, secret });
+  });
+  router.post('/', async (_req, res) => {
+    reveals.keep(`initial ${visitor(res).account.id}`, await initialAccessToken());
+    res.redirect(303, '/console/registration');
+  });
+  return router;
+}

@@ -1,0 +1,44 @@
+/** Owns the check of a DPoP proof at the platform (RFC 9449 section 4.3): this request, this token, this key, and only once. */
+import { createHash } from 'node:crypto';
+import { calculateJwkThumbprint, EmbeddedJWK, jwtVerify } from 'jose';
+
+export const DPOP_ALGORITHMS = ['ES256', 'EdDSA', 'Ed25519', 'PS256', 'RS256'];
+
+export interface ProofClaim {
+  proof: string;
+  method: string;
+  /** Without query. */
+  url: string;
+  token: string;
+  keyThumbprint: string;
+}
+
+const WINDOW_SECONDS = 60;
+const MOST_SEEN = 10_000;
+
+/** Answers whether the proof fits. */
+export function createProofCheck({ now }: { now: () => number }): (claim: ProofClaim) => Promise<boolean> {
+  const seen = new Set<string>();
+
+  return async ({ proof, method, url, token, keyThumbprint }) => {
+    const checked = await jwtVerify(proof, EmbeddedJWK, { algorithms: DPOP_ALGORITHMS, typ: 'dpop+jwt' }).catch(
+      () => undefined,
+    );
+    if (checked?.protectedHeader.jwk === undefined) return false;
+    const { htm, htu, ath, iat, jti } = checked.payload;
+    const isForThis =
+      htm === method &&
+      typeof htu === 'string' &&
+      URL.parse(htu)?.href.split(/[?#]/)[0] === new URL(url).href &&
+      ath === createHash('sha256').update(token).digest('base64url');
+    const isRecent = typeof iat === 'number' && Math.abs(now() / 1000 - iat) <= WINDOW_SECONDS;
+    if (!isForThis || !isRecent || typeof jti !== 'string' || jti === '') return false;
+    if ((await calculateJwkThumbprint(checked.protectedHeader.jwk)) !== keyThumbprint) return false;
+    const mark = `${keyThumbprint} ${jti}`;
+    if (seen.has(mark)) return false;
+    seen.add(mark);
+    const [oldest] = seen;
+    if (seen.size > MOST_SEEN && oldest !== undefined) seen.delete(oldest);
+    return true;
+  };
+}

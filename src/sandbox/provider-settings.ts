@@ -1,0 +1,134 @@
+/** Owns the settings that oidc-provider gets: lifetimes, scopes, paths and features of the identity provider. */
+import { randomBytes } from 'node:crypto';
+import type { Client, GrantedToken, ProviderContext } from 'oidc-provider/lib/provider.js';
+import { type Accounts, claimsOf } from './accounts.ts';
+import { refreshTokenSeconds } from './app-settings.ts';
+import type { AppRegistry } from './apps.ts';
+import { DPOP_ALGORITHMS } from './dpop-proof.ts';
+import { createLoginPolicy, type SecondFactorDemand } from './login-policy.ts';
+import type { Pages } from './pages.ts';
+import type { ProviderRecords } from './provider-records.ts';
+import { registrationPolicies } from './registration.ts';
+import { CLAIMS, SCOPES } from './scopes.ts';
+import { PASSWORD_ACR, SECOND_FACTOR_ACR } from './second-factor.ts';
+import type { SigningKeys } from './signing-keys.ts';
+
+const DAY_SECONDS = 24 * 60 * 60;
+
+export interface ProviderSettingsParts {
+  accounts: Accounts;
+  apps: AppRegistry;
+  records: ProviderRecords;
+  signingKeys: SigningKeys;
+  pages: Pages;
+  /** The platform, which alone may introspect tokens of others. */
+  platformClientId: string;
+  claimsInIdToken: boolean;
+  secondFactorDemand: SecondFactorDemand;
+}
+
+export function protocolSettings(parts: ProviderSettingsParts): Record<string, unknown> {
+  const { accounts, apps, records } = parts;
+  return {
+    adapter: (model: string) => (model === 'Client' ? apps.adapter : records.adapterFor(model)),
+    jwks: parts.signingKeys.jwks,
+    scopes: SCOPES,
+    claims: CLAIMS,
+    acrValues: [PASSWORD_ACR, SECOND_FACTOR_ACR],
+    conformIdTokenClaims: !parts.claimsInIdToken,
+    responseTypes: ['code'],
+    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'],
+    pkce: { required: () => true },
+    allowOmittingSingleRegisteredRedirectUri: false,
+    rotateRefreshToken: ({ oidc }: ProviderContext) =>
+      apps.settingsOf(oidc?.client?.clientId ?? '').refreshPolicy !== 'reusable',
+    clientBasedCORS: () => false,
+    // As the platform takes them.
+    enabledJWA: { dPoPSigningAlgValues: DPOP_ALGORITHMS },
+    // The library itself refuses loopback, where everything that calls and is called by a sandbox lives.
+    fetch: (url: string, { dispatcher: _, ...options }: RequestInit & { dispatcher?: unknown }) => fetch(url, options),
+    findAccount: async (_ctx: unknown, id: string) => {
+      const account = accounts.byId(id);
+      if (account === undefined || account.disabled) return undefined;
+      return { accountId: id, claims: async () => claimsOf(account) };
+    },
+    ttl: lifetimes(apps),
+  };
+}
+
+function lifetimes(apps: AppRegistry): Record<string, unknown> {
+  const settingsOf = (client: Client | undefined) => apps.settingsOf(client?.clientId ?? '');
+  return {
+    AccessToken: (_ctx: unknown, _token: unknown, client: Client) => settingsOf(client).accessTokenSeconds,
+    RefreshToken: (_ctx: unknown, token: { iiat: number }, client: Client) =>
+      refreshTokenSeconds(settingsOf(client), token.iiat, Math.floor(Date.now() / 1000)),
+    AuthorizationCode: 60,
+    IdToken: 60 * 60,
+    Interaction: 60 * 60,
+    // What a person allowed stays allowed until they or the app end it.
+    Grant: 10 * 365 * DAY_SECONDS,
+    Session: DAY_SECONDS,
+  };
+}
+
+export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSettingsParts): Record<string, unknown> {
+  return {
+    // Cookies know no ports: on a laptop these share a jar with those of the app, so their names must be our own.
+    cookies: {
+      names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
+      keys: [randomBytes(32).toString('base64url')],
+    },
+    routes: {
+      authorization: '/authorize',
+      token: '/token',
+      userinfo: '/userinfo',
+      jwks: '/jwks',
+      introspection: '/introspect',
+      revocation: '/revoke',
+      end_session: '/sign-out',
+      pushed_authorization_request: '/par',
+      registration: '/register',
+    },
+    interactions: {
+      policy: createLoginPolicy({ accounts, demand: secondFactorDemand }),
+      url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,
+    },
+    renderError: async (ctx: ProviderContext, out: { error: string; error_description?: string }) => {
+      ctx.type = 'html';
+      ctx.set(pages.headers);
+      const text = 'The app sent a request that the identity provider refuses. Whoever runs the app can use this:';
+      ctx.body = pages.render('message', { title: 'This request was refused', text, problem: out });
+    },
+  };
+}
+
+export function features({ platformClientId, apps }: ProviderSettingsParts, rpInitiatedLogout: object): object {
+  return {
+    devInteractions: { enabled: false },
+    resourceIndicators: { enabled: false },
+    pushedAuthorizationRequests: { enabled: true },
+    dPoP: {
+      enabled: true,
+      nonceSecret: randomBytes(32),
+      requireNonce: ({ oidc }: ProviderContext) => apps.settingsOf(oidc?.client?.clientId ?? '').requireDpopNonce,
+    },
+    backchannelLogout: { enabled: true },
+    registration: {
+      enabled: true,
+      initialAccessToken: true,
+      issueRegistrationAccessToken: true,
+      policies: registrationPolicies,
+    },
+    registrationManagement: { enabled: true },
+    rpInitiatedLogout,
+    revocation: {
+      enabled: true,
+      allowedPolicy: async (_ctx: unknown, client: Client, token: GrantedToken) => client.clientId === token.clientId,
+    },
+    introspection: {
+      enabled: true,
+      allowedPolicy: async (_ctx: unknown, client: Client, token: GrantedToken) =>
+        client.clientId === platformClientId || client.clientId === token.clientId,
+    },
+  };
+}

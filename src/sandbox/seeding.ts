@@ -1,0 +1,56 @@
+/** Owns how what a seed file declares gets into the sandbox. */
+import { createHash } from 'node:crypto';
+import type { Account, Accounts } from './accounts.ts';
+import type { ApiTokens } from './api-tokens.ts';
+import type { SandboxClient } from './clients.ts';
+import type { Seed } from './seed.ts';
+import type { Threads } from './threads.ts';
+
+export function appsOf(seed: Seed | undefined): SandboxClient[] {
+  return (seed?.apps ?? []).map(({ callbackUrls, postLogoutUrls, ...app }) => ({
+    ...withoutUndefined(app),
+    redirectUris: callbackUrls,
+    ...(postLogoutUrls ? { postLogoutRedirectUris: postLogoutUrls } : {}),
+  }));
+}
+
+export function plantTokens(seed: Seed | undefined, accounts: Accounts, apiTokens: ApiTokens): void {
+  for (const { user, expiresAt, ...token } of seed?.tokens ?? []) {
+    const accountId = accountOf(accounts, user).id;
+    apiTokens.make({ ...token, accountId, expiresAtMs: expiresAt, madeBy: 'the seed file' });
+  }
+}
+
+export function plantThreads(seed: Seed | undefined, accounts: Accounts, threads: Threads): void {
+  for (const [index, declared] of (seed?.threads ?? []).entries()) {
+    const { id, author, title, html, sharedWith = [], createdAt, updatedAt, current } = declared;
+    const planted = threads.add({
+      id: id ?? sameId(`${index} ${author} ${title}`),
+      title,
+      content: html,
+      author: accountOf(accounts, author),
+      sharedWith: sharedWith.map((login) => accountOf(accounts, login)),
+      createdAtMs: createdAt,
+      updatedAtMs: updatedAt,
+    });
+    if (current) threads.makeCurrent(planted);
+  }
+}
+
+/** The same at every start, for links that people keep. */
+function sameId(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12);
+}
+
+/** `readSeed` has made sure that there is one. */
+function accountOf(accounts: Accounts, login: string): Account {
+  const account = accounts.byLogin(login);
+  if (account === undefined) throw new Error(`The seed names ${login}, who is no user of it.`);
+  return account;
+}
+
+type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
+
+function withoutUndefined<T extends object>(from: T): Defined<T> {
+  return Object.fromEntries(Object.entries(from).filter(([, value]) => value !== undefined)) as Defined<T>;
+}

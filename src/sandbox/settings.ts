@@ -1,0 +1,198 @@
+/** Owns the settings of `npm run sandbox`: their names, defaults and meanings, and how what was given is checked. */
+import { Command, Option } from 'commander';
+import { z } from 'zod';
+import { CALLBACK_FAULTS, callbackFaults } from './callback-rules.ts';
+
+interface NamedOption {
+  flag: string;
+  env: string;
+  fallback?: string;
+  says: string;
+}
+
+const whole = (least: number, most: number) =>
+  z
+    .string()
+    .transform((text) => (/^\d+$/.test(text) ? Number(text) : Number.NaN))
+    .pipe(
+      z
+        .int(`must be a whole number from ${least} to ${most}`)
+        .min(least, `must be ${least} or more`)
+        .max(most, `must be ${most} or less`),
+    );
+const oneOf = <const T extends readonly string[]>(values: T) => z.enum(values, `must be one of ${values.join(', ')}`);
+const yes = z
+  .union([z.boolean(), z.string()])
+  .transform((value) => value === true || /^(1|yes|true)$/i.test(String(value)));
+const text = z.string().min(1, 'must not be empty');
+const YEAR_SECONDS = 365 * 24 * 60 * 60;
+
+const shape = {
+  host: text,
+  beyondLoopback: yes.optional(),
+  publicHost: text.optional(),
+  port: whole(1, 65_533),
+  seed: text.optional(),
+  callbackUrl: z.string().superRefine((url, ctx) => {
+    for (const fault of callbackFaults([url]).flat()) {
+      ctx.addIssue({ code: 'custom', message: `${CALLBACK_FAULTS[fault]} (${fault})` });
+    }
+  }),
+  accessTokenSeconds: whole(1, YEAR_SECONDS),
+  refreshIdleSeconds: whole(1, YEAR_SECONDS),
+  refreshMaxSeconds: whole(1, YEAR_SECONDS).optional(),
+  refreshPolicy: oneOf(['rotating', 'reusable', 'grace']),
+  graceSeconds: whole(1, 86_400),
+  tokenDelayMilliseconds: whole(0, 60_000),
+  secondFactor: oneOf(['on_request', 'always']),
+  leanIdToken: yes.optional(),
+  approvalsKept: whole(1, 1_000),
+  overLimit: oneOf(['503', '429', 'none']),
+  userCallsPerMinute: whole(1, 1_000_000),
+  userCallsPerHour: whole(1, 1_000_000),
+  companyCallsPerMinute: whole(1, 1_000_000),
+};
+
+const OPTIONS: Record<keyof typeof shape, NamedOption> = {
+  host: { flag: '--host <host>', env: 'SANDBOX_HOST', fallback: '127.0.0.1', says: 'address to listen on' },
+  beyondLoopback: {
+    flag: '--beyond-loopback [yes]',
+    env: 'SANDBOX_BEYOND_LOOPBACK',
+    says: 'needed as well where --host is not loopback: whoever reaches the sandbox may do everything in it',
+  },
+  publicHost: {
+    flag: '--public-host <host>',
+    env: 'SANDBOX_PUBLIC_HOST',
+    says: 'host in URLs, where it is another one (such as a container name)',
+  },
+  port: {
+    flag: '--port <number>',
+    env: 'SANDBOX_PORT',
+    fallback: '3001',
+    says: 'first of three ports: identity provider, platform, BIN lookup service',
+  },
+  seed: {
+    flag: '--seed <file>',
+    env: 'SANDBOX_SEED_FILE',
+    says: 'JSON file of users, apps, tokens and threads that are there at every start',
+  },
+  callbackUrl: {
+    flag: '--callback-url <url>',
+    env: 'SANDBOX_CALLBACK_URL',
+    fallback: 'http://127.0.0.1:3000/oauth/callback/platform',
+    says: 'of the demo app',
+  },
+  accessTokenSeconds: {
+    flag: '--access-token-seconds <n>',
+    env: 'SANDBOX_ACCESS_TOKEN_SECONDS',
+    fallback: '60',
+    says: 'lifetime of access tokens',
+  },
+  refreshIdleSeconds: {
+    flag: '--refresh-idle-seconds <n>',
+    env: 'SANDBOX_REFRESH_IDLE_SECONDS',
+    fallback: '1209600',
+    says: 'a refresh token ends when it was not used for so long',
+  },
+  refreshMaxSeconds: {
+    flag: '--refresh-max-seconds <n>',
+    env: 'SANDBOX_REFRESH_MAX_SECONDS',
+    says: 'a refresh token ends so long after the sign-in, however often it is used (default: it does not)',
+  },
+  refreshPolicy: {
+    flag: '--refresh-policy <policy>',
+    env: 'SANDBOX_REFRESH_POLICY',
+    fallback: 'rotating',
+    says: 'refresh tokens that were used: rotating (a second use ends the grant), grace (they count a while longer), reusable',
+  },
+  graceSeconds: {
+    flag: '--grace-seconds <n>',
+    env: 'SANDBOX_GRACE_SECONDS',
+    fallback: '60',
+    says: 'how long, with grace',
+  },
+  tokenDelayMilliseconds: {
+    flag: '--token-delay-milliseconds <n>',
+    env: 'SANDBOX_TOKEN_DELAY_MILLISECONDS',
+    fallback: '0',
+    says: 'the token endpoint keeps its answers back for so long',
+  },
+  secondFactor: {
+    flag: '--second-factor <when>',
+    env: 'SANDBOX_SECOND_FACTOR',
+    fallback: 'on_request',
+    says: 'accounts that have one show it on_request (acr_values=mfa) or always',
+  },
+  leanIdToken: {
+    flag: '--lean-id-token [yes]',
+    env: 'SANDBOX_LEAN_ID_TOKEN',
+    says: 'name, e-mail and groups at userinfo only, not in the ID token',
+  },
+  approvalsKept: {
+    flag: '--approvals-kept <n>',
+    env: 'SANDBOX_APPROVALS_KEPT',
+    fallback: '5',
+    says: 'one more approval of the same app by the same person ends the oldest',
+  },
+  overLimit: {
+    flag: '--over-limit <answer>',
+    env: 'SANDBOX_OVER_LIMIT',
+    fallback: '503',
+    says: 'platform calls over a limit: 503 "Over Rate Limit", 429, or none (let through)',
+  },
+  userCallsPerMinute: {
+    flag: '--user-calls-per-minute <n>',
+    env: 'SANDBOX_USER_CALLS_PER_MINUTE',
+    fallback: '50',
+    says: 'limit of each user',
+  },
+  userCallsPerHour: {
+    flag: '--user-calls-per-hour <n>',
+    env: 'SANDBOX_USER_CALLS_PER_HOUR',
+    fallback: '750',
+    says: 'limit of each user',
+  },
+  companyCallsPerMinute: {
+    flag: '--company-calls-per-minute <n>',
+    env: 'SANDBOX_COMPANY_CALLS_PER_MINUTE',
+    fallback: '600',
+    says: 'limit of all users together',
+  },
+};
+
+const schema = z.object(shape);
+
+export type Settings = z.infer<typeof schema>;
+
+export type ReadSettings = { settings: Settings; faults?: never } | { settings?: never; faults: string[] };
+
+/** The command, whose `opts()` are for `readSettings`. @param more stands below the list of settings */
+export function createCommand(more: string): Command {
+  const command = new Command('npm run sandbox --')
+    .description(
+      'Starts an identity provider, the platform and the BIN lookup service, with one registered app and three accounts.\n' +
+        'Everything is in memory and gone when it stops. Each setting is an option or an environment variable.',
+    )
+    .allowExcessArguments(false)
+    .addHelpText('after', `\n${more}`);
+  for (const { flag, env, fallback, says } of Object.values(OPTIONS)) {
+    const option = new Option(flag, says).env(env);
+    command.addOption(fallback === undefined ? option : option.default(fallback));
+  }
+  return command;
+}
+
+/** Every fault at once. An empty environment variable counts as none. */
+export function readSettings(given: Record<string, unknown>): ReadSettings {
+  const entries = Object.entries(OPTIONS).map(([name, { fallback }]) => [
+    name,
+    given[name] === '' ? fallback : given[name],
+  ]);
+  const read = schema.safeParse(Object.fromEntries(entries));
+  if (read.success) return { settings: read.data };
+  const faults = read.error.issues.map(({ path, message }) => {
+    const { flag, env } = OPTIONS[path[0] as keyof typeof OPTIONS];
+    return `${flag.split(' ')[0]} (${env}) ${message}`;
+  });
+  return { faults };
+}
