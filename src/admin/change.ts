@@ -1,0 +1,30 @@
+/** Owns that no change is made without its entry in the audit trail (R88): the entry comes first, and a change that fails is told. */
+import type { Request } from 'express';
+import type { AuditEntry } from '../audit/kinds.ts';
+import type { AuditTrail } from '../audit/trail.ts';
+import { AppError } from '../errors.ts';
+import { actorOf } from '../http/actor.ts';
+
+export type AuditedFacts = Pick<AuditEntry, 'event' | 'target' | 'userId' | 'facts'>;
+
+/**
+ * Writes the entry, then makes the change: where the trail cannot be written nothing changes. A change that fails all the
+ * same, such as one that somebody else was faster with, gets a second entry that says so.
+ */
+export async function audited<T>(
+  trail: Pick<AuditTrail, 'append'>,
+  req: Request,
+  facts: AuditedFacts,
+  change: () => Promise<T>,
+): Promise<T> {
+  const entry = { ...facts, ...actorOf(req) };
+  await trail.append(entry);
+  try {
+    return await change();
+  } catch (error) {
+    const outcome = error instanceof AppError ? `not_done: ${error.code}` : 'not_done: internal';
+    // Nothing more can be told than the error itself tells.
+    await trail.append({ ...entry, outcome }).catch(() => undefined);
+    throw error;
+  }
+}

@@ -1,0 +1,45 @@
+/* Owns the judging of callback URLs as they are typed; the server judges them again when the form is sent. */
+const PAUSE_MILLISECONDS = 400;
+const form = document.querySelector('[data-callback-form]');
+
+if (form) {
+  const inputs = () => [...form.querySelectorAll('input[name="callbackUrl"]')];
+  let timer;
+
+  const show = (input, fault) => {
+    const place = document.getElementById(input.getAttribute('aria-describedby'));
+    input.toggleAttribute('aria-invalid', false);
+    if (fault) input.setAttribute('aria-invalid', 'true');
+    place.replaceChildren();
+    if (!fault) return;
+    const line = document.createElement('p');
+    line.className = 'form-fault';
+    const icon = document.createElement('span');
+    icon.className = 'icon icon-warning';
+    icon.setAttribute('aria-hidden', 'true');
+    const words = document.createElement('span');
+    words.textContent = `${fault.detail} (${fault.rule})`;
+    line.append(icon, words);
+    place.append(line);
+  };
+
+  const judge = async () => {
+    const filled = inputs().filter((input) => input.value.trim() !== '');
+    const answer = await fetch(form.dataset.judge, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': form.querySelector('[name="_csrf"]').value },
+      body: JSON.stringify({ urls: filled.map((input) => input.value.trim()) }),
+    });
+    // Whatever is wrong with that, sending the form will tell.
+    if (!answer.ok) return;
+    const { faults } = await answer.json();
+    for (const input of inputs()) show(input, undefined);
+    for (const { position, rule, detail } of faults) show(filled[position], { rule, detail });
+  };
+
+  form.addEventListener('input', (event) => {
+    if (event.target.name !== 'callbackUrl') return;
+    clearTimeout(timer);
+    timer = setTimeout(() => judge().catch(() => undefined), PAUSE_MILLISECONDS);
+  });
+}
