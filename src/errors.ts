@@ -1,4 +1,5 @@
 /** Owns the one error type that leaves a room: a code, its status, a public sentence and a detail for the log alone. */
+import type { InputFault } from './input-faults.ts';
 
 /** Every problem code of the HTTP interface with its status and title (RFC 9457 `code`, `status`, `title`). */
 export const PROBLEMS = {
@@ -26,6 +27,7 @@ export const PROBLEMS = {
   length_required: { status: 411, title: 'The request needs a Content-Length' },
   version_conflict: { status: 409, title: 'Somebody else changed this in the meantime' },
   too_large: { status: 413, title: 'The request is too large' },
+  overloaded: { status: 503, title: 'Too much is going on here' },
   internal: { status: 500, title: 'Something went wrong here' },
 } as const;
 
@@ -33,6 +35,12 @@ export type ProblemCode = keyof typeof PROBLEMS;
 
 /** Who has to act, as pages say it. */
 export type WhoseFault = 'yours' | 'ours' | 'provider' | 'platform' | 'bin_service' | 'nobody';
+
+/** A heading, and a sentence on what to do now. */
+export interface PageWords {
+  title?: string;
+  nextStep?: string;
+}
 
 export interface AppErrorOptions {
   /** One sentence that the caller may read: says what to do, holds no secret, token, digit string or internal text. */
@@ -46,8 +54,12 @@ export interface AppErrorOptions {
   connectUrl?: string;
   /** Where the code alone would blame the wrong one. */
   whose?: WhoseFault;
+  /** For pages, where the code's own words would mislead. */
+  words?: PageWords | undefined;
   /** The one next step that a page offers, where the code's own would not help. */
   step?: { label: string; url: string };
+  /** What is wrong with what was sent, place by place: becomes `errors`. */
+  faults?: readonly InputFault[];
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
   headers?: Record<string, string>;
 }
@@ -61,7 +73,9 @@ export class AppError extends Error {
   readonly retryAfterSeconds: number | undefined;
   readonly connectUrl: string | undefined;
   readonly whose: WhoseFault | undefined;
+  readonly words: PageWords;
   readonly step: { label: string; url: string } | undefined;
+  readonly faults: readonly InputFault[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(code: ProblemCode, options: AppErrorOptions = {}) {
@@ -74,7 +88,9 @@ export class AppError extends Error {
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.connectUrl = options.connectUrl;
     this.whose = options.whose;
+    this.words = options.words ?? {};
     this.step = options.step;
+    this.faults = options.faults;
     this.headers = options.headers ?? {};
   }
 }

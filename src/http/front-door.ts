@@ -3,8 +3,17 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Express, RequestHandler } from 'express';
 import type { BeginRequest } from './request-context.ts';
 
-/** A GET that is answered from the session's cookie and its query alone. */
+/** A GET that is answered from its head alone. */
 export type Relayed = (req: IncomingMessage, res: ServerResponse) => Promise<void>;
+/** The same for what lies below a path. @param rest what follows the prefix */
+export type RelayedBelow = (req: IncomingMessage, res: ServerResponse, rest: string) => Promise<void>;
+
+/** What goes the short way; `route` is the name that Express's route has. */
+export interface ShortWays {
+  exact: readonly { route: string; handle: Relayed | RelayedBelow }[];
+  /** `rest`: what follows the prefix has to match, in full; everything else goes through Express. */
+  below: readonly { prefix: string; rest: RegExp; route: string; handle: RelayedBelow }[];
+}
 
 declare module 'node:http' {
   interface IncomingMessage {
@@ -17,33 +26,53 @@ declare module 'node:http' {
  * Express costs more than the relaying itself, so an ordinary relayed call does without it. Whatever could make a difference
  * to guards, redirects or pages (another method, a page wanted, a foreign site, a proxy's id, a body, an upgrade, digits in
  * the query) goes through Express, where the same route stands with the same handler.
- * @param parts `relayed`: handlers by path; `isClean`: false for texts that hold a card number
+ * @param parts `basePath`: stands before every path; `isClean`: false for texts that hold a card number
  */
 export function frontDoor(parts: {
   app: Express;
-  relayed: ReadonlyMap<string, Relayed>;
+  basePath: string;
+  ways: ShortWays;
   begin: BeginRequest;
   isClean: (text: string) => boolean;
 }): RequestListener {
-  const { app, relayed, begin, isClean } = parts;
+  const { app, begin, isClean } = parts;
+  const wayOf = shortWayFinder(parts.ways, parts.basePath);
   return (req, res) => {
     const url = req.url ?? '';
     const end = url.indexOf('?');
-    const path = end < 0 ? url : url.slice(0, end);
-    const handle = relayed.get(path);
-    if (!handle || !isOrdinary(req) || (end >= 0 && !isClean(url))) return app(req, res);
-    begin(req, res, path);
-    handle(req, res).catch((error: unknown) => {
+    const way = wayOf(end < 0 ? url : url.slice(0, end));
+    if (!way || !isOrdinary(req) || (end >= 0 && !isClean(url))) return app(req, res);
+    begin.short(req, res, way.route);
+    way.handle(req, res, way.rest).catch((error: unknown) => {
       req.failure = error;
       app(req, res);
     });
   };
 }
 
+interface ShortWay {
+  route: string;
+  handle: RelayedBelow;
+  rest: string;
+}
+
+function shortWayFinder({ exact, below }: ShortWays, basePath: string): (path: string) => ShortWay | undefined {
+  const known = new Map(exact.map(({ route, handle }) => [basePath + route, { route, handle, rest: '' }]));
+  const prefixes = below.map((way) => ({ ...way, start: basePath + way.prefix }));
+  return (path) => {
+    const found = known.get(path);
+    if (found) return found;
+    const way = prefixes.find(({ start }) => path.startsWith(start));
+    const rest = way && path.slice(way.start.length);
+    return rest !== undefined && way?.rest.test(rest) ? { route: way.route, handle: way.handle, rest } : undefined;
+  };
+}
+
 /** Express's side of it: what has begun is not begun again, and what has failed is handed on. */
 export function throughExpress(begin: BeginRequest): RequestHandler {
   return (req, res, next) => {
-    if (!req.context) begin(req, res);
+    if (req.context) begin.long(req, res);
+    else begin(req, res);
     next(req.failure);
   };
 }

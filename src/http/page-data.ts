@@ -21,6 +21,8 @@ export interface SignedInFrame extends PageFrame {
 export interface PageUser {
   name: string;
   email?: string | undefined;
+  /** Sees the way to the administration. */
+  admin?: boolean | undefined;
 }
 
 /** One sentence at the top of a page about what has just happened. */
@@ -60,14 +62,18 @@ export interface ConnectionView {
   cause?: string | undefined;
   /** Granted scopes of a connection; the scopes that will be asked for where there is none yet. */
   scopes: readonly string[];
+  /** What can be chosen: the registered scopes, and which of them are granted. Without `openid`, which is no choice. */
+  choices?: readonly { scope: string; granted: boolean }[] | undefined;
   connectedAt?: string | undefined;
   lastUsedAt?: string | undefined;
+  /** Since when the provider has not confirmed that an earlier access is withdrawn. */
+  revocationPendingSince?: string | undefined;
   /** Why connecting cannot work at all now (a sentence for people): the connect form is then left out. */
   unusable?: string | undefined;
 }
 
 /** What the provider said when a connection was ended. */
-export type DisconnectOutcome = 'revoked' | 'no_revocation' | 'not_confirmed';
+export type DisconnectOutcome = 'revoked' | 'no_revocation' | 'not_confirmed' | 'pending';
 
 declare const sanitised: unique symbol;
 /** HTML that went through `sanitizeThreadHtml`: the only kind that a page prints as it is. */
@@ -182,6 +188,8 @@ export interface PageData {
   connection: {
     page: SignedInFrame;
     connection: ConnectionView;
+    /** Back-end services that used it; `lastAt` in milliseconds since the epoch. */
+    services?: readonly { name: string; lastAt: number; count: number }[] | undefined;
     /** Posted as `return_to` with the connect form. */
     returnTo?: string | undefined;
     /** Set on the page that follows a disconnect. */
@@ -192,6 +200,13 @@ export interface PageData {
     page: SignedInFrame;
     sessions: readonly SessionView[];
     notice?: Notice | undefined;
+  };
+  /** Asks once more before everything that is kept about somebody is deleted. */
+  erase: { page: SignedInFrame };
+  erased: {
+    page: PageFrame;
+    /** What became of each connection, as half a sentence. */
+    connections: readonly { name: string; words: string }[];
   };
   bin: {
     page: SignedInFrame;
@@ -218,4 +233,12 @@ export interface PageData {
   };
 }
 
+/**
+ * Pages for administrators and developers. The file that fills one declares what it shows; the template of the same name
+ * under `views` draws it.
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: those files fill it
+export interface AdminPageData {}
+
 export type PageName = keyof PageData;
+export type AdminPageName = keyof AdminPageData;

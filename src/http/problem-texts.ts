@@ -189,6 +189,14 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     nextStep: 'Send less at once.',
     step: HOME,
   },
+  overloaded: {
+    title: 'Too much is going on here',
+    meaning:
+      'More is being asked of us at this moment than we can answer, so we answer nothing late and some things not at all.',
+    whose: 'ours',
+    nextStep: 'Wait a few seconds, then try again.',
+    step: RETRY,
+  },
   internal: {
     title: 'Something went wrong here',
     meaning: 'We made a mistake. It has been noted, with the reference below.',
@@ -269,6 +277,10 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
   no_revocation: {
     tone: 'info',
     text: 'Disconnected. We have deleted what we held. This provider offers no way to withdraw access from here: to be thorough, remove it in your account there as well.',
+  },
+  pending: {
+    tone: 'warning',
+    text: 'Disconnected here: we use this access no more. The provider has not confirmed yet that it is withdrawn there; we keep asking until it does.',
   },
   not_confirmed: {
     tone: 'warning',

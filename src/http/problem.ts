@@ -37,7 +37,10 @@ export function problemHandler(parts: ProblemParts): ErrorRequestHandler {
 }
 
 /** Where a caller has to be able to tell our refusal from the platform's (RFC 9209). */
-const RELAYED: ReadonlySet<string> = new Set(['/threads/current', '/bin/:bin', '/bin']);
+const RELAYED: ReadonlySet<string> = new Set([
+  ...['/threads/current', '/bin/:bin', '/bin'],
+  ...['/relay/threads/current', '/relay/bin/:bin', '/relay/bin'],
+]);
 
 function ownRefusal(error: AppError): string {
   return error.status < 500 ? 'http_request_denied' : 'proxy_internal_error';
@@ -64,10 +67,12 @@ function sendDocument(parts: ProblemParts, req: Request, res: Response, error: A
       type: `${parts.publicHref}/problems/${error.code}`,
       title: PROBLEMS[error.code].title,
       status: error.status,
-      ...(error.detail === undefined ? {} : { detail: error.detail }),
+      // What is undefined does not become JSON.
+      detail: error.detail,
       instance: `urn:uuid:${UUID.test(req.context.id) ? req.context.id : randomUUID()}`,
       code: error.code,
-      ...(error.connectUrl === undefined ? {} : { connectUrl: error.connectUrl }),
+      connectUrl: error.connectUrl,
+      errors: error.faults,
     }),
   );
 }
@@ -83,6 +88,7 @@ function sendPage(parts: ProblemParts, req: Request, res: Response, error: AppEr
   const sendsOrigin = res.get('Referrer-Policy') !== 'no-referrer';
   parts.pages.send(res, 'error', {
     page: sendsOrigin ? { ...frame, csrfToken } : frame,
+    ...error.words,
     code: error.code,
     reference: req.context.reference,
     time: new Date(parts.clock()).toISOString(),
@@ -100,6 +106,7 @@ const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   sign_in_required: 'Sign in',
   not_connected: 'Connect',
   reconnect_needed: 'Connect again',
+  step_up_required: 'Confirm that it is you',
 };
 
 /** Also for routes that show a failure as a part of their page, so that the reference on it is in the log. */
@@ -119,10 +126,16 @@ export function report(events: Events, req: Request, error: AppError): void {
 /** What express and its body parsers throw has a status; their messages repeat input, so they go no further. */
 function asAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
+  if (isWantOfDescriptors(thrown)) return new AppError('overloaded', { retryAfterSeconds: 2, cause: thrown });
   const status = thrown instanceof Error && 'status' in thrown ? thrown.status : undefined;
   if (status === 413) return new AppError('too_large', { detail: 'Send less at once.' });
   if (typeof status === 'number' && status >= 400 && status < 500) {
     return new AppError('invalid_request', { detail: 'The address or the body of the request cannot be read.' });
   }
   return new AppError('internal', { cause: thrown });
+}
+
+/** Of the process, or of the whole system: it passes, and nothing is wrong with the request (F21). */
+function isWantOfDescriptors(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && (thrown.code === 'EMFILE' || thrown.code === 'ENFILE');
 }

@@ -1,8 +1,9 @@
 /** Owns what a session is in the store and when it is valid: one definition for express-session and for the relayed routes. */
 import type { SessionData } from 'express-session';
+import { createBoundedMap } from '../bounded-map.ts';
 import { AppError } from '../errors.ts';
 import { hashOf, keys } from '../storage/keys.ts';
-import type { Store } from '../storage/store.ts';
+import type { Store, StoredRecord } from '../storage/store.ts';
 import { type ListedSession, listKeys, type SessionLists } from './session-lists.ts';
 
 export interface SessionUser {
@@ -29,8 +30,12 @@ declare module 'express-session' {
     /** Id of the connected app that signed the user in. */
     app: string;
     providerSession: ProviderSession;
+    /** How the person proved who they are, as the ID token's `acr` says it. */
+    acr?: string | undefined;
     /** The browser that signed in, in words. */
     browser?: string | undefined;
+    /** Where it signed in from. */
+    address?: string | undefined;
     /** Milliseconds since the epoch; only in what was read. */
     createdAt: number;
   }
@@ -53,6 +58,10 @@ export interface LiveSession {
 export interface SessionRecords {
   /** The session if it is valid. With `extend` its idle time starts anew, written at most once a minute. */
   read(sessionId: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
+  /** The same by the hash of its id. */
+  readHashed(hash: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
+  /** Whose session it was when this process read it last; it may have ended since, so that this proves nothing. */
+  lastUserOf(hash: string): string | undefined;
   /**
    * Writes the data; a session that was ended stays ended (R62), and its absolute end never moves. A new one is listed by
    * user and provider session first, so that none is ever without its entries.
@@ -63,14 +72,32 @@ export interface SessionRecords {
   end(sessionId: string): Promise<void>;
   /** The same by the hash of its id, for a session that has an entry: also where it is only about to begin. */
   bury(hash: string): Promise<void>;
-  /** When a valid session was last used, to the minute (milliseconds since the epoch); undefined where it is not valid. */
-  seenAt(hash: string): Promise<number | undefined>;
+  /** A valid session, by the hash of its id, with when it was last used, to the minute; undefined where it is not valid. */
+  look(hash: string): Promise<KnownSession | undefined>;
+  /** Every valid session, the one begun last first. */
+  page(request: { after?: string | undefined; limit: number }): Promise<{ items: KnownSession[]; next?: string }>;
+  /** How many there are, give or take those that have ended by themselves of late. */
+  count(): Promise<number>;
+  /** Takes out of the list of all what has ended by itself. */
+  sweep(): Promise<void>;
+}
+
+/** A valid session as administrators see it. Times in milliseconds since the epoch. */
+export interface KnownSession {
+  user: SessionUser;
+  ref: string;
+  startedAt: number;
+  seenAt: number;
+  browser: string | undefined;
+  address: string | undefined;
+  app: string | undefined;
 }
 
 /** Part of a hash that is no secret: enough to tell one user's sessions apart, and always the same for one session. */
 export const sessionRefOf = (hash: string): string => hash.slice(0, 16);
 
 const ENDED = 'ended';
+const PARSED_RECORDS = 10_000;
 const TOUCH_MILLISECONDS = 60_000;
 /** A session is written right after its entry; an entry without one after this time never got one. */
 const BEGIN_MILLISECONDS = 60_000;
@@ -86,11 +113,21 @@ export function createSessionRecords(parts: {
   const expiryOf = (record: LiveRecord) =>
     Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
 
+  // An entry counts only for the very version that was just read: whether a session is valid is asked of the store each time.
+  const parsed = createBoundedMap<{ version: number; record: LiveRecord | undefined }>(PARSED_RECORDS);
+  const recordOf = (hash: string, { value, version }: StoredRecord): LiveRecord | undefined => {
+    const known = parsed.get(hash);
+    if (known?.version === version) return known.record;
+    const record = value === ENDED ? undefined : frozen(JSON.parse(value) as LiveRecord);
+    parsed.set(hash, { version, record });
+    return record;
+  };
+
   /** `over`: ended, or past one of its lifetimes. */
   const load = async (hash: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
     const stored = await store.get(keys.session(hash));
     if (!stored) return { version: 0, over: false };
-    const record = stored.value === ENDED ? undefined : (JSON.parse(stored.value) as LiveRecord);
+    const record = recordOf(hash, stored);
     const { version } = stored;
     return record && expiryOf(record) > clock() ? { version, over: false, record } : { version, over: true };
   };
@@ -107,6 +144,14 @@ export function createSessionRecords(parts: {
 
   const bury = async (hash: string): Promise<void> => {
     await store.write([{ put: keys.session(hash), value: ENDED, lifetimeSeconds: lifetimes.maxSeconds }]);
+    await store.write([{ index: keys.liveSessions, remove: hash }]);
+  };
+
+  const look = async (hash: string): Promise<KnownSession | undefined> => {
+    const { record } = await load(hash);
+    if (!record?.data.user) return undefined;
+    const { user, browser, address, app } = record.data;
+    return { user, ref: sessionRefOf(hash), startedAt: record.createdAt, seenAt: record.seenAt, browser, address, app };
   };
 
   const isOver = async ({ hash, startedAt }: ListedSession): Promise<boolean> => {
@@ -123,37 +168,51 @@ export function createSessionRecords(parts: {
       listKeys.ofUser(user.id),
       ...(providerSession?.id === undefined ? [] : [listKeys.ofProviderSession(providerSession.id)]),
     ];
-    for (const place of places) {
-      if (await lists.add(place, session, issuedAt, { isOver, end: bury })) continue;
-      throw new AppError('sign_in_required', {
-        detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
-        logDetail: 'ended by the provider meanwhile',
-      });
-    }
+    const [, ...listed] = await Promise.all([
+      store.write([{ index: keys.liveSessions, add: hash, score: session.startedAt }]),
+      ...places.map((place) => lists.add(place, session, issuedAt, { isOver, end: bury })),
+    ]);
+    if (listed.every((isListed) => isListed)) return;
+    throw new AppError('sign_in_required', {
+      detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
+      logDetail: 'ended by the provider meanwhile',
+    });
+  };
+
+  const readHashed = async (hash: string, { extend }: { extend: boolean }): Promise<LiveSession | undefined> => {
+    const { record, version } = await load(hash);
+    if (!record) return undefined;
+    const now = clock();
+    const seen = extend && now - record.seenAt >= TOUCH_MILLISECONDS ? await touch(hash, record, version) : record;
+    return {
+      data: { ...record.data, createdAt: record.createdAt },
+      expiresAt: expiryOf(seen),
+      ref: sessionRefOf(hash),
+    };
+  };
+
+  /** The record as it is then. */
+  const touch = async (hash: string, record: LiveRecord, version: number): Promise<LiveRecord> => {
+    const touched = { ...record, seenAt: clock() };
+    // Lost to another write of the same session: that one moved the time as well, or ended it. A store that can be
+    // read but not written (a full disk) costs people the longer time and nothing else.
+    const written = await save(hash, touched, version).catch(unlessStoreIsDown);
+    return written ? touched : record;
   };
 
   return {
-    async read(sessionId, { extend }) {
-      const hash = hashOf(sessionId);
-      const { record, version } = await load(hash);
-      if (!record) return undefined;
-      const now = clock();
-      if (extend && now - record.seenAt >= TOUCH_MILLISECONDS) {
-        const touched = { ...record, seenAt: now };
-        // Lost to another write of the same session: that one moved the time as well, or ended it. A store that can be
-        // read but not written (a full disk) costs people the longer time and nothing else.
-        const written = await save(hash, touched, version).catch(unlessStoreIsDown);
-        if (written) record.seenAt = now;
-      }
-      return {
-        data: { ...record.data, createdAt: record.createdAt },
-        expiresAt: expiryOf(record),
-        ref: sessionRefOf(hash),
-      };
-    },
+    read: (sessionId, options) => readHashed(hashOf(sessionId), options),
+    readHashed,
+    lastUserOf: (hash) => parsed.get(hash)?.record?.data.user?.id,
 
     async write(sessionId, data) {
       const hash = hashOf(sessionId);
+      // What was never read from the store is most likely not there: looked for only where it is after all.
+      if (data.createdAt === undefined) {
+        await list(hash, data);
+        const now = clock();
+        if (await save(hash, { data, createdAt: now, seenAt: now }, 0)) return;
+      }
       for (;;) {
         const { record, version, over } = await load(hash);
         // A slow request may come back when nothing is left of its session in the store: what was read is no new session.
@@ -172,11 +231,52 @@ export function createSessionRecords(parts: {
     },
 
     bury,
-    seenAt: async (hash) => (await load(hash)).record?.seenAt,
+    look,
+    count: () => store.count(keys.liveSessions),
+
+    async page({ after, limit }) {
+      const items: KnownSession[] = [];
+      let cursor = after;
+      for (;;) {
+        const size = limit - items.length;
+        const batch = await store.page(keys.liveSessions, {
+          limit: size,
+          order: 'descending',
+          ...(cursor === undefined ? {} : { after: cursor }),
+        });
+        const found = await Promise.all(batch.items.map(({ member }) => look(member)));
+        items.push(...found.filter((session) => session !== undefined));
+        cursor = batch.next;
+        if (cursor === undefined) return { items };
+        if (items.length === limit) return { items, next: cursor };
+      }
+    },
+
+    async sweep() {
+      const old = clock() - BEGIN_MILLISECONDS;
+      let after: string | undefined;
+      do {
+        const batch = await store.page(keys.liveSessions, { limit: 200, ...(after === undefined ? {} : { after }) });
+        const listed = batch.items.filter(({ score }) => score < old);
+        const valid = await Promise.all(listed.map(({ member }) => look(member)));
+        const over = listed.filter((_one, place) => valid[place] === undefined);
+        if (over.length > 0) {
+          await store.write(over.map(({ member }) => ({ index: keys.liveSessions, remove: member })));
+        }
+        after = batch.next;
+      } while (after !== undefined);
+    },
   };
 }
 
 function unlessStoreIsDown(error: unknown): false {
   if (error instanceof AppError && error.code === 'storage_unavailable') return false;
   throw error;
+}
+
+/** Several requests look at the same one. */
+function frozen(record: LiveRecord): LiveRecord {
+  for (const part of Object.values(record.data)) if (typeof part === 'object') Object.freeze(part);
+  Object.freeze(record.data);
+  return Object.freeze(record);
 }

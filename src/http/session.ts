@@ -4,7 +4,9 @@ import { parse as parseCookies } from 'cookie';
 import { sign, unsign } from 'cookie-signature';
 import type { CookieOptions, Request, RequestHandler } from 'express';
 import session, { type SessionData, Store as SessionStore } from 'express-session';
+import { createBoundedMap } from '../bounded-map.ts';
 import type { PublicUrl } from '../config-rules.ts';
+import { hashOf } from '../storage/keys.ts';
 import type { LiveSession, SessionRecords } from './session-record.ts';
 
 export interface Sessions {
@@ -12,12 +14,18 @@ export interface Sessions {
   middleware: RequestHandler;
   /** The valid session of this request's cookie, by the same records and rules; one read of the store. */
   read(req: IncomingMessage, options: { extend: boolean }): Promise<LiveSession | undefined>;
+  /** Who the user will be if the session is still valid, as far as this process remembers. Proves nothing, and reads nothing. */
+  likelyUser(req: IncomingMessage): string | undefined;
   /** A value in a signed cookie of its own: the id under which a browser's pending authorization requests are kept. */
   readBrowserId(req: Request): string | undefined;
   browserIdCookie(browserId: string): { name: string; value: string; options: CookieOptions };
   /** For clearing it at sign-out. */
   cookie: { name: string; options: CookieOptions };
 }
+
+const KNOWN_COOKIES = 10_000;
+/** Longer headers are read anew each time, so that what is remembered stays small. */
+const LONGEST_KNOWN = 1_024;
 
 export function createSessions(parts: {
   records: SessionRecords;
@@ -39,15 +47,31 @@ export function createSessions(parts: {
     cookie: { httpOnly: true, sameSite: 'lax', path: '/', secure: publicUrl.secure },
   });
 
+  // Only what was found to be signed by us: what others make up is checked each time, and takes nobody's place.
+  const hashes = createBoundedMap<string>(KNOWN_COOKIES);
+  const sessionHashOf = (cookies: string): string | undefined => {
+    const known = hashes.get(cookies);
+    if (known !== undefined) return known;
+    const sessionId = unsigned(parseCookies(cookies)[name]?.replace(/^s:/, ''), secrets);
+    if (sessionId === undefined) return undefined;
+    const hash = hashOf(sessionId);
+    if (cookies.length <= LONGEST_KNOWN) hashes.set(cookies, hash);
+    return hash;
+  };
+
   return {
     middleware: (req, res, next) => {
       // express-session sends a Secure cookie only over what it takes for https; PUBLIC_URL alone decides that.
       Object.defineProperty(req, 'secure', { value: publicUrl.secure, configurable: true });
       express(req, res, next);
     },
-    async read(req, readOptions) {
-      const sessionId = unsigned(cookieOf(req, name)?.replace(/^s:/, ''), secrets);
-      return sessionId === undefined ? undefined : records.read(sessionId, readOptions);
+    async read({ headers: { cookie } }, readOptions) {
+      const hash = cookie === undefined ? undefined : sessionHashOf(cookie);
+      return hash === undefined ? undefined : records.readHashed(hash, readOptions);
+    },
+    likelyUser({ headers: { cookie } }) {
+      const hash = cookie === undefined ? undefined : hashes.get(cookie);
+      return hash === undefined ? undefined : records.lastUserOf(hash);
     },
     readBrowserId: (req) => unsigned(cookieOf(req, browserCookieName), secrets),
     browserIdCookie: (browserId) => ({ name: browserCookieName, value: sign(browserId, secrets[0] ?? ''), options }),
@@ -69,6 +93,9 @@ function unsigned(value: string | undefined, secrets: readonly string[]): string
   return undefined;
 }
 
+/** Of a session: its text as it was written last. */
+const SAVED = Symbol('saved');
+
 /** express-session's store, as thin as it can be. */
 class RecordStore extends SessionStore {
   readonly #records: SessionRecords;
@@ -82,8 +109,21 @@ class RecordStore extends SessionStore {
     this.#records.read(id, { extend: true }).then((live) => done(null, live?.data ?? null), done);
   }
 
+  /** express-session writes a new session once more at the end of the answer: what `save` has written is not written again. */
   override set(id: string, data: SessionData, done: (error?: unknown) => void = () => undefined): void {
-    this.#records.write(id, data).then(() => done(), done);
+    if (SAVED in data && data[SAVED] === JSON.stringify(data)) done();
+    else this.#records.write(id, data).then(() => done(), done);
+  }
+
+  /** A session that the store never gave is in no store: there is nothing to end. */
+  override regenerate(req: Request, done: (error?: unknown) => void): void {
+    if (req.session?.createdAt !== undefined) {
+      super.regenerate(req, done);
+      return;
+    }
+    // express-session gives each store this method.
+    (this as unknown as { generate(req: Request): void }).generate(req);
+    done();
   }
 
   override destroy(id: string, done: (error?: unknown) => void = () => undefined): void {
@@ -98,7 +138,13 @@ class RecordStore extends SessionStore {
 
 /** express-session's callbacks as promises, so that nothing is answered before the store has written (R65). */
 export const regenerate = (req: Request) => settled(req, (done) => req.session.regenerate(done));
-export const save = (req: Request) => settled(req, (done) => req.session.save(done));
+export async function save(req: Request): Promise<void> {
+  Reflect.deleteProperty(req.session, SAVED);
+  const value = JSON.stringify(req.session);
+  await settled(req, (done) => req.session.save(done));
+  // Not enumerable: it is no part of what is kept.
+  Object.defineProperty(req.session, SAVED, { value, configurable: true });
+}
 export const destroy = (req: Request) => settled(req, (done) => req.session.destroy(done));
 
 function settled(req: Request, work: (done: (error?: unknown) => void) => void): Promise<void> {

@@ -3,6 +3,7 @@ import { BlockList, isIPv6 } from 'node:net';
 
 /** @param networks addresses and CIDRs, already checked (setting `TRUSTED_PROXIES`) */
 export function trustedProxies(networks: readonly string[]): (address: string) => boolean {
+  if (networks.length === 0) return () => false;
   const list = new BlockList();
   for (const network of networks) {
     const [address = '', bits] = network.split('/');

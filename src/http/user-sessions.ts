@@ -9,6 +9,10 @@ export interface UserSession {
   startedAt: number;
   seenAt: number;
   browser: string | undefined;
+  /** Where it signed in from. */
+  address: string | undefined;
+  /** The connected app that signed the user in. */
+  app: string | undefined;
 }
 
 export interface UserSessions {
@@ -34,8 +38,18 @@ export function createUserSessions(parts: { records: SessionRecords; lists: Sess
       const listed = await lists.read(listKeys.ofUser(userId));
       const found = await Promise.all(
         listed.map(async ({ hash, startedAt, browser }): Promise<UserSession[]> => {
-          const seenAt = await records.seenAt(hash);
-          return seenAt === undefined ? [] : [{ ref: sessionRefOf(hash), startedAt, seenAt, browser }];
+          const session = await records.look(hash);
+          if (!session) return [];
+          return [
+            {
+              ref: sessionRefOf(hash),
+              startedAt,
+              seenAt: session.seenAt,
+              browser,
+              address: session.address,
+              app: session.app,
+            },
+          ];
         }),
       );
       return found.flat().sort((left, right) => right.seenAt - left.seenAt);
@@ -55,9 +69,9 @@ export function createUserSessions(parts: { records: SessionRecords; lists: Sess
     async endByProvider(which, issuedUntil) {
       const key = 'userId' in which ? listKeys.ofUser(which.userId) : listKeys.ofProviderSession(which.providerSession);
       const listed = await lists.close(key, issuedUntil);
-      const seen = await Promise.all(listed.map(({ hash }) => records.seenAt(hash)));
+      const seen = await Promise.all(listed.map(({ hash }) => records.look(hash)));
       await endListed(listed);
-      return seen.filter((time) => time !== undefined).length;
+      return seen.filter((session) => session !== undefined).length;
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Viewer {
   csrfToken: string;
   /** Id of the app that signed the user in. */
   app: string;
+  /** How the user signed in, as the ID token's `acr` says it. */
+  acr?: string | undefined;
   /** Milliseconds since the epoch. */
   expiresAt: number;
   /** Names this session among the user's own. */
@@ -34,10 +36,10 @@ export function createViewerGuards(parts: { sessions: Sessions; publicHref: stri
 
   const note = async (req: IncomingMessage, extend: boolean): Promise<Viewer | undefined> => {
     const live = await sessions.read(req, { extend });
-    const { user, csrfToken, app } = live?.data ?? {};
+    const { user, csrfToken, app, acr } = live?.data ?? {};
     req.context.viewer =
       live && user && csrfToken && app
-        ? { user, csrfToken, app, expiresAt: live.expiresAt, sessionRef: live.ref }
+        ? { user, csrfToken, app, acr, expiresAt: live.expiresAt, sessionRef: live.ref }
         : undefined;
     return req.context.viewer;
   };

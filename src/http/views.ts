@@ -1,11 +1,15 @@
 /** Owns turning page data into HTML: which template draws which page, escaping, and how values are written out. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Eta } from 'eta';
-import type { PageData, PageName } from './page-data.ts';
+import type { AdminPageData, AdminPageName, PageData, PageName } from './page-data.ts';
 import { disconnectText, healthText, problemText, scopeText, sourceText, whoseText } from './problem-texts.ts';
 
 export interface Views {
   /** The whole HTML document of a page. Everything in `data` is escaped; only `SanitisedHtml` is printed as it is. */
   render<K extends PageName>(name: K, data: PageData[K]): string;
+  /** The same for a page for administrators or developers: drawn by the template of its own name. */
+  renderAdmin<K extends AdminPageName>(name: K, data: AdminPageData[K]): string;
 }
 
 const TEMPLATES: Readonly<Record<PageName, string>> = {
@@ -13,6 +17,8 @@ const TEMPLATES: Readonly<Record<PageName, string>> = {
   'home-signed-in': '/home/signed-in',
   'choose-sign-in': '/sign-in/choose',
   sessions: '/sign-in/sessions',
+  erase: '/sign-in/erase',
+  erased: '/sign-in/erased',
   connections: '/connections/list',
   connection: '/connections/one',
   bin: '/bin/page',
@@ -23,9 +29,19 @@ const TEMPLATES: Readonly<Record<PageName, string>> = {
 /** @param parts `directory`: where the templates lie, as an absolute path. */
 export function createViews({ directory }: { directory: string }): Views {
   const eta = new Eta({ views: directory, cache: true, autoEscape: true, escapeFunction: escapeText });
+  // Read now: a page that is drawn for the first time when no file descriptor is left is drawn all the same (F21).
+  const texts = readTemplates(directory);
+  eta.readFile = (path) => texts.get(path) ?? '';
   return {
     render: (name, data) => eta.render(TEMPLATES[name], { ...data, show: SHOW }),
+    renderAdmin: (name, data) => eta.render(`/${name}`, { ...(data as object), show: SHOW }),
   };
+}
+
+/** By absolute path. */
+function readTemplates(directory: string): Map<string, string> {
+  const paths = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.eta'));
+  return new Map(paths.map((path) => join(directory, path)).map((path) => [path, readFileSync(path, 'utf8')]));
 }
 
 /** What templates call to write values out; the words come from `problem-texts.ts`. */
@@ -38,6 +54,10 @@ const SHOW = {
   disconnect: disconnectText,
   date: (iso: string) => writeInstant(iso, { dateStyle: 'long' }),
   dateTime: (iso: string) => writeInstant(iso, { dateStyle: 'long', timeStyle: 'short' }, ' UTC'),
+  clock: (iso: string) => writeInstant(iso, { timeStyle: 'medium' }, ' UTC'),
+  appField: (field: string) => APP_FIELDS.get(field)?.label ?? field,
+  daysAgo: (days: number) => (days === 0 ? 'today' : days === 1 ? 'yesterday' : `${days} days ago`),
+  appFieldPlace: (field: string) => APP_FIELDS.get(field)?.place ?? field,
   link: safeLink,
   contactLink,
   bankLink: (url: string) => (/^[a-z0-9.-]+\.[a-z]{2,}(\/[\w./-]*)?$/i.test(url) ? `https://${url}` : undefined),
@@ -51,6 +71,18 @@ const SHOW = {
   json: writeJson,
   clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
 };
+
+/** Fields of a connected app's form: as its labels say them, and where they stand in it. */
+const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Map([
+  ['issuer', { label: 'Issuer', place: 'issuer' }],
+  ['clientId', { label: 'Client ID', place: 'clientId' }],
+  ['clientSecret', { label: 'Client secret', place: 'clientSecret' }],
+  ['callbackUrls', { label: 'Callback URLs', place: 'callback-title' }],
+  ['scopes', { label: 'Scopes', place: 'scopes-title' }],
+  ['signIn', { label: 'Who may sign in', place: 'use-title' }],
+  ['par', { label: 'Pushed authorization requests', place: 'par' }],
+  ['dpop', { label: 'Tokens bound to a key', place: 'dpop' }],
+]);
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -132,10 +164,9 @@ function cardDigits(bin: string, length = 16): string[] {
   return groups;
 }
 
-/** Drawn from the country code, so that no text of a data source poses as a flag. */
+/** The name of the flag's drawing below `assets`; by the country code, so that no text of a data source poses as a flag. */
 function flag(alpha2: string | undefined): string {
-  if (alpha2 === undefined || !/^[A-Za-z]{2}$/.test(alpha2)) return '';
-  return String.fromCodePoint(...[...alpha2.toUpperCase()].map((letter) => 0x1f1a5 + letter.charCodeAt(0)));
+  return alpha2 !== undefined && /^[A-Za-z]{2}$/.test(alpha2) ? `flags/${alpha2.toLowerCase()}.svg` : '';
 }
 
 function coordinates(latitude: number, longitude: number): string {
