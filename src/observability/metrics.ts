@@ -1,5 +1,6 @@
 /** Owns the metrics: their names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
-import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { PROBLEMS } from '../errors.ts';
 
 export interface Metrics {
   registry: Registry;
@@ -8,13 +9,43 @@ export interface Metrics {
   signIns: Counter<'outcome'>;
   refreshes: Counter<'outcome'>;
   binLookups: Counter<'source'>;
+  binServiceFailures: Counter<'reason'>;
+  /** By the code of the problem; refusals at the listener, before any route, included. */
+  problems: Counter<'code'>;
+  connectionsBroken: Counter<'cause'>;
+  auditLost: Counter;
+  outboundRefused: Counter;
+  spans: Counter<'outcome'>;
+  /** From now on the calls that run and wait are asked for here, when somebody reads the metrics. */
+  watchOutbound(load: () => { running: number; waiting: number }): void;
 }
+
+/** What the labels of counters can say. */
+export const LABEL_VALUES = {
+  signIns: ['signed_in', 'connected', 'refused', 'failed'],
+  refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
+  connectionsBroken: ['grant_refused', 'answer_lost', 'access_ended'],
+  binServiceFailures: ['timeout', 'connection', 'status', 'answer', 'key_refused', 'paused'],
+  spans: ['sent', 'lost'],
+} as const;
 
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  return {
+  let outboundLoad = () => ({ running: 0, waiting: 0 });
+  new Gauge({
+    name: 'gatehouse_outbound_calls',
+    help: 'Calls that leave just now, by state: running, or waiting for their turn.',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      const { running, waiting } = outboundLoad();
+      this.set({ state: 'running' }, running);
+      this.set({ state: 'waiting' }, waiting);
+    },
+  });
+  const metrics: Metrics = {
     registry,
     requests: new Histogram({
       name: 'gatehouse_http_request_duration_seconds',
@@ -41,5 +72,54 @@ export function createMetrics(): Metrics {
       labelNames: ['source'],
       registers,
     }),
+    binServiceFailures: new Counter({
+      name: 'gatehouse_bin_service_failures_total',
+      help: 'Calls to the BIN lookup service that brought no usable answer, by reason.',
+      labelNames: ['reason'],
+      registers,
+    }),
+    problems: new Counter({
+      name: 'gatehouse_problems_total',
+      help: 'Requests that were answered with a problem, by its code.',
+      labelNames: ['code'],
+      registers,
+    }),
+    connectionsBroken: new Counter({
+      name: 'gatehouse_connections_broken_total',
+      help: 'Connections that ended by themselves and must be made again, by cause.',
+      labelNames: ['cause'],
+      registers,
+    }),
+    auditLost: new Counter({
+      name: 'gatehouse_audit_entries_lost_total',
+      help: 'Entries that the audit trail could not keep; their events are in the log.',
+      registers,
+    }),
+    outboundRefused: new Counter({
+      name: 'gatehouse_outbound_refused_total',
+      help: 'Calls that did not leave, since too many to the same host ran and waited already.',
+      registers,
+    }),
+    spans: new Counter({
+      name: 'gatehouse_spans_total',
+      help: 'Spans of traces that were handed to the collector, by outcome: sent or lost.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    watchOutbound(load) {
+      outboundLoad = load;
+    },
   };
+  startAtZero(metrics);
+  return metrics;
+}
+
+/** A rule that asks for a rise sees none where the first value of a series is all there is: each series begins at 0. */
+function startAtZero(metrics: Metrics): void {
+  for (const code of Object.keys(PROBLEMS)) metrics.problems.inc({ code }, 0);
+  for (const outcome of LABEL_VALUES.signIns) metrics.signIns.inc({ outcome }, 0);
+  for (const outcome of LABEL_VALUES.refreshes) metrics.refreshes.inc({ outcome }, 0);
+  for (const cause of LABEL_VALUES.connectionsBroken) metrics.connectionsBroken.inc({ cause }, 0);
+  for (const reason of LABEL_VALUES.binServiceFailures) metrics.binServiceFailures.inc({ reason }, 0);
+  for (const outcome of LABEL_VALUES.spans) metrics.spans.inc({ outcome }, 0);
 }
