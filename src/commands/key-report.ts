@@ -1,0 +1,36 @@
+/** Owns how `keys status` tells what is known of the encryption keys. Pure. */
+import type { KeyReport } from '../storage/key-report.ts';
+import type { KeyHolder } from '../storage/key-roll-call.ts';
+
+export function keyReportText({ keys, processes }: KeyReport): string {
+  const rows = keys.map((key) => [key.kid, stateOf(key), key.records.toLocaleString('en-GB'), kindsOf(key.kinds)]);
+  const all = [['key', 'state', 'records', 'of these'], ...rows];
+  const widths = [0, 1, 2].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const table = all.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return [...table, '', runningText(processes)].join('\n');
+}
+
+function stateOf({ seals, held, droppable }: KeyReport['keys'][number]): string {
+  if (seals) return 'seals';
+  if (!held) return 'given up';
+  return droppable ? 'can be dropped' : 'opens, still needed';
+}
+
+function kindsOf(kinds: Record<string, number>): string {
+  return Object.entries(kinds)
+    .map(([kind, count]) => `${kind}: ${count.toLocaleString('en-GB')}`)
+    .join(', ');
+}
+
+function runningText(processes: readonly KeyHolder[]): string {
+  const bySealing = Map.groupBy(processes, ({ seals }) => seals);
+  const parts = [...bySealing].map(
+    ([kid, some]) => `${some.length} ${some.length === 1 ? 'seals' : 'seal'} with ${kid}`,
+  );
+  return `Running processes: ${processes.length}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`;
+}

@@ -1,0 +1,138 @@
+/** Owns the commands for the encryption keys of the vault: made, counted, changed and given up. */
+import type { Command } from 'commander';
+import { AppError } from '../errors.ts';
+import type { OpenedStorage } from '../open-storage.ts';
+import { reportKeys } from '../storage/key-report.ts';
+import { generateEncryptionKey } from '../storage/key-ring.ts';
+import { callKeyRoll } from '../storage/key-roll-call.ts';
+import { countDue, forgetKey, type RotationResult, rotateKeys } from '../storage/key-rotation.ts';
+import { countSealed, sumOf } from '../storage/sealed-records.ts';
+import { keyReportText } from './key-report.ts';
+import { withStorage } from './open-storage.ts';
+import { noteByOperator } from './operator-trail.ts';
+import { answer, startProgress, type Terminal } from './terminal.ts';
+
+interface JsonOption {
+  json?: boolean;
+}
+
+const JSON_FLAG = '--json';
+
+export function addKeysCommands(program: Command, terminal: Terminal): void {
+  const keys = program.command('keys').description('encryption keys of the vault');
+  addGenerate(keys, terminal);
+
+  keys
+    .command('status')
+    .description('count the records that each key seals, and say which key can be dropped')
+    .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
+    .action(async ({ json = false }: JsonOption) => {
+      const report = await withStorage(terminal.source, reportKeys);
+      answer(terminal, { json, data: report, text: keyReportText(report) });
+    });
+
+  keys
+    .command('rotate')
+    .description('seal every record again with the first key of ENCRYPTION_KEYS, while Gatehouse runs')
+    .option(JSON_FLAG, 'print {"key", "resealed", "unreadable", "droppable"} (use npm run -s)')
+    .addHelpText('after', ROTATE_HELP)
+    .action(async ({ json = false }: JsonOption) => {
+      const { kid, result } = await withStorage(terminal.source, (storage) => rotate(storage, terminal));
+      const { resealed, retired: droppable } = result;
+      const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
+      answer(terminal, { json, data, text: rotationText(kid, result) });
+    });
+
+  addForget(keys, terminal);
+}
+
+function addGenerate(keys: Command, terminal: Terminal): void {
+  keys
+    .command('generate')
+    .description('make a new key for ENCRYPTION_KEYS, and print it as kid:base64url')
+    .option(JSON_FLAG, 'print {"kid", "key", "setting"} (use npm run -s)')
+    .addHelpText(
+      'after',
+      '\nPut the new key first in ENCRYPTION_KEYS and keep the old ones behind it: the first seals, all open.',
+    )
+    .action(({ json = false }: JsonOption) => {
+      const setting = generateEncryptionKey(new Date());
+      const [kid = '', key = ''] = setting.split(':');
+      answer(terminal, { json, data: { kid, key, setting }, text: setting });
+    });
+}
+
+const ROTATE_HELP = `
+1. Make a key with: npm run -s gatehouse -- keys generate
+2. Put it last in ENCRYPTION_KEYS of every process, then first. With one process, put it first at once.
+3. Run this command. It may be stopped at any moment and run again.
+4. Take the old key out of ENCRYPTION_KEYS.`;
+
+async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<{ kid: string; result: RotationResult }> {
+  const { store, sealer } = storage;
+  const kid = sealer.sealingKid;
+  // Such a process could not open what is sealed here, or would go on sealing with the old key.
+  const assertNobodyBehind = async () => {
+    const behind = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
+    if (behind > 0) throw new AppError('version_conflict', { detail: processesBehind(kid, behind) });
+  };
+  await assertNobodyBehind();
+  const progress = startProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer));
+  try {
+    const result = await rotateKeys(store, sealer, progress.advance, assertNobodyBehind);
+    await noteByOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
+    return { kid, result };
+  } finally {
+    progress.stop();
+  }
+}
+
+function processesBehind(kid: string, count: number): string {
+  const who = count === 1 ? 'A running process seals' : `${count} running processes seal`;
+  return `${who} with another key than "${kid}". Start every process with "${kid}" first in ENCRYPTION_KEYS, then run this again.`;
+}
+
+function rotationText(kid: string, { resealed, unreadable, retired }: RotationResult): string {
+  const lines = [`Every record is sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
+  for (const [kind, count] of unreadable)
+    lines.push(`${count.toLocaleString('en-GB')} of the kind ${kind} cannot be opened by any key and were left alone.`);
+  if (retired.length > 0) lines.push(`Take out of ENCRYPTION_KEYS: ${retired.join(', ')}`);
+  return lines.join('\n');
+}
+
+function addForget(keys: Command, terminal: Terminal): void {
+  keys
+    .command('forget')
+    .description('give up a key that is lost for good, so that Gatehouse starts without it')
+    .argument('<kid>', 'the id of the lost key')
+    .option('--yes', 'do it; without this it is only told what would be given up')
+    .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
+    .addHelpText('after', '\nWhoever has a connection that this key sealed is asked to connect again.')
+    .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
+      const records = await withStorage(terminal.source, (storage) => forget(storage, kid, yes), [kid]);
+      answer(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
+      if (!yes) terminal.setExitStatus(1);
+    });
+}
+
+async function forget({ store, sealer }: OpenedStorage, kid: string, yes: boolean): Promise<Record<string, number>> {
+  if (sealer.kids.includes(kid)) {
+    const detail = `ENCRYPTION_KEYS holds the key "${kid}", so it is not lost. Change it with: npm run gatehouse -- keys rotate.`;
+    throw new AppError('invalid_request', { detail });
+  }
+  const ofKid = (await countSealed(store, sealer)).get(kid);
+  if (yes) {
+    await noteByOperator(store, { event: 'key.retired', facts: { kid } });
+    await forgetKey(store, sealer, kid);
+  }
+  return Object.fromEntries(ofKid ?? []);
+}
+
+function forgetText(kid: string, done: boolean, records: Record<string, number>): string {
+  const number = sumOf(new Map(Object.entries(records))).toLocaleString('en-GB');
+  const kinds = Object.entries(records).map(([kind, count]) => `- ${kind}: ${count.toLocaleString('en-GB')}`);
+  const head = done
+    ? `The key "${kid}" is given up, and with it ${number} records.`
+    : `Giving up the key "${kid}" would give up ${number} records. To do it, run this again with --yes.`;
+  return [head, ...kinds].join('\n');
+}

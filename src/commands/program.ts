@@ -1,0 +1,26 @@
+/** Owns the tree of commands: all that `npm run gatehouse -- COMMAND` understands. */
+import { Command } from 'commander';
+import { addAdminTokenCommands } from './admin-token.ts';
+import { addAuditCommands } from './audit.ts';
+import { addBackupCommand } from './backup.ts';
+import { addBinCommands } from './bin.ts';
+import { addDoctorCommands } from './doctor.ts';
+import { addKeysCommands } from './keys.ts';
+import { addMigrateCommand } from './migrate.ts';
+import { addRestoreCommand } from './restore.ts';
+import type { Terminal } from './terminal.ts';
+
+export function createProgram(terminal: Terminal): Command {
+  const program = new Command('npm run gatehouse --')
+    .description('Gatehouse on the command line.')
+    .showHelpAfterError();
+  addKeysCommands(program, terminal);
+  addAuditCommands(program, terminal);
+  addAdminTokenCommands(program, terminal);
+  addBinCommands(program, terminal);
+  addDoctorCommands(program, terminal);
+  addBackupCommand(program, terminal);
+  addRestoreCommand(program, terminal);
+  addMigrateCommand(program, terminal);
+  return program;
+}

@@ -1,0 +1,68 @@
+/** Owns the work of `bin import` and `bin rollback`: loaded when one of them is called, since every command would wait for it. */
+import { statSync } from 'node:fs';
+import type { Dataset } from '../bin/dataset.ts';
+import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-file.ts';
+import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
+import { AppError } from '../errors.ts';
+import type { Store } from '../storage/store.ts';
+import { openDraft } from './draft.ts';
+import { withStorage } from './open-storage.ts';
+import { noteByOperator } from './operator-trail.ts';
+import { startProgress, type Terminal } from './terminal.ts';
+
+export interface ImportOptions {
+  source?: string;
+  date?: string;
+  licence?: string;
+  badRows?: string;
+}
+
+export async function importFile(terminal: Terminal, file: string, options: ImportOptions): Promise<DatasetVersion> {
+  return withStorage(terminal.source, async ({ store }) => {
+    const { dataset, report } = await readChecked(terminal, file, options);
+    await noteByOperator(store, {
+      event: 'bin_dataset.imported',
+      facts: { source: dataset.source, rows: report.taken, bad: report.skipped },
+    });
+    return createStoredDatasets({ store, clock: Date.now }).save(dataset, report);
+  });
+}
+
+async function readChecked(terminal: Terminal, file: string, options: ImportOptions) {
+  const about = {
+    ...(options.source && { source: options.source }),
+    ...(options.date && { asOf: options.date }),
+    ...(options.licence && { licence: options.licence }),
+  };
+  const draft = options.badRows === undefined ? undefined : openDraft(options.badRows);
+  const progress = startProgress(terminal, 'Importing', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
+  const faults: RowFault[] = [];
+  const read = await readDatasetFile(file, {
+    about,
+    onBytes: progress.advance,
+    ...(draft && { onFault: (fault) => faults.push(fault) }),
+  }).finally(progress.stop);
+  // Lines that are no CSV are told of before those that wait to be parsed.
+  faults.sort((one, other) => one.line - other.line);
+  await draft?.write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
+  draft?.keep();
+  if (read.problem !== undefined) throw new AppError('invalid_request', { detail: read.problem });
+  return read as { dataset: Dataset; report: FileReport };
+}
+
+/** @throws AppError `not_found` where there is none to go back to */
+export async function rollback(terminal: Terminal): Promise<DatasetVersion> {
+  return withStorage(terminal.source, ({ store }) => rollbackIn(store));
+}
+
+async function rollbackIn(store: Store): Promise<DatasetVersion> {
+  const stored = createStoredDatasets({ store, clock: Date.now });
+  const { current, previous } = (await stored.versions()) ?? {};
+  if (!current || !previous)
+    throw new AppError('not_found', { detail: 'There is no earlier data set to go back to: import one.' });
+  await noteByOperator(store, {
+    event: 'bin_dataset.rolled_back',
+    facts: { from: current.source, to: previous.source },
+  });
+  return (await stored.rollback())?.current ?? current;
+}

@@ -1,0 +1,94 @@
+/** Owns the work of `bin enrich`: loaded when it is called. */
+import { once } from 'node:events';
+import { createReadStream, statSync } from 'node:fs';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { inspectFile, readDatasetFile, unreadable } from '../bin/dataset-file.ts';
+import { type EnrichReport, enrichCsv } from '../bin/enrich.ts';
+import { type BinEnrichment, createBinEnrichment } from '../bin/enrichment.ts';
+import { loadBinConfig } from '../config.ts';
+import { AppError } from '../errors.ts';
+import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
+import { createOutbound } from '../outbound/outbound.ts';
+import { StartRefused } from '../start-refused.ts';
+import type { Store } from '../storage/store.ts';
+import { openDraft } from './draft.ts';
+import { withStorage } from './open-storage.ts';
+import { startProgress, type Terminal } from './terminal.ts';
+
+export interface EnrichOptions {
+  column: string;
+  out?: string;
+}
+
+export async function enrichFile(terminal: Terminal, file: string, options: EnrichOptions): Promise<EnrichReport> {
+  return withStorage(terminal.source, ({ store }) => enrichWith(store, terminal, file, options));
+}
+
+async function enrichWith(
+  store: Store,
+  terminal: Terminal,
+  file: string,
+  { column, out }: EnrichOptions,
+): Promise<EnrichReport> {
+  return withEnrichment(terminal, store, async ({ lookup }) => {
+    const { gzipped } = await inspectFile(file).catch((error: unknown) => refuseFile(file, error));
+    const bytes = createReadStream(file);
+    // A damaged file ends the stream that is read, with its fault.
+    const input = gzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
+    const draft = out === undefined ? undefined : openDraft(out);
+    const progress = startProgress(terminal, 'Enriching', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
+    bytes.on('data', (chunk) => progress.advance(chunk.length));
+    const write = draft ? draft.write : (text: string) => writeAll(terminal.out, text);
+    try {
+      const report = await enrichCsv({ input, column, lookup, write });
+      draft?.keep();
+      return report;
+    } catch (error) {
+      draft?.drop();
+      return isOfFile(error) ? refuseFile(file, error) : Promise.reject(error);
+    } finally {
+      progress.stop();
+    }
+  });
+}
+
+/** The system's own words for a file that cannot be read, and zlib's for one that is damaged. */
+function isOfFile(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return /^(EISDIR|EACCES|EIO|Z_\w+)$/.test(code);
+}
+
+function refuseFile(file: string, error: unknown): never {
+  throw new AppError('invalid_request', { detail: unreadable(file, error) });
+}
+
+async function withEnrichment<T>(
+  { source }: Terminal,
+  store: Store,
+  work: (enrichment: BinEnrichment) => Promise<T>,
+): Promise<T> {
+  const { values, faults } = loadBinConfig(source);
+  const { datasetFile, service } = values.bin;
+  const file = datasetFile === undefined ? undefined : await readDatasetFile(datasetFile);
+  const policy = createAddressPolicy(values.internalHosts);
+  const rule = service && policy.checkUrl(service.url);
+  const problems = [
+    ...faults,
+    ...(file?.problem === undefined ? [] : [`BIN_DATASET_FILE: ${file.problem}`]),
+    ...(rule ? [`BIN_SERVICE_URL: ${ADDRESS_ADVICE[rule]}`] : []),
+  ];
+  if (problems.length > 0 || file?.problem !== undefined) throw new StartRefused(problems);
+  const outbound = createOutbound({ policy, proxy: values.proxy });
+  const enrichment = await createBinEnrichment({ store, clock: Date.now, fetch: outbound.fetch, service, file });
+  try {
+    return await work(enrichment);
+  } finally {
+    await enrichment.close();
+    await outbound.close();
+  }
+}
+
+async function writeAll(out: NodeJS.WritableStream, text: string): Promise<void> {
+  if (!out.write(text)) await once(out, 'drain');
+}

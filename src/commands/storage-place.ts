@@ -1,0 +1,58 @@
+/** Owns how a command names a storage beside that of the settings: `sqlite`, `redis`, a folder, or a URL. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadStorageConfig, type StorageConfig } from '../config.ts';
+import type { ConfigSource } from '../config-reader.ts';
+import { checkStorageConfig } from '../open-storage.ts';
+import { StartRefused } from '../start-refused.ts';
+import { createKeyRing } from '../storage/key-ring.ts';
+import { SEALED_KINDS } from '../storage/keys.ts';
+import { createSealer, type Sealer } from '../storage/sealed.ts';
+import { DATABASE_FILE } from '../storage/sqlite-store.ts';
+
+export interface StoragePlace {
+  config: StorageConfig;
+  sealer: Sealer;
+  /** For people; never with a password. */
+  name: string;
+}
+
+const REDIS_PLACES = ['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS', 'REDIS_SENTINEL_NAME'];
+
+/**
+ * @param place that of the settings where left out; `sqlite` (that of DATA_DIR), `redis` (that of the settings), `sqlite:FOLDER`, or a `redis:` or `rediss:` URL
+ * @throws StartRefused with all faults of the settings, and where the place is none of these
+ */
+export function readPlace(source: ConfigSource, place?: string): StoragePlace {
+  const { values: config, faults } = loadStorageConfig({ ...source, env: envOf(source.env, place) });
+  const checked = checkStorageConfig(config);
+  const unset =
+    place === 'redis' && !config.redis
+      ? ['REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required: set one of them, or give a redis:// URL.']
+      : [];
+  const all = [...faults, ...checked.faults, ...unset];
+  if (all.length > 0) throw new StartRefused(all);
+  const sealer = createSealer(createKeyRing(checked.encryptionKeys), Object.keys(SEALED_KINDS));
+  return { config, sealer, name: config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}` };
+}
+
+/** @throws StartRefused where there is no database, which opening would make */
+export function assertDatabase({ config: { redis, dataDirectory } }: StoragePlace): void {
+  if (redis || existsSync(join(dataDirectory, DATABASE_FILE))) return;
+  throw new StartRefused([
+    `There is no database in ${dataDirectory}: set DATA_DIR to the folder that holds ${DATABASE_FILE}.`,
+  ]);
+}
+
+function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSource['env'] {
+  if (place === undefined || place === 'redis') return env;
+  const names = REDIS_PLACES.flatMap((name) => [name, `${name}_FILE`]);
+  const none = Object.fromEntries(names.map((name) => [name, undefined]));
+  if (place === 'sqlite') return { ...env, ...none };
+  if (place.startsWith('sqlite:') && place.length > 'sqlite:'.length)
+    return { ...env, ...none, DATA_DIR: place.slice('sqlite:'.length) };
+  if (/^rediss?:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
+  throw new StartRefused([
+    'A storage is named sqlite, redis, sqlite:FOLDER, or by a URL that begins with redis:// or rediss://.',
+  ]);
+}
