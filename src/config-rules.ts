@@ -84,3 +84,15 @@ export function internalHostFault(entry: string): string | undefined {
     ? undefined
     : 'is not a host name, an address or a CIDR.';
 }
+
+/** `name=value` pairs as OpenTelemetry writes them, or undefined where they cannot be sent. */
+export function parseOtlpHeaders(text: string): Record<string, string> | undefined {
+  const pairs = splitList(text).map((entry) => /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/.exec(entry));
+  try {
+    const headers = pairs.map((pair) => [pair?.[1] ?? '', decodeURIComponent(pair?.[2] ?? '')]);
+    const sendable = headers.every(([name, value = '']) => name !== '' && /^[\t\x20-\x7e]*$/.test(value));
+    return sendable ? Object.fromEntries(headers) : undefined;
+  } catch {
+    return undefined;
+  }
+}
