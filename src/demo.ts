@@ -1,9 +1,10 @@
 /** Owns `npm run demo`: the sandbox, and Gatehouse pointed at it, with nothing to set up and nothing kept. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { destination } from 'pino';
-import { createBinService } from './bin-service/service.ts';
+import { openBinService, readBinServiceSettings } from './bin-service/start.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { stopOnSignals } from './signals.ts';
 import { type Environment, type Gatehouse, startGatehouse } from './start.ts';
@@ -12,6 +13,7 @@ import { generateEncryptionKey } from './storage/key-ring.ts';
 
 const CLIENT_ID = 'gatehouse-demo';
 const APP_ID = 'platform';
+const BIN_CLIENT_ID = 'bin-service-demo';
 
 const port = process.env.PORT || '3000';
 const publicUrl = (process.env.PUBLIC_URL || `http://127.0.0.1:${port}`).replace(/\/+$/, '');
@@ -19,12 +21,15 @@ const sandboxPort = process.env.SANDBOX_PORT || '3001';
 // Whoever holds the port owns the folder: a second demo beside this one has another.
 const directory = join(process.env.DATA_DIR || './data', `demo-${sandboxPort}`);
 const clientSecret = randomBytes(24).toString('base64url');
+const binClientSecret = randomBytes(24).toString('base64url');
 const logs = destination({ fd: 1, sync: false });
 
 let sandbox: Sandbox | undefined;
 let gatehouse: Gatehouse | undefined;
+let binService: Awaited<ReturnType<typeof openBinService>> | undefined;
 const close = async () => {
   await gatehouse?.close();
+  await binService?.close();
   if (sandbox) rmSync(directory, { recursive: true, force: true });
   await sandbox?.close();
 };
@@ -40,10 +45,19 @@ try {
         redirectUris: [`${publicUrl}/oauth/callback/${APP_ID}`],
         postLogoutRedirectUris: [`${publicUrl}/`],
       },
+      {
+        clientId: BIN_CLIENT_ID,
+        clientSecret: binClientSecret,
+        name: 'BIN look-up',
+        redirectUris: [`http://127.0.0.1:${Number(sandboxPort) + 2}/account/callback`],
+      },
     ],
-    binService: createBinService(),
+    // It has no place to keep its counts before the ports are held.
+    binService: ((req, res) => (binService ? binService.listener(req, res) : res.destroy())) satisfies RequestListener,
   });
-  gatehouse = await startGatehouse(environment(sandbox), logs);
+  const settings = environment(sandbox);
+  binService = await openBinService({ settings: binServiceSettings(sandbox), logDestination: logs });
+  gatehouse = await startGatehouse(settings, logs);
   stopOnSignals(close);
   process.stdout.write(greeting(sandbox, gatehouse));
 } catch (error) {
@@ -73,6 +87,19 @@ function environment({ issuer, platformUrl, binServiceUrl }: Sandbox): Environme
     CONNECTED_APPS_FILE: appsFile,
     DEMO_CLIENT_SECRET: clientSecret,
   };
+}
+
+function binServiceSettings({ issuer, binServiceUrl }: Sandbox) {
+  return readBinServiceSettings({
+    PUBLIC_URL: binServiceUrl,
+    DATA_DIR: join(directory, 'bin-service'),
+    SIGN_IN_ISSUER: issuer,
+    SIGN_IN_NAME: 'the sandbox',
+    SIGN_IN_CLIENT_ID: BIN_CLIENT_ID,
+    SIGN_IN_CLIENT_SECRET: binClientSecret,
+    INTERNAL_HOSTS: '127.0.0.1',
+    LOG_LEVEL: process.env.LOG_LEVEL || 'warn',
+  });
 }
 
 function connectedApp(issuer: string, platformUrl: string) {
@@ -105,7 +132,8 @@ Try this:
   - wait a minute: the access token runs out, and the thread still comes
   - disconnect the platform under Connections, and connect it again
 
-Behind it: identity provider ${issuer}, BIN lookup service ${binServiceUrl},
+Behind it: identity provider ${issuer} (its first page shows a code where a second factor is asked for),
+BIN lookup service ${binServiceUrl} (accounts: ${binServiceUrl}/account),
 health and metrics http://${config.management.host}:${config.management.port}/metrics
 Everything is gone when it stops: Ctrl+C.
 `;

@@ -2,19 +2,20 @@
 import { existsSync } from 'node:fs';
 import { destination } from 'pino';
 import { stopOnSignals } from './signals.ts';
-import { startGatehouse } from './start.ts';
 import { StartRefused } from './start-refused.ts';
 
 const EX_CONFIG = 78;
 
 if (existsSync('.env')) process.loadEnvFile('.env');
 const logs = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 250 });
+// Most of the program is loaded once signals are heard.
+const starting = import('./start.ts').then(({ startGatehouse }) => startGatehouse(process.env, logs));
+stopOnSignals(async () => {
+  // What is being opened is closed in order once it is.
+  await (await starting).close().finally(() => logs.flushSync());
+});
 try {
-  const gatehouse = await startGatehouse(process.env, logs);
-  stopOnSignals(async () => {
-    await gatehouse.close();
-    logs.flushSync();
-  });
+  const gatehouse = await starting;
   process.stdout.write(`Gatehouse is ready at ${gatehouse.config.publicUrl.href}\n`);
 } catch (error) {
   logs.flushSync();

@@ -3,7 +3,10 @@
 /** npm passes a signal on that the terminal has sent to the whole group as well: within this time they are one. */
 const SAME_SIGNAL_MILLISECONDS = 1_000;
 
-/** @param close ends everything; the process exits with 0 once it resolves, with 1 if it rejects */
+/**
+ * To be called before anything is started: as the first process of a container one that has no handler yet hears nothing.
+ * @param close ends everything; the process exits with 0 once it resolves, with 1 if it rejects
+ */
 export function stopOnSignals(close: () => Promise<void>): void {
   let stoppedAt: number | undefined;
   const stop = () => {

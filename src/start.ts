@@ -1,22 +1,18 @@
 /** Owns the course of a start: settings and files are checked, all faults told at once, and only then is anything opened. */
-import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import { dirname, resolve } from 'node:path';
 import type { DestinationStream } from 'pino';
-import type { Dataset } from './bin/dataset.ts';
-import { readDatasetFile } from './bin/dataset-file.ts';
-import { type Config, type ConfigSource, loadConfig } from './config.ts';
-import { ADDRESS_ADVICE, type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
+import { type DatasetFile, readDatasetFile } from './bin/dataset-file.ts';
+import { type Config, loadConfig } from './config.ts';
+import type { ConfigSource } from './config-reader.ts';
+import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
 import { createDependencies, type Dependencies, type DependencyParts } from './dependencies.ts';
+import { type BusyGauge, createBusyGauge, LISTENER_LIMITS, withinLimits } from './http/limits.ts';
 import { refuseUnreadable } from './http/protocol.ts';
 import { closeServer, takePorts } from './listeners.ts';
-import { type AddressPolicy, createAddressPolicy } from './outbound/address-policy.ts';
-import { codeOf, StartRefused } from './start-refused.ts';
-import { WrongKeyError } from './storage/key-check.ts';
-import { parseEncryptionKeys } from './storage/key-ring.ts';
-import { RedisRefusedError } from './storage/redis-admission.ts';
-import { readTarget } from './storage/redis-target.ts';
-import { DatabaseFileError } from './storage/sqlite-database.ts';
+import { checkStorageConfig } from './open-storage.ts';
+import { ADDRESS_ADVICE, type AddressPolicy, createAddressPolicy } from './outbound/address-policy.ts';
+import { StartRefused } from './start-refused.ts';
 
 export interface Gatehouse {
   config: Config;
@@ -34,45 +30,41 @@ export async function startGatehouse(env: Environment, logDestination: Destinati
   const [main, management] = await takePorts(config);
   try {
     refuseUnreadable(main.server, config.publicUrl.href);
-    if (!config.redis) prepareDataDirectory(config.dataDirectory);
     const dependencies = await createDependencies({ ...parts, logDestination });
     management.open(dependencies.health.listener);
-    main.open(dependencies.app);
-    const servers = { server: main.server, management: management.server };
+    const busy = createBusyGauge();
+    const limited = withinLimits({
+      limits: LISTENER_LIMITS,
+      isBusy: busy.isBusy,
+      onRefused: dependencies.countProblem,
+      publicHref: config.publicUrl.href,
+    });
+    main.open(limited(dependencies.app));
+    const servers = { server: main.server, management: management.server, busy };
     return { config, close: once(() => stop({ ...servers, dependencies, graceSeconds: config.shutdownSeconds })) };
   } catch (error) {
     await Promise.all([main, management].map(({ server }) => closeServer(server, 0)));
-    throw asRefusal(error, config);
+    throw error;
   }
-}
-
-/** Where the storage is there but must not be used as it is, or has no place to be, an operator has to decide. */
-function asRefusal(error: unknown, { redis, dataDirectory }: Config): unknown {
-  if (error instanceof WrongKeyError || error instanceof DatabaseFileError || error instanceof RedisRefusedError)
-    return new StartRefused([error.message], { cause: error });
-  const path = error instanceof Error && 'path' in error ? String(error.path) : undefined;
-  const isInside = path !== undefined && resolve(path).startsWith(resolve(dataDirectory));
-  return !redis && isInside ? dataDirectoryRefused(error) : error;
 }
 
 async function readSettings(source: ConfigSource): Promise<Omit<DependencyParts, 'logDestination'>> {
   const { config, values, faults } = loadConfig(source);
   // What the settings point at is read even when some of them are wrong: everything is told at once.
   const policy = createAddressPolicy(values.internalHosts);
-  const keys = values.encryptionKeys === '' ? { faults: [] } : parseEncryptionKeys(values.encryptionKeys);
+  const storage = checkStorageConfig(values);
   const apps = readApps(source, values.connectedAppsFile, policy);
   const dataset = await readDataset(values.bin.datasetFile);
   const all = [
     ...faults,
-    ...('faults' in keys ? keys.faults : []),
+    ...storage.faults,
     ...apps.faults,
-    ...adminFaults(values.admin.app, apps),
+    ...adminFaults(values.admin, apps),
     ...binServiceFaults(values.bin.service?.url, policy),
     ...dataset.faults,
-    ...redisFaults(values),
   ];
-  if (!config || 'faults' in keys || all.length > 0) throw new StartRefused([...new Set(all)]);
-  return { config, encryptionKeys: keys.keys, connectedApps: apps.apps, importedDataset: dataset.dataset };
+  if (!config || all.length > 0) throw new StartRefused([...new Set(all)]);
+  return { config, encryptionKeys: storage.encryptionKeys, connectedApps: apps.apps, datasetFile: dataset.file };
 }
 
 function readApps(source: ConfigSource, path: string | undefined, policy: AddressPolicy): ParsedApps {
@@ -87,10 +79,22 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
 }
 
 /** An app that has faults of its own, or may have, is not told a second time. */
-function adminFaults(named: string | undefined, { apps, faultyIds }: ParsedApps): string[] {
-  if (named === undefined || faultyIds.includes(named) || faultyIds.includes(undefined)) return [];
+function adminFaults({ app: named, acr }: Config['admin'], { apps, faultyIds }: ParsedApps): string[] {
+  if (named === undefined) return acr === undefined || faultyIds.length > 0 ? [] : stepUpFaults(apps);
+  if (faultyIds.includes(named) || faultyIds.includes(undefined)) return [];
   if (apps.some((app) => app.id === named && app.signIn)) return [];
   return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that people sign in with has the id "${named}".`];
+}
+
+/** A stronger sign-in is demanded of one app: without it every administrator would be sent nowhere. */
+function stepUpFaults(apps: ParsedApps['apps']): string[] {
+  const count = apps.filter(({ signIn }) => signIn !== undefined).length;
+  if (count === 1) return [];
+  return [
+    count === 0
+      ? 'ADMIN_ACR needs an app that administrators sign in with: give CONNECTED_APPS_FILE one that has signIn.'
+      : `ADMIN_ACR needs to know which of ${count} sign-in apps administrators come from: name it in ADMIN_APP.`,
+  ];
 }
 
 function binServiceFaults(url: string | undefined, policy: AddressPolicy): string[] {
@@ -98,73 +102,26 @@ function binServiceFaults(url: string | undefined, policy: AddressPolicy): strin
   return rule ? [`BIN_SERVICE_URL: ${ADDRESS_ADVICE[rule]}`] : [];
 }
 
-/** Never repeats the text, which may hold a password. */
-function redisFaults({ redis }: Config): string[] {
-  try {
-    if (redis) readTarget(redis);
-    return [];
-  } catch {
-    return [
-      'REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS cannot be read: give redis://host:port, or host:port,host:port.',
-    ];
-  }
-}
-
-async function readDataset(path: string | undefined): Promise<{ dataset?: Dataset; faults: string[] }> {
+async function readDataset(path: string | undefined): Promise<{ file?: DatasetFile; faults: string[] }> {
   if (!path) return { faults: [] };
   const answer = await readDatasetFile(path);
-  return 'dataset' in answer
-    ? { dataset: answer.dataset, faults: [] }
+  return answer.problem === undefined
+    ? { file: answer, faults: [] }
     : { faults: [`BIN_DATASET_FILE: ${answer.problem}`] };
 }
-
-/** @throws StartRefused where the folder cannot be made, or not be used */
-function prepareDataDirectory(directory: string): void {
-  try {
-    makeFolder(resolve(directory));
-    // The trailing dot asks for a folder: a file there is an error.
-    accessSync(`${resolve(directory)}/.`, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (error) {
-    throw dataDirectoryRefused(error);
-  }
-}
-
-/** Step by step, because Node's own `recursive` never ends below a folder in which nothing can be made, such as /proc. */
-function makeFolder(folder: string): void {
-  if (existsSync(folder)) return;
-  const parent = dirname(folder);
-  if (parent !== folder) makeFolder(parent);
-  try {
-    mkdirSync(folder, { mode: 0o700 });
-  } catch (error) {
-    // Another process may have made it just now.
-    if (codeOf(error) !== 'EEXIST') throw error;
-  }
-}
-
-function dataDirectoryRefused(error: unknown): StartRefused {
-  const why = DATA_DIRECTORY_FAULTS[codeOf(error) ?? ''] ?? 'names a folder that cannot be made or used';
-  const advice = 'Choose a folder with DATA_DIR in which this user may write.';
-  return new StartRefused([`DATA_DIR ${why}. ${advice}`], { cause: error });
-}
-
-const DATA_DIRECTORY_FAULTS: Readonly<Record<string, string>> = {
-  ENOTDIR: 'names a file, or a place below one',
-  EACCES: 'names a folder in which this user may not write',
-  EPERM: 'names a folder in which this user may not write',
-  EROFS: 'names a folder on a disk that is read-only',
-};
 
 /** Health answers until the end, so that whoever watches sees "not ready" and not a dead process (R90). */
 async function stop(parts: {
   server: Server;
   management: Server;
+  busy: BusyGauge;
   dependencies: Dependencies;
   graceSeconds: number;
 }): Promise<void> {
-  const { server, management, dependencies, graceSeconds } = parts;
+  const { server, management, busy, dependencies, graceSeconds } = parts;
   dependencies.health.drain();
   await closeServer(server, graceSeconds);
+  busy.stop();
   await dependencies.close();
   await closeServer(management, 0);
 }
