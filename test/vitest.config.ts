@@ -1,16 +1,57 @@
-import { availableParallelism } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './support/sequencer.ts';
+
+// Some hundred processes run the same files: what the first of them compiled, the others read.
+process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), 'gatehouse-test-compiled');
+
+/** They start, load and kill processes, and hold them to deadlines: beside too much else they would starve. */
+const MANY_PROCESSES = [
+  'test/faults/*.test.ts',
+  'test/commands/*.test.ts',
+  'test/**/processes.test.ts',
+  'test/storage/redis-*.test.ts',
+];
+
+export const shared = {
+  environment: 'node',
+  setupFiles: ['./support/back-to-now.ts', './support/bin-watch.ts', './support/log-watch-setup.ts'].map(
+    (file) => new URL(file, import.meta.url).pathname,
+  ),
+  pool: 'forks',
+  // Each process loads the program once, and runs many files: that halves what a run costs.
+  isolate: false,
+  testTimeout: 20_000,
+  hookTimeout: 30_000,
+} as const;
 
 export default defineConfig({
   test: {
     root: new URL('..', import.meta.url).pathname,
-    include: ['test/**/*.test.ts'],
-    environment: 'node',
-    pool: 'forks',
-    // As many files at once as there are cores: more of them would starve the tests that hold to deadlines.
-    maxWorkers: availableParallelism(),
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', new URL('./support/missing.ts', import.meta.url).pathname],
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'many processes',
+          include: MANY_PROCESSES,
+          maxWorkers: availableParallelism() + 1,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'one process',
+          include: ['test/**/*.test.ts'],
+          exclude: [...MANY_PROCESSES, '**/node_modules/**'],
+          // More files than there are cores: many tests wait for a deadline.
+          maxWorkers: availableParallelism() + 3,
+          sequence: { groupOrder: 0 },
+        },
+      },
+    ],
   },
 });

@@ -1,5 +1,5 @@
 /** Owns single requests with full control of method, headers and body: nothing is added, followed or kept. */
-import { type IncomingHttpHeaders, request } from 'node:http';
+import { type Agent, type IncomingHttpHeaders, request } from 'node:http';
 
 export interface Asked {
   status: number;
@@ -16,14 +16,20 @@ export interface Question {
   body?: string;
   /** Request target, where it is not that of the URL. */
   target?: string;
+  /** Whose connections it goes over, in place of one of its own. */
+  agent?: Agent;
 }
 
-export function ask(url: string, { method = 'GET', headers = {}, body, target }: Question = {}): Promise<Asked> {
+export function ask(url: string, { method = 'GET', headers = {}, body, target, agent }: Question = {}): Promise<Asked> {
   const { hostname, port, pathname, search } = new URL(url);
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
   return new Promise((resolve, reject) => {
     const outgoing = request(
-      { hostname, port, path: target ?? pathname + search, method, headers: { ...length, ...headers }, agent: false },
+      {
+        ...{ hostname, port, path: target ?? pathname + search, method },
+        headers: { ...length, ...headers },
+        agent: agent ?? false,
+      },
       (answer) => {
         const chunks: Buffer[] = [];
         answer.on('data', (chunk: Buffer) => chunks.push(chunk));

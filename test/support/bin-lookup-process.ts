@@ -1,15 +1,18 @@
-/** Owns a process of its own that looks up fifty different BINs at once and prints the outcomes as JSON. */
+/** Owns a process of its own that looks up fifty different BINs at once, or one fifty times, and prints the outcomes as JSON. */
 import { createBinClient } from '../../src/bin/bin-client.ts';
 import { createBinLookup } from '../../src/bin/lookup.ts';
 import { createBinQuota } from '../../src/bin/quota.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound } from '../../src/outbound/outbound.ts';
+import { createRedisStore } from '../../src/storage/redis-store.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import { bin, datasetOf } from './bins.ts';
 
-const [directory = '', url = '', limit = '', first = ''] = process.argv.slice(2);
+const [storage = '', url = '', limit = '', first = '', same] = process.argv.slice(2);
 const clock = Date.now;
-const store = await createSqliteStore({ directory, deadlineMilliseconds: 10_000 });
+const store = storage.startsWith('redis:')
+  ? await createRedisStore({ url: storage, durability: 'aof' })
+  : await createSqliteStore({ directory: storage, deadlineMilliseconds: 10_000 });
 const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
 const lookup = createBinLookup({
   builtIn: datasetOf(),
@@ -18,7 +21,7 @@ const lookup = createBinLookup({
   store,
   clock,
 });
-const numbers = Array.from({ length: 50 }, (_, index) => bin(String(Number(first) + index)));
+const numbers = Array.from({ length: 50 }, (_, index) => bin(String(Number(first) + (same ? 0 : index))));
 const answers = await Promise.all(numbers.map((number) => lookup.lookUp(number)));
 process.stdout.write(JSON.stringify(answers.map((answer) => answer.problem ?? answer.source)));
 await outbound.close();

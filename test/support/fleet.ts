@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBinService } from '../../src/bin-service/service.ts';
+import { loadStorageConfig } from '../../src/config.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -33,12 +34,21 @@ export interface Person {
 export interface Member {
   readonly url: string;
   readonly program: Program;
+  /** What it is started with from the next time on. */
+  readonly env: Record<string, string>;
   isRunning(): boolean;
   /** Resolves once it is ready. */
   start(): Promise<void>;
   signal(name: NodeJS.Signals): void;
   /** As a crash would end it; resolves once it has. */
   kill(): Promise<void>;
+}
+
+/** The store of the processes, opened beside them. */
+export interface Vault {
+  store: Store;
+  grants: GrantStore;
+  read(userId: string): Promise<Grant>;
 }
 
 export interface Fleet {
@@ -50,7 +60,7 @@ export interface Fleet {
   /** Holds the data; undefined on Redis. */
   dataDirectory: string;
   redis: RedisServer | undefined;
-  vault: { store: Store; grants: GrantStore; read(userId: string): Promise<Grant> };
+  vault: Vault;
   member(at: number): Member;
   signIn(login: string): Promise<Person>;
   get(member: Member, path: string, person: Person): Promise<Asked>;
@@ -64,11 +74,19 @@ export interface Fleet {
 
 export const LOGINS = ['user@example.test', 'second@example.test', 'admin@example.test'];
 
-export async function startFleet(options: { kind: StoreKind; processes: number }): Promise<Fleet> {
+export async function startFleet(options: {
+  kind: StoreKind;
+  processes: number;
+  env?: Record<string, string>;
+  /** Arguments of the Redis; it keeps everything where left out. */
+  redis?: readonly string[];
+  /** In place of the sandbox's one app. */
+  apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
+}): Promise<Fleet> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-fleet-'));
-  const redis = options.kind === 'Redis' ? await startRedis() : undefined;
+  const redis = options.kind === 'Redis' ? await startRedis(options.redis) : undefined;
   const sandbox = await startSandbox({
     clients: [
       {
@@ -81,10 +99,13 @@ export async function startFleet(options: { kind: StoreKind; processes: number }
     binService: createBinService(),
     accessTokenSeconds: 3_600,
     refreshTokens: { graceSeconds: 3_600 },
+    // Its people ask far more often than the platform would let them, and Gatehouse heeds what it says about that.
+    rateLimits: { perUserPerMinute: 1_000_000, perUserPerHour: 1_000_000, perCompanyPerMinute: 1_000_000 },
   });
   const tokens = createTokenDesk(sandbox);
   const appsFile = join(directory, 'connected-apps.json');
-  writeFileSync(appsFile, JSON.stringify([sandboxApp({ url, sandbox }, 'platform')]));
+  const apps = options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform')];
+  writeFileSync(appsFile, JSON.stringify(apps));
   const dataDirectory = join(directory, 'data');
   const env: Record<string, string> = {
     PUBLIC_URL: url,
@@ -96,6 +117,7 @@ export async function startFleet(options: { kind: StoreKind; processes: number }
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     SHUTDOWN_SECONDS: '5',
     ...(redis ? { REDIS_URL: redis.url } : {}),
+    ...options.env,
   };
   const printed: (() => string)[] = [];
   const members: Member[] = [];
@@ -110,7 +132,7 @@ export async function startFleet(options: { kind: StoreKind; processes: number }
     await redis?.dispose();
     rmSync(directory, { recursive: true, force: true });
   };
-  let vault: Fleet['vault'] | undefined;
+  let vault: Vault | undefined;
   try {
     await Promise.all(members.map((member) => member.start()));
     vault = await openVault(env);
@@ -157,7 +179,7 @@ export async function startFleet(options: { kind: StoreKind; processes: number }
   };
 }
 
-function createMember(env: Record<string, string>, printed: (() => string)[]): Member {
+export function createMember(env: Record<string, string>, printed: (() => string)[]): Member {
   let program: Program | undefined;
   const killAtExit = () => program && isRunning(program.pid) && process.kill(program.pid, 'SIGKILL');
   process.once('exit', killAtExit);
@@ -168,6 +190,7 @@ function createMember(env: Record<string, string>, printed: (() => string)[]): M
   };
   return {
     url: `http://127.0.0.1:${env.PORT}`,
+    env,
     get program() {
       return current();
     },
@@ -191,12 +214,11 @@ function createMember(env: Record<string, string>, printed: (() => string)[]): M
   };
 }
 
-async function openVault(env: Record<string, string>): Promise<Fleet['vault']> {
+export async function openVault(env: Record<string, string>): Promise<Vault> {
+  const { redis, dataDirectory } = loadStorageConfig({ env, readFile: () => '' }).values;
   const parsed = parseEncryptionKeys(env.ENCRYPTION_KEYS ?? '');
   if ('faults' in parsed) throw new Error(parsed.faults.join(' '));
-  const store = env.REDIS_URL
-    ? await createRedisStore({ url: env.REDIS_URL, durability: 'aof' })
-    : await createSqliteStore({ directory: env.DATA_DIR ?? '' });
+  const store = redis ? await createRedisStore(redis) : await createSqliteStore({ directory: dataDirectory });
   const grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock: Date.now });
   return {
     store,
@@ -221,9 +243,17 @@ export const missingPrlimit = ['/usr/bin/prlimit', '/bin/prlimit'].some((path) =
   : 'There is no prlimit, with which these tests take disk space away from a running process.';
 
 /** The largest file that this running process may write from now on, in bytes. */
-export function limitFiles(pid: number, bytes: number | 'unlimited'): Promise<void> {
+export const limitFiles = (pid: number, bytes: number | 'unlimited') => limit(pid, `--fsize=${bytes}:`);
+
+/** How many files and connections it may have open from now on; those that are stay. */
+export const limitOpenFiles = (pid: number, count: number | 'as many as it may') =>
+  limit(pid, `--nofile=${count === 'as many as it may' ? MOST_OPEN_FILES : count}:`);
+/** Below what any system allows to be raised again. */
+const MOST_OPEN_FILES = 4_096;
+
+function limit(pid: number, option: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn('prlimit', ['--pid', String(pid), `--fsize=${bytes}:`], { stdio: 'ignore' });
+    const child = spawn('prlimit', ['--pid', String(pid), option], { stdio: 'ignore' });
     child.once('error', reject);
     child.once('exit', (status) => (status === 0 ? resolve() : reject(new Error(`prlimit ended with ${status}.`))));
   });

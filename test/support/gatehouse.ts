@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { containsCardNumber } from '../../src/bin/bin.ts';
 import { createBinService } from '../../src/bin-service/service.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { type Gatehouse, startGatehouse } from '../../src/start.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { createUserAgent, type Page, type UserAgent } from './browserless.ts';
+import { watchedLog, watchSecrets } from './log-watch.ts';
 
 export const PASSWORD = 'gatehouse-demo';
 export const CLIENT_SECRET = 'test-client-secret-0123456789';
@@ -115,7 +117,8 @@ export async function startAlone(options: {
     ...options.env,
   };
   const lines: string[] = [];
-  const destination = { write: (line: string) => void lines.push(line) };
+  const destination = watchedLog(lines);
+  watchSecrets(env);
   let gatehouse: Gatehouse = await startGatehouse(env, destination);
   return {
     url: gatehouse.config.publicUrl.href,
@@ -130,6 +133,8 @@ export async function startAlone(options: {
     async close() {
       await gatehouse.close();
       rmSync(directory, { recursive: true, force: true });
+      // R86, over the whole run: whatever a test sends, no log holds a card number.
+      if (lines.some(containsCardNumber)) throw new Error('R86: the log holds a card number.');
     },
   };
 }

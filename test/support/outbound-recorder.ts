@@ -16,25 +16,31 @@ type WritingSocket = Socket & {
 
 export function recordOutbound(): OutboundRecorder {
   const sent: { port: number | undefined; text: string }[] = [];
-  const watch = (message: unknown) => {
-    const { socket } = message as { socket: WritingSocket };
-    const write = socket._writeGeneric;
-    socket._writeGeneric = function watched(this: WritingSocket, writev, data, ...rest) {
-      const chunks = Array.isArray(data) ? data.map(({ chunk }) => chunk) : [data];
-      // While it is connecting it calls itself again later.
-      if (!this.connecting) sent.push({ port: this.remotePort, text: chunks.map(textOf).join('') });
-      return write.call(this, writev, data, ...rest);
-    };
-  };
-  subscribe('net.client.socket', watch);
+  const stop = watchSockets((port, text) => void sent.push({ port, text }));
   return {
     sentTo: (ports) =>
       sent
         .filter(({ port }) => port !== undefined && ports.includes(port))
         .map(({ text }) => text)
         .join(''),
-    stop: () => void unsubscribe('net.client.socket', watch),
+    stop,
   };
+}
+
+/** Hears each write to a socket that this process opens from now on, as Latin-1 text. Answers what ends it. */
+export function watchSockets(onSent: (port: number | undefined, text: string) => void): () => void {
+  const watch = (message: unknown) => {
+    const { socket } = message as { socket: WritingSocket };
+    const write = socket._writeGeneric;
+    socket._writeGeneric = function watched(this: WritingSocket, writev, data, ...rest) {
+      const chunks = Array.isArray(data) ? data.map(({ chunk }) => chunk) : [data];
+      // While it is connecting it calls itself again later.
+      if (!this.connecting) onSent(this.remotePort, chunks.map(textOf).join(''));
+      return write.call(this, writev, data, ...rest);
+    };
+  };
+  subscribe('net.client.socket', watch);
+  return () => void unsubscribe('net.client.socket', watch);
 }
 
 function textOf(chunk: Chunk): string {

@@ -1,6 +1,7 @@
 /** Owns Gatehouse as people start it: a process of its own, through npm or node, its output, its end, and what it leaves running. */
 import { execFileSync, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { watchPrinted, watchSecrets } from './log-watch.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -16,12 +17,14 @@ export interface Program {
   children(): number[];
 }
 
-/** Starts it with this environment and nothing of our own but what finds programs. */
+/** Starts it with this environment and nothing of our own but what finds programs, and what spares it compiling. */
 export function startProgram(command: string[], env: Record<string, string>): Program {
   const startedAt = performance.now();
   const [file = 'node', ...args] = command;
-  const { PATH = '', HOME = '' } = process.env;
-  const child = spawn(file, args, { cwd: ROOT, env: { PATH, HOME, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
+  const own = { PATH, HOME, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
+  const child = spawn(file, args, { cwd: ROOT, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  watchSecrets(env);
   let out = '';
   let err = '';
   const waiting = new Set<() => void>();
@@ -33,7 +36,10 @@ export function startProgram(command: string[], env: Record<string, string>): Pr
     err += text;
   });
   const ended = new Promise<{ status: number | null; signal: NodeJS.Signals | null }>((resolve) =>
-    child.on('close', (status, signal) => resolve({ status, signal })),
+    child.on('close', (status, signal) => {
+      watchPrinted(out);
+      resolve({ status, signal });
+    }),
   );
   const pid = child.pid ?? 0;
   return {
@@ -73,4 +79,26 @@ export function isRunning(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+export interface CommandResult {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs `npm run gatehouse -- ARGS` without npm, to its end. */
+export function runCommand(args: string[], env: Record<string, string>): Promise<CommandResult> {
+  return runToEnd(['node', 'src/cli.ts', ...args], env);
+}
+
+/** Runs a server that is expected to end by itself. */
+export function runServer(env: Record<string, string>): Promise<CommandResult> {
+  return runToEnd(['node', 'src/server.ts'], env);
+}
+
+async function runToEnd(command: string[], env: Record<string, string>): Promise<CommandResult> {
+  const program = startProgram(command, env);
+  const { status } = await program.ended;
+  return { status, stdout: program.stdout(), stderr: program.stderr() };
 }

@@ -30,6 +30,8 @@ export const missingRedis =
 
 /** Keeps all that it answered, whatever happens to the process. */
 export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'always'];
+/** As Redis is shipped when its append-only file is switched on: of a crash it forgets a second at most. */
+export const APPEND_ONLY_EACH_SECOND = ['--appendonly', 'yes'];
 /** Keeps nothing. */
 export const IN_MEMORY = ['--appendonly', 'no'];
 
@@ -48,13 +50,16 @@ export async function startRedis(args: readonly string[] = APPEND_ONLY): Promise
   return startServer((port) => [...COMMON, '--port', String(port), ...args]);
 }
 
-/** A sentinel of a quorum of two, which takes a master that is silent for half a second for dead. */
+/**
+ * A sentinel of a quorum of two, which takes a master that is silent for most of a second for dead. It looks for the outcome of
+ * a failover once a second: a shorter time for that would let another sentinel begin a second failover over the first.
+ */
 export async function startSentinel(name: string, masterPort: number): Promise<RedisServer> {
   const settings = (port: number) => `port ${port}
 bind 127.0.0.1
 sentinel monitor ${name} 127.0.0.1 ${masterPort} 2
-sentinel down-after-milliseconds ${name} 500
-sentinel failover-timeout ${name} 800
+sentinel down-after-milliseconds ${name} 700
+sentinel failover-timeout ${name} 2000
 sentinel parallel-syncs ${name} 1
 `;
   return startServer((port, directory) => {
@@ -62,6 +67,33 @@ sentinel parallel-syncs ${name} 1
     writeFileSync(file, settings(port));
     return [file, '--sentinel'];
   });
+}
+
+export interface SentinelSet {
+  name: string;
+  /** The master first, then two replicas. */
+  servers: RedisServer[];
+  sentinels: RedisServer[];
+  /** For `REDIS_SENTINELS`. */
+  addresses: string;
+  dispose(): Promise<void>;
+}
+
+/** A master with two replicas, watched by three sentinels that know of all. */
+export async function startSentinelSet(name = 'gatehouse'): Promise<SentinelSet> {
+  const master = await startRedis();
+  const follow = ['--replicaof', '127.0.0.1', String(master.port)];
+  const servers = [master, ...(await Promise.all([startRedis(follow), startRedis(follow)]))];
+  await until(() => master.ask('INFO', 'replication').match(/state=online/g)?.length === 2);
+  const sentinels = await Promise.all([1, 2, 3].map(() => startSentinel(name, master.port)));
+  const know = (what: RegExp) => sentinels.every((one) => what.test(one.ask('SENTINEL', 'MASTER', name)));
+  await until(() => know(/num-other-sentinels\n2\n/));
+  await until(() => know(/num-slaves\n2\n/));
+  return {
+    ...{ name, servers, sentinels },
+    addresses: sentinels.map(({ port }) => `127.0.0.1:${port}`).join(','),
+    dispose: async () => void (await Promise.all([...sentinels, ...servers].map((server) => server.dispose()))),
+  };
 }
 
 /** Three masters, or three masters with a replica each where six servers are asked for. */

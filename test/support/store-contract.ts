@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Store } from '../../src/storage/store.ts';
+import type { KeptItem, Store } from '../../src/storage/store.ts';
 import { skipWithout } from './missing.ts';
 
 export interface StoreHarness {
@@ -42,12 +42,14 @@ export function storeContract(name: string, makeStore: () => Promise<StoreHarnes
     });
 
     recordDuties(pair);
+    walkDuties(pair);
     writeDuties(pair);
     indexDuties(pair);
     counterDuties(pair);
     logDuties(pair);
     leaseDuties(pair);
     messageDuties(pair);
+    copyDuties(pair);
     closingDuties(pair);
   });
 }
@@ -71,6 +73,18 @@ function recordDuties(pair: Pair): void {
       expect(seen[0]).toBeGreaterThan(0);
       expect(seen[1]).toBeGreaterThan(seen[0] ?? 0);
       expect(seen[2]).toBeGreaterThan(seen[1] ?? 0);
+    });
+
+    test('a put that leaves the lifetime unchanged ends when the record would have ended, and lasts where it lasted', async () => {
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 2 }]);
+      await pair.one.write([{ put: 'b', value: '1' }]);
+      await pair.elapse(1_000);
+      for (const put of ['a', 'b', 'c']) await pair.other.write([{ put, value: '2', lifetimeSeconds: 'unchanged' }]);
+      expect((await pair.one.get('a'))?.value).toBe('2');
+      await pair.elapse(1_200);
+      expect(await pair.one.get('a')).toBeUndefined();
+      expect((await pair.one.get('b'))?.value).toBe('2');
+      expect((await pair.one.get('c'))?.value).toBe('2');
     });
 
     test('an expired record is gone from everything: get, take and conditions', async () => {
@@ -104,6 +118,52 @@ function recordDuties(pair: Pair): void {
       const values = await Promise.all(stores.map((store) => store.take('a')));
       expect(values.filter((value) => value !== undefined)).toEqual(['once']);
       expect(await pair.one.get('a')).toBeUndefined();
+    });
+  });
+}
+
+function walkDuties(pair: Pair): void {
+  describe('a walk', () => {
+    const walked = async () => (await Array.fromAsync(pair.other.walk())).flat();
+
+    test('gives every record with its value and version, and no counter, index, log, lease or expired record', async () => {
+      expect(await walked()).toEqual([]);
+      await pair.one.write([
+        { put: 'a:{t}', value: '1:x' },
+        { index: 'i:{t}', add: 'm', score: 1 },
+      ]);
+      await pair.one.write([{ put: 'b', value: 'ü\n', lifetimeSeconds: 60 }]);
+      await pair.one.write([{ put: 'c', value: '', lifetimeSeconds: 1 }]);
+      await pair.one.increment('n', 12, { lifetimeSeconds: 60 });
+      await pair.one.append('l', '1:entry', 1);
+      await pair.one.acquireLease('e', 'owner', 60_000);
+      await pair.one.ready();
+      await pair.elapse(1_100);
+      const versionOf = async (key: string) => (await pair.one.get(key))?.version;
+      const found = (await walked()).toSorted((x, y) => (x.key < y.key ? -1 : 1));
+      expect(found).toEqual([
+        { key: 'a:{t}', value: '1:x', version: await versionOf('a:{t}') },
+        { key: 'b', value: 'ü\n', version: await versionOf('b') },
+      ]);
+    });
+
+    test('misses none of many that stay, whatever is written and deleted meanwhile', async () => {
+      const keys = Array.from({ length: 1_500 }, (_, n) => `stays ${n} {${n}}`);
+      await Promise.all(keys.map((key) => pair.one.write([{ put: key, value: 'v' }])));
+      const seen = new Set<string>();
+      let pages = 0;
+      for await (const page of pair.other.walk()) {
+        pages += 1;
+        for (const { key } of page) seen.add(key);
+        const passing = Array.from({ length: 100 }, (_, n) => `passes ${pages} ${n}`);
+        await Promise.all(passing.map((key) => pair.one.write([{ put: key, value: 'v', lifetimeSeconds: 60 }])));
+        await Promise.all(
+          page.slice(0, 50).map(({ key, version }) => pair.one.write([{ put: key, value: 'w', ifVersion: version }])),
+        );
+        await Promise.all(passing.slice(0, 90).map((key) => pair.one.write([{ delete: key }])));
+      }
+      expect(keys.filter((key) => !seen.has(key))).toEqual([]);
+      expect(pages).toBeGreaterThan(2);
     });
   });
 }
@@ -320,6 +380,29 @@ function logDuties(pair: Pair): void {
       const back = await pair.one.readLog('l', { limit: 9, order: 'descending', after: ids[2] ?? '' });
       expect(back.items.map((item) => item.entry)).toEqual(['entry 1', 'entry 0']);
       expect(await pair.one.readLog('empty', { limit: 2 })).toEqual({ items: [] });
+      const some = await pair.other.logEntries('l', [ids[3] ?? '', ids[0] ?? '', 'no id', '999999999999999']);
+      expect(some.map((item) => item.entry).sort()).toEqual(['entry 0', 'entry 3']);
+      expect(await pair.other.logEntries('empty', ids)).toEqual([]);
+      // Two logs may give the same id: each answers its own entry.
+      expect((await pair.other.logEntries('another', ids)).filter(({ entry }) => entry !== 'not this one')).toEqual([]);
+    });
+
+    test('an entry and its members of indexes are there together or not at all', async () => {
+      const indexes = ['i:{l}', 'j:{l}'];
+      const ids = await Promise.all([
+        pair.one.append('log:{l}', 'first', 20, indexes),
+        pair.other.append('log:{l}', 'second', 10, ['i:{l}']),
+      ]);
+      expect((await pair.other.page('i:{l}', { limit: 9 })).items).toEqual([
+        { member: ids[1], score: 10 },
+        { member: ids[0], score: 20 },
+      ]);
+      expect((await pair.other.page('j:{l}', { limit: 9 })).items).toEqual([{ member: ids[0], score: 20 }]);
+      expect((await pair.one.logEntries('log:{l}', ids)).map(({ entry }) => entry).sort()).toEqual(['first', 'second']);
+      await expect(pair.one.append('log:{l}', 'torn', Number.NaN, indexes)).rejects.toThrow(TypeError);
+      await expect(pair.one.append('log:{l}', 'elsewhere', 1, ['i:{m}'])).rejects.toThrow(TypeError);
+      expect((await pair.one.readLog('log:{l}', { limit: 9 })).items).toHaveLength(2);
+      expect((await pair.one.page('j:{l}', { limit: 9 })).items).toHaveLength(1);
     });
 
     test('trimming deletes from the oldest up to the first entry that is not older, and says how many', async () => {
@@ -446,6 +529,113 @@ function messageDuties(pair: Pair): void {
   });
 }
 
+function copyDuties(pair: Pair): void {
+  describe('a copy', () => {
+    const dumped = async () => (await Array.fromAsync(pair.other.dump())).flat();
+    const byName = (x: KeptItem, y: KeptItem) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1);
+    const fill = async () => {
+      await pair.one.write([
+        { put: 'a:{t}', value: '1:ünï\u0000 "\u2028\\\n 😀' },
+        { index: 'i:{t}', add: '😀', score: -1.5 },
+        { index: 'i:{t}', add: 'm', score: 1_800_000_000_000.25 },
+      ]);
+      await pair.one.write([{ put: 'b', value: '', lifetimeSeconds: 4 }]);
+      await pair.one.write([{ put: 'c', value: 'gone', lifetimeSeconds: 1 }]);
+      await pair.one.increment('n', 12, { lifetimeSeconds: 4 });
+      await pair.one.increment('gone', 12, { lifetimeSeconds: 1 });
+      for (const [at, entry] of ['first', 'second', 'third'].entries()) await pair.one.append('l', entry, 7 - at);
+      await pair.one.acquireLease('e', 'owner', 60_000);
+      await pair.one.ready();
+      await pair.elapse(1_100);
+    };
+
+    test('gives everything with its version and end, logs first, and no lease or what has expired', async () => {
+      expect(await dumped()).toEqual([]);
+      await fill();
+      const items = await dumped();
+      const versionOf = async (key: string) => (await pair.one.get(key))?.version;
+      const logged = (await pair.one.readLog('l', { limit: 9 })).items.map((item) => ({ log: 'l', ...item }));
+      expect(items.slice(0, 3)).toEqual(logged);
+      expect(items.slice(3).toSorted(byName)).toEqual([
+        { counter: 'n', value: 12, expiresAt: expect.any(Number) },
+        { index: 'i:{t}', member: 'm', score: 1_800_000_000_000.25 },
+        { index: 'i:{t}', member: '😀', score: -1.5 },
+        { record: 'a:{t}', value: '1:ünï\u0000 "\u2028\\\n 😀', version: await versionOf('a:{t}') },
+        { record: 'b', value: '', version: await versionOf('b'), expiresAt: expect.any(Number) },
+      ]);
+    });
+
+    test('that is cleared but for one record and loaded again is the same, twice too, and lives on', {
+      timeout: 20_000,
+    }, async () => {
+      await fill();
+      const items = await dumped();
+      await pair.one.clear('b');
+      const kept = await dumped();
+      expect(kept).toEqual([{ record: 'b', value: '', version: expect.any(Number), expiresAt: expect.any(Number) }]);
+      const placed = items.map((item, at) => ('log' in item ? { ...item, id: pair.one.logIdAt(at + 1) } : item));
+      await pair.one.load(placed);
+      await pair.one.load(placed);
+      expect((await dumped()).toSorted(byName)).toEqual(placed.toSorted(byName));
+
+      const before = await pair.other.get('a:{t}');
+      const lost = Math.max(...items.map((item) => ('version' in item ? item.version : 0)));
+      expect(await pair.other.write([{ put: 'a:{t}', value: 'new', ifVersion: before?.version ?? 0 }])).toBe(true);
+      expect((await pair.one.get('a:{t}'))?.version).toBeGreaterThan(lost);
+      const id = await pair.one.append('l', 'fourth', 1);
+      const log = await pair.one.readLog('l', { limit: 9 });
+      expect(log.items.map(({ entry }) => entry)).toEqual(['first', 'second', 'third', 'fourth']);
+      expect(log.items.at(-1)?.id).toBe(id);
+      expect((await pair.one.logEntries('l', [pair.one.logIdAt(2)])).map(({ entry }) => entry)).toEqual(['second']);
+      expect(await pair.other.increment('n', 1, { lifetimeSeconds: 600 })).toBe(13);
+      await pair.elapse(3_000);
+      expect(await pair.one.counter('n')).toBe(0);
+      expect(await pair.one.get('b')).toBeUndefined();
+    });
+
+    test('never tears what one write changed, while others write', async () => {
+      const keys = ['x:{t}', 'y:{t}'];
+      await Promise.all(Array.from({ length: 600 }, (_, n) => pair.one.write([{ put: `filler ${n}`, value: 'v' }])));
+      await pair.one.write(keys.map((put) => ({ put, value: 'start' })));
+      let busy = true;
+      const writing = (async () => {
+        for (let n = 0; busy; n += 1) await pair.one.write(keys.map((put) => ({ put, value: `${n}` })));
+      })();
+      const seen = new Set<string>();
+      for (let round = 0; round < 200 && seen.size < 5; round += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        const found = await dumped();
+        const [x, y] = keys.map((key) => found.find((item) => 'record' in item && item.record === key));
+        const values = [x, y].map((item) => (item && 'value' in item ? item.value : undefined));
+        expect(values[0]).toBe(values[1]);
+        seen.add(String(values[0]));
+      }
+      busy = false;
+      await writing;
+      expect(seen.size).toBe(5);
+    });
+
+    test('misses none of many that stay, while others write', async () => {
+      const keys = Array.from({ length: 1_500 }, (_, n) => `stays ${n} {${n % 500}}`);
+      await Promise.all(keys.map((put) => pair.one.write([{ put, value: 'v' }])));
+      const members = Array.from({ length: 2_500 }, (_, n) => ({ index: 'large', add: `m${n}`, score: n % 7 }));
+      await pair.one.write(members);
+      const seen = new Set<string>();
+      let rounds = 0;
+      for await (const items of pair.other.dump()) {
+        rounds += 1;
+        for (const item of items) seen.add('record' in item ? item.record : 'index' in item ? item.member : '');
+        await Promise.all(
+          [1, 2, 3].map((n) => pair.one.write([{ put: `passes ${rounds} ${n}`, value: 'v', lifetimeSeconds: 60 }])),
+        );
+      }
+      const all = [...keys, ...members.map(({ add }) => add)];
+      expect(all.filter((name) => !seen.has(name))).toEqual([]);
+      expect(rounds).toBeGreaterThan(2);
+    });
+  });
+}
+
 function closingDuties(pair: Pair): void {
   test('a store that can take writes is ready', async () => {
     await expect(pair.one.ready()).resolves.toBeUndefined();
@@ -462,6 +652,8 @@ function closingDuties(pair: Pair): void {
       pair.one.take('a'),
       pair.one.ready(),
       pair.one.count('i'),
+      pair.one.load([{ record: 'b', value: '', version: 1 }]),
+      Array.fromAsync(pair.one.dump()),
     ]) {
       await expect(call).rejects.toMatchObject({ code: 'storage_unavailable', status: 503 });
     }

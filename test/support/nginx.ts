@@ -1,0 +1,48 @@
+/** Owns an nginx of a test's own, in a folder of its own, with a server that a document shows. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export const missingNginx =
+  spawnSync('nginx', ['-v']).status === 0 ? undefined : 'There is no nginx on PATH, with which its example is run.';
+
+export interface Nginx {
+  stop(): Promise<void>;
+}
+
+/**
+ * @param settings what stands in the block `http`, with paths relative to the folder of `files`
+ * @param isUp answers whether it takes connections
+ */
+export async function startNginx(
+  settings: string,
+  isUp: () => Promise<boolean>,
+  files: Record<string, string> = {},
+): Promise<Nginx> {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-nginx-'));
+  for (const name of ['logs', 'temp']) mkdirSync(join(directory, name));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, name), text, { mode: 0o600 });
+  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path temp/${name};`);
+  writeFileSync(
+    join(directory, 'nginx.conf'),
+    `pid nginx.pid; error_log logs/error.log; daemon off; events {}
+http { access_log off; ${paths.join(' ')} ${settings} }`,
+  );
+  const nginx = spawn('nginx', ['-p', directory, '-c', 'nginx.conf'], { stdio: 'ignore' });
+  const ended = once(nginx, 'exit');
+  const stop = async () => {
+    nginx.kill('SIGQUIT');
+    await ended;
+    rmSync(directory, { recursive: true, force: true });
+  };
+  while (!(await isUp().catch(() => false))) {
+    if (nginx.exitCode !== null) {
+      rmSync(directory, { recursive: true, force: true });
+      throw new Error('nginx refuses these settings.');
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return { stop };
+}

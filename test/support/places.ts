@@ -1,0 +1,65 @@
+/** Empty storages of their own for a test: what they add to the settings, a look into them, and bulk to fill them with. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { patiently } from '../../src/storage/patience.ts';
+import { createRedisStore } from '../../src/storage/redis-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { KeptItem, Store } from '../../src/storage/store.ts';
+import type { StoreKind } from './fleet.ts';
+import { startRedis, until } from './redis-server.ts';
+
+export interface Place {
+  env: Record<string, string>;
+  /** Does something with its store, beside whoever uses it. */
+  look<T>(work: (store: Store) => Promise<T>): Promise<T>;
+  items(): Promise<KeptItem[]>;
+  dispose(): Promise<void>;
+}
+
+export async function emptyPlace(kind: StoreKind): Promise<Place> {
+  if (kind === 'Redis') {
+    const redis = await startRedis();
+    const env = { REDIS_URL: redis.url };
+    return placeOf(env, () => createRedisStore({ url: redis.url, durability: 'aof' }), redis.dispose);
+  }
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-place-'));
+  const env = { DATA_DIR: join(directory, 'data'), REDIS_URL: '' };
+  return placeOf(
+    env,
+    () => createSqliteStore({ directory: env.DATA_DIR }),
+    async () => rmSync(directory, { recursive: true, force: true }),
+  );
+}
+
+function placeOf(env: Record<string, string>, open: () => Promise<Store>, dispose: () => Promise<void>): Place {
+  const look: Place['look'] = async (work) => {
+    const store = await open();
+    return work(store).finally(() => store.close());
+  };
+  return {
+    env,
+    look,
+    items: () => look(async (store) => (await Array.fromAsync(store.dump())).flat()),
+    dispose,
+  };
+}
+
+/** Adds records, so that a command that works on them can be ended in the middle. */
+export async function addBulk(store: Store, count: number): Promise<void> {
+  for (let start = 0; start < count; start += 1_000) {
+    const numbers = Array.from({ length: Math.min(1_000, count - start) }, (_, n) => start + n);
+    const items = numbers.map((n) => ({ record: bulkKey(n), value: 'x'.repeat(200), version: 1 }));
+    await patiently(() => store.load(items));
+  }
+}
+
+export const bulkKey = (n: number) => `bin:{bulk ${n}}`;
+
+/** Resolves once one of the bulk is in the store, in whatever order it comes. */
+export async function untilFilling(store: Store): Promise<void> {
+  const some = Array.from({ length: 100 }, (_, n) => bulkKey(n * 20));
+  await until(async () =>
+    (await Promise.all(some.map((key) => store.get(key)))).some((record) => record !== undefined),
+  );
+}
