@@ -1,53 +1,66 @@
-/** Starts the processes that are measured, and reads what they have spent. */
-import { type ChildProcess, spawn } from 'node:child_process';
+/** Owns the processes that are measured: their start, their end, and what they have spent so far. */
 import { readFileSync } from 'node:fs';
+import { isRunning, startProgram } from '../support/program.ts';
 
 export interface Measured {
   /** What it printed first. */
   firstLine: string;
-  /** CPU seconds so far, of user and system; undefined where the system does not tell. */
-  cpuSeconds(): number | undefined;
+  /** From its start until it said that it is ready. */
+  readyMilliseconds: number;
+  /** CPU seconds so far, of user and system; NaN where the system does not tell. */
+  cpuSeconds(): number;
+  /** What it holds of the machine's memory now, in bytes; NaN where the system does not tell. */
+  memory(): number;
   stop(): Promise<void>;
 }
 
 const TICKS_PER_SECOND = 100;
 
+const running = new Set<number>();
+process.once('exit', () => {
+  for (const pid of running) if (isRunning(pid)) process.kill(pid, 'SIGKILL');
+});
+
+/** @param options `ready`: what it prints once it can be used; by default its first line is that */
 export async function startProcess(
   file: string,
-  args: string[] = [],
-  env: Record<string, string> = {},
+  options: { args?: string[]; env?: Record<string, string>; ready?: string } = {},
 ): Promise<Measured> {
-  const child = spawn(process.execPath, [file, ...args], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const program = startProgram([process.execPath, file, ...(options.args ?? [])], options.env ?? {});
+  running.add(program.pid);
+  void program.ended.then(() => running.delete(program.pid));
+  const readyMilliseconds = await program.printed(options.ready ?? '\n');
   return {
-    firstLine: await firstLineOf(child, file),
-    cpuSeconds: () => cpuSecondsOf(child.pid),
-    stop: () => new Promise((resolve) => child.once('exit', () => resolve()).kill('SIGTERM')),
+    firstLine: program.stdout().split('\n')[0] ?? '',
+    readyMilliseconds,
+    cpuSeconds: () => cpuSecondsOf(program.pid),
+    memory: () => memoryOf(program.pid),
+    async stop() {
+      if (isRunning(program.pid)) program.signal('SIGTERM');
+      await program.ended;
+    },
   };
 }
 
-function firstLineOf(child: ChildProcess, file: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    child.stdout?.on('data', (chunk: Buffer) => {
-      text += chunk.toString();
-      const [line, rest] = text.split('\n');
-      if (line !== undefined && rest !== undefined) resolve(line);
-    });
-    child.once('exit', (code) => reject(new Error(`${file} ended with ${code}`)));
-  });
-}
+export const startGatehouseProcess = (env: Record<string, string>): Promise<Measured> =>
+  startProcess('src/server.ts', { env, ready: 'Gatehouse is ready' });
 
 /** Fields 14 and 15 of /proc/PID/stat, in ticks. */
-function cpuSecondsOf(pid: number | undefined): number | undefined {
+function cpuSecondsOf(pid: number): number {
+  const fields = readProc(pid, 'stat')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+function memoryOf(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readProc(pid, 'status'))?.[1]) * 1024;
+}
+
+function readProc(pid: number, name: string): string {
   try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /, '')
-      .split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
   } catch {
-    return undefined;
+    return '';
   }
 }

@@ -1,113 +1,84 @@
-/**
- * Owns `npm run bench`: Gatehouse as shipped beside a bare Node proxy, in turn, in one run. The machine is noisy, so the
- * ratio of medians is what counts. `--check` fails below the target, `--seconds N` and `--rounds N` change the effort.
- */
-import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import autocannon from 'autocannon';
-import { type Measured, startProcess } from './process.ts';
-import { freePort, signIn, startSandboxFor, writeSettings } from './site.ts';
+/** Owns `npm run bench`: what can be measured, what was asked for, and what comes of it. */
+import { Argument, Command, InvalidArgumentError } from 'commander';
+import { missingRedis } from '../support/redis-server.ts';
+import { benchBinData } from './bin-data.ts';
+import { benchBinLookUps } from './bin-lookups.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { isMissed } from './findings.ts';
+import { benchHangUps } from './hang-ups.ts';
+import { INSTALL_COMMAND, installPeers, peersAreInstalled } from './peers.ts';
+import { benchRefreshStorm } from './refresh-storm.ts';
+import { drawPicture, keepResults } from './results.ts';
+import { benchSignIns } from './sign-ins.ts';
+import { benchThreads } from './threads.ts';
+import { benchProcesses, benchUsers } from './users.ts';
 
-const { values } = parseArgs({
-  options: {
-    check: { type: 'boolean' },
-    seconds: { type: 'string', default: '4' },
-    rounds: { type: 'string', default: '5' },
+const PARTS: Record<string, { about: string; run: (effort: Effort) => Promise<Outcome> }> = {
+  threads: {
+    about: 'GET /threads/current and /relay/threads/current beside a bare proxy and the peers',
+    run: benchThreads,
   },
-});
-const here = import.meta.dirname;
-const TARGETS: Record<number, number> = { 32: 0.4 };
+  'hang-up': { about: '2,000 clients that hang up in mid-answer', run: benchHangUps },
+  bin: { about: 'BIN look-ups beside servers that only answer JSON', run: benchBinLookUps },
+  'bin-data': { about: 'a data set of 375,000 rows: import, start, look-ups in bulk', run: benchBinData },
+  'sign-in': { about: 'the whole flow through an identity provider', run: benchSignIns },
+  refresh: { about: 'a refresh storm on four processes', run: benchRefreshStorm },
+  users: { about: '1, 1,000 and 100,000 people signed in: CPU, memory, storage', run: benchUsers },
+  processes: { about: 'two processes against one', run: benchProcesses },
+};
 
-interface Contestant {
-  name: string;
-  url: string;
-  headers: Record<string, string>;
-  process: Measured;
-}
+const command = new Command('npm run bench --')
+  .description('Measures Gatehouse as shipped, in turn with its peers, in one run: about seven minutes for all parts.')
+  .addArgument(new Argument('[parts...]', 'only these parts').choices(Object.keys(PARTS)))
+  .option('--check', 'ends with 1 where a target is missed')
+  .option('--seconds <number>', 'length of each run', positive, 2)
+  .option('--runs <number>', 'how often each contestant runs; medians count', positive, 5)
+  .option('--peers', `installs the peers first, as "${INSTALL_COMMAND}" does`)
+  .addHelpText(
+    'after',
+    `\nParts:\n${told()}\n\nThe figures go to test/bench/results.json, the picture to docs/bench.svg.`,
+  )
+  .parse();
+const { check, seconds, runs, peers } = command.opts<Effort & { check?: true; peers?: true }>();
 
-interface Figures {
-  requestsPerSecond: number;
-  p50: number;
-  p99: number;
-  cpuPer1000: number | undefined;
-}
+if (peers) installPeers();
+const missing = [
+  peersAreInstalled() ? [] : [`The peers are not installed, and left out. To install them: ${INSTALL_COMMAND}`],
+  missingRedis === undefined ? [] : ['There is no redis-server on PATH: what needs one, the peers too, is left out.'],
+].flat();
+say(missing.map((line) => `${line}\n`).join(''));
 
-const upstream = await startProcess(join(here, 'upstream.ts'));
-const upstreamUrl = `http://127.0.0.1:${upstream.firstLine}`;
-const port = await freePort();
-const url = `http://127.0.0.1:${port}`;
-const sandbox = await startSandboxFor(url);
-const settings = await writeSettings({ url, port, sandbox, upstreamUrl });
-const gatehouse = await startProcess(join(here, '../../src/server.ts'), [], settings.env);
-const bare = await startProcess(join(here, 'bare-proxy.ts'), [upstreamUrl]);
-
-const contestants: Contestant[] = [
-  { name: 'bare node:http + undici', url: `http://127.0.0.1:${bare.firstLine}/`, headers: {}, process: bare },
-  {
-    name: 'Gatehouse /threads/current',
-    url: `${url}/threads/current`,
-    headers: { accept: 'application/json', cookie: await signIn(url) },
-    process: gatehouse,
-  },
-];
-
-let failed = false;
-for (const connections of [32, 256]) {
-  const rounds = new Map<string, Figures[]>(contestants.map(({ name }) => [name, []]));
-  for (const one of contestants) await load(one, connections, 1);
-  for (let round = 0; round < Number(values.rounds); round++) {
-    for (const one of contestants) rounds.get(one.name)?.push(await load(one, connections, Number(values.seconds)));
+const outcomes = new Map<string, Outcome>();
+const failed: string[] = [];
+for (const [name, { run }] of Object.entries(PARTS)) {
+  if (command.args.length > 0 && !command.args.includes(name)) continue;
+  try {
+    outcomes.set(name, await run({ seconds, runs }));
+  } catch (error) {
+    failed.push(name);
+    say(`\n${name} could not be measured: ${error instanceof Error ? error.message : String(error)}\n`);
   }
-  failed = report(connections, rounds) || failed;
+}
+keepResults(outcomes, { seconds, runs });
+const threads = outcomes.get('threads');
+if (threads && !drawPicture(threads)) say('\ndocs/bench.svg is left as it was, since not all could be measured.\n');
+
+const missed = [...outcomes].flatMap(([name, { findings }]) =>
+  findings.filter(isMissed).map(({ what }) => `${name}: ${what}`),
+);
+if (missed.length > 0)
+  say(`\nBelow their targets, if the machine had nothing else to do:\n${missed.map((one) => `  ${one}\n`).join('')}`);
+say(`\n${[...missing, ...failed.map((name) => `Not measured: ${name}.`)].map((line) => `${line}\n`).join('')}`);
+process.exit(failed.length > 0 || (check && missed.length + missing.length > 0) ? 1 : 0);
+
+function positive(text: string): number {
+  const number = Number(text);
+  if (number > 0) return number;
+  throw new InvalidArgumentError('It has to be a number above 0.');
 }
 
-for (const one of [gatehouse, bare, upstream]) await one.stop();
-await sandbox.close();
-settings.remove();
-process.exit(failed && values.check ? 1 : 0);
-
-/** One run; every answer has to be the upstream's, to the byte. */
-async function load(
-  { url: target, headers, process: measured, name }: Contestant,
-  connections: number,
-  seconds: number,
-): Promise<Figures> {
-  const before = measured.cpuSeconds();
-  const expectBody = JSON.stringify({ thread: { id: 'bench', title: 'Benchmark' }, html: 'x'.repeat(960) });
-  const result = await autocannon({ url: target, headers, connections, duration: seconds, expectBody });
-  const after = measured.cpuSeconds();
-  if (result.errors + result.non2xx + result.mismatches > 0) throw new Error(`${name} gave wrong answers`);
-  return {
-    requestsPerSecond: result.requests.total / result.duration,
-    p50: result.latency.p50,
-    p99: result.latency.p99,
-    cpuPer1000:
-      before === undefined || after === undefined ? undefined : ((after - before) / result.requests.total) * 1000,
-  };
-}
-
-/** Prints the table; answers true where a target is missed. */
-function report(connections: number, rounds: Map<string, Figures[]>): boolean {
-  const [limit = [], ours = []] = [...rounds.values()];
-  const ratios = ours.map(
-    (figures, index) => figures.requestsPerSecond / (limit[index]?.requestsPerSecond ?? Number.NaN),
-  );
-  process.stdout.write(`\nconcurrency ${connections}, medians of ${ours.length} rounds in turn\n`);
-  for (const [name, figures] of rounds) {
-    const of = (key: keyof Figures) => median(figures.map((one) => one[key] ?? Number.NaN));
-    process.stdout.write(
-      `  ${name.padEnd(28)} ${of('requestsPerSecond').toFixed(0).padStart(7)} req/s   p50 ${of('p50')} ms   p99 ${of('p99')} ms   ${of('cpuPer1000').toFixed(3)} CPU s / 1,000\n`,
-    );
-  }
-  const target = TARGETS[connections];
-  const ratio = median(ratios);
-  process.stdout.write(
-    `  ratio ${ratio.toFixed(2)} (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})${target ? `, target ${target}` : ''}\n`,
-  );
-  return target !== undefined && ratio < target;
-}
-
-function median(values: number[]): number {
-  const sorted = values.toSorted((left, right) => left - right);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+function told(): string {
+  return Object.entries(PARTS)
+    .map(([name, { about }]) => `  ${name.padEnd(10)} ${about}`)
+    .join('\n');
 }

@@ -1,48 +1,155 @@
-/** What the benchmark needs around Gatehouse: the sandbox as identity provider, settings, and a signed-in cookie. */
+/** Owns what the bench needs around Gatehouse: platform and identity provider in processes of their own, settings, a signed-in browser. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createBinService } from '../../src/bin-service/service.ts';
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { CLIENT_SECRET, freePort, sandboxApp, signIn as signInSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, freePort, signIn as signInSite } from '../support/gatehouse.ts';
+import { APPEND_ONLY_EACH_SECOND, type RedisServer, startRedis } from '../support/redis-server.ts';
+import { type Measured, startGatehouseProcess, startProcess } from './process.ts';
 
-export { freePort };
+export const CLIENT_ID = 'bench';
+/** Known to the identity provider beside the sandbox's own. */
+const PEOPLE = 1_000;
+export const SCOPES = ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'];
 
-export function startSandboxFor(url: string): Promise<Sandbox> {
-  return startSandbox({
-    clients: [
-      { clientId: 'test-platform', clientSecret: CLIENT_SECRET, redirectUris: [`${url}/oauth/callback/platform`] },
-    ],
-    // The benchmark measures relaying; refreshing has tests of its own.
-    accessTokenSeconds: 3600,
-    binService: createBinService(),
-  });
+/** Where a server of the bench will listen. */
+export interface Place {
+  url: string;
+  port: number;
 }
 
-export async function writeSettings(parts: { url: string; port: number; sandbox: Sandbox; upstreamUrl: string }) {
-  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'));
-  const appsFile = join(directory, 'connected-apps.json');
-  writeFileSync(appsFile, JSON.stringify([sandboxApp(parts, 'platform', { apiBaseUrl: parts.upstreamUrl })]));
+export async function reservePlace(): Promise<Place> {
+  const port = await freePort();
+  return { port, url: `http://127.0.0.1:${port}` };
+}
+
+export interface Platform {
+  url: string;
+  /** `drip`: answers stop in the middle until `whole`. Each tells how many connections are open. */
+  control(command: 'drip' | 'whole' | 'count'): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export async function startPlatform(): Promise<Platform> {
+  const upstream = await startProcess('test/bench/upstream.ts');
+  const [port, controlPort] = upstream.firstLine.split(' ');
   return {
-    env: {
-      PUBLIC_URL: parts.url,
-      PORT: String(parts.port),
-      MANAGEMENT_PORT: String(await freePort()),
-      DATA_DIR: join(directory, 'data'),
-      SESSION_SECRETS: randomBytes(48).toString('base64'),
-      ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
-      CONNECTED_APPS_FILE: appsFile,
-      INTERNAL_HOSTS: '127.0.0.1',
-      TEST_CLIENT_SECRET: CLIENT_SECRET,
-    },
-    remove: () => rmSync(directory, { recursive: true, force: true }),
+    url: `http://127.0.0.1:${port}`,
+    control: async (command) => Number(await (await fetch(`http://127.0.0.1:${controlPort}/${command}`)).text()),
+    stop: upstream.stop,
   };
 }
 
-/** Answers the `Cookie` header of a browser that has signed in. */
-export async function signIn(url: string): Promise<string> {
-  const { agent } = await signInSite({ url });
-  return agent.cookies.header(url) ?? '';
+export interface IdentityProvider {
+  issuer: string;
+  stop(): Promise<void>;
+}
+
+/** With one app that may send people back to each of these places. */
+export async function startIdentityProvider(places: readonly Place[]): Promise<IdentityProvider> {
+  const callbacks = places.flatMap(({ url }) => [`${url}/oauth/callback/platform`, `${url}/callback`]);
+  const env = { CLIENT_ID, CLIENT_SECRET, CALLBACK_URLS: callbacks.join(' '), PEOPLE: String(PEOPLE) };
+  const provider = await startProcess('test/bench/identity-provider.ts', { env });
+  return { issuer: provider.firstLine, stop: provider.stop };
+}
+
+export type Storage = 'embedded' | 'Redis';
+
+export interface Site {
+  url: string;
+  env: Record<string, string>;
+  process: Measured;
+  redis: RedisServer | undefined;
+  stop(): Promise<void>;
+}
+
+/** Its settings and a storage of its own; nothing runs yet but its Redis. */
+export async function prepareGatehouse(parts: {
+  place: Place;
+  storage: Storage;
+  issuer: string;
+  platformUrl: string;
+}): Promise<Omit<Site, 'process'>> {
+  const { url, port } = parts.place;
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-bench-'));
+  const redis = parts.storage === 'Redis' ? await startRedis(APPEND_ONLY_EACH_SECOND) : undefined;
+  const appsFile = join(directory, 'connected-apps.json');
+  writeFileSync(appsFile, JSON.stringify([appOf(url, parts.issuer, parts.platformUrl)]));
+  const env: Record<string, string> = {
+    PUBLIC_URL: url,
+    PORT: String(port),
+    MANAGEMENT_PORT: String(await freePort()),
+    DATA_DIR: join(directory, 'data'),
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    CONNECTED_APPS_FILE: appsFile,
+    INTERNAL_HOSTS: '127.0.0.1',
+    BENCH_CLIENT_SECRET: CLIENT_SECRET,
+    // One browser from one address makes all the requests here: they are counted as ever, and never too many.
+    RATE_LIMIT_PER_ADDRESS: '100000000',
+    RATE_LIMIT_PER_SESSION: '100000000',
+    RATE_LIMIT_PER_RELAY_TOKEN: '100000000',
+    ...(redis ? { REDIS_URL: redis.url } : {}),
+  };
+  const stop = async () => {
+    await redis?.dispose();
+    rmSync(directory, { recursive: true, force: true });
+  };
+  return { url, env, redis, stop };
+}
+
+/** Gatehouse as shipped: nothing of it is switched off. */
+export async function startGatehouse(parts: Parameters<typeof prepareGatehouse>[0]): Promise<Site> {
+  const prepared = await prepareGatehouse(parts);
+  const process = await startGatehouseProcess(prepared.env);
+  const stop = async () => {
+    await process.stop();
+    await prepared.stop();
+  };
+  return { ...prepared, process, stop };
+}
+
+function appOf(url: string, issuer: string, apiBaseUrl: string): Record<string, unknown> {
+  return {
+    ...{ id: 'platform', name: 'Bench', issuer, clientId: CLIENT_ID, clientSecret: { env: 'BENCH_CLIENT_SECRET' } },
+    ...{ scopes: SCOPES, callbackUrls: [`${url}/oauth/callback/platform`], apiBaseUrl, signIn: { allow: 'everyone' } },
+  };
+}
+
+export interface SignedIn {
+  /** The `Cookie` header of the browser. */
+  cookie: string;
+  /** What GET /session told at the end. */
+  session: Record<string, unknown>;
+}
+
+let signedIn = 0;
+
+/**
+ * A browser that has signed in, there where people end who do so, by whatever forms there are on the way. Each time it is
+ * another person: nobody has hundreds of sessions.
+ */
+export async function signIn(url: string): Promise<SignedIn> {
+  const login = `person-${signedIn % PEOPLE}@example.test`;
+  signedIn += 1;
+  const { agent, page } = await signInSite({ url }, login, { path: '/sign-in?return_to=/session' });
+  const session = page.status === 200 && page.url === `${url}/session` ? JSON.parse(page.body) : {};
+  if (session.signedIn !== true) throw new Error(`The sign-in at ${url} ended with ${page.status} at ${page.url}.`);
+  return { cookie: agent.cookies.header(url), session };
+}
+
+/** Starts all, or stops what was started where one fails. */
+export async function withAll<T>(
+  work: (keep: <S extends { stop(): Promise<void> }>(one: S) => S) => Promise<T>,
+): Promise<T> {
+  const kept: { stop(): Promise<void> }[] = [];
+  try {
+    return await work((one) => {
+      kept.push(one);
+      return one;
+    });
+  } finally {
+    for (const one of kept.toReversed()) await one.stop();
+  }
 }

@@ -1,15 +1,53 @@
-/** The platform of the benchmark: answers one kilobyte of JSON, as fast as Node can. Prints its port. */
+/**
+ * The platform of the bench: answers one kilobyte of JSON that names the owner of the token, as fast as Node can. Prints its
+ * port, and a second one: GET /drip there makes its answers stop in the middle, GET /whole makes them whole again, and both
+ * tell how many connections are open.
+ */
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 
-const body = Buffer.from(JSON.stringify({ thread: { id: 'bench', title: 'Benchmark' }, html: 'x'.repeat(960) }));
-const headers = { 'content-type': 'application/json', 'content-length': String(body.length) };
+const BYTES = 1_024;
 
-const server = createServer((request, response) => {
-  request.resume();
-  response.writeHead(200, headers).end(body);
-});
-server.keepAliveTimeout = 60_000;
-server.listen(0, '127.0.0.1', () => {
-  const address = server.address();
-  process.stdout.write(`${typeof address === 'object' && address ? address.port : 0}\n`);
-});
+/** Names it without telling it. */
+export const ownerTag = (accessToken: string): string =>
+  createHash('sha256').update(accessToken).digest('base64url').slice(0, 16);
+
+export function threadOf(accessToken: string): Buffer {
+  const thread = { thread: { id: 'bench', owner: ownerTag(accessToken), title: 'Benchmark' }, html: '' };
+  const padding = 'x'.repeat(BYTES - JSON.stringify(thread).length);
+  return Buffer.from(JSON.stringify({ ...thread, html: padding }));
+}
+
+if (import.meta.main) await serve();
+
+async function serve(): Promise<void> {
+  const headers = { 'content-type': 'application/json', 'content-length': String(BYTES) };
+  const threads = new Map<string, Buffer>();
+  let drips = false;
+  const server = createServer((request, response) => {
+    request.resume();
+    const [, token] = /^Bearer (.+)$/.exec(request.headers.authorization ?? '') ?? [];
+    if (token === undefined) return response.writeHead(401).end();
+    let thread = threads.get(token);
+    if (!thread) {
+      thread = threadOf(token);
+      if (threads.size < 10_000) threads.set(token, thread);
+    }
+    response.writeHead(200, headers);
+    if (drips) response.write(thread.subarray(0, 500));
+    else response.end(thread);
+  });
+  const control = createServer((request, response) => {
+    drips = request.url === '/drip' || (drips && request.url !== '/whole');
+    server.getConnections((_error, open) => response.end(String(open)));
+  });
+  server.keepAliveTimeout = 60_000;
+  const ports = await Promise.all(
+    [server, control].map(async (one) => {
+      await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve));
+      return (one.address() as AddressInfo).port;
+    }),
+  );
+  process.stdout.write(`${ports.join(' ')}\n`);
+}

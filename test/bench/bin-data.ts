@@ -1,0 +1,86 @@
+/** Owns the part on BIN data: a data set as large as the largest public one, imported, loaded, searched, started with, and asked in bulk. */
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { writeRows } from './bin-rows.ts';
+import { questionOf } from './connection.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { tellFindings } from './findings.ts';
+import { load, median } from './load.ts';
+import { startGatehouseProcess } from './process.ts';
+import { prepareGatehouse, reservePlace, type Site, signIn, startIdentityProvider, withAll } from './site.ts';
+
+const run = promisify(execFile);
+const here = import.meta.dirname;
+const ROWS = 375_000;
+const BULK = 1_000;
+const STARTS = 3;
+
+export function benchBinData(effort: Effort): Promise<Outcome> {
+  return withAll(async (keep) => {
+    const place = await reservePlace();
+    const { issuer } = keep(await startIdentityProvider([place]));
+    const site = keep(await prepareGatehouse({ place, storage: 'embedded', issuer, platformUrl: place.url }));
+    const directory = site.env.DATA_DIR ?? '';
+    const file = join(directory, '..', 'rows.csv');
+    const first = await writeRows(file, ROWS);
+    const imported = await importRows(file, site.env);
+    const { stdout } = await run(process.execPath, [join(here, 'bin-load.ts'), directory, String(first), String(ROWS)]);
+    const loaded = JSON.parse(stdout);
+    const starts: number[] = [];
+    for (let start = 0; start < STARTS; start++) starts.push(await secondsToStart(site.env));
+    const http = await postBulk(site, first, effort);
+    const findings = [
+      { what: `import of ${ROWS} rows`, measured: imported, unit: 's', target: { most: 15 } },
+      { what: 'load', measured: loaded.loadMilliseconds / 1_000, unit: 's', target: { most: 1 } },
+      { what: 'memory of the data set', measured: loaded.megabytes, unit: 'MB', target: { most: 60 } },
+      { what: 'ready after start with it', measured: median(starts), unit: 's', target: { most: 1.5 } },
+      { what: 'one look-up', measured: loaded.lookUpMicroseconds, unit: 'µs', target: { most: 2 } },
+      { what: 'bulk, as a function', measured: loaded.bulkPerSecond, unit: '/s', target: { least: 400_000 } },
+      { what: 'bulk, over HTTP', measured: http.perSecond, unit: '/s', target: { least: 100_000 } },
+      { what: 'bulk, over HTTP, for each second of CPU time', measured: http.perCpuSecond, unit: '/s' },
+    ];
+    say(tellFindings(`BIN data, ${ROWS.toLocaleString('en-GB')} generated rows, embedded storage`, findings));
+    return { tables: [], findings };
+  });
+}
+
+async function importRows(file: string, env: Record<string, string>): Promise<number> {
+  const started = performance.now();
+  const cli = join(here, '../../src/cli.ts');
+  await run(process.execPath, [cli, 'bin', 'import', file], { env: { ...process.env, ...env } });
+  return (performance.now() - started) / 1_000;
+}
+
+async function secondsToStart(env: Record<string, string>): Promise<number> {
+  const gatehouse = await startGatehouseProcess(env);
+  await gatehouse.stop();
+  return gatehouse.readyMilliseconds / 1_000;
+}
+
+/** Look-ups a second, and for each second of Gatehouse's CPU time; a thousand different ones in each request. */
+async function postBulk(
+  { url, env }: Pick<Site, 'url' | 'env'>,
+  first: number,
+  { seconds }: Effort,
+): Promise<{ perSecond: number; perCpuSecond: number }> {
+  const gatehouse = await startGatehouseProcess(env);
+  try {
+    const { cookie, session } = await signIn(url);
+    const bins = Array.from({ length: BULK }, (_, index) => String((first + index * 373) * 100));
+    const headers = { accept: 'application/json', 'content-type': 'application/json', cookie };
+    const question = questionOf(`${url}/bin`, {
+      method: 'POST',
+      headers: { ...headers, 'x-csrf-token': String(session.csrfToken) },
+      send: JSON.stringify({ bins }),
+    });
+    const ask = (forSeconds: number) => load(() => question, { connections: 4, seconds: forSeconds });
+    await ask(1);
+    const before = gatehouse.cpuSeconds();
+    const loaded = await ask(seconds);
+    const lookUps = loaded.requests * BULK;
+    return { perSecond: lookUps / loaded.seconds, perCpuSecond: lookUps / (gatehouse.cpuSeconds() - before) };
+  } finally {
+    await gatehouse.stop();
+  }
+}

@@ -1,0 +1,51 @@
+/** Owns the process that loads the stored data set and measures it: time, memory, single look-ups and bulk ones. Prints JSON. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { type Bin, parseBin } from '../../src/bin/bin.ts';
+import { createBinEnrichment } from '../../src/bin/enrichment.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+
+const [directory = '', first = '', rows = ''] = process.argv.slice(2);
+setFlagsFromString('--expose-gc');
+const collect: () => void = runInNewContext('gc');
+const store = await createSqliteStore({ directory });
+const parts = { store, clock: Date.now, service: undefined, file: undefined, fetch: () => Promise.reject(new Error()) };
+// The built-in data set and the country facts are there in any case: what is measured comes on top.
+const empty = await createBinEnrichment({ ...parts, store: { ...store, get: async () => undefined } });
+collect();
+const before = process.memoryUsage();
+const started = performance.now();
+const bins = await createBinEnrichment(parts);
+const loadMilliseconds = performance.now() - started;
+collect();
+const after = process.memoryUsage();
+const dataset = bins.dataset.current();
+if (dataset?.size !== Number(rows)) throw new Error('The data set was not loaded.');
+
+const numbers = Array.from({ length: 100_000 }, (_, index) => {
+  const { bin } = parseBin(String((Number(first) + ((index * 61_803_399) % Number(rows))) * 100));
+  return bin as Bin;
+});
+const lookUpMicroseconds = await best(10, async () => {
+  for (const number of numbers) if (!dataset.find(number)) throw new Error('A look-up found nothing.');
+});
+const requests = Array.from({ length: 100 }, (_, index) => numbers.slice(index * 1_000, (index + 1) * 1_000));
+const bulkMicroseconds = await best(10, async () => {
+  for (const request of requests) await bins.lookup.lookUpMany(request);
+});
+const figures = { loadMilliseconds, megabytes: (after.rss - before.rss) / 1e6, lookUpMicroseconds };
+process.stdout.write(`${JSON.stringify({ ...figures, bulkPerSecond: 1e6 / bulkMicroseconds })}\n`);
+await Promise.all([bins.close(), empty.close()]);
+await store.close();
+
+/** Microseconds of the processor for each number, in the best of some rounds: other work on the machine changes them least. */
+async function best(times: number, work: () => Promise<void>): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < times; round++) {
+    const from = process.cpuUsage();
+    await work();
+    const { user, system } = process.cpuUsage(from);
+    least = Math.min(least, (user + system) / numbers.length);
+  }
+  return least;
+}

@@ -1,0 +1,114 @@
+/** Owns the part on single BIN look-ups: Gatehouse for a signed-in browser and the BIN lookup service, beside servers that only answer JSON. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../support/gatehouse.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { questionOf } from './connection.ts';
+import { type Contestant, contest } from './contest.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { type Measured, startProcess } from './process.ts';
+import { reservePlace, type Storage, signIn, startGatehouse, startIdentityProvider, withAll } from './site.ts';
+import { table } from './table.ts';
+
+const BIN = '45717360';
+const CONNECTIONS = 32;
+const EVERYTHING = 999_999_999;
+const SERVICE = 'BIN lookup service, GET /{bin}, counted';
+
+export function benchBinLookUps(effort: Effort): Promise<Outcome> {
+  return withAll(async (keep) => {
+    const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
+    const places = await Promise.all(storages.map(reservePlace));
+    const { issuer } = keep(await startIdentityProvider(places));
+    const service = keep(await startService());
+    const record = await bodyOf(service.url, {});
+    const contestants: Contestant[] = [];
+    for (const [name, server] of [
+      ['bare Express 5, JSON', 'express'],
+      ['bare node:http, JSON', 'node'],
+    ] as const) {
+      const env = { SERVER: server, RECORD: String(record) };
+      const bare = keep(await startProcess('test/bench/bare-json.ts', { env }));
+      contestants.push(await contestant(name, `http://127.0.0.1:${bare.firstLine}/${BIN}`, {}, bare));
+    }
+    contestants.push(await contestant(SERVICE, service.url, {}, service.process));
+    for (const [n, storage] of storages.entries()) {
+      const place = places[n];
+      if (!place) continue;
+      // Nothing of the platform is asked here.
+      const site = keep(await startGatehouse({ place, storage, issuer, platformUrl: place.url }));
+      const { cookie } = await signIn(site.url);
+      contestants.push(await contestant(`/bin/{bin}, ${storage}`, `${site.url}/bin/${BIN}`, { cookie }, site.process));
+    }
+    const before = await service.left();
+    const rows = await contest(contestants, CONNECTIONS, effort);
+    say(table(`BIN look-ups, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
+    if ((await service.left()) >= before - 1) throw new Error('The BIN lookup service has counted nothing.');
+    const findings: Finding[] = rows.slice(2).map(({ name, ratio }) => ({
+      what: name,
+      measured: ratio,
+      unit: '',
+      target: name === SERVICE ? { least: 0.75, goal: 0.9 } : { least: 0.6 },
+    }));
+    say(tellFindings('In relation to bare Express 5 of the same run', findings));
+    return { tables: rows, findings };
+  });
+}
+
+interface Service {
+  process: Measured;
+  url: string;
+  /** Look-ups that the quota still allows, as the service itself tells it; asking costs one. */
+  left(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+/** As shipped, its quota counted on SQLite. */
+async function startService(): Promise<Service> {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-bench-bin-'));
+  const port = await freePort();
+  const process = await startProcess('src/bin-service/main.ts', {
+    ready: 'is ready',
+    env: {
+      PORT: String(port),
+      MANAGEMENT_PORT: String(await freePort()),
+      DATA_DIR: directory,
+      FREE_MONTHLY_REQUESTS: String(EVERYTHING),
+    },
+  });
+  const url = `http://127.0.0.1:${port}/${BIN}`;
+  return {
+    process,
+    url,
+    async left() {
+      const answer = await fetch(url);
+      await answer.text();
+      return Number(/r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1]);
+    },
+    async stop() {
+      await process.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What it answers first is what it has to answer each time. */
+async function contestant(
+  name: string,
+  url: string,
+  given: Record<string, string>,
+  process: Measured,
+): Promise<Contestant> {
+  const headers = { accept: 'application/json', ...given };
+  const question = questionOf(url, { headers, body: await bodyOf(url, headers) });
+  return { name, questions: () => question, processes: [process] };
+}
+
+async function bodyOf(url: string, headers: Record<string, string>): Promise<Buffer> {
+  const answer = await fetch(url, { headers });
+  const body = Buffer.from(await answer.arrayBuffer());
+  if (answer.status !== 200 || !body.includes('"')) throw new Error(`${url} answers ${answer.status} ${body}`);
+  return body;
+}

@@ -1,0 +1,109 @@
+/** Owns one connection of the load generator: HTTP/1.1 as lean as it can be, so that little of the machine goes into asking. */
+import { connect, type Socket } from 'node:net';
+
+/** What is asked, and what every answer has to be; made once and sent many times. */
+export interface Question {
+  host: string;
+  port: number;
+  /** The whole request. */
+  bytes: Buffer;
+  /** The whole body of a good answer; undefined where only the status is judged. */
+  body: Buffer | undefined;
+}
+
+export interface Answer {
+  status: number;
+  body: Buffer;
+}
+
+export interface Connection {
+  /** One question at a time. `done` hears undefined where the connection broke off before the answer was whole. */
+  ask(question: Question, done: (answer: Answer | undefined) => void): void;
+  close(): void;
+}
+
+export function questionOf(
+  url: string,
+  parts: { method?: string; headers?: Record<string, string>; send?: string; body?: Buffer | undefined } = {},
+): Question {
+  const { hostname, port, pathname, search } = new URL(url);
+  const { method = 'GET', headers = {}, send = '' } = parts;
+  const length = send === '' ? {} : { 'content-length': String(Buffer.byteLength(send)) };
+  const lines = Object.entries({ host: `${hostname}:${port}`, ...headers, ...length }).map(
+    ([name, value]) => `${name}: ${value}`,
+  );
+  const text = [`${method} ${pathname}${search} HTTP/1.1`, ...lines, '', send].join('\r\n');
+  return { host: hostname, port: Number(port), bytes: Buffer.from(text), body: parts.body };
+}
+
+export function isGood({ body }: Question, answer: Answer | undefined): boolean {
+  return answer?.status === 200 && (body === undefined || body.equals(answer.body));
+}
+
+export function openConnection(): Connection {
+  let socket: Socket | undefined;
+  let held: Buffer | undefined;
+  let waiting: ((answer: Answer | undefined) => void) | undefined;
+
+  const finish = (answer: Answer | undefined) => {
+    const done = waiting;
+    waiting = undefined;
+    held = undefined;
+    done?.(answer);
+  };
+  const open = ({ host, port }: Question): Socket => {
+    const opened = connect({ host, port, noDelay: true });
+    opened.on('data', (chunk: Buffer) => {
+      held = held ? Buffer.concat([held, chunk]) : chunk;
+      const answer = answerIn(held);
+      if (answer) finish(answer);
+    });
+    opened.on('error', () => undefined);
+    opened.on('close', () => {
+      if (socket !== opened) return;
+      socket = undefined;
+      finish(undefined);
+    });
+    return opened;
+  };
+
+  return {
+    ask(question, done) {
+      waiting = done;
+      socket ??= open(question);
+      socket.write(question.bytes);
+    },
+    close() {
+      const open = socket;
+      socket = undefined;
+      open?.destroy();
+    },
+  };
+}
+
+/** The answer once it is whole. */
+function answerIn(bytes: Buffer): Answer | undefined {
+  const end = bytes.indexOf('\r\n\r\n');
+  if (end < 0) return undefined;
+  const head = bytes.toString('latin1', 0, end);
+  const [, length] = /\r\ncontent-length: *(\d+)/i.exec(head) ?? [];
+  const from = end + 4;
+  const body = length === undefined ? chunksFrom(bytes, from) : bytes.subarray(from, from + Number(length));
+  if (!body || (length !== undefined && body.length < Number(length))) return undefined;
+  return { status: Number(head.slice(9, 12)), body };
+}
+
+/** For servers that do not say how long their answers are; undefined until the last chunk is there. */
+function chunksFrom(bytes: Buffer, start: number): Buffer | undefined {
+  const chunks: Buffer[] = [];
+  for (let at = start; ; ) {
+    const line = bytes.indexOf('\r\n', at);
+    if (line < 0) return undefined;
+    const size = Number.parseInt(bytes.toString('latin1', at, line), 16);
+    const from = line + 2;
+    at = from + size + 2;
+    if (!(at <= bytes.length)) return undefined;
+    if (size === 0) return Buffer.concat(chunks);
+    chunks.push(bytes.subarray(from, from + size));
+  }
+}

@@ -1,0 +1,35 @@
+/** Owns single figures beside their targets: how they are judged, and how they are told. */
+
+export interface Finding {
+  what: string;
+  measured: number;
+  unit: string;
+  /** Absent for what is told and not judged. */
+  target?: { least: number; goal?: number } | { most: number };
+}
+
+/** A figure that could not be had is a target missed. */
+export function isMissed({ measured, target }: Finding): boolean {
+  if (!target) return false;
+  return !('least' in target ? measured >= target.least : measured <= target.most);
+}
+
+export function tellFindings(title: string, findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ what }) => what.length));
+  const lines = findings.map((finding) => {
+    const { what, measured, unit } = finding;
+    const number = measured.toLocaleString('en-GB', { maximumSignificantDigits: 4 }).padStart(10);
+    return `  ${what.padEnd(width)}${number} ${unit.padEnd(4)}${verdictOf(finding)}`.trimEnd();
+  });
+  return `\n${title}\n${lines.join('\n')}\n`;
+}
+
+function verdictOf(finding: Finding): string {
+  const { target, unit } = finding;
+  if (!target) return '';
+  const say = (number: number) => `${number.toLocaleString('en-GB')} ${unit}`.trim();
+  const verdict = isMissed(finding) ? '  MISSED' : '';
+  if ('most' in target) return `  target at most ${say(target.most)}${verdict}`;
+  const goal = target.goal === undefined ? '' : `, goal ${say(target.goal)}`;
+  return `  target at least ${say(target.least)}${goal}${verdict}`;
+}

@@ -1,0 +1,94 @@
+/** Owns the part on clients that hang up in the middle of an answer: what they leave behind, and how the next one fares. */
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { missingRedis } from '../support/redis-server.ts';
+import { type Question, questionOf } from './connection.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { LIBRARY_PEER, peersAreInstalled, startPeer } from './peers.ts';
+import {
+  type Platform,
+  reservePlace,
+  signIn,
+  startGatehouse,
+  startIdentityProvider,
+  startPlatform,
+  withAll,
+} from './site.ts';
+
+const CLIENTS = 2_000;
+const AT_ONCE = 500;
+/** So many see part of an answer before they leave; the others wait for a connection to the platform. */
+const ANSWERED = 32;
+const WAIT_MILLISECONDS = 3_000;
+const LONGEST_MILLISECONDS = 5_000;
+
+export function benchHangUps(_effort: Effort): Promise<Outcome> {
+  return withAll(async (keep) => {
+    const platform = keep(await startPlatform());
+    const [own, other] = await Promise.all([reservePlace(), reservePlace()]);
+    const { issuer } = keep(await startIdentityProvider([own, other]));
+    const parts = { issuer, platformUrl: platform.url };
+    const site = keep(await startGatehouse({ ...parts, place: own, storage: 'embedded' }));
+    const findings = await hangUp('Gatehouse', site.url, platform, true);
+    if (missingRedis === undefined && peersAreInstalled()) {
+      const peer = keep(await startPeer(LIBRARY_PEER, { ...parts, place: other }));
+      // What Gatehouse still keeps open for its next calls is none of the peer's.
+      await site.stop();
+      findings.push(...(await hangUp(LIBRARY_PEER, peer.url, platform, false)));
+    }
+    say(tellFindings(`${CLIENTS.toLocaleString('en-GB')} clients that hang up in mid-answer`, findings));
+    return { tables: [], findings };
+  });
+}
+
+async function hangUp(name: string, url: string, platform: Platform, judged: boolean): Promise<Finding[]> {
+  const { cookie } = await signIn(url);
+  const question = questionOf(`${url}/threads/current`, { headers: { accept: 'application/json', cookie } });
+  await platform.control('drip');
+  for (let round = 0; round < CLIENTS / AT_ONCE; round++) await leaveInTheMiddle(question);
+  await platform.control('whole');
+  const startedAt = performance.now();
+  const signal = AbortSignal.timeout(LONGEST_MILLISECONDS);
+  const status = await fetch(`${url}/threads/current`, {
+    headers: { accept: 'application/json', cookie },
+    signal,
+  }).then(
+    async (answer) => (await answer.arrayBuffer()) && answer.status,
+    () => 0,
+  );
+  const milliseconds = performance.now() - startedAt;
+  const answered = status === 200 ? 'the next answer' : 'the next answer, given up after';
+  await sleep(1_000);
+  const open = await platform.control('count');
+  return [
+    {
+      what: `${name}: ${answered}`,
+      measured: milliseconds,
+      unit: 'ms',
+      ...(judged && { target: { most: 1_000 } }),
+    },
+    // The one that served the last request is kept for the next.
+    {
+      what: `${name}: connections to the platform left`,
+      measured: open,
+      unit: '',
+      ...(judged && { target: { most: 1 } }),
+    },
+  ];
+}
+
+async function leaveInTheMiddle({ host, port, bytes }: Question): Promise<void> {
+  let answered = 0;
+  const sockets = Array.from({ length: AT_ONCE }, () => {
+    const socket = connect({ host, port }, () => socket.write(bytes));
+    return socket
+      .on('error', () => undefined)
+      .once('data', () => {
+        answered += 1;
+      });
+  });
+  const until = performance.now() + WAIT_MILLISECONDS;
+  while (answered < ANSWERED && performance.now() < until) await sleep(20);
+  for (const socket of sockets) socket.destroy();
+}

@@ -1,0 +1,20 @@
+/** The sandbox as identity provider of the bench, with one app for everybody who is measured, and many people. Prints its issuer. */
+import { createBinService } from '../../src/bin-service/service.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { readSeed } from '../../src/sandbox/seed.ts';
+
+const { CLIENT_ID = '', CLIENT_SECRET = '', CALLBACK_URLS = '', PEOPLE = '0' } = process.env;
+const users = Array.from({ length: Number(PEOPLE) }, (_, n) => ({
+  login: `person-${n}@example.test`,
+  name: `Person ${n}`,
+}));
+const { seed, faults } = readSeed(JSON.stringify({ users }));
+if (!seed) throw new Error(faults.join(' '));
+const sandbox = await startSandbox({
+  seed,
+  clients: [{ clientId: CLIENT_ID, clientSecret: CLIENT_SECRET, redirectUris: CALLBACK_URLS.split(' ') }],
+  // What is measured here is relaying and signing in; refreshing has a part of its own.
+  accessTokenSeconds: 3600,
+  binService: createBinService(),
+});
+process.stdout.write(`${sandbox.issuer}\n`);

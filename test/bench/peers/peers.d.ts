@@ -1,0 +1,34 @@
+/** Declares what the bench uses of the peers, so that the static checks pass where they are not installed. */
+declare module 'connect-redis' {
+  import { Store } from 'express-session';
+  import type { Redis } from 'ioredis';
+
+  export class RedisStore extends Store {
+    constructor(options: { client: Redis });
+    override get(id: string, done: (error: unknown) => void): void;
+    override set(id: string, data: unknown, done?: (error?: unknown) => void): void;
+    override destroy(id: string, done?: (error?: unknown) => void): void;
+  }
+}
+
+declare module 'express-openid-connect' {
+  import type { RequestHandler } from 'express';
+
+  const library: {
+    auth(config: Record<string, unknown>): RequestHandler;
+    requiresAuth(): RequestHandler;
+  };
+  export default library;
+}
+
+declare module 'http-proxy-middleware' {
+  import type { Agent, ClientRequest } from 'node:http';
+  import type { Request, RequestHandler } from 'express';
+
+  export function createProxyMiddleware(options: {
+    target: string;
+    agent: Agent;
+    pathRewrite: () => string;
+    on: { proxyReq(proxyReq: ClientRequest, req: Request): void };
+  }): RequestHandler;
+}

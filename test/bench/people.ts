@@ -1,0 +1,62 @@
+/** Owns many signed-in people: their sessions and fresh grants are put into the store by the code that keeps them, without sign-ins. */
+import { randomBytes } from 'node:crypto';
+import { sign } from 'cookie-signature';
+import { Cookie, type SessionData } from 'express-session';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createSessionLists } from '../../src/http/session-lists.ts';
+import { createSessionRecords } from '../../src/http/session-record.ts';
+import { userIdOf } from '../../src/sign-in/identity.ts';
+import { patiently } from '../../src/storage/patience.ts';
+import { openVault } from '../support/fleet.ts';
+import { type Question, questionOf } from './connection.ts';
+import type { Site } from './site.ts';
+import { threadOf } from './upstream.ts';
+
+const ISSUER = 'https://idp.bench.example';
+const LIFETIMES = { idleSeconds: 1_800, maxSeconds: 28_800 };
+const AT_ONCE = 200;
+/** As long as those of many providers are, signed by themselves. */
+const TOKEN_CHARACTERS = 800;
+
+/** One question of each: for their own thread, which names its owner. */
+export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count: number): Promise<Question[]> {
+  const { store, grants } = await openVault(env);
+  const clock = Date.now;
+  const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
+  const records = createSessionRecords({ store, lists, lifetimes: LIFETIMES, clock });
+  const address = `${url}/threads/current`;
+  const seat = async (n: number): Promise<Question> => {
+    const subject = `person-${n}`;
+    const userId = userIdOf(ISSUER, subject);
+    const grant = grantOf(userId, subject);
+    await patiently(() => grants.save(grant, 0));
+    const user = { id: userId, issuer: ISSUER, subject, name: subject, email: `${subject}@example.test`, admin: false };
+    const sessionId = randomBytes(24).toString('base64url');
+    const data = { cookie: new Cookie(), user, csrfToken: randomBytes(32).toString('base64url'), app: 'platform' };
+    await patiently(() => records.write(sessionId, data as unknown as SessionData));
+    const cookie = `gatehouse=${encodeURIComponent(`s:${sign(sessionId, env.SESSION_SECRETS ?? '')}`)}`;
+    return questionOf(address, { headers: { accept: 'application/json', cookie }, body: threadOf(grant.accessToken) });
+  };
+  try {
+    const questions: Question[] = [];
+    while (questions.length < count) {
+      const from = questions.length;
+      const size = Math.min(AT_ONCE, count - from);
+      questions.push(...(await Promise.all(Array.from({ length: size }, (_, n) => seat(from + n)))));
+    }
+    return questions;
+  } finally {
+    await store.close();
+  }
+}
+
+function grantOf(userId: string, subject: string): Grant {
+  const now = Date.now();
+  const text = randomBytes(TOKEN_CHARACTERS).toString('base64url');
+  return {
+    ...{ userId, appId: 'platform', accessToken: `at-${text.slice(0, TOKEN_CHARACTERS)}` },
+    ...{ refreshToken: `rt-${randomBytes(32).toString('base64url')}`, idToken: undefined, scopes: ['openid', 'read'] },
+    ...{ account: { subject, name: subject }, connectedAt: now, obtainedAt: now, expiresAt: now + 7_200_000 },
+    ...{ trouble: undefined, refresh: undefined },
+  };
+}

@@ -1,0 +1,65 @@
+/** Owns the part on the refresh storm: one user whose access token has ended, asked for by many at once in several processes. */
+import { startCrowd } from '../support/crowd.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { type Question, questionOf } from './connection.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { burst, median, quantile } from './load.ts';
+
+const PROCESSES = 4;
+const EACH = 50;
+/** How long the provider takes for its answer. */
+const PROVIDER_MILLISECONDS = 100;
+const STORE = missingRedis === undefined ? 'Redis' : 'SQLite';
+
+export async function benchRefreshStorm({ runs }: Effort): Promise<Outcome> {
+  const crowd = await startCrowd({ kind: STORE, processes: PROCESSES, people: 1 });
+  try {
+    const [person] = crowd.people;
+    if (!person) throw new Error('Nobody is signed in.');
+    crowd.provider.delayMilliseconds = () => PROVIDER_MILLISECONDS;
+    const headers = {
+      host: new URL(crowd.env.PUBLIC_URL ?? '').host,
+      accept: 'application/json',
+      cookie: person.cookie,
+    };
+    const body = Buffer.from(JSON.stringify({ owner: person.userId }));
+    const questions = crowd.members.flatMap(({ url }) =>
+      Array.from({ length: EACH }, () => questionOf(`${url}/threads/current`, { headers, body })),
+    );
+    const session = ({ host, port }: Question) => questionOf(`http://${host}:${port}/session`, { headers });
+    const storms: { calls: number; failed: number; p99: number }[] = [];
+    // The first one starts what starts with the first call of the provider, and does not count.
+    for (let run = 0; run <= runs; run++) {
+      await crowd.expire(person);
+      const before = crowd.provider.refreshes();
+      const { failed, milliseconds } = await burst(questions, session);
+      storms.push({ calls: crowd.provider.refreshes() - before, failed, p99: quantile(milliseconds, 0.99) });
+    }
+    const counted = storms.slice(1);
+    const findings: Finding[] = [
+      {
+        what: 'most token calls in a storm',
+        measured: Math.max(...counted.map(({ calls }) => calls)),
+        unit: '',
+        target: { most: 1 },
+      },
+      {
+        what: 'failed requests',
+        measured: counted.reduce((sum, { failed }) => sum + failed, 0),
+        unit: '',
+        target: { most: 0 },
+      },
+      {
+        what: `p99, the provider's ${PROVIDER_MILLISECONDS} ms included`,
+        measured: median(counted.map(({ p99 }) => p99)),
+        unit: 'ms',
+        target: { most: PROVIDER_MILLISECONDS + 50 },
+      },
+    ];
+    say(tellFindings(`Refresh storm, ${PROCESSES} processes x ${EACH} requests, ${STORE}, ${runs} runs`, findings));
+    return { tables: [], findings };
+  } finally {
+    await crowd.close();
+  }
+}

@@ -1,0 +1,68 @@
+/** Owns what is made of the rounds: medians, ratios to the first of the same round, and a table of them. */
+import { median } from './load.ts';
+
+/** Of one contestant in one round. */
+export interface Figures {
+  requestsPerSecond: number;
+  /** Milliseconds, like `p99`. */
+  p50: number;
+  p99: number;
+  /** CPU seconds of the server for 1,000 requests; NaN where the system does not tell. */
+  cpuPer1000: number;
+  /** What the server held after the round, in bytes. */
+  memory: number;
+}
+
+export interface Summary extends Figures {
+  name: string;
+  connections: number;
+  /** Requests per second in relation to the first contestant: median, least and most of the rounds. */
+  ratio: number;
+  least: number;
+  most: number;
+  /** The first contestant's CPU time for a request in relation to this one's. */
+  cpuRatio: number;
+  /** Redis commands for each request; absent where there is no Redis. */
+  commands?: number | undefined;
+}
+
+export function summary(of: { name: string; connections: number }, rounds: Figures[], first: Figures[]): Summary {
+  const middle = (key: keyof Figures) => median(rounds.map((one) => one[key]));
+  const against = (ratio: (own: Figures, limit: Figures) => number) =>
+    rounds.flatMap((own, at) => (first[at] ? [ratio(own, first[at])] : []));
+  const ratios = against((own, limit) => own.requestsPerSecond / limit.requestsPerSecond);
+  return {
+    ...of,
+    requestsPerSecond: middle('requestsPerSecond'),
+    p50: middle('p50'),
+    p99: middle('p99'),
+    cpuPer1000: middle('cpuPer1000'),
+    memory: middle('memory'),
+    ratio: median(ratios),
+    least: Math.min(...ratios),
+    most: Math.max(...ratios),
+    cpuRatio: median(against((own, limit) => limit.cpuPer1000 / own.cpuPer1000)),
+  };
+}
+
+const HEAD = ['', 'req/s', 'ratio', 'from - to', 'p50 ms', 'p99 ms', 'CPU s / 1,000', 'CPU ratio', 'MB', 'commands'];
+
+export function table(title: string, rows: readonly Summary[]): string {
+  const lines = rows.map((row) => [
+    row.name,
+    row.requestsPerSecond.toFixed(0),
+    row.ratio.toFixed(2),
+    `${row.least.toFixed(2)} - ${row.most.toFixed(2)}`,
+    row.p50.toFixed(1),
+    row.p99.toFixed(1),
+    row.cpuPer1000.toFixed(3),
+    row.cpuRatio.toFixed(2),
+    (row.memory / 1e6).toFixed(0),
+    row.commands === undefined ? '' : row.commands.toFixed(1),
+  ]);
+  const widths = HEAD.map((name, at) => Math.max(name.length, ...lines.map((line) => line[at]?.length ?? 0)));
+  const text = [HEAD, ...lines].map((line) =>
+    line.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
+  );
+  return `\n${title}\n${text.map((line) => line.trimEnd()).join('\n')}\n`;
+}

@@ -1,0 +1,203 @@
+/** Owns the main part: an authenticated GET of the current thread, through Gatehouse, its peers, and a proxy that does nothing else. */
+import { administratorOf } from '../relay/service.ts';
+import { openVault } from '../support/fleet.ts';
+import { missingRedis, type RedisServer } from '../support/redis-server.ts';
+import { isGood, openConnection, type Question, questionOf } from './connection.ts';
+import { type Contestant, contest } from './contest.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { LIBRARY_PEER, PEERS, type PeerName, peersAreInstalled, startPeer } from './peers.ts';
+import { startProcess } from './process.ts';
+import {
+  type IdentityProvider,
+  type Place,
+  type Platform,
+  reservePlace,
+  type Site,
+  type Storage,
+  signIn,
+  startGatehouse,
+  startIdentityProvider,
+  startPlatform,
+  withAll,
+} from './site.ts';
+import { type StorageCost, storageCost } from './storage-cost.ts';
+import { type Summary, table } from './table.ts';
+import { threadOf } from './upstream.ts';
+
+export const BARE = 'bare node:http + undici';
+const CONCURRENCIES = [32, 256];
+/** Least ratio to the bare proxy at each concurrency, and what is hoped for. */
+const TARGETS: Record<string, { ratios: [number, number]; goals: [number, number] }> = {
+  '/threads/current, embedded': { ratios: [0.5, 0.58], goals: [0.6, 0.7] },
+  '/threads/current, Redis': { ratios: [0.42, 0.5], goals: [0.5, 0.6] },
+  '/relay/threads/current, embedded': { ratios: [0.42, 0.5], goals: [0.5, 0.6] },
+  '/relay/threads/current, Redis': { ratios: [0.42, 0.5], goals: [0.5, 0.6] },
+};
+
+interface Runner extends Contestant {
+  redis?: RedisServer | undefined;
+  question: Question;
+}
+
+export function benchThreads(effort: Effort): Promise<Outcome> {
+  return withAll(async (keep) => {
+    const platform = keep(await startPlatform());
+    const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
+    const peers = peersAreInstalled() && missingRedis === undefined ? (Object.keys(PEERS) as PeerName[]) : [];
+    const places = await Promise.all([...storages, ...peers].map(reservePlace));
+    const provider = keep(await startIdentityProvider(places));
+    const next = () => placeFrom(places);
+    const runners = [await bare(platform, keep)];
+    for (const storage of storages) {
+      const site = keep(await startGatehouse({ ...at(platform, provider), place: next(), storage }));
+      runners.push(...(await gatehouse(site, storage)));
+    }
+    for (const name of peers) {
+      const peer = keep(await startPeer(name, { ...at(platform, provider), place: next() }));
+      const { cookie } = await signIn(peer.url);
+      runners.push(await runner(name, `${peer.url}/threads/current`, { cookie }, peer));
+    }
+    assertOwnOwners(runners);
+    return measure(runners, effort);
+  });
+}
+
+const at = (platform: Platform, { issuer }: IdentityProvider) => ({ issuer, platformUrl: platform.url });
+
+function placeFrom(places: Place[]): Place {
+  const place = places.shift();
+  if (!place) throw new Error('There are more servers than places.');
+  return place;
+}
+
+async function bare(platform: Platform, keep: <S extends { stop(): Promise<void> }>(one: S) => S): Promise<Runner> {
+  const env = { UPSTREAM_URL: platform.url, ACCESS_TOKEN: 'bare' };
+  const process = keep(await startProcess('test/bench/bare-proxy.ts', { env }));
+  const made = await runner(BARE, `http://127.0.0.1:${process.firstLine}/`, {}, { process });
+  if (!made.question.body?.equals(threadOf('bare')))
+    throw new Error('The thread does not name the owner of its token.');
+  return made;
+}
+
+async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
+  const { cookie, session } = await signIn(site.url);
+  const user = String((session.user as { id: string }).id);
+  const vault = await openVault(site.env);
+  const administrator = await administratorOf(site, vault.store);
+  const { token } = await administrator.makeToken({ assertUser: true });
+  await vault.store.close();
+  const service = { authorization: `Bearer ${token}`, 'gatehouse-user': user };
+  return [
+    await runner(`/threads/current, ${storage}`, `${site.url}/threads/current`, { cookie }, site),
+    await runner(`/relay/threads/current, ${storage}`, `${site.url}/relay/threads/current`, service, site),
+  ];
+}
+
+/** The first answer is what every later one has to be, to the byte: it names whose thread it is. */
+async function runner(
+  name: string,
+  url: string,
+  headers: Record<string, string>,
+  { process, redis }: Pick<Site, 'process'> & { redis?: RedisServer | undefined },
+): Promise<Runner> {
+  const asked = questionOf(url, { headers: { accept: 'application/json', ...headers } });
+  const connection = openConnection();
+  const body = await new Promise<Buffer>((resolve, reject) =>
+    connection.ask(asked, (answer) =>
+      answer && isGood(asked, answer)
+        ? resolve(Buffer.from(answer.body))
+        : reject(new Error(`${name} answers ${answer?.status} ${answer?.body}`)),
+    ),
+  );
+  connection.close();
+  const question = { ...asked, body };
+  return { name, question, questions: () => question, processes: [process], redis };
+}
+
+/** Whoever signed in of themselves has a token of their own; the two ways into one Gatehouse have the same. */
+function assertOwnOwners(runners: readonly Runner[]): void {
+  const owners = new Map<string, string>();
+  for (const { name, question, processes } of runners) {
+    const { owner } = JSON.parse(String(question.body)).thread;
+    const server = String(runners.findIndex((one) => one.processes[0] === processes[0]));
+    if ((owners.get(owner) ?? server) !== server) throw new Error(`${name} answers with the thread of somebody else.`);
+    owners.set(owner, server);
+  }
+}
+
+async function measure(runners: readonly Runner[], effort: Effort): Promise<Outcome> {
+  const costs = new Map<string, StorageCost>();
+  for (const { name, redis, question } of runners) if (redis) costs.set(name, await storageCost(redis, question));
+  const tables: Summary[] = [];
+  for (const connections of CONCURRENCIES) {
+    const rows = (await contest(runners, connections, effort)).map((row) => ({
+      ...row,
+      commands: costs.get(row.name)?.commands,
+    }));
+    say(table(`GET /threads/current, 1 KB, ${connections} connections, medians of ${effort.runs} runs in turn`, rows));
+    tables.push(...rows);
+  }
+  const findings = [...judge(tables), ...judgeStorage(costs)];
+  say(tellFindings('In relation to the bare proxy of the same run', findings));
+  return { tables, findings };
+}
+
+function judge(rows: readonly Summary[]): Finding[] {
+  const of = (name: string, connections: number) =>
+    rows.find((row) => row.name === name && row.connections === connections);
+  const ratios = Object.entries(TARGETS).flatMap(([name, { ratios, goals }]) =>
+    CONCURRENCIES.flatMap((connections, n): Finding[] => {
+      const row = of(name, connections);
+      const target = { least: ratios[n] ?? 0, goal: goals[n] ?? 0 };
+      return row ? [{ what: `${name}, at ${connections}`, measured: row.ratio, unit: '', target }] : [];
+    }),
+  );
+  const [ours, library, bare] = ['/threads/current, Redis', LIBRARY_PEER, BARE].map((name) => of(name, 32));
+  const against: Finding[] =
+    ours && library
+      ? [
+          {
+            what: '/threads/current, Redis, against express-openid-connect, at 32',
+            measured: ours.requestsPerSecond / library.requestsPerSecond,
+            unit: '',
+            target: { least: 2.5 },
+          },
+          {
+            what: 'the same by CPU time for a request',
+            measured: library.cpuPer1000 / ours.cpuPer1000,
+            unit: '',
+          },
+        ]
+      : [];
+  const latency: Finding[] =
+    ours && bare
+      ? [
+          {
+            what: '/threads/current, Redis, p99 against the bare proxy, at 32',
+            measured: ours.p99 / bare.p99,
+            unit: '',
+            target: { most: 2.5 },
+          },
+        ]
+      : [];
+  return [...ratios, ...against, ...latency];
+}
+
+/** What background work adds, spread over the requests. */
+const CHORES = 0.1;
+
+function judgeStorage(costs: ReadonlyMap<string, StorageCost>): Finding[] {
+  return [...costs].flatMap(([name, { roundTrips, writes }]): Finding[] => {
+    const judged = name === '/threads/current, Redis';
+    return [
+      {
+        what: `${name}: round trips to Redis`,
+        measured: roundTrips,
+        unit: '',
+        ...(judged ? { target: { most: 1 + CHORES } } : {}),
+      },
+      { what: `${name}: writes`, measured: writes, unit: '', ...(judged ? { target: { most: CHORES } } : {}) },
+    ];
+  });
+}

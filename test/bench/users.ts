@@ -1,0 +1,138 @@
+/** Owns the part on the number of users and of processes: what a request costs with many people signed in, and what each of them costs. */
+import { freePort } from '../support/gatehouse.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { questionOf } from './connection.ts';
+import { type Contestant, contest } from './contest.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { inTurn, load } from './load.ts';
+import { seatPeople } from './people.ts';
+import { startGatehouseProcess } from './process.ts';
+import { reservePlace, signIn, startGatehouse, startIdentityProvider, startPlatform, withAll } from './site.ts';
+import { type Summary, table } from './table.ts';
+
+const USERS = [1, 1_000, 100_000];
+const CONNECTIONS = 32;
+/** What memory and storage are told for. */
+const MANY = 10_000;
+
+interface Crowded extends Contestant {
+  users: number;
+  /** Bytes of the Redis for each person, and of the process for `MANY` of them. */
+  storageEach: number;
+  memoryForMany: number;
+}
+
+export async function benchUsers(effort: Effort): Promise<Outcome> {
+  if (missingRedis !== undefined) return notMeasured(missingRedis);
+  return withAll(async (keep) => {
+    const platform = keep(await startPlatform());
+    const crowds: Crowded[] = [];
+    for (const users of USERS) {
+      const parts = { place: await reservePlace(), storage: 'Redis' as const, platformUrl: platform.url };
+      // Nobody signs in here, so that no provider is asked for anything.
+      const site = keep(await startGatehouse({ ...parts, issuer: 'https://idp.bench.example' }));
+      const used = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.ask('INFO', 'memory') ?? '')?.[1]);
+      const before = used();
+      const questions = await seatPeople(site, users);
+      const storageEach = (used() - before) / users;
+      const name = `${users.toLocaleString('en-GB')} ${users === 1 ? 'user' : 'users'}, each in turn`;
+      const ask = () => load(inTurn(questions.slice(0, 1)), { connections: CONNECTIONS, seconds: effort.seconds });
+      await ask();
+      const memory = site.process.memory();
+      if (users > MANY) await askEach(questions.slice(0, MANY));
+      const memoryForMany = site.process.memory() - memory;
+      crowds.push({ name, users, questions: inTurn(questions), processes: [site.process], storageEach, memoryForMany });
+    }
+    const rows = await contest(crowds, CONNECTIONS, effort);
+    say(table(`GET /threads/current, Redis, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
+    const findings = judgeUsers(crowds, rows);
+    say(tellFindings('In relation to one user of the same run', findings));
+    return { tables: rows, findings };
+  });
+}
+
+/** Each question once. */
+async function askEach(questions: Parameters<typeof inTurn>[0]): Promise<void> {
+  const next = inTurn(questions);
+  let left = questions.length;
+  while (left > 0) left -= (await load(next, { connections: CONNECTIONS, seconds: 0.5 })).requests;
+}
+
+function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[]): Finding[] {
+  const most = crowds.at(-1);
+  if (!most) return [];
+  const costs = rows.slice(1).map(
+    ({ name, cpuRatio }): Finding => ({
+      what: `${name}: CPU time for a request`,
+      measured: 1 / cpuRatio,
+      unit: '',
+      ...(name === most.name ? { target: { most: 1.15 } } : {}),
+    }),
+  );
+  return [
+    ...costs,
+    {
+      what: 'storage for each user, session and grant, token of 800 characters',
+      measured: most.storageEach,
+      unit: 'B',
+      target: { most: 4_096 },
+    },
+    {
+      what: `Redis for ${MANY.toLocaleString('en-GB')} sessions and grants`,
+      measured: (most.storageEach * MANY) / 1e6,
+      unit: 'MB',
+    },
+    {
+      what: `process for ${MANY.toLocaleString('en-GB')} sessions and grants in use`,
+      measured: most.memoryForMany / 1e6,
+      unit: 'MB',
+    },
+  ];
+}
+
+export async function benchProcesses(effort: Effort): Promise<Outcome> {
+  if (missingRedis !== undefined) return notMeasured(missingRedis);
+  return withAll(async (keep) => {
+    const platform = keep(await startPlatform());
+    const place = await reservePlace();
+    const { issuer } = keep(await startIdentityProvider([place]));
+    const site = keep(await startGatehouse({ place, storage: 'Redis', issuer, platformUrl: platform.url }));
+    const port = await freePort();
+    const ports = { PORT: String(port), MANAGEMENT_PORT: String(await freePort()) };
+    const second = keep(await startGatehouseProcess({ ...site.env, ...ports }));
+    const { cookie } = await signIn(site.url);
+    const headers = { host: new URL(site.url).host, accept: 'application/json', cookie };
+    const body = Buffer.from(await (await fetch(`${site.url}/threads/current`, { headers })).arrayBuffer());
+    const [first, other] = [site.url, `http://127.0.0.1:${port}`].map((url) =>
+      questionOf(`${url}/threads/current`, { headers, body }),
+    );
+    if (!first || !other) throw new Error('Two processes have two addresses.');
+    const contestants: Contestant[] = [
+      { name: '1 process', questions: () => first, processes: [site.process] },
+      {
+        name: '2 processes, as many connections to each',
+        questions: (connection) => (connection % 2 === 0 ? first : other),
+        processes: [site.process, second],
+        share: 2,
+      },
+    ];
+    const rows = await contest(contestants, CONNECTIONS, effort);
+    say(table(`Processes on one Redis, ${CONNECTIONS} connections each, medians of ${effort.runs} runs in turn`, rows));
+    const findings: Finding[] = [
+      {
+        what: '2 processes against 1: CPU time for a request',
+        measured: 1 / (rows[1]?.cpuRatio ?? Number.NaN),
+        unit: '',
+        target: { most: 1.1 },
+      },
+    ];
+    say(tellFindings('In relation to one process of the same run', findings));
+    return { tables: rows, findings };
+  });
+}
+
+function notMeasured(why: string): Outcome {
+  say(`\nNot measured: ${why}\n`);
+  return { tables: [], findings: [] };
+}
