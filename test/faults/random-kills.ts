@@ -41,7 +41,8 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
       const member = running[Math.floor(Math.random() * running.length)];
       const answer = member && (await threadOf(fleet, member, person));
       if (answer?.status === 200 || !answer) {
-        await sleep(20);
+        // A refresh is due once a second: asking more often would only starve the processes that start.
+        await sleep(60);
       } else if (codeOf(answer.body) === 'reconnect_needed') {
         await judgeLoss(fleet, person, tally);
         person = await signInAgain(person.login);

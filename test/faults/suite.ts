@@ -2,11 +2,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { SessionData } from 'express-session';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRefresher, REFRESH_LEASE_MILLISECONDS } from '../../src/grants/refresh.ts';
+import { createSessionLists } from '../../src/http/session-lists.ts';
+import { createSessionRecords } from '../../src/http/session-record.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createLeases } from '../../src/storage/lease.ts';
@@ -27,7 +30,8 @@ import { killAtRandom } from './random-kills.ts';
 import { createFaultReport, LONG } from './report.ts';
 
 const PROCESSES = 4;
-const KILLS = LONG ? 250 : 4;
+/** By two policies on two stores: 50 in a short run, 500 in a long one. */
+const KILLS = LONG ? 125 : 13;
 /** In a short run the provider is slow by more than one lease; in a long one by three. */
 const SLOW_MILLISECONDS = LONG ? 3 * REFRESH_LEASE_MILLISECONDS : REFRESH_LEASE_MILLISECONDS + 1_000;
 const [UMA = '', SVEN = '', ADA = ''] = LOGINS;
@@ -167,6 +171,9 @@ function defineTests(kind: StoreKind): void {
       expect((await second).status).toBe(200);
       expect(await statuses(person)).toEqual(ALL_GOOD);
       expect(fleet.tokens.calls()).toBe(calls + 2);
+      // Some providers end the token of the first call with the second.
+      const { refreshToken, refresh } = await fleet.vault.read(person.userId);
+      expect([refreshToken, refresh]).toEqual([fleet.tokens.latestOf(person.userId)?.refreshToken, undefined]);
       return undefined;
     },
   );
@@ -179,9 +186,9 @@ function defineTests(kind: StoreKind): void {
     await grants.save(grant, 0);
     let between: Grant | undefined;
     const provider = {
-      async refresh(_app: unknown, _token: string, keep: (refreshToken: string) => Promise<void>) {
+      async refresh(_app: ConnectedApp, { keep }: Parameters<ProviderClient['refresh']>[1]) {
         await until(async () => (await store.acquireLease(lease, 'the next', 60_000)) !== undefined);
-        await keep('rt2');
+        await keep?.('rt2');
         between = await fleet.vault.read(grant.userId);
         return { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
       },
@@ -278,11 +285,11 @@ function defineTests(kind: StoreKind): void {
       fleet.sandbox.refreshTokens.policy = 'grace';
       const tally = await killAtRandom(fleet, LOGINS, KILLS);
       expect(tally).toMatchObject({ kills: KILLS, misled: [], lost: 0, refusals: 0 });
-      expect(tally.refreshes).toBeGreaterThan(KILLS);
+      expect(tally.refreshes).toBeGreaterThan(KILLS / 2);
       return `${tally.refreshes} refreshes, nothing lost`;
     },
     KILLS,
-    LONG ? 1_800 : 60,
+    LONG ? 1_800 : 120,
   );
 
   fault(
@@ -290,14 +297,14 @@ function defineTests(kind: StoreKind): void {
     async () => {
       const tally = await killAtRandom(fleet, LOGINS, KILLS);
       expect(tally).toMatchObject({ kills: KILLS, misled: [] });
-      expect(tally.refreshes).toBeGreaterThan(KILLS);
+      expect(tally.refreshes).toBeGreaterThan(KILLS / 2);
       // One further try for each loss; a kill amid that try allows another.
       expect(tally.refusals).toBeGreaterThanOrEqual(tally.lost);
       expect(tally.refusals).toBeLessThanOrEqual(tally.lost + Math.ceil(KILLS / 10));
       return `${tally.refreshes} refreshes, ${tally.lost} answers lost, ${tally.refusals} further tries`;
     },
     KILLS,
-    LONG ? 1_800 : 60,
+    LONG ? 1_800 : 120,
   );
 
   test('F16: no space: refreshes are refused before the provider is asked, fresh tokens work, and it heals', {
@@ -328,6 +335,13 @@ function defineTests(kind: StoreKind): void {
 
   fault('R62: signed out by one process, dead at once on all, a slow request under way or not', async () => {
     const person = await fleet.signIn(ADA);
+    const { store } = fleet.vault;
+    const lists = createSessionLists({ store, maxSeconds: 28_800, clock: Date.now });
+    const lifetimes = { idleSeconds: 1_800, maxSeconds: 28_800 };
+    const records = createSessionRecords({ store, lists, lifetimes, clock: Date.now });
+    const sessionId = /gatehouse=s:([^.]+)\./.exec(decodeURIComponent(person.cookie))?.[1] ?? '';
+    const read = await records.read(sessionId, { extend: false });
+    if (!read) throw new Error('There is no session.');
     const off = fleet.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 1_000 });
     const hits = fleet.sandbox.hits.count('GET /1/threads/current');
     const slow = fleet.thread(fleet.member(2), person);
@@ -337,6 +351,12 @@ function defineTests(kind: StoreKind): void {
     await slow;
     off();
     expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
+    // What a request does that read the session before and writes it only now, or that has begun it and writes it for the first time.
+    const { createdAt: _, ...begun } = read.data;
+    for (const data of [read.data, begun]) {
+      await records.write(sessionId, data as SessionData);
+      expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
+    }
     const sessions = await Promise.all(fleet.members.map((member) => fleet.get(member, '/session', person)));
     expect(sessions.map(({ body }) => JSON.parse(body).signedIn)).toEqual(Array(PROCESSES).fill(false));
     return undefined;

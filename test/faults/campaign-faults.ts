@@ -1,0 +1,195 @@
+/** Owns the faults that a campaign draws from: how each of them is brought about on one machine, and how it is mended. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
+import { limitFiles, limitOpenFiles, missingPrlimit } from '../support/fleet.ts';
+import { ANSWERS, type AnswerName } from '../support/hostile-answers.ts';
+import { until } from '../support/redis-server.ts';
+import { sendJson } from '../support/scripted-bin-service.ts';
+import type { Excused } from './campaign-journal.ts';
+import type { Endpoint } from './campaign-provider.ts';
+import { type CampaignSite, recordOf } from './campaign-site.ts';
+import type { Chance } from './chance.ts';
+
+export interface CampaignFault {
+  /** With its number in the table of faults. */
+  name: string;
+  /** Whose connections it may cut without an answer. */
+  cuts?: Excused;
+  /** Brings it about, lets it last and mends it; resolves once that is done. */
+  strike(milliseconds: number): Promise<void>;
+}
+
+/** What a provider in trouble answers. A refusal of a good token is none of that: it would rightly end the connection. */
+const PROVIDER_ANSWERS = [
+  ...['status-500', 'status-503', 'status-429', 'status-404', 'invalid-client', 'html', 'array', 'null', 'empty'],
+  ...['truncated', 'wrong-type', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge', 'many-headers'],
+  ...['redirect', 'redirect-307', 'gzip'],
+] as AnswerName[];
+/** Its 4xx answers are handed on as they are, and so is any text with a 200: neither is a fault of ours. */
+const PLATFORM_ANSWERS = [
+  ...['status-500', 'status-503', 'status-429', 'status-401', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge'],
+  ...['many-headers', 'redirect'],
+] as AnswerName[];
+const BIN_ANSWERS = [
+  ...['status-500', 'status-503', 'status-429', 'html', 'array', 'null', 'empty', 'truncated', 'reset', 'hang'],
+  ...['reset-after-headers', 'drip', 'huge', 'redirect'],
+] as AnswerName[];
+const PROVIDER_ENDPOINTS: Endpoint[] = ['discovery', 'jwks', 'token', 'refresh', 'refresh', 'refresh', 'revocation'];
+/** Beyond those it has open already. */
+const SPARE_DESCRIPTORS = 3;
+
+/** What happens to the machine and the storage; one at a time. */
+export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault[] {
+  const { members, redis, dataDirectory } = site;
+  const [, ...mortals] = members;
+  const each = (work: (pid: number) => Promise<void>) =>
+    Promise.all(members.map((member) => work(member.program.pid))).then(() => undefined);
+  const kill = (by: 'SIGKILL' | 'SIGTERM') => () => site.restart(chance.pick(mortals), by);
+  const faults: CampaignFault[] = [
+    { name: 'F1: a process killed with SIGKILL, and started again', cuts: 'all', strike: kill('SIGKILL') },
+    { name: 'F18: a process ended with SIGTERM, and started again', strike: kill('SIGTERM') },
+    {
+      name: 'F3: a process stopped with SIGSTOP, and resumed',
+      async strike(milliseconds) {
+        const member = chance.pick(members);
+        member.signal('SIGSTOP');
+        await sleep(milliseconds);
+        member.signal('SIGCONT');
+      },
+    },
+  ];
+  if (!missingPrlimit) {
+    faults.push({
+      name: 'F21: hardly a file descriptor left to a process',
+      cuts: 'all',
+      async strike(milliseconds) {
+        const { pid } = chance.pick(members).program;
+        await limitOpenFiles(pid, readdirSync(`/proc/${pid}/fd`).length + SPARE_DESCRIPTORS);
+        await sleep(milliseconds);
+        await limitOpenFiles(pid, 'as many as it may');
+      },
+    });
+  }
+  if (redis) return [...faults, ...redisFaults(redis)];
+  if (!missingPrlimit) {
+    faults.push({
+      name: 'F16: no space left for the database',
+      async strike(milliseconds) {
+        await each((pid) => limitFiles(pid, 0));
+        await sleep(milliseconds);
+        await each((pid) => limitFiles(pid, 'unlimited'));
+      },
+    });
+  }
+  faults.push({
+    name: 'F17: the database locked by another program',
+    async strike(milliseconds) {
+      const database = new DatabaseSync(join(dataDirectory, DATABASE_FILE));
+      try {
+        // The others are never waited for here: this very process plays the provider.
+        await until(() => isLocked(database));
+        await sleep(milliseconds);
+      } finally {
+        database.close();
+      }
+    },
+  });
+  return faults;
+}
+
+function isLocked(database: DatabaseSync): boolean {
+  try {
+    database.exec('BEGIN IMMEDIATE');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[] {
+  return [
+    {
+      name: 'F4: Redis killed, and started again on its append-only file',
+      async strike(milliseconds) {
+        await redis.kill();
+        await sleep(milliseconds);
+        await redis.start();
+      },
+    },
+    {
+      name: 'F6: Redis frozen',
+      async strike(milliseconds) {
+        redis.signal('SIGSTOP');
+        await sleep(milliseconds);
+        redis.signal('SIGCONT');
+      },
+    },
+    {
+      name: 'F7: Redis made a replica, and a master again',
+      async strike(milliseconds) {
+        redis.ask('REPLICAOF', '127.0.0.1', '1');
+        await sleep(milliseconds);
+        redis.ask('REPLICAOF', 'NO', 'ONE');
+      },
+    },
+    {
+      name: 'F8: all connections to Redis cut',
+      async strike(milliseconds) {
+        redis.ask('CLIENT', 'KILL', 'TYPE', 'normal');
+        await sleep(milliseconds / 4);
+        redis.ask('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      },
+    },
+    {
+      name: 'F16: no memory left in Redis',
+      async strike(milliseconds) {
+        redis.ask('CONFIG', 'SET', 'maxmemory', '1');
+        await sleep(milliseconds);
+        redis.ask('CONFIG', 'SET', 'maxmemory', '0');
+      },
+    },
+  ];
+}
+
+/** What happens to those whom Gatehouse calls; one at a time, beside those of the machine. */
+export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault[] {
+  const { provider, binService } = site;
+  const breakFor = async (endpoint: Endpoint, answers: readonly AnswerName[], milliseconds: number) => {
+    const when = chance.pick(['before', 'after'] as const);
+    const mend = provider.break({ endpoint, when, answer: ANSWERS[chance.pick(answers)] });
+    await sleep(milliseconds);
+    mend();
+  };
+  return [
+    {
+      name: 'F10, F11, F13: an endpoint of the provider broken',
+      strike: (milliseconds) => breakFor(chance.pick(PROVIDER_ENDPOINTS), PROVIDER_ANSWERS, milliseconds),
+    },
+    {
+      name: 'F2, F10: the provider slow with its tokens',
+      async strike(milliseconds) {
+        provider.delayMilliseconds = chance.between(100, Math.min(6_000, milliseconds));
+        await sleep(milliseconds);
+        provider.delayMilliseconds = undefined;
+      },
+    },
+    {
+      name: 'F15: the platform broken',
+      cuts: 'threads',
+      strike: (milliseconds) => breakFor('platform', PLATFORM_ANSWERS, milliseconds),
+    },
+    {
+      name: 'F20: the BIN lookup service broken',
+      async strike(milliseconds) {
+        const answer = ANSWERS[chance.pick(BIN_ANSWERS)];
+        const trapUrl = `${provider.url}/trap`;
+        binService.answerWith((res, { url }) => answer(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }));
+        await sleep(milliseconds);
+        binService.answerWith((res, { url }) => sendJson(res, recordOf(url.slice(1))));
+      },
+    },
+  ];
+}

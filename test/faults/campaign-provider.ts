@@ -1,0 +1,194 @@
+/**
+ * Owns the provider and platform of the campaign: many people who sign in without a form, refresh tokens that are good for one
+ * use, threads that say whose they are, and any endpoint broken on demand, before or after it has done its work.
+ */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { userIdOf } from '../../src/sign-in/identity.ts';
+import type { Answer } from '../support/hostile-answers.ts';
+
+export const ENDPOINTS = ['discovery', 'jwks', 'token', 'refresh', 'revocation', 'platform'] as const;
+export type Endpoint = (typeof ENDPOINTS)[number];
+
+export interface Breakage {
+  endpoint: Endpoint;
+  /** Whether the work is done all the same: then what the answer held is lost. */
+  when: 'before' | 'after';
+  answer: Answer;
+}
+
+export interface CampaignProvider {
+  url: string;
+  /** How long an answer with tokens is kept back, once it is made; undefined: for as long as is usual. */
+  delayMilliseconds: number | undefined;
+  /** Resolves once it is mended; answers that still hang are cut then. */
+  break(breakage: Breakage): () => void;
+  /** Where the browser of this person is sent back to from this authorization request. */
+  authorize(location: string, name: string): string;
+  /** Whether it would take this refresh token. */
+  takes(refreshToken: string | undefined): boolean;
+  refreshes(): number;
+  /** Calls that were made where a redirect pointed to: there must be none. */
+  trapped(): number;
+  close(): Promise<void>;
+}
+
+interface Person {
+  name: string;
+  admin: boolean;
+}
+
+/** @param options `lifetimeSeconds`: what answers say about access tokens; the platform itself takes them for ever */
+export async function startCampaignProvider(options: {
+  clientId: string;
+  lifetimeSeconds: () => number;
+  usualDelayMilliseconds: () => number;
+  isAdmin: (name: string) => boolean;
+}): Promise<CampaignProvider> {
+  const key = await generateKeyPair('ES256', { extractable: true });
+  const jwk = { ...(await exportJWK(key.publicKey)), alg: 'ES256', kid: 'campaign', use: 'sig' };
+  const codes = new Map<string, Person & { nonce: string }>();
+  const refreshTokens = new Map<string, Person>();
+  const owners = new Map<string, string>();
+  const broken = new Map<Endpoint, Breakage>();
+  const hanging = new Set<ServerResponse>();
+  let refreshes = 0;
+  let trapped = 0;
+
+  const server = createServer(async (req, res) => {
+    const form = new URLSearchParams(await textOf(req));
+    const endpoint = endpointOf(req.url ?? '', form);
+    if (endpoint === undefined) {
+      trapped += 1;
+      return send(res, 404, {});
+    }
+    const breakage = broken.get(endpoint);
+    if (breakage?.when === 'before') return breakWith(breakage, res, '{}');
+    const [status, body] = await answerOf(endpoint, req, form);
+    if (breakage) return breakWith(breakage, res, JSON.stringify(body));
+    if (endpoint === 'token' || endpoint === 'refresh')
+      await sleep(provider.delayMilliseconds ?? options.usualDelayMilliseconds());
+    send(res, status, body);
+  });
+
+  function breakWith({ answer }: Breakage, res: ServerResponse, body: string): void {
+    hanging.add(res);
+    res.once('close', () => hanging.delete(res));
+    answer(res, { trapUrl: `${provider.url}/trap`, body });
+  }
+
+  async function answerOf(endpoint: Endpoint, req: IncomingMessage, form: URLSearchParams): Promise<[number, object]> {
+    switch (endpoint) {
+      case 'discovery':
+        return [200, metadata()];
+      case 'jwks':
+        return [200, { keys: [jwk] }];
+      case 'token': {
+        const code = form.get('code') ?? '';
+        const asked = codes.get(code);
+        codes.delete(code);
+        return asked ? [200, await tokensOf(asked, asked.nonce)] : [400, { error: 'invalid_grant' }];
+      }
+      case 'refresh': {
+        const token = form.get('refresh_token') ?? '';
+        const owner = refreshTokens.get(token);
+        refreshTokens.delete(token);
+        if (!owner) return [400, { error: 'invalid_grant' }];
+        refreshes += 1;
+        return [200, await tokensOf(owner)];
+      }
+      case 'revocation':
+        refreshTokens.delete(form.get('token') ?? '');
+        return [200, {}];
+      case 'platform': {
+        const owner = owners.get(req.headers.authorization?.replace('Bearer ', '') ?? '');
+        return owner === undefined ? [401, {}] : [200, { owner }];
+      }
+    }
+  }
+
+  async function tokensOf(person: Person, nonce?: string): Promise<object> {
+    const { name, admin } = person;
+    const accessToken = randomBytes(24).toString('base64url');
+    const refreshToken = randomBytes(24).toString('base64url');
+    owners.set(accessToken, userIdOf(provider.url, name));
+    refreshTokens.set(refreshToken, { name, admin });
+    const claims = { name, ...(nonce ? { nonce } : {}), ...(admin ? { groups: ['gatehouse-admins'] } : {}) };
+    const idToken = new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: jwk.kid });
+    idToken
+      .setIssuer(provider.url)
+      .setAudience(options.clientId)
+      .setSubject(name)
+      .setIssuedAt()
+      .setExpirationTime('5m');
+    return {
+      ...{ access_token: accessToken, refresh_token: refreshToken, id_token: await idToken.sign(key.privateKey) },
+      ...{ token_type: 'Bearer', expires_in: options.lifetimeSeconds() },
+    };
+  }
+
+  const metadata = () => ({
+    issuer: provider.url,
+    authorization_endpoint: `${provider.url}/authorize`,
+    token_endpoint: `${provider.url}/token`,
+    jwks_uri: `${provider.url}/jwks`,
+    revocation_endpoint: `${provider.url}/revocation`,
+    response_types_supported: ['code'],
+    code_challenge_methods_supported: ['S256'],
+    id_token_signing_alg_values_supported: ['ES256'],
+    authorization_response_iss_parameter_supported: true,
+  });
+
+  server.keepAliveTimeout = 60_000;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const provider: CampaignProvider = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    delayMilliseconds: undefined,
+    break(breakage) {
+      broken.set(breakage.endpoint, breakage);
+      return () => {
+        broken.delete(breakage.endpoint);
+        for (const res of hanging) res.destroy();
+      };
+    },
+    authorize(location, name) {
+      const asked = new URL(location).searchParams;
+      const code = randomBytes(16).toString('base64url');
+      codes.set(code, { name, admin: options.isAdmin(name), nonce: asked.get('nonce') ?? '' });
+      const target = new URL(asked.get('redirect_uri') ?? '');
+      target.search = new URLSearchParams({ code, state: asked.get('state') ?? '', iss: provider.url }).toString();
+      return target.href;
+    },
+    takes: (refreshToken) => refreshTokens.has(refreshToken ?? ''),
+    refreshes: () => refreshes,
+    trapped: () => trapped,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+  return provider;
+}
+
+function endpointOf(url: string, form: URLSearchParams): Endpoint | undefined {
+  const path = url.split('?')[0];
+  if (path === '/token') return form.get('grant_type') === 'refresh_token' ? 'refresh' : 'token';
+  if (path === '/.well-known/openid-configuration') return 'discovery';
+  if (path === '/1/threads/current') return 'platform';
+  return ENDPOINTS.find((name) => path === `/${name}`);
+}
+
+function send(res: ServerResponse, status: number, body: object): void {
+  if (!res.destroyed) res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+async function textOf(req: IncomingMessage): Promise<string> {
+  const chunks = await Array.fromAsync(req as AsyncIterable<Buffer>).catch(() => []);
+  return Buffer.concat(chunks).toString();
+}

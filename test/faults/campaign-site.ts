@@ -1,0 +1,159 @@
+/** Owns the deployment that a campaign is run against: real processes behind a balancer, on one store, with all that they call. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { userIdOf } from '../../src/sign-in/identity.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { administratorOf } from '../relay/service.ts';
+import { startBalancer } from '../support/balancer.ts';
+import { createMember, type Member, openVault, type StoreKind, type Vault } from '../support/fleet.ts';
+import { CLIENT_SECRET, freePort } from '../support/gatehouse.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
+import { type CampaignProvider, startCampaignProvider } from './campaign-provider.ts';
+import type { Chance } from './chance.ts';
+
+export interface CampaignSite {
+  /** The balancer's. */
+  url: string;
+  provider: CampaignProvider;
+  binService: ScriptedBinService;
+  /** The first lives from the start to the end of the campaign. */
+  members: readonly Member[];
+  vault: Vault;
+  redis: RedisServer | undefined;
+  dataDirectory: string;
+  userIdOf(name: string): string;
+  /** May act for any user. */
+  relayToken: string;
+  /** Was revoked before the campaign. */
+  revokedToken: string;
+  /** Ends a process as `by` does, and starts it again. */
+  restart(member: Member, by: 'SIGKILL' | 'SIGTERM'): Promise<void>;
+  /** Processes that ended though nobody ended them. */
+  ownEnds: readonly string[];
+  /** Everything that all processes have printed. */
+  output(): string;
+  close(): Promise<void>;
+}
+
+const CLIENT_ID = 'campaign';
+/** Until a connection that was handed on is accepted. */
+const HANDED_OVER_MILLISECONDS = 500;
+export const isAdministrator = (name: string): boolean => name.startsWith('administrator');
+
+export async function startCampaignSite(options: {
+  kind: StoreKind;
+  processes: number;
+  chance: Chance;
+}): Promise<CampaignSite> {
+  const { kind, processes, chance } = options;
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-campaign-'));
+  const balancer = await startBalancer(port, chance.below);
+  const redis = kind === 'Redis' ? await startRedis() : undefined;
+  const provider = await startCampaignProvider({
+    clientId: CLIENT_ID,
+    lifetimeSeconds: () => 1 + chance.below(4),
+    // So that a process that is killed may well have been waiting for tokens.
+    usualDelayMilliseconds: () => chance.between(0, 200),
+    isAdmin: isAdministrator,
+  });
+  const binService = await startScriptedBinService();
+  binService.answerWith((res, { url: path }) => sendJson(res, recordOf(path.slice(1))));
+  const appsFile = join(directory, 'connected-apps.json');
+  writeFileSync(appsFile, JSON.stringify([appOf(url, provider.url)]));
+  const env: Record<string, string> = {
+    PUBLIC_URL: url,
+    DATA_DIR: join(directory, 'data'),
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    CONNECTED_APPS_FILE: appsFile,
+    INTERNAL_HOSTS: '127.0.0.1',
+    TEST_CLIENT_SECRET: CLIENT_SECRET,
+    BIN_SERVICE_URL: binService.url,
+    BIN_SERVICE_MONTHLY_QUOTA: '100000000',
+    // A warning is to say where it comes from.
+    NODE_OPTIONS: '--trace-warnings',
+    // All people come from one address here.
+    ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
+    ...(redis ? { REDIS_URL: redis.url } : {}),
+  };
+  const printed: (() => string)[] = [];
+  const members: Member[] = [];
+  for (let at = 0; at < processes; at += 1) {
+    const own = { PORT: String(await freePort()), MANAGEMENT_PORT: String(await freePort()) };
+    members.push(createMember({ ...env, ...own }, printed));
+  }
+
+  const ownEnds: string[] = [];
+  const toldToEnd = new Set<number>();
+  const balance = (taken: readonly Member[]) => balancer.setPorts(taken.map((member) => Number(member.env.PORT)));
+  const start = async (member: Member) => {
+    await member.start();
+    const { pid, ended } = member.program;
+    void ended.then(({ status, signal }) => {
+      if (!toldToEnd.has(pid)) ownEnds.push(`process ${members.indexOf(member)}: ${signal ?? status}`);
+    });
+  };
+  let vault: Vault | undefined;
+  const close = async () => {
+    for (const member of members) if (member.isRunning()) toldToEnd.add(member.program.pid);
+    await Promise.all(members.map((member) => member.kill()));
+    await vault?.store.close();
+    await Promise.all([balancer.close(), provider.close(), binService.close(), redis?.dispose()]);
+    rmSync(directory, { recursive: true, force: true });
+  };
+  try {
+    await Promise.all(members.map(start));
+    balance(members);
+    vault = await openVault(env);
+    const administrator = await administratorOf({ url }, vault.store);
+    const { token: relayToken } = await administrator.makeToken({ assertUser: true });
+    const { id, token: revokedToken } = await administrator.makeToken({ assertUser: true });
+    if ((await administrator.call('DELETE', `/relay-tokens/${id}`)).status >= 300) throw new Error('Not revoked.');
+    return {
+      ...{ url, provider, binService, members, vault, redis, relayToken, revokedToken, ownEnds, close },
+      dataDirectory: env.DATA_DIR ?? '',
+      userIdOf: (name) => userIdOf(provider.url, name),
+      async restart(member, by) {
+        // Whoever stands before the processes sends nothing more to one that is about to stop; a crash is told to nobody.
+        if (by === 'SIGTERM') {
+          balance(members.filter((one) => one !== member));
+          await sleep(HANDED_OVER_MILLISECONDS);
+        }
+        toldToEnd.add(member.program.pid);
+        member.signal(by);
+        const { status } = await member.program.ended;
+        if (by === 'SIGTERM' && status !== 0) ownEnds.push(`a process that was told to end did so with ${status}`);
+        await start(member);
+        balance(members);
+      },
+      output: () => printed.map((text) => text()).join('\n'),
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** What the BIN lookup service says: nobody else says this of that BIN. */
+export const bankOf = (bin: string): string => `Bank of ${bin}`;
+export const recordOf = (bin: string) => ({ scheme: 'visa', bank: { name: bankOf(bin) } });
+
+function appOf(url: string, providerUrl: string): Record<string, unknown> {
+  return {
+    id: 'platform',
+    name: 'Campaign',
+    issuer: providerUrl,
+    clientId: CLIENT_ID,
+    clientSecret: { env: 'TEST_CLIENT_SECRET' },
+    scopes: ['openid', 'profile'],
+    callbackUrls: [`${url}/oauth/callback/platform`],
+    apiBaseUrl: providerUrl,
+    signIn: { allow: 'everyone' },
+  };
+}

@@ -1,0 +1,129 @@
+/** Owns requests that nobody should send, with hostile headers, cookies and bodies, and bytes that are no HTTP. */
+import fc from 'fast-check';
+import { NAMES, nasty, pair, query, target } from './fuzz-targets.ts';
+
+/** What a request may be sent with to come further than the door. */
+export interface Credentials {
+  host: string;
+  cookie: string;
+  csrfToken: string;
+  relayToken: string;
+  adminToken: string;
+}
+
+export interface HostileRequest {
+  bytes: Buffer;
+  /** Whether it is a whole request, so that it has to be answered and not only ended. */
+  isWhole: boolean;
+}
+
+type Line = readonly [name: string, value: string];
+type Body = readonly [type: string, content: string];
+
+/** Who still sends while being refused may miss the answer. */
+const MOST_UNREAD = 16_000;
+const HEADERS =
+  `accept accept-encoding accept-language authorization cookie content-type content-encoding expect origin referer
+  sec-fetch-site sec-fetch-mode sec-fetch-dest x-csrf-token x-request-id traceparent tracestate baggage x-forwarded-for
+  x-forwarded-host x-forwarded-proto forwarded x-http-method-override range if-none-match if-modified-since gatehouse-user
+  gatehouse-user-assertion gatehouse-service-account connection upgrade te transfer-encoding content-length host dpop
+  proxy-authorization user-agent`.split(/\s+/);
+const SCHEMES = ['Bearer', 'Basic', 'bearer', 'DPoP', 'Digest', ''];
+const TYPES = ['application/json', 'text/plain', 'multipart/form-data', 'application/json; charset=utf-7', 'nonsense'];
+
+const hostileHeader: fc.Arbitrary<Line> = fc.tuple(
+  fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...HEADERS) }, nasty),
+  nasty,
+);
+const none = fc.constant<Line[]>([]);
+const line = (name: string, value: string): Line[] => [[name, value]];
+
+const accepts = fc.constantFrom('text/html', 'application/json', '*/*').map((type) => line('accept', type));
+const cookies = ({ cookie }: Credentials): fc.Arbitrary<Line[]> =>
+  fc.oneof(
+    { weight: 8, arbitrary: fc.constant(line('cookie', cookie)) },
+    { weight: 1, arbitrary: none },
+    { weight: 1, arbitrary: nasty.map((text) => line('cookie', `gatehouse=${text}; gatehouse-tx=${text}`)) },
+    { weight: 1, arbitrary: nasty.map((text) => [...line('cookie', cookie + text), ...line('cookie', cookie)]) },
+  );
+const authorization = ({ relayToken, adminToken }: Credentials): fc.Arbitrary<Line[]> =>
+  fc.oneof(
+    { weight: 6, arbitrary: none },
+    {
+      weight: 3,
+      arbitrary: fc.constantFrom(relayToken, adminToken).map((token) => line('authorization', `Bearer ${token}`)),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.tuple(fc.constantFrom(...SCHEMES), nasty).map((both) => line('authorization', both.join(' '))),
+    },
+  );
+
+const json = fc.oneof(
+  fc.json({ maxDepth: 4 }),
+  fc.dictionary(fc.constantFrom(...NAMES), fc.jsonValue({ maxDepth: 2 })).map((value) => JSON.stringify(value)),
+);
+const form = ({ csrfToken }: Credentials) =>
+  fc.tuple(fc.array(pair, { maxLength: 6 }), fc.boolean()).map(([pairs, isProper]) => {
+    const wellFormed = pairs.map((both) => both.map((text) => text.toWellFormed()));
+    return new URLSearchParams([...wellFormed, ...(isProper ? [['_csrf', csrfToken]] : [])]).toString();
+  });
+const body = (of: Credentials): fc.Arbitrary<Body> =>
+  fc.oneof(
+    { weight: 6, arbitrary: fc.constant<Body>(['', '']) },
+    { weight: 6, arbitrary: json.map((text): Body => ['application/json', text]) },
+    { weight: 6, arbitrary: form(of).map((text): Body => ['application/x-www-form-urlencoded', text]) },
+    { weight: 2, arbitrary: fc.tuple(fc.constantFrom(...TYPES), nasty) },
+    { weight: 1, arbitrary: fc.constant<Body>(['application/json', '['.repeat(50_000)]) },
+  );
+
+/** The same request with the session of now in place of the one that it was made with: both have the same length. */
+export function renewed({ bytes, isWhole }: HostileRequest, made: Credentials, now: Credentials): HostileRequest {
+  const text = bytes.toString('latin1');
+  const withSession = text.replaceAll(made.cookie, now.cookie).replaceAll(made.csrfToken, now.csrfToken);
+  return { bytes: Buffer.from(withSession, 'latin1'), isWhole };
+}
+
+/** On any route, with whatever may be in a request; some of it is served. */
+export const wholeRequest = (of: Credentials): fc.Arbitrary<HostileRequest> =>
+  fc
+    .record({
+      ...{ target, query, body: body(of) },
+      given: fc.tuple(accepts, cookies(of), authorization(of)).map((lines) => lines.flat()),
+      hasCsrf: fc.boolean(),
+      more: fc.oneof(
+        { weight: 2, arbitrary: none },
+        { weight: 1, arbitrary: fc.array(hostileHeader, { maxLength: 4 }) },
+      ),
+    })
+    .map(({ target: { method, path }, query: asked, body: [type, content], given, hasCsrf, more }) => {
+      const length = String(Buffer.byteLength(content));
+      const lines: Line[] = [
+        ...[...line('host', of.host), ...line('connection', 'close'), ...given],
+        ...(hasCsrf ? line('x-csrf-token', of.csrfToken) : []),
+        ...(type === '' ? [] : [...line('content-type', type), ...line('content-length', length)]),
+        ...more,
+      ];
+      const head = [`${method} ${path}${asked} HTTP/1.1`, ...lines.map(([name, value]) => `${name}: ${value}`)];
+      // Whatever bends the framing may leave it waiting for more.
+      const isWhole = more.length === 0 && !/[\r\n]/.test(head.join('')) && content.length < MOST_UNREAD;
+      return { bytes: Buffer.from(`${head.join('\r\n')}\r\n\r\n${content}`), isWhole };
+    });
+
+/** Bytes that are no HTTP at all, and requests with some bytes changed, cut off or doubled. */
+export const rawBytes = (of: Credentials): fc.Arbitrary<HostileRequest> => {
+  const whole = wholeRequest(of).map(({ bytes }) => bytes);
+  const changes = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 8 });
+  return fc
+    .oneof(
+      fc.uint8Array({ minLength: 1, maxLength: 2_000 }).map((bytes) => Buffer.from(bytes)),
+      fc.tuple(whole, changes).map(([bytes, all]) => {
+        const changed = Buffer.from(bytes);
+        for (const [at, to] of all) changed[at % changed.length] = to;
+        return changed;
+      }),
+      fc.tuple(whole, fc.nat()).map(([bytes, at]) => bytes.subarray(0, 1 + (at % bytes.length))),
+      fc.tuple(whole, whole).map((both) => Buffer.concat(both)),
+    )
+    .map((bytes) => ({ bytes, isWhole: false }));
+};

@@ -1,0 +1,137 @@
+/** Owns the process that is fuzzed, with a provider behind it that lies on demand; and what it must be like however it is spoken to. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { userIdOf } from '../../src/sign-in/identity.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { administratorOf } from '../relay/service.ts';
+import { csrfTokenOf } from '../sign-in/attempt.ts';
+import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
+import { createMember, openVault } from '../support/fleet.ts';
+import { freePort } from '../support/gatehouse.ts';
+import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
+import { alarmsIn } from './alarms.ts';
+import type { Credentials, HostileRequest } from './fuzz-requests.ts';
+
+export interface FuzzSite {
+  url: string;
+  provider: HostileProvider;
+  /** Signed in as an administrator; anew where the session that was there has ended. */
+  credentials(): Promise<Credentials>;
+  /** What time would do to the access token that the fuzzer was given for this app; nothing where there is none. */
+  expire(appId: string): Promise<void>;
+  /** A whole sign-in in a new browser, however it ends. */
+  signIn(appId: string): Promise<{ agent: UserAgent; page: Page }>;
+  /** What must not be: the process has ended, or prints of what nobody expected. */
+  alarms(): string[];
+  close(): Promise<void>;
+}
+
+const PERSON = { sub: 'fuzzer', name: 'Fuzzer', groups: ['gatehouse-admins'] };
+/** The one that administrators come from, and whose provider behaves while requests are tried. */
+export const HOME_APP = 'elsewhere';
+
+/** @param appIds further apps of the same provider, each of which has not asked it for anything yet */
+export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-fuzz-'));
+  const provider = await startHostileProvider({ person: PERSON });
+  const appsFile = join(directory, 'connected-apps.json');
+  writeFileSync(appsFile, JSON.stringify([HOME_APP, ...appIds].map((id) => provider.app(url, { id }))));
+  const env: Record<string, string> = {
+    PUBLIC_URL: url,
+    ...{ PORT: String(port), MANAGEMENT_PORT: String(await freePort()), DATA_DIR: join(directory, 'data') },
+    SESSION_SECRETS: randomBytes(48).toString('base64'),
+    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+    ...{ CONNECTED_APPS_FILE: appsFile, ADMIN_APP: HOME_APP, INTERNAL_HOSTS: '127.0.0.1' },
+    HOSTILE_CLIENT_SECRET: provider.clientSecret,
+    // A warning is to say where it comes from.
+    NODE_OPTIONS: '--trace-warnings',
+    ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
+  };
+  const member = createMember(env, []);
+  await member.start();
+  const { program } = member;
+  const vault = await openVault(env);
+  const administrator = await administratorOf({ url }, vault.store);
+  const { token: relayToken } = await administrator.makeToken({ assertUser: true, apps: [HOME_APP] });
+  const made = await administrator.call('POST', '/admin-tokens', {
+    ...{ name: 'fuzz', scope: 'read', expiresAt: new Date(Date.now() + 36_000_000).toISOString() },
+  });
+  let agent = createUserAgent();
+  let csrfToken = '';
+
+  const signIn: FuzzSite['signIn'] = async (appId) => {
+    const newcomer = createUserAgent();
+    return { agent: newcomer, page: await newcomer.get(`${url}/sign-in?app=${appId}`) };
+  };
+  return {
+    ...{ url, provider, signIn },
+    async credentials() {
+      const known = await csrfTokenOf({ url }, agent);
+      if (known !== csrfToken || known === 'undefined') {
+        ({ agent } = await signIn(HOME_APP));
+        csrfToken = await csrfTokenOf({ url }, agent);
+      }
+      const { host } = new URL(url);
+      const cookie = agent.cookies.header(url);
+      return { host, cookie, csrfToken, relayToken, adminToken: String(made.json.token) };
+    },
+    async expire(appId) {
+      const stored = await vault.grants.load(userIdOf(provider.issuer, PERSON.sub), appId);
+      if (!stored || 'unreadable' in stored) return;
+      await vault.grants.save({ ...stored.grant, expiresAt: Date.now() - 1_000 }, stored.version);
+    },
+    alarms() {
+      const ended = member.isRunning() ? [] : ['the process has ended'];
+      return [...ended, ...alarmsIn(program.stdout() + program.stderr())];
+    },
+    async close() {
+      await member.kill();
+      await vault.store.close();
+      await provider.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A peer that has said all it wants to say, and hangs on. */
+const QUIET_MILLISECONDS = 100;
+const DEADLINE_MILLISECONDS = 20_000;
+
+export interface Provoked {
+  /** Of the first answer; 0 where there was none. */
+  status: number;
+  /** What is wrong with it. */
+  fault: string | undefined;
+}
+
+export function provoke(url: string, { bytes, isWhole }: HostileRequest): Promise<Provoked> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    const end = (isInTime: boolean) => {
+      for (const timer of [quiet, deadline]) clearTimeout(timer);
+      socket.destroy();
+      const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0);
+      resolve({ status, fault: isInTime ? faultOf(text, status, isWhole) : 'neither answered nor closed in time' });
+    };
+    const quiet = isWhole ? undefined : setTimeout(() => socket.end(), QUIET_MILLISECONDS);
+    const deadline = setTimeout(() => end(false), DEADLINE_MILLISECONDS);
+    socket.setEncoding('latin1').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    socket.on('error', () => undefined);
+    socket.on('close', () => end(true));
+  });
+}
+
+function faultOf(text: string, status: number, isWhole: boolean): string | undefined {
+  if (text === '') return isWhole ? 'closed without an answer' : undefined;
+  if (status === 0) return 'answered with what is no HTTP';
+  return /^HTTP\/1\.1 500 /m.test(text) ? '500' : undefined;
+}

@@ -1,0 +1,67 @@
+/** Owns what hostile requests ask for: every route with what does not belong into it, and targets that are none. */
+import fc from 'fast-check';
+import { ADMIN_ROUTES, ROUTES } from '../support/routes.ts';
+
+const EVERY_ROUTE = [...ROUTES, ...ADMIN_ROUTES];
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'M-SEARCH', 'get', 'GE T', ''];
+const MARKS = `%00 % %E0%A4 ..%2f %2e%2e ..; // \\ ' "><script> ; & = ? # [] {} * 😀 é ﬀ \u202e`.split(' ');
+const WORDS = 'platform elsewhere enable true null NaN -1 1e309 toString constructor __proto__ not_found'.split(' ');
+const LONG_TEXTS = ['9'.repeat(400), 'a'.repeat(5_000)];
+const NUMBERS = ['45717360', '4571%2036', '457173600', '4571736000000000'];
+/** Most of them can stand anywhere in a request; those of the last line end it, or make it no request at all. */
+export const nasty = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom(...MARKS, ...WORDS, ...LONG_TEXTS, ...NUMBERS) },
+  { weight: 3, arbitrary: fc.string({ maxLength: 40 }) },
+  { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },
+  { weight: 1, arbitrary: fc.constantFrom('\u0000', '\r\n', ' ', '\t', '\n') },
+);
+const encoded = nasty.map((text) => encodeURIComponent(text.toWellFormed()));
+
+export interface Target {
+  method: string;
+  path: string;
+}
+
+const seldom = <T>(arbitrary: fc.Arbitrary<T>) =>
+  fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
+
+/** A route's own method and parameters that exist, either of them changed now and then. */
+const onRoute: fc.Arbitrary<Target> = fc
+  .record({
+    route: fc.constantFrom(...EVERY_ROUTE),
+    method: seldom(fc.constantFrom(...METHODS)),
+    values: fc.option(fc.array(fc.oneof({ weight: 8, arbitrary: encoded }, nasty), { minLength: 3, maxLength: 3 })),
+  })
+  .map(({ route, method, values }) => {
+    const left = [...(values ?? [])];
+    const path = values ? route.pattern.replace(/:\w+/g, () => left.pop() ?? '') : route.path;
+    return { method: method ?? route.method, path };
+  });
+
+export const target: fc.Arbitrary<Target> = fc.oneof(
+  { weight: 8, arbitrary: onRoute },
+  { weight: 1, arbitrary: fc.tuple(fc.constantFrom(...METHODS), nasty).map(([method, path]) => ({ method, path })) },
+  { weight: 1, arbitrary: encoded.map((text) => ({ method: 'GET', path: `/${text}` })) },
+);
+
+/** Names that some route reads. */
+export const NAMES =
+  `app return_to scope q after limit format audience state code iss error error_description _csrf bin bins id name apps
+  users scopes version issuer clientId clientSecret callbackUrls apiToken overlapSeconds expiresAt url kinds`.split(
+    /\s+/,
+  );
+export const pair = fc.tuple(fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...NAMES) }, nasty), nasty);
+
+export const query = fc.oneof(
+  { weight: 2, arbitrary: fc.constant('') },
+  {
+    weight: 3,
+    arbitrary: fc
+      .array(pair, { maxLength: 6 })
+      .map((pairs) => `?${new URLSearchParams(pairs.map((both) => both.map((text) => text.toWellFormed())))}`),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.array(pair, { maxLength: 120 }).map((pairs) => `?${pairs.map((both) => both.join('=')).join('&')}`),
+  },
+);

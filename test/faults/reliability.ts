@@ -1,0 +1,124 @@
+/** Owns `docs/reliability.md`: what a long run of the fault tests showed, written by the run itself. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join, relative } from 'node:path';
+import type { Reporter, TestModule } from 'vitest/node';
+import { cellsOf, type FaultTable, takeTables } from './report.ts';
+
+export type Tried = { name: string; state: 'passed' | 'failed' | 'skipped' | 'pending' };
+
+/** What one file of tests showed when it was run last. */
+export interface FileFacts {
+  /** ISO 8601 date. */
+  ranOn: string;
+  tests: readonly Tried[];
+  tables: readonly Omit<FaultTable, 'file'>[];
+}
+
+export interface RunFacts {
+  cores: number;
+  node: string;
+  system: string;
+  /** By path below the root. */
+  files: Readonly<Record<string, FileFacts>>;
+}
+
+/** Numbers of the table of faults, each with what the fault is. */
+export type Faults = readonly { number: string; what: string }[];
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const PROMISES = 'docs/security.md';
+const DOCUMENT = 'docs/reliability.md';
+const RESULTS = 'test/faults/results.json';
+
+/** Loaded by the configuration of the long run alone. What was not run this time keeps what it showed the last time. */
+export default class ReliabilityReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const ranOn = new Date().toISOString().slice(0, 10);
+    const tables = takeTables();
+    const now = modules.map((module): [string, FileFacts] => [
+      relative(ROOT, module.moduleId),
+      {
+        ranOn,
+        tests: [...module.children.allTests()].map((test) => ({ name: test.fullName, state: test.result().state })),
+        tables: tables.filter(({ file }) => file === module.moduleId).map(({ title, rows }) => ({ title, rows })),
+      },
+    ]);
+    const facts: RunFacts = {
+      ...{ cores: availableParallelism(), node: process.version, system: `${process.platform} ${process.arch}` },
+      files: updated(existsSync(join(ROOT, RESULTS)) ? JSON.parse(read(RESULTS)).files : {}, now),
+    };
+    writeFileSync(join(ROOT, RESULTS), `${JSON.stringify(facts, null, 1)}\n`);
+    writeFileSync(join(ROOT, DOCUMENT), reliabilityText(facts, faultsOf(read(PROMISES))));
+    process.stdout.write(`${DOCUMENT} is written.\n`);
+  }
+}
+
+/** Files that are gone have shown nothing; a test that was left out this time does not hide what its file showed before. */
+function updated(before: RunFacts['files'], now: [string, FileFacts][]): RunFacts['files'] {
+  const ran = now.filter(([, { tests }]) => tests.some(({ state }) => state === 'passed' || state === 'failed'));
+  const all = { ...before, ...Object.fromEntries(ran) };
+  return Object.fromEntries(
+    Object.entries(all)
+      .filter(([path]) => existsSync(join(ROOT, path)))
+      .sort(([one], [other]) => one.localeCompare(other)),
+  );
+}
+
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+
+export function faultsOf(promises: string): Faults {
+  return [...promises.matchAll(/^\| (F\d+) \|[^|]*\| ([^|]*) \|/gm)].map(([, number = '', what = '']) => ({
+    number,
+    what: what.trim(),
+  }));
+}
+
+export function reliabilityText(facts: RunFacts, faults: Faults): string {
+  const files = Object.values(facts.files);
+  const [tests, tables] = [files.flatMap((file) => file.tests), files.flatMap((file) => file.tables)];
+  const days = [...new Set(files.map(({ ranOn }) => ranOn))].sort();
+  const count = (state: string) => tests.filter((test) => test.state === state).length;
+  const failed = tests.filter(({ state }) => state === 'failed').map(({ name }) => name);
+  const verdict =
+    failed.length === 0
+      ? 'Everything that was tried held.'
+      : `**${failed.length} did not hold**, so this is a report of something to mend:\n\n${listOf(failed)}`;
+  return `# Reliability
+
+What was done to running Gatehouse processes, and what came of it. \`npm run faults\` makes this report, and nothing here is
+written by hand: processes are killed, stopped and starved, storages are killed, frozen, filled and emptied, the provider, the
+platform and the BIN lookup service lie, stall and hang up, and random requests go to every route, while the tests watch that
+nobody gets a wrong answer or another person's, that nothing which was acknowledged is lost, and that all is well again afterwards.
+What is promised for each fault stands in [security.md](security.md).
+
+Run on ${days.join(', ')}, Node ${facts.node.replace(/^v/, '')}, ${facts.cores} cores, ${facts.system}: ${count('passed')} tests passed, ${count('failed')} failed, ${count('skipped')} skipped. ${verdict}
+
+## The faults
+
+| | fault | tests | result |
+| --- | --- | ---: | --- |
+${faults.map((fault) => faultLine(fault, tests)).join('\n')}
+
+${[...tables]
+  .sort((one, other) => one.title.localeCompare(other.title))
+  .map(tableText)
+  .join('\n')}`;
+}
+
+function faultLine({ number, what }: Faults[number], tests: readonly Tried[]): string {
+  // A heading such as "F1 to F22" is none of its tests.
+  const own = tests.filter(({ name }) => new RegExp(`\\b${number}\\b`).test(name.replaceAll(/\bF\d+ to F\d+\b/g, '')));
+  const done = own.filter(({ state }) => state === 'passed' || state === 'failed');
+  const failures = done.filter(({ state }) => state === 'failed').length;
+  const result = failures > 0 ? `${failures} FAILED` : done.length > 0 ? 'held' : 'not tried';
+  return rowText([number, what, String(done.length), result]);
+}
+
+function tableText({ title, rows }: Omit<FaultTable, 'file'>): string {
+  const lines = rows.map((row) => rowText(cellsOf(row)));
+  return `## ${title}\n\n| what was done | rounds | seconds | result |\n| --- | ---: | ---: | --- |\n${lines.join('\n')}\n`;
+}
+
+const rowText = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+const listOf = (names: readonly string[]) => names.map((name) => `- ${name}`).join('\n');

@@ -1,0 +1,35 @@
+/** The long run of `npm run faults`: every test file that shows a fault of the table, one after the other, with a report at the end. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { defineConfig } from 'vitest/config';
+import { shared } from '../vitest.config.ts';
+import { openTables } from './report.ts';
+
+const TESTS = join(import.meta.dirname, '..');
+const FAULT = /\bF\d{1,2}\b/;
+/** Has rounds of its own that only a long run makes. */
+const LONGER = /\bFAULTS\b/;
+/** Real processes under load, too. */
+const PROCESSES = /[/-]processes\.test\.ts$|\bcontainer\.test\.ts$/;
+
+const files = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.test.ts') && !path.includes('node_modules'))
+  .filter((path) => {
+    const text = readFileSync(join(TESTS, path), 'utf8');
+    return path.startsWith('faults') || PROCESSES.test(path) || FAULT.test(text) || LONGER.test(text);
+  });
+
+process.env.FAULTS = 'long';
+openTables();
+
+export default defineConfig({
+  test: {
+    ...shared,
+    root: join(TESTS, '..'),
+    name: 'faults',
+    include: files.map((path) => `test/${path}`),
+    // What is promised in milliseconds is measured on a machine that does nothing else.
+    maxWorkers: 1,
+    reporters: ['default', join(TESTS, 'support', 'missing.ts'), join(import.meta.dirname, 'reliability.ts')],
+  },
+});
