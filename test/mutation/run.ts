@@ -1,0 +1,59 @@
+/** Owns `npm run mutation`: which rooms, how many of their mutants, and what is told at the end. */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Argument, Command, InvalidArgumentError } from 'commander';
+import { count, inWords, isAlive, isOpen, keep, keepForAgain, lastOf, readTried, told } from './report.ts';
+import { ROOMS } from './rooms.ts';
+import { AGAIN, chosenBy, nameOf, SAMPLE } from './sample.ts';
+
+const here = import.meta.dirname;
+const root = join(here, '..', '..');
+const STRYKER = join(here, 'node_modules/@stryker-mutator/core/bin/stryker.js');
+const INSTALL_COMMAND = 'npm ci --prefix test/mutation';
+
+interface Options {
+  sample: number;
+  again?: true;
+}
+
+const command = new Command('npm run mutation --')
+  .description('Changes the source in small ways, one at a time, and shows which of these changes no test notices.')
+  .addArgument(new Argument('[rooms...]', 'only these').choices(Object.keys(ROOMS)))
+  .option('--sample <percent>', 'how many of the mutants are tried, the same ones each time', percent, 6)
+  .option(
+    '--again',
+    'only those that no test noticed the last time, or that were not tried, with all tests of the room',
+  )
+  .addHelpText('after', '\nThe figures go to test/mutation/results.json, each mutant to test/mutation/reports.')
+  .parse();
+
+if (!existsSync(STRYKER)) command.error(`Stryker is not installed. Once: ${INSTALL_COMMAND}`);
+const rooms = command.args.length > 0 ? command.args : Object.keys(ROOMS);
+const options = command.opts<Options>();
+say(rooms.map((room) => `${room}: ${inWords(run(room, options))}`).join('\n'));
+
+function run(room: string, { sample, again }: Options) {
+  const env: NodeJS.ProcessEnv = { ...process.env, MUTATION_ROOM: room, [SAMPLE]: String(sample) };
+  if (again) env[AGAIN] = keepForAgain(lastOf(room).filter(isOpen).map(nameOf));
+  mutate(room, env);
+  const known = keep(room, sample, readTried(chosenBy(env)), again === true);
+  for (const mutant of known.filter(isAlive)) say(told(mutant));
+  return count(known);
+}
+
+function mutate(room: string, env: NodeJS.ProcessEnv): void {
+  const args = ['run', join(here, 'stryker.config.ts'), '--mutate', `src/${room}/**/*.ts`];
+  const { status } = spawnSync(process.execPath, [STRYKER, ...args], { cwd: root, env, stdio: 'inherit' });
+  if (status !== 0) command.error(`Stryker ended with ${status}.`);
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function percent(value: string): number {
+  const number = Number(value);
+  if (number > 0 && number <= 100) return number;
+  throw new InvalidArgumentError('A number over 0, up to 100.');
+}

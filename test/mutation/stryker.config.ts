@@ -1,0 +1,22 @@
+/** Owns how Stryker runs: see https://stryker-mutator.io/docs/stryker-js/configuration/ for each setting. */
+import { AGAIN } from './sample.ts';
+
+export default {
+  testRunner: 'sampling-vitest',
+  plugins: ['@stryker-mutator/vitest-runner', './test/mutation/sampling-runner.ts'],
+  vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
+  // A mutant is tried with the tests that reach it. What is reached while a file is loaded or a server started for several tests
+  // belongs to none of them: it is tried with all tests, which takes long, so only where it is asked for once more.
+  coverageAnalysis: 'perTest',
+  ignoreStatic: process.env[AGAIN] === undefined,
+  disableTypeChecks: false,
+  // Stryker would read it with a TypeScript older than ours; there is nothing in it that it needs.
+  tsconfigFile: 'none.json',
+  concurrency: 1,
+  timeoutMS: 10_000,
+  timeoutFactor: 2,
+  cleanTempDir: 'always',
+  ignorePatterns: ['/data', '/coverage', '/test/mutation/reports'],
+  reporters: ['json', 'progress-append-only'],
+  jsonReporter: { fileName: 'test/mutation/reports/stryker.json' },
+};
