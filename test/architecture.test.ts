@@ -1,5 +1,5 @@
 /** Holds the house to its plan: imports go down, names follow the rules, the environment is read at the door. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
@@ -8,24 +8,36 @@ const src = join(import.meta.dirname, '..', 'src');
 /** From top to bottom; a room may use those of lower storeys, and itself. */
 const STOREYS: string[][] = [
   ['server.ts', 'demo.ts', 'cli.ts'],
+  ['commands'],
   ['start.ts', 'signals.ts'],
   ['listeners.ts'],
-  ['start-refused.ts'],
   ['dependencies.ts'],
-  ['app.ts'],
-  ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts'],
+  ['app.ts', 'administration.ts'],
+  [
+    ...['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
+    ...['relay/routes.ts', 'relay/token-routes.ts', 'relay/assertion-routes.ts'],
+  ],
+  ['relay'],
   // Below the faces, and like them in knowing what a page shows.
-  ['grants/connection-view.ts'],
+  ['grants/connection-view.ts', 'sign-in/cause.ts'],
+  ['sign-in/record.ts'],
+  ['sign-in/attempt.ts'],
+  ['sign-in/steps.ts'],
+  ['sign-in/failure.ts'],
   ['threads'],
+  ['users'],
   ['grants'],
-  ['connected-apps', 'bin'],
+  ['connected-apps', 'bin', 'audit'],
+  ['open-storage.ts'],
   ['http', 'outbound', 'storage', 'observability'],
-  ['config.ts', 'errors.ts'],
-  ['config-rules.ts'],
+  ['config.ts', 'errors.ts', 'start-refused.ts'],
+  ['config-groups.ts'],
+  ['config-reader.ts'],
+  ['config-rules.ts', 'input-faults.ts', 'bounded-map.ts'],
 ];
 
 /** Rooms of one storey that may use each other in this one direction. */
-const NEIGHBOURS: Record<string, string[]> = { http: ['storage', 'observability'] };
+const NEIGHBOURS: Record<string, string[]> = { http: ['storage', 'observability', 'outbound'] };
 
 const ISLANDS: Record<string, string[]> = {
   sandbox: ['bin-service'],
@@ -37,8 +49,15 @@ const ISLANDS: Record<string, string[]> = {
     'outbound',
     'connected-apps',
     'config.ts',
+    'config-reader.ts',
     'config-rules.ts',
     'errors.ts',
+    'input-faults.ts',
+    // A program of its own, which starts and ends like the others.
+    'listeners.ts',
+    'open-storage.ts',
+    'signals.ts',
+    'start-refused.ts',
   ],
 };
 /** Who may set foot on an island. */
@@ -46,7 +65,7 @@ const FERRIES: Record<string, string[]> = { sandbox: ['demo.ts'], 'bin-service':
 
 /** `http` is for faces: rules below them know nothing of it. */
 const FACES_ONLY = 'http';
-const RULES = ['threads', 'grants', 'connected-apps', 'bin'];
+const RULES = ['threads', 'users', 'grants', 'connected-apps', 'bin', 'audit'];
 
 const ENTRY_FILES = ['server.ts', 'demo.ts', 'cli.ts', 'sandbox/main.ts', 'bin-service/main.ts'];
 
@@ -82,10 +101,16 @@ describe('imports', () => {
     expect(circles()).toEqual([]);
   });
 
-  test('of openid-client stand in the provider client alone', () => {
-    expect(files.filter((path) => /from 'openid-client'/.test(source(path)))).toEqual([
+  test('of openid-client stand in the provider client alone, and in what only that is made of', () => {
+    const speakers = files.filter((path) => /from 'openid-client'/.test(source(path)));
+    expect(speakers.sort()).toEqual([
+      'connected-apps/client-credentials.ts',
       'connected-apps/provider-client.ts',
+      'connected-apps/provider-failures.ts',
+      'connected-apps/token-binding.ts',
     ]);
+    const users = imports.filter(({ from, to }) => speakers.includes(to) && !speakers.includes(from));
+    expect(new Set(users.map(({ to }) => to))).toEqual(new Set(['connected-apps/provider-client.ts']));
   });
 
   test('name files with their ending, and no barrel gathers them', () => {
@@ -104,6 +129,15 @@ describe('names', () => {
   test('are no drawers for odds and ends', () => {
     const drawers = /(^|\/)(utils?|helpers?|lib|common|types|misc|shared)(\/|\.ts$)/;
     expect(files.filter((path) => drawers.test(path))).toEqual([]);
+  });
+
+  test('of rooms are drawn in docs/architecture.md', () => {
+    const text = readFileSync(join(src, '..', 'docs', 'architecture.md'), 'utf8');
+    const drawing = new Set((/```\n([\s\S]*?)```/.exec(text)?.[1] ?? '').split(/[^a-z-]+/));
+    const rooms = files.filter((path) => path.includes('/')).map((path) => path.split('/')[0] ?? '');
+    expect([...new Set(rooms)].filter((room) => !drawing.has(room))).toEqual([]);
+    const named = [...text.matchAll(/`(src\/[\w./-]+)`/g)].map(([, path = '']) => path);
+    expect(named.filter((path) => !existsSync(join(src, '..', path)))).toEqual([]);
   });
 
   test('of rooms are those of the plan', () => {

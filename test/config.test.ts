@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { loadConfig, SETTINGS } from '../src/config.ts';
+import { loadConfig } from '../src/config.ts';
+import { SETTINGS } from '../src/config-reader.ts';
 import { isLoopbackHost } from '../src/config-rules.ts';
 
 const SECRET = 'kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5Op0As';
@@ -37,11 +38,16 @@ describe('defaults', () => {
       admin: { app: undefined, claim: 'groups', values: ['gatehouse-admins'] },
       trustedProxies: [],
       internalHosts: [],
+      proxy: undefined,
+      upstream: { concurrency: 64, waiting: 1_000 },
       pages: { operatorName: 'Gatehouse', supportContact: undefined },
       session: { idleSeconds: 1800, maxSeconds: 28_800 },
       bin: { datasetFile: undefined, service: undefined },
+      auditDays: 365,
+      rateLimits: { address: 30_000, session: 6_000, relayToken: 6_000 },
       shutdownSeconds: 25,
       logLevel: 'info',
+      tracing: undefined,
       sandboxPort: 3001,
     });
   });
@@ -69,8 +75,12 @@ test('every fault is told at once, each naming its setting', () => {
     PORT: '70000',
     MANAGEMENT_PORT: '-1',
     SESSION_SECRETS: 'short',
+    ADMIN_ACR: 'mfa otp',
     TRUSTED_PROXIES: '10.0.0.0/8,somewhere',
     INTERNAL_HOSTS: '8.8.8.8',
+    HTTPS_PROXY: 'socks5://proxy',
+    UPSTREAM_CONCURRENCY: '0',
+    UPSTREAM_WAITING: '-1',
     SESSION_IDLE_SECONDS: '7200',
     SESSION_MAX_SECONDS: '3600',
     BIN_SERVICE_URL: 'ftp://bins',
@@ -78,6 +88,10 @@ test('every fault is told at once, each naming its setting', () => {
     BIN_SERVICE_MONTHLY_QUOTA: '1e3',
     SHUTDOWN_SECONDS: '0',
     LOG_LEVEL: 'loud',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
+    OTEL_EXPORTER_OTLP_HEADERS: 'no pair',
+    OTEL_TRACES_SAMPLER: 'sometimes',
+    OTEL_TRACES_SAMPLER_ARG: '1.5',
     SANDBOX_PORT: '65534',
   };
   const faults = load(wrong).faults;
@@ -159,6 +173,42 @@ describe('PUBLIC_URL', () => {
   });
 });
 
+describe('traces', () => {
+  const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com/otlp/' };
+
+  test('go where the endpoint says, with its headers', () => {
+    const { config } = load({
+      ...{ ...LEAST, ...ENDPOINT },
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%2Cb, authorization = Basic%20c2VjcmV0',
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0.25',
+    });
+    expect(config?.tracing).toEqual({
+      endpoint: 'https://collector.example.com/otlp',
+      headers: { 'x-key': 'a,b', authorization: 'Basic c2VjcmV0' },
+      serviceName: undefined,
+      sampler: 'parentbased_traceidratio',
+      ratio: 0.25,
+    });
+  });
+
+  test.each(['x', '=a', 'x-key=%', 'x-key=a%0d%0ab', 'x y=a'])(
+    'headers that cannot be sent are refused: %j',
+    (given) => {
+      const faults = faultsOf({ ...ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS: given });
+      expect(faults).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_HEADERS must/)]);
+    },
+  );
+
+  test.each(['http://user:pw@collector', 'grpc://collector:4317', 'http://collector/?a=b', 'x'])(
+    '%s is refused',
+    (given) => {
+      const faults = faultsOf({ OTEL_EXPORTER_OTLP_ENDPOINT: given });
+      expect(faults).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPOINT must/)]);
+    },
+  );
+});
+
 describe('secrets', () => {
   test('each can come from the file that NAME_FILE names', () => {
     for (const [name, about] of Object.entries(SETTINGS)) {
@@ -166,18 +216,20 @@ describe('secrets', () => {
       const env = {
         ...LEAST,
         BIN_SERVICE_URL: 'https://bins.example.com',
+        OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com',
         ...(name === 'REDIS_SENTINELS' ? { REDIS_SENTINEL_NAME: 'mymaster' } : {}),
         [name]: undefined,
         [`${name}_FILE`]: '/run/s',
       };
-      const { config, faults } = load(env, { '/run/s': `${SECRET}\n` });
+      const given = name === 'OTEL_EXPORTER_OTLP_HEADERS' ? `x-key=${SECRET}` : SECRET;
+      const { config, faults } = load(env, { '/run/s': `${given}\n` });
       expect(faults).toEqual([]);
       expect(JSON.stringify(config)).toContain(SECRET);
       expect(load(env).faults).toEqual([
         `${name}_FILE names a file that cannot be read: check the path and its permissions.`,
       ]);
-      const both = { ...env, [name]: SECRET };
-      expect(load(both, { '/run/s': SECRET }).faults).toEqual([
+      const both = { ...env, [name]: given };
+      expect(load(both, { '/run/s': given }).faults).toEqual([
         `${name} and ${name}_FILE are both set: keep one of them.`,
       ]);
     }
@@ -249,6 +301,19 @@ describe('INTERNAL_HOSTS and TRUSTED_PROXIES', () => {
   test.each(['10.0.0.0/33', 'proxy', '10.0.0', '10.0.0.0/', '1.2.3.4/a'])('TRUSTED_PROXIES refuses %s', (entry) => {
     expect(faultsOf({ TRUSTED_PROXIES: entry })).toHaveLength(1);
   });
+});
+
+test('HTTPS_PROXY is a proxy’s URL, and no fault repeats its password', () => {
+  const url = 'http://user:hidden@proxy.example.com:3128';
+  expect(load({ ...LEAST, HTTPS_PROXY: url, NO_PROXY: 'a.example, b.example' }).config?.proxy).toEqual({
+    url,
+    bypass: 'a.example, b.example',
+  });
+  for (const wrong of ['proxy:3128', 'ftp://hidden@proxy', 'http://user:hidden@proxy/path', 'http://proxy?hidden=1']) {
+    const faults = faultsOf({ HTTPS_PROXY: wrong });
+    expect(faults).toEqual([expect.stringMatching(/^HTTPS_PROXY /)]);
+    expect(faults.join()).not.toContain('hidden');
+  }
 });
 
 test('numbers are whole, plain and within bounds', () => {

@@ -1,8 +1,13 @@
-/** Documents that must say what is true: settings, promises. */
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+/** Documents that must say what is true: settings, commands, promises. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { SETTINGS } from '../src/config.ts';
+import { createProgram } from '../src/commands/program.ts';
+import { loadConfig } from '../src/config.ts';
+import { SETTINGS } from '../src/config-reader.ts';
+import { parseConnectedApps } from '../src/connected-apps/app-file.ts';
+import { generateEncryptionKey } from '../src/storage/key-ring.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -22,6 +27,188 @@ describe('.env.example', () => {
   });
 });
 
+describe('what .env.example shows', () => {
+  const shown = Object.fromEntries(
+    [...read('.env.example').matchAll(/^#([A-Z][A-Z0-9_]*)=(.+)$/gm)].map(([, name = '', value = '']) => [name, value]),
+  );
+  // What belongs to them counts only where they are given; the one of Sentinel means nothing without its addresses.
+  const needed = {
+    PUBLIC_URL: 'https://gatehouse.example.com',
+    SESSION_SECRETS: 'q8Zr1vT6yLw3Xn5Kd7Pm9Bc2Hf4Jg0Sa',
+    ENCRYPTION_KEYS: 'k1:AAAA',
+    BIN_SERVICE_URL: shown.BIN_SERVICE_URL,
+    OTEL_EXPORTER_OTLP_ENDPOINT: shown.OTEL_EXPORTER_OTLP_ENDPOINT,
+    REDIS_SENTINELS: 'sentinel:26379',
+    REDIS_SENTINEL_NAME: shown.REDIS_SENTINEL_NAME,
+  };
+  const load = (env: object) => loadConfig({ env: { ...needed, ...env }, readFile: () => '' });
+  const defaults = load({});
+
+  test.each(Object.keys(shown))('%s is understood, and is the default where there is one', (name) => {
+    const { values, faults } = load({ [name]: shown[name] });
+    expect(faults).toEqual([]);
+    const [before, after] = [leavesOf(defaults.values), leavesOf(values)];
+    const replaced = [...before].filter(([path, value]) => value !== undefined && after.get(path) !== value);
+    expect(replaced).toEqual([]);
+  });
+});
+
+describe('the settings that README writes', () => {
+  const [, configure = ''] = read('README.md').split('\n## Configure\n');
+  const required = Object.keys(SETTINGS).filter((name) => 'required' in SETTINGS[name as keyof typeof SETTINGS]);
+  const MADE: Record<string, string> = {
+    '$(openssl rand -base64 48)': 'q8Zr1vT6yLw3Xn5Kd7Pm9Bc2Hf4Jg0Sa',
+    '$(npm run -s gatehouse -- keys generate)': generateEncryptionKey(new Date()),
+  };
+  const [first = {}, second = {}] = [...configure.matchAll(/^cat >>? \.env <<END\n([\s\S]*?)^END$/gm)].map(
+    ([, block = '']) =>
+      Object.fromEntries(
+        [...block.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, MADE[value] ?? value]),
+      ),
+  );
+  const faultsOf = (env: Record<string, string>) => loadConfig({ env, readFile: () => '' }).faults;
+
+  test('are at first those that are required, no others, and enough for a start', () => {
+    expect(Object.keys(first)).toEqual(required);
+    expect(configure).toContain(`${['None', 'One', 'Two', 'Three', 'Four', 'Five'][required.length]} are needed`);
+    expect(faultsOf(first)).toEqual([]);
+  });
+
+  test('name then a file of connected apps, and whatever the example of one wants', () => {
+    const [, example = ''] = /^```json\n([\s\S]*?)^```$/m.exec(read('docs/connected-apps.md')) ?? [];
+    expect(faultsOf({ ...first, ...second })).toEqual([]);
+    const { apps, faults } = parseConnectedApps(example, { env: second, readFile: () => '' });
+    expect(faults).toEqual([]);
+    expect(apps.length).toBe(1);
+    const others = Object.keys(second).filter((name) => !(name in SETTINGS));
+    expect(example).toContain(`"clientSecret": { "env": "${others.join()}" }`);
+  });
+});
+
+describe('npm scripts', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+
+  test('docs/testing.md explains each, in the order of package.json', () => {
+    const [, section = ''] = read('docs/testing.md').split('\n## All npm scripts\n');
+    const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `npm (?:run )?([\w-]+)` \| .{20,} \|$/gm)];
+    expect(rows.map(([, name]) => name)).toEqual(Object.keys(scripts));
+  });
+
+  test('that documents, settings and the CI name are there', () => {
+    const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'));
+    const files = [
+      ...documents.map((name) => `docs/${name}`),
+      ...['README.md', 'CHANGELOG.md', '.env.example', '.env.bin-service.example', 'compose.yaml', '.ci/run'],
+      '.github/workflows/ci.yml',
+    ];
+    const named = files.flatMap((file) =>
+      [...read(file).matchAll(/\bnpm (?:run (?:-s )?([a-z][\w-]*)|(start|test)\b)/g)].map(([, run, own]) => ({
+        file,
+        name: run ?? own ?? '',
+      })),
+    );
+    expect(named.length).toBeGreaterThan(40);
+    expect(named.filter(({ name }) => !(name in scripts))).toEqual([]);
+  });
+});
+
+describe('commands', () => {
+  const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
+  const program = createProgram({ ...nowhere, setExitStatus: () => undefined });
+  const leaves = (command: Command, path: string[] = []): { path: string; usage: string; options: string[] }[] =>
+    command.commands.length > 0
+      ? command.commands.flatMap((one) => leaves(one, [...path, one.name()]))
+      : [
+          {
+            path: path.join(' '),
+            usage: [...path, ...command.registeredArguments.map(usageOf)].join(' '),
+            options: command.options.flatMap(({ long }) => long ?? []),
+          },
+        ];
+  const known = leaves(program);
+
+  test('docs/operating.md explains each, in the order of --help', () => {
+    const [, section = ''] = read('docs/operating.md').split('\n## Commands\n');
+    const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `([^`]+)` \| .{20,} \|$/gm)].map(
+      ([, usage]) => usage,
+    );
+    expect(rows).toEqual(known.map(({ usage }) => usage));
+  });
+
+  test('that documents, pages and settings name are there, with their options', () => {
+    const places = ['docs', 'views', 'src'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter((path) => /\.(md|eta|ts)$/.test(path))
+        .map((path) => join(folder, path)),
+    );
+    const files = [...places, 'README.md', 'CHANGELOG.md', 'SECURITY.md', '.env.example', 'compose.yaml'];
+    const called = files.flatMap((file) =>
+      [...read(file).matchAll(/(?:gatehouse --|src\/cli\.ts) ([a-z][^`'\n<&|>)]*)/g)].map(([, call = '']) => ({
+        file,
+        call,
+      })),
+    );
+    expect(called.length).toBeGreaterThan(20);
+    const wrong = called.filter(({ call }) => {
+      const command = known.find(({ path }) => `${call} `.replace(/[.,;:'"] /g, ' ').startsWith(`${path} `));
+      const options: string[] = call.match(/--[a-z-]+/g) ?? [];
+      return !command || options.some((option) => !command.options.includes(option));
+    });
+    expect(wrong).toEqual([]);
+  });
+});
+
+/** `npm run faults` makes it; from then on it has to be there like the others. */
+const WRITTEN_BY_A_LONG_RUN = 'docs/reliability.md';
+
+describe('links between documents', () => {
+  const files = [
+    'README.md',
+    'CHANGELOG.md',
+    'SECURITY.md',
+    ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
+  ];
+  const links = files
+    .filter((file) => file.endsWith('.md'))
+    .flatMap((file) =>
+      [...read(file).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].map(([, path = '', anchor]) => ({
+        from: file,
+        to: path === '' ? file : join(dirname(file), path),
+        anchor,
+      })),
+    );
+
+  test('lead to a file and heading that is there', () => {
+    expect(links.length).toBeGreaterThan(50);
+    const broken = links.filter(({ to, anchor }) => {
+      if (!existsSync(join(root, to))) return to !== WRITTEN_BY_A_LONG_RUN;
+      return anchor !== undefined && !anchorsOf(to).has(anchor);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test('lead from README to everything that lies in docs', () => {
+    const reached = new Set(['README.md']);
+    for (const file of reached) for (const { from, to } of links) if (from === file) reached.add(to);
+    const all = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((path) => `docs/${path}`);
+    const documents = all.filter((path) => statSync(join(root, path)).isFile());
+    expect(documents.length).toBeGreaterThan(15);
+    expect(documents.filter((path) => !reached.has(path))).toEqual([]);
+  });
+
+  test('lead to what the long run of the fault tests writes, before it is there', () => {
+    const from = links.filter(({ to }) => to === WRITTEN_BY_A_LONG_RUN).map((link) => link.from);
+    expect(from).toEqual(expect.arrayContaining(['README.md', 'docs/testing.md']));
+  });
+
+  test('to pictures: each is shown somewhere, and small enough to be loaded with a page', () => {
+    const shown = new Set(links.map(({ to }) => to));
+    const pictures = files.filter((file) => /\.(png|svg)$/.test(file));
+    expect(pictures.filter((file) => !shown.has(file))).toEqual([]);
+    expect(pictures.filter((file) => statSync(join(root, file)).size > 150_000)).toEqual([]);
+  });
+});
+
 describe('docs/security.md', () => {
   const promised = [...read('docs/security.md').matchAll(/^\| ([RF]\d+) \| (✓?) *\|/gm)];
   const cited = new Set(testNames().flatMap((name) => name.match(/\b[RF]\d{1,2}\b/g) ?? []));
@@ -37,11 +224,28 @@ describe('docs/security.md', () => {
   });
 });
 
+/** As GitHub makes them of headings. */
+function anchorsOf(file: string): Set<string> {
+  const headings = [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => title.toLowerCase());
+  return new Set(headings.map((title) => title.replace(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-')));
+}
+
+/** Every value of the settings by its path; an empty list is one that is not there. */
+function leavesOf(value: unknown, path = ''): Map<string, unknown> {
+  if (typeof value !== 'object' || value === null) return new Map([[path, value]]);
+  return new Map(Object.entries(value).flatMap(([name, inner]) => [...leavesOf(inner, `${path}/${name}`)]));
+}
+
+function usageOf(argument: Command['registeredArguments'][number]): string {
+  const name = argument.name().toUpperCase();
+  return argument.required ? name : `[${name}]`;
+}
+
 function numbers(letter: string, most: number): string[] {
   return Array.from({ length: most }, (_, index) => `${letter}${index + 1}`);
 }
 
-/** Whatever stands as the first argument of `test`, `it` or `describe`. */
+/** Whatever stands as the first argument of `test`, `it`, `describe`, or of `fault`, as the fault tests call it. */
 function testNames(): string[] {
   const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).filter((path) =>
     path.endsWith('.ts'),
@@ -49,7 +253,7 @@ function testNames(): string[] {
   return files.flatMap((path) =>
     [
       ...read(join('test', path)).matchAll(
-        /\b(?:test|it|describe)(?:\.\w+)*(?:\([^'"`]*\))?\(\s*(['"`])((?:\\.|(?!\1).)*)\1/gs,
+        /\b(?:test|it|describe|fault)(?:\.\w+)*(?:\([^'"`]*\))?\(\s*(['"`])((?:\\.|(?!\1).)*)\1/gs,
       ),
     ].map(([, , name = '']) => name),
   );

@@ -1,14 +1,15 @@
 import { once } from 'node:events';
-import type { Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBinService } from '../../src/bin-service/service.ts';
+import { AppError } from '../../src/errors.ts';
 import { datasetOf } from '../support/bins.ts';
 
 let server: Server;
 let base: string;
 beforeAll(async () => {
-  server = createBinService().listen(0, '127.0.0.1');
+  server = createServer(createBinService()).listen(0, '127.0.0.1');
   await once(server, 'listening');
   base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
@@ -77,14 +78,30 @@ test('a failure of our own is told to the log and answered without its text', as
       throw new Error('inner text');
     },
   };
-  const failing = createBinService({ dataset: broken, onFailure: (error) => failures.push(error) }).listen(
-    0,
-    '127.0.0.1',
-  );
+  const service = createBinService({ dataset: broken, onFailure: (error) => failures.push(error) });
+  const failing = createServer(service).listen(0, '127.0.0.1');
   await once(failing, 'listening');
   const response = await fetch(`http://127.0.0.1:${(failing.address() as AddressInfo).port}/457173`);
   expect(response.status).toBe(500);
   expect(await response.text()).not.toContain('inner text');
   expect(failures).toHaveLength(1);
   failing.close();
+});
+
+test('R65 a store that cannot be asked: 503 with Retry-After, and nothing is granted', async () => {
+  const take = () => Promise.reject(new AppError('storage_unavailable'));
+  const quota = { take, used: async () => 0, close: async () => undefined };
+  const down = createServer(createBinService({ quota })).listen(0, '127.0.0.1');
+  await once(down, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(down.address() as AddressInfo).port}/457173`);
+  expect(response.status).toBe(503);
+  expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(await response.json()).toMatchObject({ code: 'storage_unavailable' });
+  down.close();
+});
+
+test('the sandbox’s own counts too, in memory', async () => {
+  const { headers } = await fetch(`${base}/45717360`);
+  expect(headers.get('ratelimit-policy')).toMatch(/^"free";q=10000;w=\d+$/);
+  expect(headers.get('ratelimit')).toMatch(/^"free";r=99\d\d;t=\d+$/);
 });

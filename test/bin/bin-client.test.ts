@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type BinClientParts, createBinClient } from '../../src/bin/bin-client.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
@@ -135,6 +136,62 @@ describe('the answer', () => {
   });
 });
 
+describe('a service that cannot be reached', () => {
+  test('R87: no connection has spent nothing: it is tried once more, and the reservation goes back', async () => {
+    const fetches: string[] = [];
+    const watched: Outbound['fetch'] = (...args) => {
+      fetches.push(args[0]);
+      return outbound.fetch(...args);
+    };
+    let back = 0;
+    const reserve = async () => ({ granted: true as const, giveBack: async () => void back++ });
+    // Nobody listens on port 1.
+    const closed = client({ url: 'http://127.0.0.1:1', fetch: watched });
+    expect(await closed.ask(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect([fetches.length, back]).toEqual([2, 1]);
+    service.answerWith((response) => response.destroy());
+    const reset = client({ fetch: watched });
+    expect(await reset.ask(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect([fetches.length, back]).toEqual([3, 1]);
+  });
+
+  test('F20: after failures in a row nothing is sent or reserved for a while, then one call tries', async () => {
+    service.answerWith((response) => response.writeHead(500).end());
+    const one = client({ breaker: { failures: 3, openMilliseconds: 300 } });
+    let reserved = 0;
+    const reserve = async () => {
+      reserved++;
+      return { granted: true as const, giveBack: async () => undefined };
+    };
+    for (let call = 0; call < 10; call++) await one.ask(NUMBER, reserve);
+    expect([service.hits.length, reserved]).toEqual([3, 3]);
+    const paused = { outcome: 'unavailable', reason: 'paused', retryAfterSeconds: 1 };
+    expect(await one.ask(NUMBER, reserve)).toEqual(paused);
+    expect(await one.refusal()).toEqual(paused);
+    await setTimeout(350);
+    expect(await one.ask(NUMBER, reserve)).toMatchObject({ reason: 'status' });
+    expect(await one.ask(NUMBER, reserve)).toMatchObject({ reason: 'paused' });
+    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    await setTimeout(350);
+    for (let call = 0; call < 3; call++) expect(await one.ask(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
+    expect([service.hits.length, reserved]).toEqual([7, 7]);
+  });
+
+  test('F12 F20: the pause follows no clock that steps', async () => {
+    service.answerWith((response) => response.writeHead(500).end());
+    const one = client({ breaker: { failures: 1, openMilliseconds: 100 } });
+    const real = Date.now;
+    await one.ask(NUMBER);
+    try {
+      Date.now = () => real() - 3_600_000;
+      await setTimeout(150);
+      expect(await one.ask(NUMBER)).toMatchObject({ reason: 'status' });
+    } finally {
+      Date.now = real;
+    }
+  });
+});
+
 describe('a limit', () => {
   const limitWith = (retryAfter?: string) => {
     service.answerWith((response) => response.writeHead(429, retryAfter ? { 'retry-after': retryAfter } : {}).end());
@@ -148,7 +205,7 @@ describe('a limit', () => {
     let reserved = 0;
     const reserve = async () => {
       reserved++;
-      return { granted: true } as const;
+      return { granted: true, giveBack: async () => undefined } as const;
     };
     expect(await client().ask(bin('400000'), reserve)).toEqual({ outcome: 'limited', retryAfterSeconds: 1 });
     expect(service.hits).toHaveLength(1);
@@ -172,7 +229,7 @@ describe('a limit', () => {
   });
 
   test('R87: without a reservation nothing is sent', async () => {
-    const answer = await client().ask(NUMBER, async () => ({ granted: false, secondsLeft: 9 }));
+    const answer = await client().ask(NUMBER, async () => ({ granted: false, secondsLeft: 9, kept: false }));
     expect(answer).toEqual({ outcome: 'not_reserved', secondsLeft: 9 });
     expect(service.hits).toHaveLength(0);
   });

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BUILT_IN_ATTRIBUTION, createBuiltInDataset } from '../../src/bin/built-in-dataset.ts';
+import { BUILT_IN_ATTRIBUTION, builtInDataset } from '../../src/bin/built-in-dataset.ts';
 import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../src/bin/dataset.ts';
 import { bin, datasetOf } from '../support/bins.ts';
 import { findPlainly } from '../support/plain-dataset.ts';
@@ -136,20 +136,24 @@ describe('entries', () => {
     const dataset = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
     expect(memoryInUse() - before).toBeLessThan(60e6);
     const numbers = Array.from({ length: 1_000 }, (_, index) => bin(String(40_000_000 + index * 37_003)));
-    const started = performance.now();
     let found = 0;
-    for (let round = 0; round < 300; round++) {
-      for (const number of numbers) if (dataset.find(number)) found++;
+    let best = Number.POSITIVE_INFINITY;
+    // The best of ten, in time of the processor: the machine may be busy with other tests.
+    for (let round = 0; round < 10; round++) {
+      const before = process.cpuUsage();
+      for (let turn = 0; turn < 30; turn++) {
+        for (const number of numbers) if (dataset.find(number)) found++;
+      }
+      const { user, system } = process.cpuUsage(before);
+      best = Math.min(best, (user + system) / 30_000);
     }
-    const microseconds = ((performance.now() - started) * 1_000) / 300_000;
     expect(found).toBe(300_000);
-    // Twice the figure: this machine may be busy with other tests; the benchmark holds it to the letter.
-    expect(microseconds).toBeLessThan(4);
+    expect(best).toBeLessThan(2);
   });
 });
 
 describe('built-in data set', () => {
-  const dataset = createBuiltInDataset();
+  const dataset = builtInDataset();
 
   test('holds the public example of the service', () => {
     expect(dataset.find(bin('45717360'))).toEqual({

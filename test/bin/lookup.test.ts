@@ -12,6 +12,8 @@ import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { bin, datasetOf } from '../support/bins.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis, startRedis, until } from '../support/redis-server.ts';
 import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
 
 const imported = datasetOf(
@@ -49,16 +51,16 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-function lookupWith(parts: Partial<BinLookupParts> & { limit?: number } = {}) {
-  const { limit = 100, ...rest } = parts;
+function lookupWith(parts: Partial<BinLookupParts> & { limit?: number; bulkReserve?: number } = {}) {
+  const { limit = 100, bulkReserve = 0, ...rest } = parts;
   return createBinLookup({
     builtIn,
     client: createBinClient({ url: service.url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
-    quota: createBinQuota({ store, limit, clock }),
+    quota: createBinQuota({ store, limit, bulkReserve, clock }),
     store,
     clock,
     events: {
-      answered: (outcome) => events.push(outcome),
+      answered: (outcome, count) => events.push(...Array(count).fill(outcome)),
       remoteAnswered: (outcome, reason) => events.push(reason ? `remote ${outcome} ${reason}` : `remote ${outcome}`),
     },
     ...rest,
@@ -70,14 +72,14 @@ const fail = (status: number, headers = {}) =>
 
 describe('the order of sources', () => {
   test('an imported data set answers where it matches as many digits as were asked', async () => {
-    const lookup = lookupWith({ imported });
+    const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('400000'))).toMatchObject(FROM_IMPORTED);
     expect(await lookup.lookUp(bin('40000011'))).toMatchObject({ digitsMatched: 8, record: { brand: 'imported 8' } });
     expect(service.hits).toHaveLength(0);
   });
 
   test('else the service, then the cache, each with its date', async () => {
-    const lookup = lookupWith({ imported });
+    const lookup = lookupWith({ imported: () => imported });
     const found = { digitsMatched: 8, record: { brand: 'remote', country: { alpha2: 'DE', name: 'Germany' } } };
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...found, source: 'service', asOf: '2026-11-21' });
     now += 29 * 24 * 3_600_000;
@@ -90,7 +92,7 @@ describe('the order of sources', () => {
 
   test('"not found" is kept for a day, and then the shorter match, the built-in set, the rules answer', async () => {
     fail(404);
-    const lookup = lookupWith({ imported });
+    const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
     expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
     expect(await lookup.lookUp(bin('42000012'))).toEqual({
@@ -138,7 +140,7 @@ describe('failures of the service', () => {
     ],
   ])('F20 R87: %s is said, not retried, not kept, and a local answer wins over it', async (_name, break_, problem) => {
     break_();
-    const lookup = lookupWith({ imported });
+    const lookup = lookupWith({ imported: () => imported });
     // A network is known for this one: its rules alone do not hide the failure.
     expect(await lookup.lookUp(bin('42000012'))).toEqual(problem);
     expect(service.hits).toHaveLength(1);
@@ -150,7 +152,7 @@ describe('failures of the service', () => {
   });
 
   test('R87: a spent quota says when the month ends, and what is known locally or cached costs nothing', async () => {
-    const lookup = lookupWith({ imported, limit: 1 });
+    const lookup = lookupWith({ imported: () => imported, limit: 1 });
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
     const retryAfterSeconds = 9 * 24 * 3600 + 12 * 3600;
     expect(await lookup.lookUp(bin('42000013'))).toEqual({ problem: 'bin_quota_exhausted', retryAfterSeconds });
@@ -163,9 +165,48 @@ describe('failures of the service', () => {
 
   test('R87: data-set hits and cache hits leave the quota alone', async () => {
     const quota = createBinQuota({ store, limit: 100, clock });
-    const lookup = lookupWith({ imported, quota });
+    const lookup = lookupWith({ imported: () => imported, quota });
     for (const digits of ['400000', '40000012', '40000012', '40000011']) await lookup.lookUp(bin(digits));
     expect((await quota.status()).used).toBe(1);
+  });
+
+  test('F20: an old answer of the service is served while it is down or its calls are used up, with its date', async () => {
+    const lookup = lookupWith({ limit: 2 });
+    await lookup.lookUp(bin('42000012'));
+    now += 31 * 24 * 3_600_000;
+    fail(503);
+    const old = { source: 'cache', asOf: '2026-11-21', record: { brand: 'remote' } };
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(old);
+    expect(service.hits).toHaveLength(2);
+    fail(429, { 'retry-after': '60' });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(old);
+    now += 61_000;
+    // Spent now: two calls were made this month.
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(old);
+    expect(service.hits).toHaveLength(3);
+    now += 31 * 24 * 3_600_000;
+    fail(404);
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'rules' });
+  });
+
+  test('F20: an answer that is older than half a year is none', async () => {
+    const lookup = lookupWith();
+    await lookup.lookUp(bin('42000012'));
+    now += 181 * 24 * 3_600_000;
+    fail(503);
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ problem: 'bin_service_unavailable' });
+  });
+
+  test('R87: bulk jobs leave the reserve to single look-ups', async () => {
+    const lookup = lookupWith({ limit: 5, bulkReserve: 2 });
+    const many = Array.from({ length: 10 }, (_, index) => bin(String(42000000 + index)));
+    const answers = await lookup.lookUpMany(many);
+    expect(answers.filter(({ problem }) => problem === undefined)).toHaveLength(3);
+    expect(answers.filter(({ problem }) => problem === 'bin_quota_exhausted')).toHaveLength(7);
+    expect(await lookup.lookUp(bin('43000000'))).toMatchObject({ source: 'service' });
+    expect(await lookup.lookUp(bin('43000001'))).toMatchObject({ source: 'service' });
+    expect(await lookup.lookUp(bin('43000002'))).toMatchObject({ problem: 'bin_quota_exhausted' });
+    expect(service.hits).toHaveLength(5);
   });
 
   test('an answer that cannot be kept is handed on all the same', async () => {
@@ -185,17 +226,49 @@ describe('many at once', () => {
     expect(service.hits).toHaveLength(1);
   });
 
-  test('R87: 1 left, 2 processes with 50 look-ups each: 1 outbound call', async () => {
-    const run = promisify(execFile);
-    const quota = createBinQuota({ store, limit: 1, clock: Date.now });
-    expect((await quota.status()).used).toBe(0);
+  describe('by 2 processes with 50 look-ups each', () => {
     const script = new URL('../support/bin-lookup-process.ts', import.meta.url).pathname;
-    const start = (first: string) => run(process.execPath, [script, directory, service.url, '1', first]);
-    const runs = await Promise.all([start('99000000'), start('99000100')]);
-    const outcomes: string[] = runs.flatMap(({ stdout }) => JSON.parse(stdout));
-    expect(outcomes.filter((outcome) => outcome === 'service')).toHaveLength(1);
-    expect(outcomes.filter((outcome) => outcome === 'bin_quota_exhausted')).toHaveLength(99);
-    expect(service.hits).toHaveLength(1);
+    const run = promisify(execFile);
+    const both = async (storage: string, limit: string, firsts: string[], ...same: string[]): Promise<string[]> => {
+      const start = (first: string) => run(process.execPath, [script, storage, service.url, limit, first, ...same]);
+      return (await Promise.all(firsts.map(start))).flatMap(({ stdout }) => JSON.parse(stdout));
+    };
+    const expectOneCall = (outcomes: string[]) => {
+      expect(outcomes.filter((outcome) => outcome === 'service')).toHaveLength(1);
+      expect(outcomes.filter((outcome) => outcome === 'bin_quota_exhausted')).toHaveLength(99);
+      expect(service.hits).toHaveLength(1);
+    };
+
+    test('R87: 1 left: 1 outbound call', async () => {
+      expectOneCall(await both(directory, '1', ['99000000', '99000100']));
+    });
+
+    test('R87: 1 left: 1 outbound call, with Redis', async (context) => {
+      skipWithout(context, missingRedis);
+      const redis = await startRedis();
+      try {
+        expectOneCall(await both(redis.url, '1', ['99000000', '99000100']));
+      } finally {
+        await redis.dispose();
+      }
+    });
+
+    test('R87: for one BIN: 1 outbound call, whose answer all get', async () => {
+      service.answerWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
+      const outcomes = await both(directory, '100', ['99000000', '99000000'], 'same');
+      expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
+      expect(service.hits).toHaveLength(1);
+    });
+
+    test('R87: what a process that is killed had reserved stays spent', async () => {
+      service.answerWith(() => undefined);
+      const child = execFile(process.execPath, [script, directory, service.url, '1', '99000000']);
+      await until(() => service.hits.length === 1);
+      child.kill('SIGKILL');
+      service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+      expect(await both(directory, '1', ['99000000'])).toEqual(Array(50).fill('bin_quota_exhausted'));
+      expect(service.hits).toHaveLength(1);
+    });
   });
 
   test('in bulk: order kept, duplicates looked up once, problems for each, a few calls at a time', async () => {
@@ -211,7 +284,7 @@ describe('many at once', () => {
     });
     const digits = Array.from({ length: 40 }, (_, index) => String(42000000 + index));
     const asked = ['99000001', ...digits, '400000', ...digits, '99000001'];
-    const answers = await lookupWith({ imported }).lookUpMany(asked.map(bin));
+    const answers = await lookupWith({ imported: () => imported }).lookUpMany(asked.map(bin));
     expect(answers).toHaveLength(asked.length);
     for (const [index, number] of asked.entries()) {
       if (number === '99000001') expect(answers[index]).toEqual({ problem: 'bin_not_found' });
@@ -234,12 +307,12 @@ describe('many at once', () => {
   test('more than a thousand are refused', async () => {
     const numbers = Array.from({ length: 1_001 }, () => bin('400000'));
     await expect(lookupWith().lookUpMany(numbers)).rejects.toMatchObject({ code: 'invalid_request' });
-    expect(await lookupWith({ imported }).lookUpMany(numbers.slice(1))).toHaveLength(1_000);
+    expect(await lookupWith({ imported: () => imported }).lookUpMany(numbers.slice(1))).toHaveLength(1_000);
   });
 });
 
 test('R85 R86: events, calls and the store hold no more digits than were checked', async () => {
-  const lookup = lookupWith({ imported });
+  const lookup = lookupWith({ imported: () => imported });
   await lookup.lookUpMany([bin('42000012'), bin('420000')]);
   expect(events.join(' ')).not.toMatch(/\d/);
   expect(service.hits.map(({ url }) => url).sort()).toEqual(['/420000', '/42000012']);

@@ -1,3 +1,4 @@
+import creditCardType from 'credit-card-type';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { countryByAlpha2 } from '../../src/bin/country.ts';
@@ -94,6 +95,24 @@ describe('networks', () => {
     ['620000', { scheme: 'unionpay', digitsMatched: 3 }],
   ])('%s', (digits, facts) => {
     expect(networkOfBin(digits)).toEqual(facts);
+  });
+
+  const edges = Object.values(creditCardType.types)
+    .flatMap((type) => creditCardType.getTypeInfo(type).patterns.flat().map(String))
+    .flatMap((edge) => [Number(edge) - 1, Number(edge), Number(edge) + 1].map(String));
+  const begun = fc
+    .tuple(fc.oneof(fc.constantFrom(...edges), fc.constant('')), fc.stringMatching(/^[0-9]{8}$/))
+    .chain(([edge, rest]) => fc.constantFrom(6, 7, 8).map((digits) => (edge + rest).slice(0, digits)));
+  test('each number has the network that the library would tell if asked for it alone', () => {
+    fc.assert(
+      fc.property(begun, (digits) => {
+        const [network, ...others] = creditCardType(digits);
+        const alone = network && others.length === 0 ? network : undefined;
+        expect(networkOfBin(digits)?.scheme).toBe(alone && schemeFromName(alone.type));
+        expect(networkOfBin(digits)?.digitsMatched).toBe(alone && (alone.matchStrength ?? digits.length));
+      }),
+      { numRuns: 5_000 },
+    );
   });
 
   test('nothing is said where no network is known', () => {

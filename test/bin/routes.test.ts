@@ -201,6 +201,7 @@ describe('POST /bin with the form of the page', () => {
     expect(status).toBe(200);
     expect(headers['content-type']).toBe('text/html; charset=utf-8');
     expect(body).toContain('Jyske Bank');
+    expect(body).toContain(`/assets/flags/dk.svg" alt=""`);
     expect(body).toMatch(/role="img" aria-label="Card of Jyske Bank/);
   });
 

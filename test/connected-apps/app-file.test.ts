@@ -37,6 +37,13 @@ function faultsUnder(internalHosts: string[], changes: Record<string, unknown>):
 const faultsOf = (changes: Record<string, unknown>) => parse([{ ...GOOD, ...changes }]).faults;
 const places = (faults: string[]) => faults.map((fault) => /, (\/[^:]*|whole entry):/.exec(fault)?.[1]);
 
+test('of a file with a faulty entry the good ones are read, and the other is named', () => {
+  const { apps, faults, faultyIds } = parse([GOOD, { ...GOOD, id: 'second', issuer: 'no address' }, 7]);
+  expect(apps.map(({ id }) => id)).toEqual(['platform']);
+  expect(faults.length).toBeGreaterThanOrEqual(2);
+  expect(faultyIds).toEqual(['second', undefined]);
+});
+
 describe('a good entry', () => {
   test('is read with its secret and its defaults, and frozen', () => {
     const { apps, faults } = parse([GOOD]);
@@ -49,6 +56,8 @@ describe('a good entry', () => {
         threadPath: '/1/threads/current',
         returnUrls: [],
         providerSignOut: true,
+        par: 'auto',
+        dpop: 'auto',
       },
     ]);
     expect(Object.isFrozen(apps[0])).toBe(true);

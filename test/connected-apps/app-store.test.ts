@@ -52,3 +52,17 @@ describe('which app a route means', () => {
     }
   });
 });
+
+describe('what administrators change', () => {
+  test('counts from the next question on, and a disabled app serves nobody though it is still known', () => {
+    const store = storeOf({ id: 'a', ...THREADS, ...SIGN_IN });
+    const [app] = store.list();
+    if (!app) throw new Error('There is no app.');
+    store.replace([{ ...app, disabled: true }]);
+    expect([ids(store.signInApps()), ids(store.threadApps()), store.find('a')?.disabled]).toEqual([[], [], true]);
+    expect(() => store.threadApp('a')).toThrow('An administrator has disabled this connected app.');
+    expect(() => store.threadApp(undefined)).toThrow('No connected app serves threads.');
+    store.replace([]);
+    expect([store.list(), store.find('a')]).toEqual([[], undefined]);
+  });
+});

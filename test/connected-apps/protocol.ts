@@ -1,7 +1,11 @@
 /** Owns a protocol client in front of the hostile provider, and a login that needs no browser. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { createOwnKeys, type OwnKeys } from '../../src/connected-apps/own-keys.ts';
 import {
   createProviderClient,
   type ProviderClient,
@@ -12,6 +16,9 @@ import { createProviderMetadata } from '../../src/connected-apps/provider-metada
 import { createSigningKeys } from '../../src/connected-apps/signing-keys.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { makeSealer } from '../support/encryption-keys.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
 
 export const REDIRECT_URI = 'https://gatehouse.example.com/oauth/callback/elsewhere';
@@ -26,6 +33,9 @@ export const REQUEST = {
 /** One provider for a file; for each test a client that knows nothing yet. */
 export interface Protocol {
   readonly provider: HostileProvider;
+  readonly outbound: Outbound;
+  readonly store: Store;
+  readonly ownKeys: OwnKeys;
   client: ProviderClient;
   app: ConnectedApp;
   freshClient(): ProviderClient;
@@ -36,11 +46,14 @@ export interface Protocol {
 export function useProtocol(): Protocol {
   let provider: HostileProvider;
   let outbound: Outbound;
+  let store: Store;
+  let directory: string;
 
   function freshClient(): ProviderClient {
     const clock = () => Date.now();
     const metadata = createProviderMetadata({ outbound, clock, random: () => 0.5 });
-    return createProviderClient({ outbound, metadata, signingKeys: createSigningKeys({ outbound, clock }) });
+    const signingKeys = createSigningKeys({ outbound, clock });
+    return createProviderClient({ outbound, metadata, signingKeys, ownKeys: protocol.ownKeys });
   }
 
   function appOf(changes: Record<string, unknown> = {}, from: HostileProvider = provider): ConnectedApp {
@@ -62,7 +75,10 @@ export function useProtocol(): Protocol {
   beforeAll(async () => {
     provider = await startHostileProvider();
     outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
-    Object.assign(protocol, { provider });
+    directory = mkdtempSync(join(tmpdir(), 'gatehouse-protocol-'));
+    store = await createSqliteStore({ directory, clock: Date.now, random: Math.random });
+    const ownKeys = createOwnKeys({ store, sealer: makeSealer(), clock: Date.now });
+    Object.assign(protocol, { provider, outbound, store, ownKeys });
   });
   beforeEach(() => {
     protocol.client = freshClient();
@@ -75,6 +91,8 @@ export function useProtocol(): Protocol {
   afterAll(async () => {
     await outbound.close();
     await provider.close();
+    await store.close();
+    rmSync(directory, { recursive: true });
   });
   return protocol;
 }

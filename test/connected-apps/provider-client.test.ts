@@ -163,7 +163,7 @@ describe('R26, R27: what an answer says about its lifetime', () => {
 });
 
 describe('R21: userinfo', () => {
-  const ask = async () => at.client.userinfo(at.app, (await at.logIn()).accessToken, 'user-1');
+  const ask = async () => at.client.userinfo(at.app, await at.logIn(), 'user-1');
 
   test('is believed for the same subject alone', async () => {
     expect(await ask()).toMatchObject({ sub: 'user-1', name: 'Ada Quill' });
@@ -203,30 +203,30 @@ describe('revocation (RFC 7009)', () => {
   };
 
   test('is reported as done only when the provider says so', async () => {
-    expect(await revoke()).toBe('revoked');
+    expect(await revoke()).toEqual({ outcome: 'revoked', said: { status: 200 } });
     const [hit] = at.provider.hitsOf('revocation');
     expect(new URLSearchParams(hit?.body).get('token_type_hint')).toBe('refresh_token');
     expect(hit?.url).toBe('/revocation');
   });
 
-  test.each<ModeName>([
-    'revocation-status-503',
-    'revocation-status-400',
-    'revocation-status-401',
-    'revocation-invalid-client',
-    'revocation-redirect',
-    'revocation-redirect-307',
-    'revocation-reset',
-    'revocation-huge',
-  ])('%s: unconfirmed', async (mode) => {
-    expect(await revoke(mode)).toBe('unconfirmed');
+  test.each<[ModeName, object]>([
+    ['revocation-status-503', { status: 503 }],
+    ['revocation-status-400', { status: 400 }],
+    ['revocation-status-401', { status: 401, error: 'invalid_request' }],
+    ['revocation-invalid-client', { status: 401, error: 'invalid_client' }],
+    ['revocation-redirect', { status: 302 }],
+    ['revocation-redirect-307', { status: 307 }],
+    ['revocation-reset', { error: 'connection' }],
+    ['revocation-huge', { error: 'too_large' }],
+  ])('%s: unconfirmed, and told as %o', async (mode, said) => {
+    expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', said });
     expect(at.provider.trapped).toEqual([]);
   });
 
   test('a provider that cannot is told apart', async () => {
     at.client = at.freshClient();
     at.provider.set('no-revocation-endpoint');
-    expect(await revoke()).toBe('unsupported');
+    expect(await revoke()).toEqual({ outcome: 'unsupported' });
   });
 });
 

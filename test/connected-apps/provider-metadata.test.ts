@@ -3,7 +3,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
-import { createProviderMetadata, type ProviderMetadataSource } from '../../src/connected-apps/provider-metadata.ts';
+import {
+  createProviderMetadata,
+  hasDiscovery,
+  type ProviderMetadataSource,
+} from '../../src/connected-apps/provider-metadata.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
 import { BAD_METADATA } from '../support/hostile-modes.ts';
@@ -190,4 +194,13 @@ test('R3: what an authorization endpoint brings in its query cannot double a par
   expect((await source.load(appOf({ parameters: { tenant: '8' } }))).authorization_endpoint).toBe(
     `${provider.issuer}/authorize`,
   );
+});
+
+test.each([
+  [{}, true],
+  [{ endpoints: { revocation: 'https://a.example/revoke' } }, true],
+  [{ endpoints: { authorization: 'https://a.example/auth' } }, false],
+  [{ endpoints: { authorization: 'https://a.example/auth' }, discoveryUrl: 'https://a.example/metadata' }, true],
+])('an app with %j is described by its provider: %s', (app, isDescribed) => {
+  expect(hasDiscovery(app as Parameters<typeof hasDiscovery>[0])).toBe(isDescribed);
 });

@@ -12,7 +12,7 @@ describe('R40: refresh, classified by status and body', () => {
   const refreshed = async (...modes: (ModeName | Mode)[]): Promise<RefreshOutcome> => {
     const { refreshToken = '' } = await at.logIn();
     at.provider.set(...modes);
-    return at.client.refresh(at.app, refreshToken);
+    return at.client.refresh(at.app, { refreshToken });
   };
   const answers = (code: number, body: unknown): Mode => ({ answers: { refresh: status(code, body) } });
 
@@ -68,7 +68,7 @@ describe('R40: refresh, classified by status and body', () => {
     const { refreshToken = '' } = await at.logIn();
     at.client = at.freshClient();
     at.provider.set('discovery-wrong-issuer');
-    expect(await at.client.refresh(at.app, refreshToken)).toEqual({ kind: 'app_fault', reason: 'issuer_mismatch' });
+    expect(await at.client.refresh(at.app, { refreshToken })).toEqual({ kind: 'app_fault', reason: 'issuer_mismatch' });
     expect(at.provider.hitsOf('refresh')).toEqual([]);
   });
 
@@ -92,7 +92,19 @@ describe('R40: refresh, classified by status and body', () => {
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
     at.provider.set();
     const kept = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
-    expect((await at.client.refresh(at.app, kept ?? '')).kind).toBe('tokens');
+    expect((await at.client.refresh(at.app, { refreshToken: kept ?? '' })).kind).toBe('tokens');
+  });
+
+  test('R32, F13: what a process that has no keys yet cannot verify is kept too, and said to be that', async () => {
+    const { refreshToken = '' } = await at.logIn();
+    at.client = at.freshClient();
+    at.provider.set('jwks-status-500');
+    const outcome = await at.client.refresh(at.app, { refreshToken });
+    expect(outcome).toMatchObject({
+      reason: 'keys_unavailable',
+      refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(outcome.kind).toBe('unusable');
   });
 
   test('R32: expires_in of -5 does not lose the rest', async () => {

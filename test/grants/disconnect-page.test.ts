@@ -1,14 +1,17 @@
 /** What a page says of a disconnect is what the provider said, and nobody's link can claim it. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite();
+  site = await startSite({
+    apps: (parts) => [sandboxApp(parts, 'platform'), sandboxApp(parts, 'second', { signIn: undefined })],
+  });
 });
 afterAll(() => site.close());
 
 const CONFIRMED = 'has confirmed';
+const OTHERWISE = /not confirm|keep asking/;
 
 test('R52: a page says "confirmed" after the provider confirmed, and to no link that merely says so', async () => {
   const { agent } = await signIn(site);
@@ -16,11 +19,21 @@ test('R52: a page says "confirmed" after the provider confirmed, and to no link 
   const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
   expect(ended.url).toMatch(/\?disconnected=revoked\.[\w-]{22}$/);
   expect(ended.body).toContain(CONFIRMED);
+  // Who did it, from where and with which request, is in the audit trail.
+  const removed = { event: 'connection.removed', address: '127.0.0.1', requestId: expect.stringMatching(/-/) };
+  const audited = () => site.logs().map((line) => JSON.parse(line).audit);
+  await expect.poll(audited).toContainEqual(expect.objectContaining(removed));
 
-  for (const said of ['revoked', 'revoked.AAAAAAAAAAAAAAAAAAAAAA']) {
+  // What was said of one outcome vouches for no other, nor for another app.
+  const proof = ended.url.split('.').at(-1);
+  for (const said of ['revoked', 'revoked.AAAAAAAAAAAAAAAAAAAAAA', `pending.${proof}`, `not_confirmed.${proof}`]) {
     const claimed = await agent.get(`${site.url}/connections/platform?disconnected=${said}`);
     expect(claimed.body).not.toContain(CONFIRMED);
+    expect(claimed.body).not.toMatch(OTHERWISE);
   }
+  expect((await agent.get(`${site.url}/connections/second?disconnected=revoked.${proof}`)).body).not.toContain(
+    CONFIRMED,
+  );
   const { agent: other } = await signIn(site, 'second@example.test');
   const ending = await other.submit(await other.get(`${site.url}/connections/platform`), {}, { button: 'Disconnect' });
   expect(ending.body).toContain(CONFIRMED);

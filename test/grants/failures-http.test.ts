@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from './passing-time.ts';
+import { pass } from '../support/passing-time.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
 let site: TestSite;

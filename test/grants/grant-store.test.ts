@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../src/storage/keys.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from './passing-time.ts';
+import { pass } from '../support/passing-time.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
 let site: TestSite;

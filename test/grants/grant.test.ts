@@ -8,6 +8,7 @@ import {
   isBackingOff,
   isRefreshDue,
   isUsable,
+  TROUBLE_WORDS,
   type Trouble,
   withTokens,
   withTrouble,
@@ -202,6 +203,8 @@ describe('healthOf', () => {
   const cases: [string, Partial<Grant>, string][] = [
     ['a refresh token', {}, 'active'],
     ['a refresh token and a spent access token', { expiresAt: NOW - 1 }, 'active'],
+    ['a refresh token that lasts for 3 days', { refreshExpiresAt: NOW + 259_200_000 }, 'active'],
+    ['a refresh token that ends before that', { refreshExpiresAt: NOW + 259_199_999 }, 'expiring'],
     ['a passing trouble', { expiresAt: NOW - 1, trouble: trouble('passing') }, 'active'],
     ['an unclear refusal', { trouble: trouble('in_doubt') }, 'in_doubt'],
     ['a refusal', { trouble: trouble('reconnect_needed') }, 'reconnect_needed'],
@@ -213,4 +216,10 @@ describe('healthOf', () => {
   test.each(cases)('with %s', (_name, changes, health) => {
     expect(healthOf(grantOf(changes), NOW)).toBe(health);
   });
+});
+
+test('every trouble is a whole sentence for the person whose connection it is, and no two are told alike', () => {
+  const words = Object.values(TROUBLE_WORDS);
+  for (const one of words) expect(one).toMatch(/^\p{Lu}.{20,}\.$/u);
+  expect(new Set(words).size).toBe(words.length);
 });

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { keys } from '../../src/storage/keys.ts';
 import { getJson, type SiteOptions, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from './passing-time.ts';
+import { pass } from '../support/passing-time.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
 
 let site: TestSite;
@@ -57,6 +57,19 @@ describe('a provider that does not say how long a token lasts', () => {
   });
 });
 
+describe('a provider that says when the refresh token ends', () => {
+  test.each([
+    ['refresh_token_expires_in', 259_000, 'expiring'],
+    ['refresh_expires_in', '259000', 'expiring'],
+    ['refresh_token_expires_in', 300_000, 'active'],
+    ['refresh_expires_in', 0, 'active'],
+    ['refresh_token_expires_in', 'soon', 'active'],
+  ])('%s %j: the connection is %s', async (member, value, health) => {
+    const { agent } = await visit('/token', (body) => ({ ...body, [member]: value }));
+    expect((await sessionOf(site, agent)).connections[0]?.health).toBe(health);
+  });
+});
+
 describe('a provider that gives no refresh token', () => {
   test('the connection is expiring, works to its end, and then has to be made again', async () => {
     const { agent } = await visit('/token', withoutRefreshToken);
@@ -64,6 +77,10 @@ describe('a provider that gives no refresh token', () => {
     pass(57);
     expect((await thread(agent)).status).toBe(200);
     pass(4);
+    // Before anybody has used it, too.
+    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+      ...{ health: 'reconnect_needed', cause: 'access_ended' },
+    });
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
     expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
@@ -95,23 +112,32 @@ describe('a provider that gives no refresh token', () => {
 
 describe('disconnecting tells what the provider confirmed, and purges', () => {
   const same = (body: Json) => body;
-  const cases: [string, (where: TestSite) => unknown][] = [
-    ['revoked', () => undefined],
-    ['unconfirmed', ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'error' })],
-    ['unconfirmed', ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'reset' })],
+  const cases: [string, object, (where: TestSite) => unknown][] = [
+    ['revoked', { status: 200 }, () => undefined],
+    [
+      'pending',
+      { status: 500 },
+      ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'error' }),
+    ],
+    [
+      'pending',
+      { error: 'connection' },
+      ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'reset' }),
+    ],
   ];
-  test.each(cases)('%s', async (outcome, prepare) => {
+  test.each(cases)('%s, with what the provider answered: %o', async (outcome, provider, prepare) => {
     const { agent, userId } = await visit('/token', same);
     prepare(site);
     await thread(agent);
-    expect(await disconnect(site, agent)).toEqual({ app: 'platform', disconnected: true, revocation: outcome });
+    const ended = { app: 'platform', disconnected: true, revocation: outcome, provider };
+    expect(await disconnect(site, agent)).toEqual(ended);
     expect(await desk.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
     expect(await desk.store.get(keys.lastUse(userId, 'platform'))).toBeUndefined();
     expect(await desk.store.count(keys.grants(userId))).toBe(0);
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'not_connected']);
     // A second time there is nothing left to end.
-    expect(await disconnect(site, agent)).toEqual({ app: 'platform', disconnected: false, revocation: null });
+    expect(await disconnect(site, agent)).toEqual({ ...ended, disconnected: false, revocation: null, provider: null });
   });
 
   test('unsupported where the provider has no revocation endpoint', async () => {

@@ -1,7 +1,7 @@
 /** Refreshing as it is seen from outside: one token call for many requests, nothing lost, nobody's data to somebody else. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { CLIENT_SECRET, getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from './passing-time.ts';
+import { pass } from '../support/passing-time.ts';
 import { disconnect, openVaultDesk, sessionOf, until, type VaultDesk } from './vault-desk.ts';
 
 let site: TestSite;
@@ -184,7 +184,7 @@ describe('a token that somebody else has used or ended', () => {
     expect(await isActive(fresh)).toBe(true);
     // The first revocation fails, so that only that of the new token can end the grant at the provider.
     site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', times: 1, kind: 'error' });
-    expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'unconfirmed' });
+    expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'pending' });
     withheld.release();
     const late = await waiting;
     expect([late.status, late.json.code]).toEqual([403, 'not_connected']);

@@ -4,16 +4,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import type {
+  ProviderClient,
+  RefreshOutcome,
+  RefreshRequest,
+  TokenAnswer,
+} from '../../src/connected-apps/provider-client.ts';
+import { AppError } from '../../src/errors.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
+import { createRevocations } from '../../src/grants/revocations.ts';
 import { createTokenVault, type TokenVault } from '../../src/grants/token-vault.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createLeases } from '../../src/storage/lease.ts';
-import { createSealer } from '../../src/storage/sealed.ts';
+import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
@@ -22,6 +29,7 @@ const NOW = 1_800_000_000_000;
 
 let directory: string;
 let store: Store;
+let sealer: Sealer;
 let grants: GrantStore;
 let refresher: Refresher;
 let vault: TokenVault;
@@ -30,17 +38,18 @@ let now = NOW;
 let refreshed: string[];
 let revoked: string[];
 let broken: string[];
+let recovered: object[];
 /** How it answers. */
 let answer: (refreshToken: string) => Promise<RefreshOutcome>;
 
 const provider = {
-  refresh(_app: ConnectedApp, refreshToken: string) {
+  refresh(_app: ConnectedApp, { refreshToken }: RefreshRequest) {
     refreshed.push(refreshToken);
     return answer(refreshToken);
   },
   async revoke(_app: ConnectedApp, token: string) {
     revoked.push(token);
-    return 'revoked' as const;
+    return { outcome: 'revoked' as const };
   },
 } as unknown as ProviderClient;
 
@@ -48,31 +57,49 @@ const events = {
   refreshEnded: () => undefined,
   connectionBroken: ({ cause }: { cause: string }) => void broken.push(cause),
   connectionMade: () => undefined,
+  connectionRecovered: (facts: object) => void recovered.push(facts),
   connectionRemoved: () => undefined,
 } as unknown as Events;
 
 beforeEach(async () => {
-  [now, refreshed, revoked, broken] = [NOW, [], [], []];
+  [now, refreshed, revoked, broken, recovered] = [NOW, [], [], [], []];
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-test-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const clock = () => now;
-  grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock });
-  refresher = createRefresher({
-    grants,
-    provider,
-    leases: createLeases({ store, milliseconds: 4_000 }),
-    events,
-    clock,
-    random: () => 0.5,
-  });
+  sealer = createSealer(createKeyRing(parsed.keys));
+  grants = createGrantStore({ store, sealer, clock });
+  refresher = newRefresher();
   vault = createTokenVault({ grants, refresher, clock });
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true, force: true });
 });
+
+/** As another process has it: nothing but the store is common. */
+const newRefresher = () =>
+  createRefresher({
+    grants,
+    provider,
+    leases: createLeases({ store, milliseconds: 4_000 }),
+    events,
+    clock: () => now,
+    random: () => 0.5,
+  });
+
+const revocationsOf = (of: GrantStore) =>
+  createRevocations({
+    store,
+    sealer,
+    grants: of,
+    provider,
+    findApp: () => APP,
+    events,
+    clock: () => now,
+    random: () => 0.5,
+  });
 
 function tokens(accessToken: string, refreshToken?: string): RefreshOutcome & { kind: 'tokens'; answer: TokenAnswer } {
   const rest = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
@@ -109,6 +136,33 @@ async function read(userId = 'u1'): Promise<Grant> {
 const token = (rejected?: string) => vault.accessToken('u1', APP, rejected);
 
 describe('one refresh at a time', () => {
+  test('R34: of two processes at the same time one refreshes, and the other finds what it brought', async () => {
+    await stored();
+    answer = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return tokens('at2', 'rt2');
+    };
+    const request = { userId: 'u1', app: APP, rejected: undefined };
+    const found = await Promise.all([refresher, newRefresher()].map((one) => one.refresh(request)));
+    expect(found).toMatchObject([{ grant: { accessToken: 'at2' } }, { grant: { accessToken: 'at2' } }]);
+    expect(refreshed).toEqual(['rt1-u1']);
+  });
+
+  test('R42: a token that the platform refused, and that was renewed since, is not renewed once more', async () => {
+    await stored('u1', { accessToken: 'at2', obtainedAt: now - 60_000, expiresAt: now + 3_600_000 });
+    answer = async () => tokens('at3', 'rt3');
+    expect(await token('at1-u1')).toMatchObject({ kind: 'token', accessToken: 'at2' });
+    // Nor by whoever asks for a refresh outright: a service that is late, or another process.
+    for (const rejected of ['at1-u1', undefined]) {
+      expect(await refresher.refresh({ userId: 'u1', app: APP, rejected })).toMatchObject({
+        grant: { accessToken: 'at2' },
+      });
+    }
+    expect(refreshed).toEqual([]);
+    expect(await token('at2')).toMatchObject({ kind: 'token', accessToken: 'at3' });
+    expect(refreshed).toEqual(['rt1-u1']);
+  });
+
   test('R31: any number of callers share one', async () => {
     await stored();
     answer = async () => tokens('at2', 'rt2');
@@ -230,6 +284,191 @@ describe('writes that come in between', () => {
     expect(kept).toMatchObject({ grant: { accessToken: 'at1-u1', refreshToken: 'rt1-u1' } });
   });
 
+  /** For as long as it is away nothing can be read or written by whoever has this one. */
+  function shaky(isAway: () => boolean): Store {
+    const guarded =
+      <A extends unknown[], R>(method: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
+        if (isAway()) throw new AppError('storage_unavailable');
+        return method(...args);
+      };
+    return {
+      ...store,
+      get: guarded(store.get),
+      write: guarded(store.write),
+      renewLease: guarded(store.renewLease),
+      releaseLease: guarded(store.releaseLease),
+    };
+  }
+
+  test('R34: a holder that the storage is away from for longer than its lease is let finish: nobody asks a second time', async () => {
+    await stored();
+    let away = false;
+    const holder = createRefresher({
+      grants: createGrantStore({ store: shaky(() => away), sealer, clock: () => now }),
+      leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
+      ...{ provider, events, clock: () => now, random: () => 0.5 },
+    });
+    let next: Promise<unknown> = Promise.resolve();
+    answer = async () => {
+      away = true;
+      now += 5_000;
+      setTimeout(() => {
+        next = newRefresher().refresh({ userId: 'u1', app: APP });
+        // Its own connection is back a little later.
+        setTimeout(() => (away = false), 400);
+      }, 100);
+      return tokens('at2', 'rt2');
+    };
+    await holder.refresh({ userId: 'u1', app: APP });
+    await next;
+    expect(refreshed).toEqual(['rt1-u1']);
+    expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
+    expect((await read()).refresh).toBeUndefined();
+  });
+
+  /** A holder that is stopped past its lease with its call under way, and the next one with a call of its own. */
+  async function twoCalls() {
+    await stored();
+    const answers = [Promise.withResolvers<RefreshOutcome>(), Promise.withResolvers<RefreshOutcome>()];
+    answer = () => answers[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
+    const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
+    await vi.waitUntil(() => refreshed.length === 1);
+    now += 5_000;
+    const second = newRefresher().refresh({ userId: 'u1', app: APP });
+    await vi.waitUntil(() => refreshed.length === 2, { timeout: 5_000 });
+    return { answers, first, second };
+  }
+
+  /** It does not live for longer than its lease lasts, and so cannot renew it. */
+  const stoppedRefresher = () => {
+    const leases = createLeases({ store: { ...store, renewLease: async () => false }, milliseconds: 4_000 });
+    return createRefresher({ grants, provider, events, leases, clock: () => now, random: () => 0.5 });
+  };
+
+  test('R36: of two calls with one token the later one counts, whichever answer is written first', async () => {
+    const { answers, first, second } = await twoCalls();
+    answers[0]?.resolve(tokens('at2', 'rt2'));
+    await first;
+    // Kept for the case that the second answer never comes, which stays noted.
+    expect(await read()).toMatchObject({ refreshToken: 'rt2', refresh: { received: undefined } });
+    answers[1]?.resolve(tokens('at3', 'rt3'));
+    await second;
+    expect(await read()).toMatchObject({ accessToken: 'at3', refreshToken: 'rt3' });
+    expect((await read()).refresh).toBeUndefined();
+    expect([refreshed.length, revoked]).toEqual([2, []]);
+  });
+
+  test('R36: what a late answer brings while a call is noted is what that call is made with', async () => {
+    await stored();
+    const late = Promise.withResolvers<RefreshOutcome>();
+    answer = () => (refreshed.length === 1 ? late.promise : Promise.resolve(unavailable));
+    const unavailable: RefreshOutcome = { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined };
+    const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
+    await vi.waitUntil(() => refreshed.length === 1);
+    now += 5_000;
+    const watched: GrantStore = {
+      ...grants,
+      async save(grant, version, fence) {
+        const isSaved = await grants.save(grant, version, fence);
+        if (refreshed.length === 1) {
+          late.resolve(tokens('at2', 'rt2'));
+          await first;
+        }
+        return isSaved;
+      },
+    };
+    const leases = createLeases({ store, milliseconds: 4_000 });
+    const next = { grants: watched, provider, events, leases, clock: () => now, random: () => 0.5 };
+    await createRefresher(next).refresh({ userId: 'u1', app: APP });
+    expect(refreshed).toEqual(['rt1-u1', 'rt2']);
+    expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
+    expect((await read()).refresh).toBeUndefined();
+  });
+
+  test('R36: an answer of no use leaves no entry open beside what another call has brought', async () => {
+    const { answers, first, second } = await twoCalls();
+    answers[0]?.resolve(tokens('at2', 'rt2'));
+    await first;
+    answers[1]?.resolve({ kind: 'app_fault', reason: 'invalid_client' });
+    await second;
+    expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
+    expect((await read()).refresh).toBeUndefined();
+  });
+
+  test('R37: a refusal ends no connection that was made anew meanwhile with the same refresh token', async () => {
+    await stored();
+    answer = async () => {
+      await stored('u1', { accessToken: 'new', expiresAt: now + 60_000 });
+      return { kind: 'refused' };
+    };
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'new' });
+    expect(broken).toEqual([]);
+  });
+
+  test('R39: one that fails before the provider is asked leaves the entry of whoever died before it', async () => {
+    const left = { startedAt: now - 200_000, received: undefined };
+    await stored('u1', { refresh: left });
+    let isFirst = true;
+    const failing: GrantStore = {
+      ...grants,
+      async save(...args) {
+        const isSaved = await grants.save(...args);
+        const fails = isFirst;
+        isFirst = false;
+        if (fails) throw new AppError('storage_unavailable');
+        return isSaved;
+      },
+    };
+    const leases = createLeases({ store, milliseconds: 4_000 });
+    const parts = { grants: failing, provider, events, leases, clock: () => now, random: () => 0.5 };
+    await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
+    await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt);
+    answer = async () => ({ kind: 'refused' });
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect(refreshed).toHaveLength(1);
+  });
+
+  test('R34: a refresh that the storage leaves before the provider is asked keeps the next one waiting no longer than that', async () => {
+    await stored();
+    let away = false;
+    let isFirst = true;
+    const own = createGrantStore({ store: shaky(() => away), sealer, clock: () => now });
+    const first = createRefresher({
+      grants: {
+        ...own,
+        async save(...args) {
+          const isSaved = await own.save(...args);
+          away = isFirst;
+          isFirst = false;
+          return isSaved;
+        },
+      },
+      leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
+      ...{ provider, events, clock: () => now, random: () => 0.5 },
+    });
+    await expect(first.refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
+    expect((await read()).refresh).toBeDefined();
+    const since = performance.now();
+    setTimeout(() => (away = false), 300);
+    answer = async () => tokens('at2', 'rt2');
+    await newRefresher().refresh({ userId: 'u1', app: APP });
+    expect(performance.now() - since).toBeLessThan(1_200);
+    expect([refreshed, (await read()).refreshToken]).toEqual([['rt1-u1'], 'rt2']);
+  });
+
+  test('R36: and where the later one is refused, as the token was spent by the earlier, that one’s tokens stay', async () => {
+    const { answers, first, second } = await twoCalls();
+    answers[0]?.resolve(tokens('at2', 'rt2'));
+    await first;
+    answers[1]?.resolve({ kind: 'refused' });
+    expect(await second).toMatchObject({ grant: { accessToken: 'at2' } });
+    expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
+    const { trouble, refresh } = await read();
+    expect([trouble, refresh]).toEqual([undefined, undefined]);
+    expect(broken).toEqual([]);
+  });
+
   test('R32: so does the refresh token of an answer that is otherwise unusable', async () => {
     await stored();
     answer = async () => {
@@ -285,15 +524,15 @@ describe('writes that come in between', () => {
         return found;
       },
     };
-    const connections = createConnections({ grants: slow, provider, events, clock: () => now });
-    expect(await connections.end('u1', APP)).toBe('revoked');
+    const connections = createConnections({ grants: slow, revocations: revocationsOf(slow), events, clock: () => now });
+    expect(await connections.end('u1', APP)).toEqual({ revocation: 'revoked' });
     expect(revoked).toEqual(['rt2']);
     expect(await grants.load('u1', APP.id)).toBeUndefined();
   });
 
   test('connecting again during a refresh: the new consent counts', async () => {
     await stored();
-    const connections = createConnections({ grants, provider, events, clock: () => now });
+    const connections = createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
     const consent = tokens('at-consent', 'rt-consent').answer;
     answer = async () => {
       await connections.make({ userId: 'u1', app: APP, answer: consent, scopes: ['openid'], account: {} });
@@ -301,6 +540,19 @@ describe('writes that come in between', () => {
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
     expect(await read()).toMatchObject({ refreshToken: 'rt-consent' });
+  });
+
+  test('R32, R36: where it brings no refresh token of its own, the one that the refresh brings takes the place of the spent one', async () => {
+    const account = { subject: 's1' };
+    await stored('u1', { account });
+    const connections = createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
+    const consent = tokens('at-consent').answer;
+    answer = async () => {
+      await connections.make({ userId: 'u1', app: APP, answer: consent, scopes: ['openid'], account });
+      return tokens('at2', 'rt2');
+    };
+    expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
+    expect(await read()).toMatchObject({ accessToken: 'at-consent', refreshToken: 'rt2', rotates: true });
   });
 });
 
@@ -366,6 +618,26 @@ describe('what the vault answers', () => {
     expect(refreshed).toHaveLength(1);
   });
 
+  test('R90: a stop begins nothing that was left open, and waits for what is begun', async () => {
+    for (let n = 0; n < 30; n += 1) {
+      await stored(`u${n}`, { refresh: { startedAt: now - 100_000, received: undefined } });
+      await grants.noteOpen(`u${n}`, APP.id);
+    }
+    answer = async (refreshToken) => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return tokens('at2', `${refreshToken} new`);
+    };
+    const settling = refresher.settleAbandoned(() => APP);
+    await vi.waitUntil(() => refreshed.length > 0);
+    await refresher.settle();
+    const begun = refreshed.length;
+    expect(begun).toBeLessThan(30);
+    for (const refreshToken of refreshed)
+      expect((await read(refreshToken.replace('rt1-', ''))).refreshToken).toBe(`${refreshToken} new`);
+    await settling;
+    expect(refreshed.length).toBe(begun);
+  });
+
   test('reconnect_needed where the access has ended and there is nothing to renew it with', async () => {
     await stored('u1', { refreshToken: undefined });
     expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'access_ended' });
@@ -383,6 +655,34 @@ describe('what the vault answers', () => {
     expect((await read()).trouble).toBeUndefined();
   });
 
+  test('F16: a token that has not ended where the store cannot note a refresh, and no other failure is hidden', async () => {
+    const due = { obtainedAt: now - 3_500_000, expiresAt: now + 10_000 };
+    const failing = (error: Error) =>
+      createTokenVault({
+        ...{ grants, clock: () => now },
+        refresher: { ...refresher, refresh: () => Promise.reject(error) },
+      }).accessToken('u1', APP);
+    await stored('u1', due);
+    const down = new AppError('storage_unavailable');
+    expect(await failing(down)).toMatchObject({ kind: 'token', accessToken: 'at1-u1' });
+    await expect(failing(new AppError('internal'))).rejects.toMatchObject({ code: 'internal' });
+    await expect(failing(new Error('broken'))).rejects.toThrow('broken');
+    now += 10_000;
+    await expect(failing(down)).rejects.toBe(down);
+  });
+
+  test('a refresh that goes well ends a doubt, and says so; one that nobody doubted says nothing', async () => {
+    const trouble = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
+    answer = async () => tokens('at2', 'rt2');
+    await stored('u1', { trouble });
+    await token();
+    expect((await read()).trouble).toBeUndefined();
+    expect(recovered).toEqual([{ userId: 'u1', app: APP.id }]);
+    await stored('u1');
+    await token();
+    expect([refreshed.length, recovered.length]).toEqual([2, 1]);
+  });
+
   test('clearing a doubt leaves other trouble alone', async () => {
     const trouble = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     await stored('u1', { ...future, trouble });
@@ -392,7 +692,7 @@ describe('what the vault answers', () => {
 });
 
 describe('connections', () => {
-  const connections = () => createConnections({ grants, provider, events, clock: () => now });
+  const connections = () => createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
   const account = { subject: 's1' };
   const make = (refreshToken: string | undefined, of = account) =>
     connections().make({
@@ -409,6 +709,17 @@ describe('connections', () => {
     expect(await read()).toMatchObject({ accessToken: 'at-new', refreshToken: 'rt1-u1', connectedAt: now - 61_000 });
   });
 
+  test('with the time of its end, and with what an unfinished refresh brought in its place', async () => {
+    await stored('u1', { account, refreshExpiresAt: now + 9_000 });
+    await make(undefined);
+    expect((await read()).refreshExpiresAt).toBe(now + 9_000);
+    await stored('u1', { account, refreshExpiresAt: now + 9_000, refresh: { startedAt: now, received: 'rt2' } });
+    await make(undefined);
+    expect(await read()).toMatchObject({ accessToken: 'at-new', refreshToken: 'rt2' });
+    // Nothing is known of the end of that one.
+    expect((await read()).refreshExpiresAt).toBeUndefined();
+  });
+
   test('but never one of another account, nor one that was refused', async () => {
     await stored('u1', { account });
     await make(undefined, { subject: 's2' });
@@ -416,10 +727,55 @@ describe('connections', () => {
     expect((await read()).refreshToken).toBeUndefined();
     const trouble = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
     await stored('u1', { account, trouble });
-    expect(await connections().holdsRefreshToken('u1', APP.id)).toBe(false);
+    expect(await connections().holdsRefreshToken('u1', APP.id, ['openid'])).toBe(false);
     await make(undefined);
     expect((await read()).refreshToken).toBeUndefined();
     expect((await read()).trouble).toBeUndefined();
+  });
+
+  test('nor where the provider names nobody: it may be anybody’s', async () => {
+    await stored('u1', { account: {} });
+    const consent = { userId: 'u1', app: APP, answer: tokens('at-new').answer, scopes: ['openid'] };
+    await connections().make({ ...consent, account: {} });
+    expect((await read()).refreshToken).toBeUndefined();
+  });
+
+  test('a refresh token is held for scopes that it is good for; for more of them only where it has all', async () => {
+    const holds = (scopes: string[], forAll?: boolean) => connections().holdsRefreshToken('u1', APP.id, scopes, forAll);
+    expect(await holds(['openid'])).toBe(false);
+    await stored('u1', { account, scopes: ['openid', 'read'] });
+    expect(await holds(['openid', 'read'])).toBe(true);
+    expect(await holds(['openid', 'read', 'write'])).toBe(true);
+    expect(await holds(['openid', 'read', 'write'], true)).toBe(false);
+    expect(await holds(['openid', 'read', 'offline_access'], true)).toBe(true);
+    // Fewer were chosen: with it what was dropped would come back.
+    expect(await holds(['openid'])).toBe(false);
+    await stored('u1', { account, refreshToken: undefined });
+    expect(await holds(['openid'])).toBe(false);
+  });
+
+  test('offline_access is taken as given only where a refresh token of the same user is held that has it', async () => {
+    const asked = ['openid', 'offline_access'];
+    const scopesAfter = async () => {
+      const answered = { ...tokens('at-new').answer, scopes: ['openid'] };
+      await connections().make({ userId: 'u1', app: APP, answer: answered, scopes: asked, account });
+      return (await read()).scopes;
+    };
+    expect(await scopesAfter()).toEqual(['openid']);
+    await stored('u1', { account, scopes: ['openid'] });
+    expect(await scopesAfter()).toEqual(['openid']);
+    await stored('u1', { account, scopes: asked });
+    expect(await scopesAfter()).toEqual(asked);
+    expect((await read()).refreshToken).toBe('rt1-u1');
+  });
+
+  test('a consent after a refusal is told as a recovery, and one that nothing was wrong before is not', async () => {
+    const trouble = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
+    await stored('u1', { account, trouble });
+    await make('rt-new');
+    expect(recovered).toMatchObject([{ userId: 'u1', app: APP.id }]);
+    await make('rt-newer');
+    expect(recovered).toHaveLength(1);
   });
 
   test('a note of use comes at most once a minute, and none after the end', async () => {

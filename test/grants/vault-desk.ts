@@ -3,7 +3,7 @@
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { createSealer } from '../../src/storage/sealed.ts';
+import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import type { UserAgent } from '../support/browserless.ts';
@@ -11,6 +11,7 @@ import { getJson, type TestGatehouse } from '../support/gatehouse.ts';
 
 export interface VaultDesk {
   store: Store;
+  sealer: Sealer;
   grants: GrantStore;
   /** Fails where there is none, or it cannot be read. */
   read(userId: string, appId?: string): Promise<Grant>;
@@ -22,7 +23,8 @@ export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
   const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
   if ('faults' in parsed) throw new Error(parsed.faults.join(' '));
   const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
-  const grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock: Date.now });
+  const sealer = createSealer(createKeyRing(parsed.keys));
+  const grants = createGrantStore({ store, sealer, clock: Date.now });
   const load = async (userId: string, appId = 'platform') => {
     const stored = await grants.load(userId, appId);
     if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId} for ${appId}.`);
@@ -30,6 +32,7 @@ export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
   };
   return {
     store,
+    sealer,
     grants,
     read: async (userId, appId) => (await load(userId, appId)).grant,
     async change(userId, change) {

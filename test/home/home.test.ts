@@ -1,10 +1,10 @@
 /** The home page is of use whatever the platform does: it comes in time, says what is wrong, and keeps the rest. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../src/sandbox/faults.ts';
-import { pass } from '../grants/passing-time.ts';
 import { disconnect } from '../grants/vault-desk.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { pass } from '../support/passing-time.ts';
 
 let site: TestSite;
 let agent: UserAgent;
@@ -64,14 +64,15 @@ describe('while the platform', () => {
       kind: 'answer',
       status: 429,
       body: {},
-      headers: { 'Retry-After': '1800' },
+      headers: { 'Retry-After': '1500' },
     });
     const answer = await home();
     expectUseful(answer);
-    expect(answer.page.body).toContain('30 minutes');
+    expect(answer.page.body).toContain('25 minutes');
   });
 
   test('works again, the thread is there', async () => {
+    pass(1500);
     const answer = await home();
     expectUseful(answer);
     expect(answer.page.body).toContain('Spring launch');

@@ -71,7 +71,8 @@ describe('R68 on every status', () => {
     const { default: express } = await import('express');
     const original = express.response.json;
     express.response.json = () => {
-      throw new Error('secret internals of /etc/passwd');
+      // A system's error has a code, which makes it no less ours.
+      throw Object.assign(new Error('secret internals of /etc/passwd'), { code: 'ENOENT' });
     };
     const answer = await ask(`${site.url}/session`, { headers: DATA }).finally(() => {
       express.response.json = original;
@@ -95,6 +96,14 @@ describe('R68 on every status', () => {
         type: expect.stringMatching(/\/problems\//),
         instance: expect.stringMatching(/^urn:uuid:/),
       });
+    }
+  });
+
+  test('a page says that it is HTML in UTF-8, those of administrators too', async () => {
+    const { agent } = await signIn(site, 'admin@example.test');
+    for (const path of ['/', '/connections', '/sessions', '/admin', '/admin/users']) {
+      const { status, headers } = await agent.get(site.url + path);
+      expect([status, headers.get('content-type')], path).toEqual([200, 'text/html; charset=utf-8']);
     }
   });
 
@@ -143,7 +152,7 @@ describe('R69 nothing of a person is kept by caches', () => {
   });
 
   test('files of pages are kept, and belong to nobody', async () => {
-    for (const file of ['gatehouse.css', 'pico.css', 'bin.js', 'icons/favicon.svg']) {
+    for (const file of ['gatehouse.css', 'pico.css', 'bin.js', 'icons/favicon.svg', 'flags/dk.svg']) {
       const answer = await ask(`${site.url}/assets/${file}`, { headers: { cookie } });
       expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'public, max-age=3600']);
       expect(answer.headers['set-cookie']).toBeUndefined();
@@ -155,6 +164,8 @@ describe('R69 nothing of a person is kept by caches', () => {
       '/assets/%00',
       '/assets/.env',
       '/assets/icons',
+      '/assets/flags/zz.svg',
+      '/assets/flags/DK.svg',
     ]) {
       const answer = await ask(site.url + path);
       expect(answer.status, path).toBeGreaterThanOrEqual(400);

@@ -153,3 +153,78 @@ test('R60 what the store holds does not let anybody take a session over', async 
   expect(await records.read(live?.ref ?? '', { extend: false })).toBeUndefined();
   expect(await records.read(hashOf(ID), { extend: false })).toBeUndefined();
 });
+
+describe('R56 all that are signed in', () => {
+  const begin = async (name: string) => {
+    const user = { id: name, issuer: 'https://provider.test', subject: name, admin: false };
+    await records.write(`session of ${name}`, { ...DATA, user } as SessionData);
+    pass(1);
+  };
+  const pages = async (limit: number) => {
+    const seen: string[][] = [];
+    for (let after: string | undefined; ; ) {
+      const { items, next } = await records.page({ limit, after });
+      seen.push(items.map(({ user }) => user.id));
+      if (next === undefined) return seen;
+      after = next;
+    }
+  };
+
+  test('are listed by pages, the newest first, without those that have ended meanwhile', async () => {
+    for (const name of ['ann', 'bob', 'cid', 'dan', 'eve']) await begin(name);
+    expect(await pages(2)).toEqual([['eve', 'dan'], ['cid', 'bob'], ['ann']]);
+    await records.end('session of dan');
+    await records.end('session of cid');
+    expect((await pages(2)).flat()).toEqual(['eve', 'bob', 'ann']);
+    expect((await records.page({ limit: 2 })).items).toHaveLength(2);
+    expect((await pages(50)).flat()).toEqual(['eve', 'bob', 'ann']);
+  });
+
+  test('who came back to nothing is swept out, and nobody else', async () => {
+    await begin('ann');
+    pass(LIFETIMES.idleSeconds - 60);
+    await begin('bob');
+    pass(120);
+    expect(await records.count()).toBe(2);
+    await records.sweep();
+    expect([await records.count(), (await pages(9)).flat()]).toEqual([1, ['bob']]);
+    // One that is listed and not written yet may still be on its way, for a minute.
+    await store.write([{ index: keys.liveSessions, add: hashOf('on its way'), score: now }]);
+    pass(59);
+    await records.sweep();
+    expect(await records.count()).toBe(2);
+    pass(2);
+    await records.sweep();
+    expect(await records.count()).toBe(1);
+  });
+});
+
+describe('what was read before counts for nothing', () => {
+  test('R56, R62: a session that another process ended is dead here at the next look, and so is its next life', async () => {
+    const elsewhere = createSessionRecords({ store, lists: listsOf(store), lifetimes: LIFETIMES, clock: () => now });
+    await records.write(ID, DATA);
+    expect(await read()).toBeDefined();
+    await elsewhere.end(ID);
+    expect(await read()).toBeUndefined();
+    expect(await records.readHashed(hashOf(ID), { extend: true })).toBeUndefined();
+    await elsewhere.write(ID, DATA);
+    expect(await read()).toBeUndefined();
+  });
+
+  test('R56: what another process wrote is seen at the next look', async () => {
+    const elsewhere = createSessionRecords({ store, lists: listsOf(store), lifetimes: LIFETIMES, clock: () => now });
+    await records.write(ID, DATA);
+    expect((await look())?.data.csrfToken).toBe('token');
+    await elsewhere.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
+    expect((await look())?.data.csrfToken).toBe('another');
+  });
+
+  test('whoever changes what was read changes nobody else’s', async () => {
+    await records.write(ID, { ...DATA, user: { id: 'u1', admin: false } } as SessionData);
+    const first = await look();
+    if (first) first.data.csrfToken = 'changed';
+    expect(() => Object.assign(first?.data.user ?? {}, { admin: true })).toThrow(TypeError);
+    const second = await look();
+    expect([second?.data.csrfToken, second?.data.user.admin]).toEqual(['token', false]);
+  });
+});

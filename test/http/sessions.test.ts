@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { SessionData } from 'express-session';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { browserWords } from '../../src/http/browser-words.ts';
 import { createSessionLists, listKeys, MOST_SESSIONS } from '../../src/http/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
@@ -165,6 +165,9 @@ describe('R56 one ends what is one’s own', () => {
       expect([answer.status, JSON.parse(answer.body)]).toEqual([200, { id, ended: true }]);
     }
     expect(await isSignedIn(other)).toBe(false);
+    const told = site.logs().map((line) => JSON.parse(line));
+    const said = { msg: 'signed out', userId: expect.any(String), everywhere: false, session: id };
+    expect(told).toContainEqual(expect.objectContaining({ ...said, requestId: expect.any(String) }));
   });
 
   test('this very browser too: its cookie goes with it', async () => {
@@ -241,6 +244,49 @@ describe('R57 sign-out everywhere', () => {
     const page = await mine.agent.get(`${site.url}/sessions`);
     await mine.agent.submit(page, {}, { button: 'Sign out everywhere' });
     expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([false, false]);
+  });
+});
+
+describe('R55 a session ends by itself, as the settings say', () => {
+  test.each([
+    ['that nobody uses, after SESSION_IDLE_SECONDS', { idle: 120, max: 3_600 }, [119], 2],
+    ['that is in use, after SESSION_MAX_SECONDS', { idle: 120, max: 300 }, [100, 100, 99], 2],
+  ])('one %s', async (_name, { idle, max }, used, later) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const env = { SESSION_IDLE_SECONDS: String(idle), SESSION_MAX_SECONDS: String(max) };
+    const own = await startSite({ env });
+    try {
+      const { agent } = await signIn(own);
+      const pass = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1_000);
+      const asked = async () => (await ask(`${own.url}/bin/45717360`, given)).status;
+      const given = { headers: { ...DATA, cookie: agent.cookies.header(own.url) } };
+      for (const seconds of used) {
+        pass(seconds);
+        expect([seconds, await asked()]).toEqual([seconds, 200]);
+      }
+      pass(idle < max && used.length === 1 ? idle + later : later);
+      expect(await asked()).toBe(401);
+      expect((await getJson(agent, `${own.url}/session`)).json).toEqual({ signedIn: false });
+    } finally {
+      vi.useRealTimers();
+      await own.close();
+    }
+  });
+
+  test('and looking whether one is signed in uses it not', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const own = await startSite({ env: { SESSION_IDLE_SECONDS: '120' } });
+    try {
+      const { agent } = await signIn(own);
+      const headers = { ...DATA, cookie: agent.cookies.header(own.url) };
+      vi.setSystemTime(Date.now() + 100_000);
+      expect(JSON.parse((await ask(`${own.url}/session`, { headers })).body).signedIn).toBe(true);
+      vi.setSystemTime(Date.now() + 30_000);
+      expect(JSON.parse((await ask(`${own.url}/session`, { headers })).body).signedIn).toBe(false);
+    } finally {
+      vi.useRealTimers();
+      await own.close();
+    }
   });
 });
 

@@ -397,6 +397,8 @@ function everyPage(text: string): { [K in PageName]: PageData[K][] } {
       { page, connection, returnTo: text, disconnected: 'revoked' as const, notice },
       { page, connection: { ...connection, unusable: text } },
     ]),
+    erase: [{ page }],
+    erased: [{ page: out, connections: [{ name: text, words: text }] }],
     sessions: [
       {
         page,

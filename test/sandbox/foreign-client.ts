@@ -1,7 +1,7 @@
 /** Owns a client of the sandbox that is not Gatehouse: openid-client, and a browserless user agent at its callback. */
 import * as oidc from 'openid-client';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
-import { type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 
 export const CALLBACK_URL = 'http://127.0.0.1:9/callback';
@@ -40,24 +40,15 @@ export async function startForeignClient(options: Partial<SandboxOptions> = {}) 
     );
   const config = await discover();
 
-  async function begin(scope = FULL_SCOPE, extra: Record<string, string> = {}) {
-    const verifier = oidc.randomPKCECodeVerifier();
-    const checks = { pkceCodeVerifier: verifier, expectedState: oidc.randomState(), expectedNonce: oidc.randomNonce() };
-    const url = oidc.buildAuthorizationUrl(config, {
-      redirect_uri: CALLBACK_URL,
-      scope,
-      state: checks.expectedState,
-      nonce: checks.expectedNonce,
-      code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
-      code_challenge_method: 'S256',
-      prompt: 'consent',
-      ...extra,
-    });
-    return { url: url.href, finish: (page: Page) => oidc.authorizationCodeGrant(config, new URL(page.url), checks) };
-  }
+  const begin = (scope = FULL_SCOPE, extra: Record<string, string> = {}, as = config) => beginAs(as, scope, extra);
 
-  async function signIn({ browser = createBrowser(), login = 'user@example.test', scope = FULL_SCOPE } = {}) {
-    const { url, finish } = await begin(scope);
+  async function signIn({
+    browser = createBrowser(),
+    login = 'user@example.test',
+    scope = FULL_SCOPE,
+    as = config,
+  } = {}) {
+    const { url, finish } = await begin(scope, {}, as);
     let page = await browser.get(url);
     if (page.body.includes('name="login"')) page = await browser.submit(page, { login, password: PASSWORD });
     return finish(await browser.submit(page, {}, { button: 'Allow' }));
@@ -70,6 +61,34 @@ export async function startForeignClient(options: Partial<SandboxOptions> = {}) 
     });
 
   return { sandbox, failures, config, discover, begin, signIn, thread };
+}
+
+/** An authorization request of this client, and what becomes of the answer. */
+export async function beginAs(config: oidc.Configuration, scope: string, extra: Record<string, string> = {}) {
+  const verifier = oidc.randomPKCECodeVerifier();
+  const checks = { pkceCodeVerifier: verifier, expectedState: oidc.randomState(), expectedNonce: oidc.randomNonce() };
+  const url = oidc.buildAuthorizationUrl(config, {
+    redirect_uri: CALLBACK_URL,
+    scope,
+    state: checks.expectedState,
+    nonce: checks.expectedNonce,
+    code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    prompt: 'consent',
+    ...extra,
+  });
+  return { url: url.href, finish: (page: Page) => oidc.authorizationCodeGrant(config, new URL(page.url), checks) };
+}
+
+/** A browser with the administrator signed in at the console, by password and second factor. */
+export async function openConsole({ sandbox }: { sandbox: Sandbox }) {
+  const browser = createBrowser();
+  const login = 'admin@example.test';
+  let page = await browser.get(`${sandbox.issuer}/console`);
+  page = await browser.submit(page, { login, password: PASSWORD });
+  await browser.submit(page, { code: sandbox.secondFactorCode(login) ?? '' });
+  const open = (path: string) => browser.get(`${sandbox.issuer}/console${path}`);
+  return { browser, open };
 }
 
 export type ForeignClient = Awaited<ReturnType<typeof startForeignClient>>;

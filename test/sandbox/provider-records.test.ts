@@ -4,7 +4,7 @@ import { createProviderRecords } from '../../src/sandbox/provider-records.ts';
 
 function recordsAt(start: number, maxRecords = 10) {
   const clock = { ms: start };
-  return { clock, adapterFor: createProviderRecords({ now: () => clock.ms, maxRecords }) };
+  return { clock, ...createProviderRecords({ now: () => clock.ms, maxRecords }) };
 }
 
 describe('provider records', () => {

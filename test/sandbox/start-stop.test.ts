@@ -1,30 +1,39 @@
 /** The sandbox starts on loopback, says what is wrong if it cannot, and stops clean. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
+import { openListeners } from '../../src/sandbox/listeners.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
 import { startForeignClient } from './foreign-client.ts';
 
 const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }) => void res.end() };
 const MAIN = fileURLToPath(new URL('../../src/sandbox/main.ts', import.meta.url));
 
-/** A port that was free with the two after it a moment ago. */
+/** A port that was free a moment ago, with the two before and the two after it. */
 async function freePort(): Promise<number> {
-  for (let port = 20_000 + (process.pid % 20_000); ; port += 3) {
-    const sandbox = await startSandbox({ ...parts, port }).catch(() => undefined);
-    await sandbox?.close();
-    if (sandbox) return port;
+  for (let port = 20_000 + (process.pid % 9_000); ; port += 5) {
+    if ((await isFree(port - 2)) && (await isFree(port))) return port;
   }
+}
+
+/** With the two after it. */
+async function isFree(port: number): Promise<boolean> {
+  const listeners = await openListeners({ host: '127.0.0.1', port }).catch(() => undefined);
+  await listeners?.close();
+  return listeners !== undefined;
 }
 
 function run(env: Record<string, string>, ...args: string[]) {
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
-  return { child, output: () => output, ended: once(child, 'exit') };
+  return { child, output: () => output, ended: once(child, 'close') };
 }
 
 describe('starting and stopping', () => {
@@ -34,6 +43,17 @@ describe('starting and stopping', () => {
       await expect(startSandbox({ ...parts, host })).rejects.toThrow('loopback only');
     },
   );
+
+  it('listens elsewhere when told twice, under the name that others use', async () => {
+    const told = { ...parts, host: '0.0.0.0', beyondLoopback: true };
+    await expect(startSandbox(told)).rejects.toThrow('--public-host');
+    const sandbox = await startSandbox({ ...told, publicHost: 'sandbox.internal' });
+    expect(new URL(sandbox.issuer).hostname).toBe('sandbox.internal');
+    const { port } = new URL(sandbox.issuer);
+    const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);
+    expect(await discovery.json()).toMatchObject({ issuer: sandbox.issuer });
+    await sandbox.close();
+  });
 
   it('takes three ports in a row, and all or none of them', async () => {
     const port = await freePort();
@@ -64,31 +84,73 @@ describe('starting and stopping', () => {
 describe('node src/sandbox/main.ts', () => {
   it('says where everything is, without warnings, and stops with status 0 on SIGTERM', async () => {
     const port = await freePort();
-    const { child, output, ended } = run({ SANDBOX_PORT: String(port) });
+    const { child, output, ended } = run({ SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the one key' });
     await expect.poll(output, { timeout: 10_000 }).toContain('Stop it with');
     expect(output()).toMatch(/^The sandbox is ready\./);
     expect(output()).not.toMatch(/warning/i);
     const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `http://127.0.0.1:${port}` });
-    expect((await fetch(`http://127.0.0.1:${port + 2}/45717360`)).status).toBe(200);
+    const bin = async (headers = {}) => (await fetch(`http://127.0.0.1:${port + 2}/45717360`, { headers })).status;
+    expect(output()).toContain('with the one key');
+    expect(await bin()).toBe(200);
+    expect(await bin({ authorization: `Basic ${btoa('the one key:')}` })).toBe(200);
+    expect(await bin({ authorization: 'Bearer another' })).toBe(401);
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
   });
 
-  it('fails with one sentence when a port is taken or the setting is wrong', async () => {
+  it('fails with one sentence when a port is taken', async () => {
     const sandbox = await startSandbox(parts);
     const taken = run({ SANDBOX_PORT: new URL(sandbox.issuer).port });
     expect(await taken.ended).toEqual([1, null]);
     expect(taken.output()).toMatch(/^Port \d+ is taken\..*SANDBOX_PORT.*\n$/);
     await sandbox.close();
-    const wrong = run({ SANDBOX_PORT: 'first' });
-    expect(await wrong.ended).toEqual([1, null]);
-    expect(wrong.output()).toMatch(/^SANDBOX_PORT must be/);
   });
 
-  it('explains its settings', async () => {
+  it('tells every setting, once as an option and once as a variable', async () => {
     const help = run({}, '--help');
     expect(await help.ended).toEqual([0, null]);
-    expect(help.output()).toContain('SANDBOX_CLIENT_SECRET');
+    const options = createCommand('').options.filter(({ envVar }) => envVar !== undefined);
+    expect(options.length).toBeGreaterThan(15);
+    const told = help.output().replaceAll(/\s+/g, ' ');
+    for (const { long, envVar } of options) {
+      expect(told).toContain(` ${long} `);
+      expect(told).toMatch(new RegExp(`env: ${envVar}\\)`));
+    }
+    const secrets = [...readFileSync(MAIN, 'utf8').matchAll(/process\.env\.(\w+)/g)].map(([, name = '']) => name);
+    expect(secrets).toContain('SANDBOX_CLIENT_SECRET');
+    for (const secret of [...secrets, ADMIN_TOTP_SECRET]) expect(told).toContain(secret);
+  });
+
+  it('tells every fault of its settings, and of its seed file, at once', async () => {
+    const wrong = run(
+      { SANDBOX_REFRESH_POLICY: 'never', SANDBOX_PORT: 'first' },
+      '--grace-seconds',
+      '0',
+      '--callback-url',
+      'http://x.example/',
+    );
+    expect(await wrong.ended).toEqual([1, null]);
+    expect(
+      wrong
+        .output()
+        .split('\n')
+        .filter((line) => line.startsWith('- ')),
+    ).toEqual([
+      expect.stringContaining('--port (SANDBOX_PORT) must be a whole number'),
+      expect.stringContaining('--callback-url (SANDBOX_CALLBACK_URL) must begin with https:'),
+      expect.stringContaining('--refresh-policy (SANDBOX_REFRESH_POLICY) must be one of'),
+      expect.stringContaining('--grace-seconds (SANDBOX_GRACE_SECONDS) must be 1 or more'),
+    ]);
+    const missing = run({}, '--seed', '/nowhere/seed.json');
+    expect(await missing.ended).toEqual([1, null]);
+    expect(missing.output()).toContain('/nowhere/seed.json is wrong:\n- It cannot be read');
+  });
+
+  it('does not leave loopback because a variable says no', () => {
+    const read = (value: string) => readSettings({ ...createCommand('').opts(), beyondLoopback: value }).settings;
+    expect(read('no')?.beyondLoopback).toBe(false);
+    expect(read('')?.beyondLoopback).toBeUndefined();
+    expect(read('yes')?.beyondLoopback).toBe(true);
   });
 });

@@ -62,7 +62,8 @@ describe('the platform', () => {
     const brief = await startForeignClient({ accessTokenSeconds: 1 });
     const { access_token } = await brief.signIn();
     await sleep(2_000);
-    expect((await brief.thread(access_token)).status).toBe(401);
+    const answer = await brief.thread(access_token);
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
     await brief.sandbox.close();
   });
 

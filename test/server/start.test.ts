@@ -117,6 +117,8 @@ describe('bad settings', () => {
     test.each<Record<string, string>>([
       { ENCRYPTION_KEYS: ',' },
       { ADMIN_APP: 'nope' },
+      // No app signs anybody in, so none can be asked for the stronger sign-in.
+      { ADMIN_ACR: 'mfa' },
       { CONNECTED_APPS_FILE: '/nowhere' },
       { BIN_DATASET_FILE: '/nowhere' },
       { REDIS_URL: 'http://a' },
@@ -132,39 +134,66 @@ describe('bad settings', () => {
       writeFileSync(file, JSON.stringify([{ id: 'platform' }]));
       expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'platform' })).not.toContain('ADMIN_APP');
       expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_APP: 'nope' })).toContain('ADMIN_APP');
+      expect(await told({ CONNECTED_APPS_FILE: file, ADMIN_ACR: 'mfa' })).not.toContain('ADMIN_ACR');
+    });
+
+    test('ADMIN_ACR with two apps to sign in with needs ADMIN_APP', async () => {
+      const file = join(directory, 'two-apps.json');
+      const app = (id: string) => ({
+        ...{ id, name: id, issuer: 'https://idp.example.com', clientId: id, scopes: ['openid'] },
+        ...{ tokenEndpointAuthMethod: 'none', callbackUrls: [`${env.PUBLIC_URL}/oauth/callback/${id}`] },
+        signIn: { allow: 'everyone' },
+      });
+      writeFileSync(file, JSON.stringify([app('one'), app('two')]));
+      const settings = { CONNECTED_APPS_FILE: file, ADMIN_ACR: 'mfa' };
+      expect(await told(settings)).toContain('ADMIN_ACR');
+      expect(await told({ ...settings, ADMIN_APP: 'two' })).toEqual(['SESSION_SECRETS']);
     });
   });
 
-  test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('%s without an entry: 78, and nothing is opened', async (name) => {
-    const program = start(NODE, { [name]: ',' });
-    expect((await program.ended).status).toBe(78);
-    expect(program.stderr()).toContain(`- ${name} `);
+  /** Refusals are values of the start, which ends as 78: the other tests here see that. */
+  const refusal = async (changes: Record<string, string> = {}): Promise<string> => {
+    const fault: unknown = await startGatehouse({ ...env, ...changes }, { write: () => undefined }).catch(
+      (error: unknown) => error,
+    );
+    if (!(fault instanceof StartRefused)) throw new Error('It was not refused.');
+    return fault.faults.map((one) => `- ${one}\n`).join('');
+  };
+
+  test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('%s without an entry: nothing is opened', async (name) => {
+    expect(await refusal({ [name]: ',' })).toContain(`- ${name} `);
     expect(existsSync(join(directory, 'data'))).toBe(false);
   });
 
   test.each(['HOST', 'MANAGEMENT_HOST'])(
     '%s that is not of this machine: it says so, and opens nothing',
     async (name) => {
-      const program = start(NODE, { [name]: '203.0.113.1' });
-      expect((await program.ended).status).toBe(78);
-      expect(program.stderr()).toContain(`- ${name}: "203.0.113.1" is no address of this machine.`);
+      expect(await refusal({ [name]: '203.0.113.1' })).toContain(
+        `- ${name}: "203.0.113.1" is no address of this machine.`,
+      );
       expect(existsSync(join(directory, 'data'))).toBe(false);
     },
   );
 
-  test.each([
-    ['a file', () => join(directory, 'file')],
-    ['below a file', () => join(directory, 'file', 'data')],
-    ['where no folder can be made', () => '/proc/nope/data'],
-    ['where no file can be made', () => '/proc'],
-  ])('DATA_DIR %s: 78 with advice, at once', async (_what, place) => {
+  test('DATA_DIR a file: 78 with advice, at once', async () => {
     writeFileSync(join(directory, 'file'), '');
     const startedAt = performance.now();
-    const program = start(NODE, { DATA_DIR: place() });
+    const program = start(NODE, { DATA_DIR: join(directory, 'file') });
     expect((await program.ended).status).toBe(78);
     expect(performance.now() - startedAt).toBeLessThan(5_000);
     expect(program.stderr()).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
     expect(program.stderr()).not.toMatch(/\bE[A-Z]{4,}\b/);
+  });
+
+  test.each([
+    ['below a file', () => join(directory, 'file', 'data')],
+    ['where no folder can be made', () => '/proc/nope/data'],
+    ['where no file can be made', () => '/proc'],
+  ])('DATA_DIR %s: refused with advice', async (_what, place) => {
+    writeFileSync(join(directory, 'file'), '');
+    const told = await refusal({ DATA_DIR: place() });
+    expect(told).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
+    expect(told).not.toMatch(/\bE[A-Z]{4,}\b/);
   });
 
   test.each(['PORT', 'MANAGEMENT_PORT'])(
@@ -172,11 +201,8 @@ describe('bad settings', () => {
     async (name) => {
       const taken: Server = createServer();
       await new Promise<void>((resolve) => taken.listen(Number(env[name]), '127.0.0.1', resolve));
-      const program = start(NODE);
-      const { status } = await program.ended;
-      taken.close();
-      expect(status).toBe(78);
-      expect(program.stderr()).toContain(
+      const told = await refusal().finally(() => taken.close());
+      expect(told).toContain(
         `- ${name}: another program listens on 127.0.0.1:${env[name]} already. Choose another with ${name}.`,
       );
       expect(existsSync(join(directory, 'data'))).toBe(false);
@@ -208,6 +234,16 @@ describe('bad settings', () => {
   });
 });
 
+test('a start that fails after the storage was opened leaves it closed', async () => {
+  const write = () => {
+    throw new Error('There is no room for logs.');
+  };
+  await expect(startGatehouse(env, { write })).rejects.toThrow('There is no room for logs.');
+  const database = join(directory, 'data', DATABASE_FILE);
+  // SQLite removes the second file when the last connection is closed.
+  expect([existsSync(database), existsSync(`${database}-wal`)]).toEqual([true, false]);
+});
+
 describe('good settings', () => {
   test('is ready, and answers on the management port', async () => {
     const program = start(NPM_START);
@@ -234,14 +270,8 @@ describe('good settings', () => {
     expect(program.stderr()).not.toMatch(/Warning|Error/);
   });
 
-  test('until the storage is open, both ports answer 503 and when to ask again', async () => {
-    const first = start(NODE);
-    await ready(first);
-    first.signal('SIGTERM');
-    await first.ended;
-    const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
-    other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
-    const program = start(NODE);
+  test('R90 until the storage is open, the management port answers 503 at once; what comes to the other waits, and is served', async () => {
+    const program = await startBeforeLockedStorage();
     try {
       await expect
         .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
@@ -249,18 +279,66 @@ describe('good settings', () => {
           status: 503,
           headers: { 'retry-after': '1' },
         });
-      expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+      const url = env.PUBLIC_URL ?? '';
+      const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
+      const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      program.unlock();
+      expect((await early).map(({ status }) => status)).toEqual([200, 401]);
     } finally {
-      other.close();
+      program.unlock();
     }
-    await ready(program);
     expect((await manage('/readyz')).status).toBe(200);
   });
 
-  test.each(['SIGTERM', 'SIGINT'] as const)('%s: node ends with 0', async (name) => {
+  test('whoever has waited for the storage long enough is told when to ask again', async () => {
+    const program = await startBeforeLockedStorage();
+    try {
+      await expect
+        .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
+        .toMatchObject({ status: 503 });
+      const since = performance.now();
+      expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+      expect(performance.now() - since).toBeGreaterThan(2_000);
+    } finally {
+      program.unlock();
+    }
+    await ready(program.program);
+  });
+
+  // The first process of a container would not even hear it without a handler, and be killed after the grace.
+  test('R90 a SIGTERM while the storage is opened is heard, and what was opened is closed in order', async () => {
+    const { program, unlock } = await startBeforeLockedStorage();
+    try {
+      await expect
+        .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
+        .toMatchObject({ status: 503 });
+      program.signal('SIGTERM');
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      expect(isRunning(program.pid)).toBe(true);
+    } finally {
+      unlock();
+    }
+    expect(await program.ended).toEqual({ status: 0, signal: null });
+    expect(program.stderr()).toBe('');
+  });
+
+  /** Another process holds the database, so that a start goes on until it lets go. */
+  async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: () => void }> {
+    const first = start(NODE);
+    await ready(first);
+    first.signal('SIGTERM');
+    await first.ended;
+    const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
+    other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+    return { program: start(NODE), unlock: () => other.isOpen && other.close() };
+  }
+
+  // SIGTERM ends most of the programs here.
+  test('SIGINT: node ends with 0', async () => {
     const program = start(NODE);
     await ready(program);
-    program.signal(name);
+    program.signal('SIGINT');
     expect(await program.ended).toEqual({ status: 0, signal: null });
   });
 

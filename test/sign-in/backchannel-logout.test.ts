@@ -213,7 +213,11 @@ describe('R58 a logout token', () => {
       const token = await site.provider.logoutToken();
       const answers = await Promise.all(['none', 'connect-only', 'other-client'].map((app) => send(token, app)));
       expect(answers.map(({ status }) => status)).toEqual([404, 404, 400]);
-      expect(JSON.parse(answers[0]?.body ?? '').code).toBe('not_found');
+      const detail = 'There is no app with this id that people sign in with.';
+      for (const { body } of answers.slice(0, 2)) expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
+      const reason = JSON.parse(answers[2]?.body ?? '').error_description;
+      const told = site.logs().map((line) => JSON.parse(line));
+      expect(told).toContainEqual(expect.objectContaining({ app: 'other-client', outcome: 'refused', reason }));
       expect(await isSignedIn(site, agent)).toBe(true);
       // The token itself was right: that is what the refusals were not about.
       expect((await send(token)).status).toBe(200);

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { SIGN_IN_FAILURES } from '../../src/sign-in/failure.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
 import { getJson } from '../support/gatehouse.ts';
+import { startHostileProvider } from '../support/hostile-provider.ts';
 import {
   attempt,
   begin,
@@ -14,6 +15,7 @@ import {
   type HostileSite,
   isSignedIn,
   startHostileSite,
+  textOf,
 } from './attempt.ts';
 
 let site: HostileSite;
@@ -46,8 +48,8 @@ async function signedInAs(person: typeof ANN): Promise<UserAgent> {
   return agent;
 }
 
-async function startConnecting(agent: UserAgent, app = 'second'): Promise<string> {
-  const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+async function startConnecting(agent: UserAgent, app = 'second', more: object = {}): Promise<string> {
+  const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent), ...more });
   const page = await agent.request(`${site.url}/connections/${app}`, { method: 'POST', body, follow: false });
   return page.headers.get('location') ?? '';
 }
@@ -63,7 +65,8 @@ describe('R7, R8: a callback that this browser did not start', () => {
     const thief = createUserAgent();
     expectNamedCause(await thief.get(callback.href), SIGN_IN_FAILURES.cookie_missing.detail);
     const busy = (await pending()).agent;
-    expectNamedCause(await busy.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
+    // Another browser, also where that one has sign-ins of its own.
+    expectNamedCause(await busy.get(callback.href), SIGN_IN_FAILURES.cookie_missing.detail);
     expect(await isSignedIn(site, thief)).toBe(false);
     expect(site.provider.hitsOf('token')).toEqual([]);
     // The one who started it can still end it.
@@ -96,7 +99,7 @@ describe('R7, R8: a callback that this browser did not start', () => {
     ['empty state', '?code=x&state='],
     ['random state', '?code=x&state=abcdef'],
     ['a state like ours', `?code=x&state=${'A'.repeat(22)}.t0abcd.${'B'.repeat(22)}`],
-    ['a long state', `?code=x&state=${'a'.repeat(10_000)}`],
+    ['a long state', `?code=x&state=${'a'.repeat(6_000)}`],
     ['a state that is a list', '?code=x&state[]=a'],
     ['a state with NUL', '?code=x&state=%00'],
     ['broken percent signs', '?code=%E0%A4%A&state=%'],
@@ -262,6 +265,17 @@ describe('R11: who starts to connect is who ends it', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
+  test('and comes back to the page of the connection, or to where the form says, if that is here (R70)', async () => {
+    const agent = await signedInAs(ANN);
+    const landing = async (more: object) => {
+      const callback = await callbackFor(await startConnecting(agent, 'second', more));
+      return (await agent.get(callback.href, { follow: false })).headers.get('location');
+    };
+    expect(await landing({})).toBe('/connections/second');
+    expect(await landing({ return_to: '/sessions' })).toBe('/sessions');
+    expect(await landing({ return_to: '//evil.example/' })).toBe('/connections/second');
+  });
+
   test('the one who started connects', async () => {
     const agent = await signedInAs(ANN);
     await agent.get((await callbackFor(await startConnecting(agent))).href);
@@ -285,6 +299,36 @@ describe('R12: the answer belongs to the app that was asked', () => {
     x.callback.searchParams.set('code', y.callback.searchParams.get('code') ?? '');
     expectNamedCause(await agent.get(x.callback.href), SIGN_IN_FAILURES.code_refused.detail);
     expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
+  test('R12, R13: X’s state with the answer of another issuer, which Y is at: refused, and the code goes to nobody', async () => {
+    const other = await startHostileProvider({ clientId: 'other-client' });
+    const two = await startHostileSite({
+      provider: site.provider,
+      apps: (provider, url) => [
+        provider.app(url),
+        other.app(url, { id: 'second', clientSecret: { env: 'OTHER_SECRET' } }),
+      ],
+      env: { OTHER_SECRET: other.clientSecret },
+    });
+    try {
+      for (const iss of ['its own', 'none'] as const) {
+        const agent = createUserAgent();
+        const x = await callbackFor((await begin(two, { agent, path: START })).location);
+        const y = await callbackFor((await begin(two, { agent, path: '/sign-in?app=second' })).location);
+        x.searchParams.set('code', y.searchParams.get('code') ?? '');
+        expect(y.searchParams.get('iss')).toBe(other.issuer);
+        if (iss === 'its own') x.searchParams.set('iss', other.issuer);
+        else x.searchParams.delete('iss');
+        const page = await agent.get(x.href);
+        expect([iss, page.status]).toEqual([iss, 400]);
+        expect([iss, site.provider.hitsOf('token'), other.hitsOf('token')]).toEqual([iss, [], []]);
+        expect(await isSignedIn(two, agent)).toBe(false);
+      }
+    } finally {
+      await two.close();
+      await other.close();
+    }
   });
 });
 
@@ -311,7 +355,10 @@ describe('R15, R16: what a callback shows', () => {
     const invented = new URL(refused);
     invented.searchParams.set('state', 'invented');
     expectNamedCause(await agent.get(invented.href), SIGN_IN_FAILURES.state_invented.detail);
-    expectNamedCause(await agent.get(refused.href), SIGN_IN_FAILURES.access_denied.detail);
+    const denied = await agent.get(refused.href);
+    expectNamedCause(denied, SIGN_IN_FAILURES.access_denied.detail);
+    const { title, nextStep } = SIGN_IN_FAILURES.access_denied.words;
+    for (const words of [title, nextStep, 'Nobody’s fault.']) expect(textOf(denied.body)).toContain(words);
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
   });
 

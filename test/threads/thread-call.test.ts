@@ -14,7 +14,7 @@ import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-p
 
 const LIMITS: ThreadLimits = { headersMilliseconds: 300, totalMilliseconds: 600, maxBytes: 10_000 };
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n';
-const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', scopes: [], doubted: false };
+const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false };
 
 let platform: ScriptedPlatform;
 let outbound: Outbound;

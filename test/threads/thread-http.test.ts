@@ -1,10 +1,10 @@
 /** `GET /threads/current` from outside: what reaches the platform, what comes back, and what each failure becomes. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../src/sandbox/faults.ts';
-import { pass } from '../grants/passing-time.ts';
 import { disconnect } from '../grants/vault-desk.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { pass } from '../support/passing-time.ts';
 import { sendRaw } from './raw-http.ts';
 
 let site: TestSite;
@@ -290,6 +290,16 @@ describe('what the platform’s answers become', () => {
       () => ({ ...answer(429)(), headers: { 'X-Ratelimit-Reset': inTwoMinutes() } }) as FaultKind,
       limited('429', [115, 121]),
     ],
+    ['429 with a reset in seconds from now', answer(429, {}, { 'X-Ratelimit-Reset': '40' }), limited('429', [40, 40])],
+    [
+      '429 of the company with its reset',
+      () =>
+        ({
+          ...answer(429)(),
+          headers: { 'X-Company-RateLimit-Remaining': '0', 'X-Company-RateLimit-Reset': inTwoMinutes() },
+        }) as FaultKind,
+      limited('429', [115, 121]),
+    ],
     ['429 with a reset of 0', answer(429, {}, { 'X-Ratelimit-Reset': '0' }), limited('429', [60, 60])],
     ['429 with nothing', answer(429), limited('429', [60, 60])],
     [
@@ -320,6 +330,14 @@ describe('what the platform’s answers become', () => {
     ['a refused connection amid the head', () => ({ kind: 'reset', when: 'before_headers' }), failed],
   ];
 
+  /** Until the platform may be asked again; the session does not last so long. */
+  const waitOut = async (seconds: number) => {
+    site.sandbox.faults.clear();
+    pass(seconds);
+    ({ agent } = await signIn(site));
+    cookie = agent.cookies.header(site.url);
+  };
+
   test.each(cases)('%s', async (_name, fault, { status, code, received, retry }) => {
     pass(5);
     platform(fault());
@@ -340,6 +358,30 @@ describe('what the platform’s answers become', () => {
     } else expect(headers.get('retry-after')).toBeNull();
     expect(headers.get('location')).toBeNull();
     expect(site.sandbox.hits.count('GET /elsewhere')).toBe(0);
+    if (retry) await waitOut(retry[1]);
+  });
+
+  test('what the platform refused for a while is not asked for again before, and the rest of the wait is told', async () => {
+    const { agent: other } = await signIn(site, 'second@example.test');
+    site.sandbox.hits.reset();
+    platform({ ...answer(429, {}, { 'Retry-After': '20' })(), times: 1 });
+    expect((await thread()).headers.get('retry-after')).toBe('20');
+    pass(8);
+    const { status, json, headers } = await thread();
+    expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
+    // Time passes by itself as well.
+    expect(['12', '11']).toContain(headers.get('retry-after'));
+    expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
+    expect(site.sandbox.hits.count('GET /1/threads/current')).toBe(1);
+    expect((await getJson(other, `${site.url}/threads/current`)).status).toBe(200);
+    pass(12);
+    expect((await thread()).status).toBe(200);
+  });
+
+  test('where it did not say for how long, a person may ask it again at once', async () => {
+    platform({ ...answer(429)(), times: 1 });
+    expect((await thread()).status).toBe(429);
+    expect((await thread()).status).toBe(200);
   });
 
   test.each([400, 402, 403, 404, 405, 409, 410, 418, 422, 451])(

@@ -1,0 +1,145 @@
+/** The doctor by API, by page and from a terminal, against the sandbox. */
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CHECKS, type Finding } from '../../src/connected-apps/finding.ts';
+import { ask, DATA, JSON_BODY } from '../support/ask.ts';
+import type { UserAgent } from '../support/browserless.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const run = promisify(execFile);
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite({
+    apps: (at) => [
+      sandboxApp(at, 'platform'),
+      sandboxApp(at, 'second', {
+        clientSecret: { env: 'WRONG_SECRET' },
+        callbackUrls: ['https://elsewhere.example.com/oauth/callback/second'],
+      }),
+      // Of another id, so of another callback URL than the one that its registration has.
+      {
+        ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/pushed`], par: 'required' }),
+        id: 'pushed',
+      },
+    ],
+    env: { WRONG_SECRET: 'not-the-secret-that-is-registered', ADMIN_APP: 'platform' },
+  });
+  ({ agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' }));
+});
+afterAll(() => site.close());
+
+async function check(id: string) {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const answer = await ask(`${site.url}/admin/api/connected-apps/${id}/check`, {
+    method: 'POST',
+    headers: { ...DATA, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) },
+    body: '{}',
+  });
+  return {
+    status: answer.status,
+    json: JSON.parse(answer.body) as { ok: boolean; findings: Finding[]; code?: string },
+  };
+}
+
+/** As an operator would: the settings of the running server in the environment. */
+async function gatehouse(...words: string[]): Promise<{ code: number; out: string; err: string }> {
+  const options = { cwd: root, env: { PATH: process.env.PATH, ...site.env } };
+  return run(process.execPath, ['src/cli.ts', ...words], options).then(
+    ({ stdout, stderr }) => ({ code: 0, out: stdout, err: stderr }),
+    (error: { code: number; stdout: string; stderr: string }) => ({
+      code: error.code,
+      out: error.stdout,
+      err: error.stderr,
+    }),
+  );
+}
+
+describe('by API', () => {
+  test('an app in order, of which a sign-in has shown that it gets refresh tokens', async () => {
+    const { status, json } = await check('platform');
+    expect([status, json.ok]).toEqual([200, true]);
+    const byName = Object.fromEntries(json.findings.map(({ check: name, result }) => [name, result]));
+    expect(Object.keys(byName)).toEqual(Object.keys(CHECKS));
+    expect(byName).toMatchObject({ client_authentication: 'fine', refresh_token: 'fine', platform: 'fine' });
+  });
+
+  test('a wrong secret and a callback URL that is not listed are both told, each with its field', async () => {
+    const { json } = await check('second');
+    expect(json.ok).toBe(false);
+    expect(json.findings.filter(({ result }) => result === 'problem').map(({ pointer }) => pointer)).toEqual([
+      '#/callbackUrls',
+      '#/clientSecret',
+    ]);
+    expect(JSON.stringify(json)).not.toContain('not-the-secret');
+  });
+
+  test('RFC 9126 a pushed request that the provider refuses is told where it lies, and no failure of the check', async () => {
+    const { status, json } = await check('pushed');
+    expect([status, json.findings.map(({ check: name }) => name)]).toEqual([200, Object.keys(CHECKS)]);
+    const problems = json.findings.filter(({ result }) => result === 'problem');
+    expect(problems.map(({ check: name, pointer }) => [name, pointer])).toEqual([
+      ['callback_registered', '#/callbackUrls'],
+    ]);
+  });
+
+  test('an app that is not there', async () => {
+    expect(await check('nobody')).toMatchObject({ status: 404, json: { code: 'not_found' } });
+  });
+});
+
+test('by page: each line in words, with what to do', async () => {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const page = await ask(`${site.url}/admin/connected-apps/second/check`, {
+    method: 'POST',
+    headers: {
+      accept: 'text/html',
+      cookie: agent.cookies.header(site.url),
+      'content-type': 'application/x-www-form-urlencoded',
+    },
+    body: `_csrf=${encodeURIComponent(String(json.csrfToken))}`,
+  });
+  expect(page.status).toBe(200);
+  expect(page.body).toContain('2 things stop this app from working as it should.');
+  expect(page.body).toContain('enter the secret anew');
+});
+
+describe('from a terminal', () => {
+  test('doctor: all apps, one app, and an exit status that scripts can use', async () => {
+    const all = await gatehouse('doctor', '--json');
+    expect(all.code).toBe(1);
+    expect(JSON.parse(all.out).map(({ app, ok }: { app: string; ok: boolean }) => [app, ok])).toEqual([
+      ['platform', true],
+      ['second', false],
+      ['pushed', false],
+    ]);
+    const one = await gatehouse('doctor', 'platform');
+    expect(one.code).toBe(0);
+    expect(one.out).toMatch(/^platform:\n {2}fine {9}Own callback URL is on the list: /);
+    expect(await gatehouse('doctor', 'nobody')).toMatchObject({ code: 78, err: expect.stringContaining('"nobody"') });
+  });
+
+  test('apps check: every fault with its place, and nothing is started', async () => {
+    const file = join(site.dataDirectory, '..', 'to-check.json');
+    const good = sandboxApp(site, 'platform');
+    writeFileSync(file, JSON.stringify([good]));
+    expect(await gatehouse('apps', 'check', file)).toEqual({
+      code: 0,
+      out: `${file} is in order: platform.\n`,
+      err: '',
+    });
+    writeFileSync(file, JSON.stringify([{ ...good, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));
+    const bad = await gatehouse('apps', 'check', file, '--json');
+    expect(bad.code).toBe(1);
+    expect(JSON.parse(bad.out)).toMatchObject({
+      ok: false,
+      faults: [expect.stringContaining('callbackUrls/0'), expect.stringContaining('"surprise"')],
+    });
+    expect(await gatehouse('apps', 'check', '/nowhere.json')).toMatchObject({ code: 78 });
+  });
+});

@@ -1,0 +1,20 @@
+/** Owns a grant that nobody was asked for, where many are needed. */
+import type { Grant } from '../../src/grants/grant.ts';
+
+export function grantOf(userId: string, appId: string): Grant {
+  const now = Date.now();
+  return {
+    userId,
+    appId,
+    accessToken: `at-${userId}`,
+    refreshToken: `rt-${userId}`,
+    idToken: undefined,
+    scopes: ['openid', 'platform_read_only'],
+    account: { subject: userId },
+    obtainedAt: now,
+    expiresAt: now + 3_600_000,
+    connectedAt: now,
+    trouble: undefined,
+    refresh: undefined,
+  };
+}

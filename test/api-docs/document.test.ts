@@ -1,0 +1,110 @@
+/** The description of the HTTP interface: every route is in it, it is made from what judges, and its page stays under the strict CSP. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { PUBLIC_OPERATIONS } from '../../src/api-docs/public-operations.ts';
+import { ask, DATA } from '../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { ADMIN_ROUTES, ROUTES } from '../support/routes.ts';
+
+interface Document {
+  openapi: string;
+  servers: { url: string }[];
+  paths: Record<
+    string,
+    Record<string, { summary: string; operationId: string; requestBody?: Body; responses: object; security: object[] }>
+  >;
+  components: { schemas: object };
+}
+interface Body {
+  content: Record<string, { schema: { properties?: Record<string, unknown>; additionalProperties?: boolean } }>;
+}
+
+let site: TestSite;
+let document: Document;
+beforeAll(async () => {
+  site = await startSite();
+  document = JSON.parse((await ask(`${site.url}/openapi.json`)).body);
+});
+afterAll(() => site.close());
+
+/** They answer pages alone: people find their way by links. */
+const PAGES = ['GET /', 'GET /problems/:code', 'GET /bin', 'GET /connections/:app', 'GET /docs', 'GET /account/delete'];
+const nameOf = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
+const documented = () =>
+  Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
+  );
+
+describe('the document', () => {
+  test('is OpenAPI 3.1 of this very site', () => {
+    expect(document.openapi).toBe('3.1.0');
+    expect(document.servers).toEqual([{ url: site.url }]);
+  });
+
+  test('has every route that is no page, and no other', () => {
+    const admin = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api/')).map(nameOf);
+    const others = ROUTES.map(nameOf).filter((name) => !PAGES.includes(name));
+    expect([...documented()].sort()).toEqual([...admin, ...others].sort());
+    expect(Object.keys(PUBLIC_OPERATIONS).filter((name) => !others.includes(name))).toEqual([]);
+  });
+
+  test('names each call once, says what it does, who may make it and what a refusal looks like', () => {
+    const calls = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    expect(new Set(calls.map(({ operationId }) => operationId)).size).toBe(calls.length);
+    for (const { summary, responses } of calls) {
+      expect(summary.length).toBeGreaterThan(5);
+      expect(Object.keys(responses)).toContain('default');
+    }
+  });
+
+  test('R88 every change of the administration needs a token, or a session with the CSRF token', () => {
+    for (const [path, methods] of Object.entries(document.paths).filter(([one]) => one.startsWith('/admin/'))) {
+      for (const [method, { security }] of Object.entries(methods)) {
+        const session = method === 'get' ? { session: [] } : { session: [], csrf: [] };
+        expect(security, `${method} ${path}`).toEqual([{ adminToken: [] }, session]);
+      }
+    }
+  });
+
+  test('takes the schemas that judge: what they refuse it does not know', () => {
+    const create = document.paths['/admin/api/connected-apps']?.post?.requestBody?.content['application/json']?.schema;
+    expect(create?.additionalProperties).toBe(false);
+    expect(Object.keys(create?.properties ?? {})).toEqual(
+      expect.arrayContaining(['callbackUrls', 'clientSecret', 'signIn']),
+    );
+    const answer = JSON.stringify(document.paths['/admin/api/connected-apps/{id}']?.get?.responses);
+    expect(answer).toContain('hasClientSecret');
+    expect(answer).not.toContain('"clientSecret"');
+  });
+});
+
+test('what is said of the answers outside the administration is true of them', async () => {
+  const { agent } = await signIn(site);
+  const anonymous = await ask(`${site.url}/session`, { headers: DATA });
+  const told: [string, unknown][] = [['GET /session', JSON.parse(anonymous.body)]];
+  for (const path of ['/session', '/sessions', '/connections', '/.well-known/jwks.json', '/openapi.json'])
+    told.push([`GET ${path}`, (await getJson(agent, site.url + path)).json]);
+  told.push(['GET /bin/:bin', (await getJson(agent, `${site.url}/bin/45717360`)).json]);
+  const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
+  const many = await agent.request(`${site.url}/bin`, {
+    method: 'POST',
+    headers: { ...DATA, 'content-type': 'application/json', 'x-csrf-token': String(csrfToken) },
+    body: '{"bins":["45717360","x"]}',
+  });
+  told.push(['POST /bin', JSON.parse(many.body)]);
+  for (const [name, value] of told) {
+    const parsed = (PUBLIC_OPERATIONS[name]?.answer ?? z.never()).safeParse(value);
+    expect(parsed.error?.issues, name).toBeUndefined();
+  }
+});
+
+describe('the page', () => {
+  test('is drawn here, without script, style or anything from elsewhere', async () => {
+    const { status, headers, body } = await ask(`${site.url}/docs`);
+    expect(status).toBe(200);
+    expect(headers['content-security-policy']).toContain("script-src 'self'");
+    expect(body).not.toMatch(/<script[^>]*>[^<]|<style|\son\w+=|style="/);
+    for (const [, address = ''] of body.matchAll(/(?:src|href)="([^"]*)"/g)) expect(address).toMatch(/^[/#]/);
+    for (const path of Object.keys(document.paths)) expect(body).toContain(`<code>${path}</code>`);
+  });
+});

@@ -1,0 +1,61 @@
+/** The overview's counts: of all processes together, by hour and by day, kept through a store that is down. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createTallies } from '../../src/audit/tallies.ts';
+import { AppError } from '../../src/errors.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+let directory: string;
+let store: Store;
+let now: number;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-tallies-'));
+  store = await createSqliteStore({ directory, clock: () => now });
+  now = Date.parse('2026-03-01T10:59:59Z');
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const tallies = (over: Store = store) => createTallies({ store: over, clock: () => now });
+
+test('several processes count into the same hours and days', async () => {
+  const several = [tallies(), tallies(), tallies()];
+  for (const one of several) one.count('sign_in.succeeded');
+  now += 2_000;
+  for (const one of several) one.count('sign_in.failed');
+  await Promise.all(several.map((one) => one.close()));
+  const [before, here] = await tallies().read('hour', 2);
+  expect(before).toEqual({ at: '2026-03-01T10:00:00.000Z', counts: { 'sign_in.succeeded': 3 } });
+  expect(here).toEqual({ at: '2026-03-01T11:00:00.000Z', counts: { 'sign_in.failed': 3 } });
+  const days = await tallies().read('day', 30);
+  expect(days).toHaveLength(30);
+  expect(days.at(-1)).toEqual({
+    at: '2026-03-01T00:00:00.000Z',
+    counts: { 'sign_in.succeeded': 3, 'sign_in.failed': 3 },
+  });
+});
+
+test('counting writes nothing by itself, and a store that is down loses no count', async () => {
+  let writes = 0;
+  let down = true;
+  const shaky: Store = {
+    ...store,
+    write: (...given) => {
+      writes += 1;
+      return down ? Promise.reject(new AppError('storage_unavailable')) : store.write(...given);
+    },
+  };
+  const one = tallies(shaky);
+  for (let n = 0; n < 1_000; n += 1) one.count('refresh.done');
+  expect(writes).toBe(0);
+  expect((await one.read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
+  await one.close();
+  down = false;
+  await one.close();
+  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
+});

@@ -1,0 +1,235 @@
+/** The free tier, keys and bans as callers meet them, over HTTP and storage as shipped. */
+
+import { randomBytes } from 'node:crypto';
+import { createRequire } from 'node:module';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createAccounts } from '../../src/bin-service/accounts.ts';
+import { keyHint } from '../../src/bin-service/api-key.ts';
+import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { freePort } from '../support/gatehouse.ts';
+import { type BinSite, startBinSite, statuses } from './site.ts';
+
+/** The public client for Node and browsers; it has no types. */
+const binlookup = createRequire(import.meta.url)('binlookup') as (
+  options?: string | { key?: string; url?: string },
+) => (bin: string) => Promise<Record<string, unknown>>;
+
+const PROXY = { 'x-forwarded-for': '' };
+const from = (address: string) => ({ ...PROXY, 'x-forwarded-for': address });
+/** Every address of these tests comes through a proxy that is trusted: so one machine stands for many. */
+const SETTINGS = { TRUSTED_PROXIES: '127.0.0.1', PLANS: 'small:40', BAN_REFUSALS: '20', BAN_SECONDS: '600' };
+
+let site: BinSite;
+let store: Store;
+beforeAll(async () => {
+  site = await startBinSite(SETTINGS);
+  store = await openBinServiceStore(readBinServiceSettings(site.env));
+});
+afterAll(async () => {
+  await store?.close();
+  await site?.close();
+});
+
+const ask = (headers: Record<string, string> = {}, path = '/45717360') => fetch(site.url + path, { headers });
+
+/** An account with a plan of 40 requests, and a key of its own. */
+async function customer(networks: string[] = [], confirmed = true) {
+  const accounts = createAccounts({ store, clock: Date.now, randomBytes });
+  const { id } = await accounts.register({ issuer: 'https://idp.example', subject: randomBytes(8).toString('hex') });
+  if (confirmed) {
+    await accounts.requestPlan(id, { name: 'small', monthlyRequests: 40 });
+    await accounts.confirmPlan(id);
+  }
+  const made = await accounts.makeKey(id, { name: 'test', networks });
+  const account = await accounts.find(id);
+  return { accounts, id, key: made?.key ?? '', keyId: account?.keys[0]?.id ?? '' };
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+describe('the free tier', () => {
+  test('R87 ends with the 10,000th request of an address: then 429 with Retry-After, for that address alone', async () => {
+    const { key } = await customer();
+    const counted = await statuses(`${site.url}/45717360`, 10_000, { headers: from('192.0.2.1'), connections: 32 });
+    expect(counted).toEqual({ 200: 10_000 });
+    const refused = await ask(from('192.0.2.1'));
+    expect(refused.status).toBe(429);
+    const seconds = Number(refused.headers.get('retry-after'));
+    const now = new Date();
+    const monthEnd = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
+    expect(Math.abs(seconds - (monthEnd - now.getTime()) / 1000)).toBeLessThan(10);
+    expect(await refused.json()).toMatchObject({ status: 429, code: 'bin_quota_exhausted' });
+    expect(refused.headers.get('ratelimit')).toBe(`"free";r=0;t=${seconds}`);
+
+    expect((await ask(from('192.0.2.2'))).status).toBe(200);
+    expect((await ask({ ...from('192.0.2.1'), ...bearer(key) })).status).toBe(200);
+  });
+
+  test('tells what is left, and counts what was found and what was not, but not what was refused', async () => {
+    const left = async (path: string) => {
+      const answer = await ask(from('192.0.2.3'), path);
+      expect(answer.headers.get('ratelimit-policy') ?? 'none').toMatch(/^("free";q=10000;w=\d+|none)$/);
+      return /r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1];
+    };
+    expect(await left('/45717360')).toBe('9999');
+    expect(await left('/999999')).toBe('9998');
+    expect(await left('/4571736')).toBe('9997');
+    expect(await left('/4571')).toBeUndefined();
+    expect(await left('/45717360')).toBe('9996');
+  });
+
+  test('counts an IPv6 network of 64 bits as one caller', async () => {
+    const left = async (address: string) =>
+      /r=(\d+)/.exec((await ask(from(address))).headers.get('ratelimit') ?? '')?.[1];
+    expect(await left('2001:db8:1:2::1')).toBe('9999');
+    expect(await left('2001:db8:1:2:ffff::9')).toBe('9998');
+    expect(await left('2001:db8:1:3::1')).toBe('9999');
+  });
+});
+
+describe('a key', () => {
+  test('counts for the plan of its account, wherever it stands in the request', async () => {
+    const { key } = await customer();
+    const ways: [Record<string, string>, string][] = [
+      [bearer(key), ''],
+      [{ authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` }, ''],
+      [{}, `?apiKey=${key}`],
+    ];
+    for (const [index, [headers, query]] of ways.entries()) {
+      const answer = await ask({ ...from('192.0.2.10'), ...headers }, `/45717360${query}`);
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get('ratelimit')).toMatch(new RegExp(`^"small";r=${39 - index};`));
+    }
+    const url = `${site.url}/45717360`;
+    expect(await statuses(url, 60, { headers: bearer(key), connections: 4 })).toMatchObject({ 200: 37 });
+    expect((await ask({ ...from('192.0.2.11'), ...bearer(key) })).status).toBe(429);
+    expect((await ask(from('192.0.2.10'))).headers.get('ratelimit')).toMatch(/^"free";r=9999;/);
+  });
+
+  test('may be used from the addresses on its list alone', async () => {
+    const { key } = await customer(['198.51.100.0/24', '2001:db8::/32']);
+    expect((await ask({ ...from('198.51.100.7'), ...bearer(key) })).status).toBe(200);
+    expect((await ask({ ...from('2001:db8:9::1'), ...bearer(key) })).status).toBe(200);
+    const refused = await ask({ ...from('203.0.113.1'), ...bearer(key) });
+    expect(refused.status).toBe(403);
+    expect(await refused.json()).toMatchObject({ code: 'not_allowed', detail: expect.stringContaining('address') });
+  });
+
+  test('R81 is refused within a second of its end, and without a plan', async () => {
+    const { accounts, id, key, keyId } = await customer();
+    expect((await ask({ ...from('192.0.2.20'), ...bearer(key) })).status).toBe(200);
+    await accounts.endPlan(id);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect((await ask({ ...from('192.0.2.20'), ...bearer(key) })).status).toBe(403);
+    await accounts.revokeKey(id, keyId);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect((await ask({ ...from('192.0.2.20'), ...bearer(key) })).status).toBe(401);
+  });
+
+  test('R84 that is none, unknown or mistyped is refused alike, and guessing it ends in a ban', async () => {
+    const { key } = await customer();
+    const other = `gthb_${'A'.repeat(43)}0000000`;
+    const wrong = [key.slice(0, -1), `${key}x`, other, 'abc', '%E0%A4'];
+    const bodies = new Set<string>();
+    for (const guess of wrong) {
+      const answer = await ask({ ...from('192.0.2.30'), ...bearer(guess) });
+      expect(answer.status).toBe(401);
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+      const { instance: _instance, ...body } = (await answer.json()) as Record<string, unknown>;
+      bodies.add(JSON.stringify(body));
+    }
+    expect(bodies.size).toBe(1);
+    for (let count = 0; count < 20; count += 1) await ask({ ...from('192.0.2.30'), ...bearer(other) });
+    expect((await ask({ ...from('192.0.2.30'), ...bearer(other) })).status).toBe(403);
+    expect((await ask(from('192.0.2.30'))).status).toBe(403);
+    expect((await ask({ ...from('192.0.2.30'), ...bearer(key) })).status).toBe(200);
+  });
+
+  test('in two places at once is refused', async () => {
+    const { key } = await customer();
+    const answer = await ask(bearer(key), `/45717360?apiKey=${key}`);
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toMatchObject({ code: 'invalid_request' });
+  });
+
+  test('R50 R60 is nowhere in the store or the log', async () => {
+    const { accounts, id, key } = await customer();
+    await ask({}, `/45717360?apiKey=${key}`);
+    await ask({}, `/x?apiKey=${key}`);
+    const stored = JSON.stringify(await accounts.find(id));
+    expect(stored).not.toContain(key.slice(10, 40));
+    expect(stored).toContain(keyHint(key));
+    expect(site.logs().join()).not.toContain(key.slice(10, 40));
+  });
+});
+
+describe('an address that goes on calling past its limit', () => {
+  test('is banned for a while, and its neighbours are not', async () => {
+    const small = await startBinSite({ ...SETTINGS, FREE_MONTHLY_REQUESTS: '3', BAN_REFUSALS: '10' });
+    const counted = await statuses(`${small.url}/45717360`, 30, { headers: from('192.0.2.40'), connections: 1 });
+    expect(counted).toMatchObject({ 200: 3, 429: 9, 403: 18 });
+    const banned = await fetch(`${small.url}/45717360`, { headers: from('192.0.2.40') });
+    expect(Number(banned.headers.get('retry-after'))).toBeGreaterThan(500);
+    expect(await banned.json()).toMatchObject({ code: 'not_allowed', detail: expect.stringContaining('banned') });
+    expect((await fetch(`${small.url}/45717360`, { headers: from('192.0.2.41') })).status).toBe(200);
+    await small.close();
+  });
+});
+
+describe('npm binlookup, a public client', () => {
+  const example = { scheme: 'visa', brand: 'Visa/Dankort', bank: { name: 'Jyske Bank' } };
+
+  test('works unchanged without a key', async () => {
+    expect(await binlookup({ url: `${site.url}/` })('45717360')).toMatchObject(example);
+  });
+
+  test('works unchanged with a key, which counts', async () => {
+    const { key, accounts, id } = await customer(['127.0.0.1']);
+    expect(await binlookup({ url: `${site.url}/`, key })('45717360')).toMatchObject(example);
+    await accounts.endPlan(id);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await expect(binlookup({ url: `${site.url}/`, key })('45717360')).rejects.toThrow();
+  });
+});
+
+describe('the rest of its HTTP', () => {
+  test('R68 every answer carries its headers, its id and no more', async () => {
+    for (const path of ['/45717360', '/999999', '/4', '/', '/1/2']) {
+      const { headers } = await ask({}, path);
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
+      expect(headers.get('cache-control')).toBe('no-store');
+      expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+      expect(headers.get('x-powered-by')).toBeNull();
+      expect(headers.get('set-cookie')).toBeNull();
+      expect(headers.get('access-control-allow-origin')).toBeNull();
+    }
+  });
+
+  test('PUBLIC_URL may have a path, under which all of it lies', async () => {
+    const port = String(await freePort());
+    const below = await startBinSite({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}/bins/v1` });
+    const status = async (path: string, headers = {}) =>
+      (await fetch(below.url.replace('/bins/v1', path), { headers })).status;
+    expect(await status('/bins/v1/45717360')).toBe(200);
+    expect(await status('/bins/v1/account', { accept: 'text/html' })).toBe(200);
+    expect(await status('/bins/v1/assets/bin-service.css')).toBe(200);
+    for (const path of ['/45717360', '/account', '/bins/v145717360', '/bins']) expect(await status(path)).toBe(404);
+    await below.close();
+  });
+
+  test('health and metrics are on a listener of their own', async () => {
+    const read = async (path: string) => (await fetch(site.managementUrl + path)).text();
+    expect(await read('/healthz')).toBe('alive\n');
+    expect(await read('/readyz')).toBe('ready\n');
+    expect(await read('/metrics')).toMatch(/gatehouse_bin_lookups_total\{source="dataset"\} \d+/);
+    expect((await ask({}, '/metrics')).status).toBe(400);
+  });
+
+  test('HEAD is answered as GET is, without a body', async () => {
+    const answer = await fetch(`${site.url}/45717360`, { method: 'HEAD' });
+    expect(answer.status).toBe(200);
+    expect(Number(answer.headers.get('content-length'))).toBeGreaterThan(300);
+  });
+});

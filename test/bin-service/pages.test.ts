@@ -1,0 +1,58 @@
+/** The account page in a real browser: narrow and wide, light and dark, without a complaint. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { expectNoSideways, leaveBy, picture, throughProvider } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+import { type BinSite, startBinSiteWithAccounts, statuses } from './site.ts';
+
+const LOOKS = [
+  { name: 'narrow-light', viewport: { width: 360, height: 740 }, colorScheme: 'light' },
+  { name: 'wide-dark', viewport: { width: 1440, height: 900 }, colorScheme: 'dark' },
+] as const;
+
+let site: BinSite;
+let launched: LaunchedBrowser;
+beforeAll(async () => {
+  [site, launched] = await Promise.all([startBinSiteWithAccounts(), launchBrowser()]);
+});
+afterAll(async () => {
+  await launched?.browser?.close();
+  await site?.close();
+});
+beforeEach((context) => skipWithout(context, launched.missing));
+
+describe.each(LOOKS)('$name', ({ name, viewport, colorScheme }) => {
+  let watched: WatchedContext;
+  afterEach(() => watched?.context.close());
+
+  test('registering, a plan and a key', async () => {
+    if (!launched.browser) return;
+    watched = await openContext(launched.browser, { viewport, colorScheme }, /status of 400/);
+    const { page, complaints } = watched;
+    const look = async (what: string) => {
+      await expectNoSideways(page);
+      await picture(page, `bin-service-${what}-${name}`);
+    };
+    await statuses(`${site.url}/45717360`, 300);
+    await page.goto(site.url);
+    await look('front');
+    await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+    await throughProvider(page, site);
+    await look('empty');
+    const choose = page.getByRole('button', { name: 'Choose' }).first();
+    await leaveBy(page, () => choose.click());
+    await page.getByLabel('Name').fill('Shop');
+    await page.locator('#new-networks').fill('10.0.0.0/8\n192.0.2.1');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Make the key' }).click());
+    expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^gthb_/);
+    await look('key');
+    await page.getByLabel('Name').fill('Other');
+    await page.locator('#new-networks').fill('anywhere');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Make the key' }).click());
+    await look('fault');
+    await page.goto(`${site.url}/account`);
+    await page.getByText('Works from:').first().click();
+    await look('addresses');
+    expect(complaints).toEqual([]);
+  });
+});

@@ -1,0 +1,140 @@
+/** Counting a month's requests: to the last one, over many counters of one store, with a clock that goes where it likes. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { createBans } from '../../src/bin-service/bans.ts';
+import { type Counters, createMemoryCounters } from '../../src/bin-service/counters.ts';
+import { createQuota, type Quota } from '../../src/bin-service/quota.ts';
+import { AppError } from '../../src/errors.ts';
+
+const NOVEMBER = Date.UTC(2026, 10, 21, 12);
+let now = NOVEMBER;
+const clock = () => now;
+let open: Quota[] = [];
+afterEach(async () => {
+  now = NOVEMBER;
+  await Promise.all(open.map((quota) => quota.close()));
+  open = [];
+});
+
+function quotaOn(counters: Counters): Quota {
+  const quota = createQuota({ counters, clock });
+  open.push(quota);
+  return quota;
+}
+
+async function take(quota: Quota, times: number, limit: number, subject = 'a'): Promise<number> {
+  const taken = await Promise.all(Array.from({ length: times }, () => quota.take(subject, limit)));
+  return taken.filter(({ granted }) => granted).length;
+}
+
+function counting(counters: Counters): Counters & { writes: number } {
+  const counted = { ...counters, writes: 0 };
+  counted.increment = (...args) => {
+    counted.writes += 1;
+    return counters.increment(...args);
+  };
+  return counted;
+}
+
+describe('R87 a month of requests', () => {
+  test('ends with the last one that is allowed, one by one and all at once', async () => {
+    const counters = createMemoryCounters(clock);
+    const quota = quotaOn(counters);
+    for (let count = 1; count <= 50; count += 1) {
+      const { granted, remaining } = await quota.take('a', 50);
+      expect([granted, remaining]).toEqual([true, 50 - count]);
+    }
+    expect(await quota.take('a', 50)).toMatchObject({ granted: false, remaining: 0 });
+    expect(await take(quota, 500, 200, 'b')).toBe(200);
+    expect(await take(quota, 10, 200, 'b')).toBe(0);
+  });
+
+  test('is counted for each subject', async () => {
+    const quota = quotaOn(createMemoryCounters(clock));
+    expect(await take(quota, 20, 10)).toBe(10);
+    expect(await take(quota, 20, 10, 'b')).toBe(10);
+  });
+
+  test('is exact over several processes, whoever asks and stops when', async () => {
+    const counters = createMemoryCounters(clock);
+    const quotas = [quotaOn(counters), quotaOn(counters), quotaOn(counters)];
+    let granted = 0;
+    for (let round = 0; round < 40; round += 1) {
+      for (const quota of quotas) granted += await take(quota, 7, 1_000);
+    }
+    // One of them keeps what it has reserved, and nobody comes to it any more.
+    const last = quotas[0] as Quota;
+    for (let count = 0; count < 400; count += 1) granted += await take(last, 1, 1_000);
+    expect(granted).toBe(1_000);
+    expect(await last.used('a')).toBe(1_000);
+  });
+
+  test('costs a busy caller few writes, and an idle one gives back what it did not take', async () => {
+    const counters = counting(createMemoryCounters(clock));
+    const quota = quotaOn(counters);
+    for (let count = 0; count < 2_000; count += 1) await quota.take('a', 100_000);
+    expect(counters.writes).toBeLessThan(30);
+    await sleep(300);
+    expect(await quota.used('a')).toBe(2_000);
+  });
+
+  test('begins anew in the next month, and a clock that goes back refills nothing', async () => {
+    const quota = quotaOn(createMemoryCounters(clock));
+    expect(await take(quota, 20, 10)).toBe(10);
+    now = Date.UTC(2026, 11, 1);
+    expect(await take(quota, 5, 10)).toBe(5);
+    now = NOVEMBER;
+    expect(await take(quota, 5, 10)).toBe(0);
+    now = Date.UTC(2026, 11, 2);
+    expect(await take(quota, 20, 10)).toBe(5);
+  });
+
+  test('a larger plan counts at once', async () => {
+    const quota = quotaOn(createMemoryCounters(clock));
+    expect(await take(quota, 12, 10)).toBe(10);
+    expect(await take(quota, 12, 15)).toBe(5);
+  });
+
+  test('a store that cannot answer refuses nobody and grants nothing', async () => {
+    const down = async () => Promise.reject(new AppError('storage_unavailable'));
+    const quota = quotaOn({ increment: down, counter: down });
+    await expect(async () => quota.take('a', 10)).rejects.toThrow(AppError);
+  });
+
+  test('what a crash leaves reserved is lost to the caller, and the limit holds', async () => {
+    const counters = createMemoryCounters(clock);
+    const crashed = quotaOn({
+      ...counters,
+      increment: (key, by, options) => (by < 0 ? Promise.reject(new Error()) : counters.increment(key, by, options)),
+    });
+    let granted = await take(crashed, 300, 1_000);
+    for (let count = 0; count < 50; count += 1) granted += await take(crashed, 1, 1_000);
+    await crashed.close();
+    granted += await take(quotaOn(counters), 1_000, 1_000);
+    expect(granted).toBeLessThanOrEqual(1_000);
+    expect(granted).toBeGreaterThan(900);
+  });
+});
+
+describe('bans', () => {
+  test('come with the last refusal, are known to every process, and end', async () => {
+    const counters = createMemoryCounters(clock);
+    const [one, other] = [0, 1].map(() => createBans({ counters, refusals: 5, seconds: 60, clock }));
+    if (!one || !other) return;
+    for (let count = 1; count < 5; count += 1) expect(await one.noteRefusal('a')).toBe(0);
+    expect(one.secondsLeft('a')).toBe(0);
+    expect(await one.noteRefusal('a')).toBe(60);
+    expect(one.secondsLeft('a')).toBe(60);
+    expect(await other.noteRefusal('a')).toBe(60);
+    expect(await other.noteRefusal('b')).toBe(0);
+    now += 61_000;
+    expect(one.secondsLeft('a')).toBe(0);
+    expect(await one.noteRefusal('a')).toBe(0);
+  });
+
+  test('are nobody’s fate while the store is down', async () => {
+    const down = async () => Promise.reject(new AppError('storage_unavailable'));
+    const bans = createBans({ counters: { increment: down, counter: down }, refusals: 1, seconds: 60, clock });
+    expect(await bans.noteRefusal('a')).toBe(0);
+  });
+});

@@ -1,0 +1,145 @@
+/** The pure rules of the BIN lookup service: months, plans, the form of keys, where a key may stand, who is counted. */
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { isApiKey, keyHint, makeApiKey } from '../../src/bin-service/api-key.ts';
+import { callerAddresses } from '../../src/bin-service/caller-address.ts';
+import { readCredentials } from '../../src/bin-service/credentials.ts';
+import { monthAt, monthOf, secondsLeft } from '../../src/bin-service/month.ts';
+import { parsePlans } from '../../src/bin-service/plans.ts';
+import { rateLimit, rateLimitPolicy } from '../../src/bin-service/rate-headers.ts';
+
+describe('months', () => {
+  test('R87 begin and end in UTC, whatever the time', () => {
+    fc.assert(
+      fc.property(
+        fc.date({ min: new Date('2000-01-01'), max: new Date('2100-01-01'), noInvalidDate: true }),
+        (date) => {
+          const now = date.getTime();
+          const month = monthOf(now);
+          expect(month.start <= now && now < month.end).toBe(true);
+          expect(month.id).toBe(date.toISOString().slice(0, 7));
+          expect(new Date(month.end).toISOString()).toMatch(/-01T00:00:00\.000Z$/);
+          expect(monthOf(month.end).start).toBe(month.end);
+        },
+      ),
+    );
+  });
+
+  test('a known month is kept while it lasts, forwards and back', () => {
+    const november = monthOf(Date.UTC(2026, 10, 21));
+    expect(monthAt(Date.UTC(2026, 10, 30, 23, 59, 59, 999), november)).toBe(november);
+    expect(monthAt(Date.UTC(2026, 11, 1), november).id).toBe('2026-12');
+    expect(monthAt(Date.UTC(2026, 9, 31), november).id).toBe('2026-10');
+    expect(secondsLeft(november, november.end)).toBe(1);
+  });
+
+  test('R89 the limit is told in the form of the RateLimit draft', () => {
+    const november = monthOf(Date.UTC(2026, 10, 21));
+    expect(rateLimitPolicy('free', 10_000, november)).toBe('"free";q=10000;w=2592000');
+    expect(rateLimit('free', 9_999, 60)).toBe('"free";r=9999;t=60');
+  });
+});
+
+describe('plans', () => {
+  test('are read in their order', () => {
+    expect(parsePlans(['starter:100000', 'business:1000000'])).toEqual({
+      plans: [
+        { name: 'starter', monthlyRequests: 100_000 },
+        { name: 'business', monthlyRequests: 1_000_000 },
+      ],
+      faults: [],
+    });
+  });
+
+  test.each(['starter', 'Starter:1', 'starter:0', 'starter:1e3', ':1', 'free:20000', 'a:1:2'])('refuse %s', (entry) => {
+    expect(parsePlans([entry]).faults).toHaveLength(1);
+  });
+
+  test('refuse a name that is there twice', () => {
+    expect(parsePlans(['a:1', 'a:2']).faults).toHaveLength(1);
+  });
+});
+
+describe('keys', () => {
+  test('R80 begin recognisably, and end with a checksum', () => {
+    const key = makeApiKey(randomBytes(32));
+    expect(key).toMatch(/^gthb_[A-Za-z0-9_-]{43}[0-9a-z]{7}$/);
+    expect(isApiKey(key)).toBe(true);
+    expect(key).toContain(keyHint(key).slice(0, 9));
+    expect(keyHint(key).length).toBeLessThan(16);
+  });
+
+  test('with one character changed are none', () => {
+    const key = makeApiKey(randomBytes(32));
+    fc.assert(
+      fc.property(fc.nat(key.length - 1), fc.constantFrom(...'abcXYZ019_-'), (at, character) => {
+        const changed = key.slice(0, at) + character + key.slice(at + 1);
+        expect(isApiKey(changed)).toBe(changed === key);
+      }),
+    );
+    expect(isApiKey('')).toBe(false);
+  });
+});
+
+function asked(headers: Record<string, string | string[]>, peer = '192.0.2.1'): IncomingMessage {
+  const entries = Object.entries(headers);
+  return {
+    headers: Object.fromEntries(entries.map(([name, value]) => [name, Array.isArray(value) ? value[0] : value])),
+    headersDistinct: Object.fromEntries(entries.map(([name, value]) => [name, [value].flat()])),
+    socket: { remoteAddress: peer },
+  } as unknown as IncomingMessage;
+}
+
+describe('credentials', () => {
+  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
+  test.each([
+    [{}, '', { kind: 'none' }],
+    [{}, 'other=1', { kind: 'none' }],
+    [{ authorization: 'Bearer abc' }, '', { kind: 'key', key: 'abc' }],
+    [{ authorization: 'bearer  abc ' }, '', { kind: 'key', key: 'abc' }],
+    [{ authorization: basic('abc:') }, '', { kind: 'key', key: 'abc' }],
+    [{ authorization: basic('abc:ignored:too') }, '', { kind: 'key', key: 'abc' }],
+    [{ authorization: basic('abc') }, '', { kind: 'key', key: 'abc' }],
+    [{}, 'apiKey=abc', { kind: 'key', key: 'abc' }],
+    [{}, 'apiKey=', { kind: 'unreadable' }],
+    [{ authorization: '' }, '', { kind: 'unreadable' }],
+    [{ authorization: 'Bearer' }, '', { kind: 'unreadable' }],
+    [{ authorization: 'Digest abc' }, '', { kind: 'unreadable' }],
+    [{ authorization: basic(':password') }, '', { kind: 'unreadable' }],
+    [{ authorization: 'Bearer %E0%A4' }, '', { kind: 'unreadable' }],
+    [{ authorization: `Bearer ${'x'.repeat(9_000)}` }, '', { kind: 'unreadable' }],
+    [{ authorization: 'Bearer abc' }, 'apiKey=abc', { kind: 'doubled' }],
+    [{ authorization: ['Bearer abc', 'Bearer abc'] }, '', { kind: 'doubled' }],
+    [{}, 'apiKey=a&apiKey=b', { kind: 'doubled' }],
+  ])('R83 %o %s', (headers, query, expected) => {
+    expect(readCredentials(asked(headers as Record<string, string>), query)).toEqual(expected);
+  });
+});
+
+describe('who is counted', () => {
+  const of = (peer: string, forwarded?: string, proxies: string[] = []) =>
+    callerAddresses(proxies)(asked(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, peer));
+
+  test.each([
+    ['192.0.2.1', '192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:DB8:1:2::9', '2001:db8:1:2::9', '2001:db8:1:2::/64'],
+    ['fe80::1%eth0', 'fe80::1', 'fe80:0:0:0::/64'],
+    ['', 'unknown', 'unknown'],
+  ])('an IPv6 address counts by its first 64 bits: %s', (peer, address, countedAs) => {
+    expect(of(peer)).toEqual({ address, countedAs });
+  });
+
+  test('R73 what a stranger says of its address says nothing', () => {
+    expect(of('192.0.2.1', '203.0.113.9').countedAs).toBe('192.0.2.1');
+    expect(of('192.0.2.1', '203.0.113.9', ['10.0.0.0/8']).countedAs).toBe('192.0.2.1');
+  });
+
+  test('R73 proxies of ours are believed, and nobody before them', () => {
+    expect(of('10.0.0.1', '198.51.100.7, 203.0.113.9', ['10.0.0.0/8']).countedAs).toBe('203.0.113.9');
+    expect(of('10.0.0.1', '198.51.100.7, 203.0.113.9, 10.0.0.2', ['10.0.0.0/8']).countedAs).toBe('203.0.113.9');
+  });
+});

@@ -1,0 +1,120 @@
+/** The settings of the BIN lookup service, and the documents that list them. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { PROBLEM_CODES } from '../../src/bin-service/problems.ts';
+import { BIN_SERVICE_SETTINGS, loadBinServiceSettings } from '../../src/bin-service/settings.ts';
+import { command, settingsFor, startBinSite, temporaryFolder } from './site.ts';
+
+const load = (env: Record<string, string | undefined>, files: Record<string, string> = {}) =>
+  loadBinServiceSettings({
+    env,
+    readFile: (path) => {
+      const text = files[path];
+      if (text === undefined) throw new Error('no such file');
+      return text;
+    },
+  });
+const SIGN_IN = { SIGN_IN_ISSUER: 'https://idp.example.com', SIGN_IN_CLIENT_ID: 'bins', SIGN_IN_CLIENT_SECRET: 'kept' };
+
+describe('settings', () => {
+  test('none is required', () => {
+    expect(load({}).settings).toMatchObject({
+      publicUrl: { href: 'http://127.0.0.1:3003' },
+      listen: { host: '127.0.0.1', port: 3003 },
+      dataDirectory: './data/bin-service',
+      freeMonthlyRequests: 10_000,
+      plans: [
+        { name: 'starter', monthlyRequests: 100_000 },
+        { name: 'business', monthlyRequests: 1_000_000 },
+      ],
+      bans: { refusals: 1_000, seconds: 3_600 },
+      signIn: undefined,
+      pages: { operatorName: 'BIN look-up' },
+    });
+  });
+
+  test('every fault is told at once, each naming its setting', () => {
+    const wrong = {
+      ...{ HOST: '0.0.0.0', PORT: '70000', PLANS: 'free:1', FREE_MONTHLY_REQUESTS: '1e3', BAN_SECONDS: '0' },
+      ...{ BAN_REFUSALS: '-1', TRUSTED_PROXIES: 'somewhere', SIGN_IN_ISSUER: 'https://idp.example.com' },
+    };
+    const { faults } = load(wrong);
+    const named = new Set(faults.map((fault) => fault.split(/[ :,]/)[0]));
+    expect(named).toEqual(
+      new Set([
+        ...['PUBLIC_URL', 'PORT', 'PLANS', 'FREE_MONTHLY_REQUESTS', 'BAN_SECONDS', 'BAN_REFUSALS'],
+        ...['TRUSTED_PROXIES', 'SIGN_IN_ISSUER'],
+      ]),
+    );
+  });
+
+  test('R79 the provider has to be one that may be called', () => {
+    expect(load({ ...SIGN_IN, SIGN_IN_ISSUER: 'http://10.0.0.1' }).faults).toEqual([
+      expect.stringMatching(/^SIGN_IN_ISSUER: /),
+    ]);
+    expect(load(SIGN_IN).settings?.signIn).toMatchObject({ name: 'idp.example.com', clientSecret: 'kept' });
+  });
+
+  test('a secret can come from a file, and not from two places', () => {
+    const { SIGN_IN_CLIENT_SECRET: _secret, ...rest } = SIGN_IN;
+    const env = { ...rest, SIGN_IN_CLIENT_SECRET_FILE: '/run/s' };
+    expect(load(env, { '/run/s': 'kept\n' }).settings?.signIn?.clientSecret).toBe('kept');
+    expect(load(env).faults[0]).toMatch(/^SIGN_IN_CLIENT_SECRET_FILE names a file/);
+    expect(load({ ...SIGN_IN, ...env }, { '/run/s': 'kept' }).faults[0]).toMatch(/both set/);
+  });
+
+  test('never throw, whatever the environment holds', () => {
+    const names = Object.keys(BIN_SERVICE_SETTINGS);
+    fc.assert(
+      fc.property(fc.dictionary(fc.constantFrom(...names), fc.string({ unit: 'binary' })), (env) => {
+        const { settings, faults } = load(env);
+        expect(settings === undefined).toBe(faults.length > 0);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('that are wrong end the start with status 78, and with all that is wrong', { timeout: 60_000 }, async () => {
+    const { status, err } = await command(await settingsFor({ PLANS: 'x', BAN_SECONDS: 'x' }));
+    expect(status).toBe(78);
+    expect(err).toMatch(/^The BIN lookup service cannot start:\n- PLANS: .*\n- BAN_SECONDS .*\n/);
+  });
+});
+
+describe('documents', () => {
+  const read = (path: string) => readFileSync(join(import.meta.dirname, '..', '..', path), 'utf8');
+
+  test('.env.bin-service.example lists every setting once, none of them uncommented, and every secret empty', () => {
+    const example = read('.env.bin-service.example');
+    const listed = [...example.matchAll(/^#?([A-Z][A-Z0-9_]*)=/gm)].map(([, name]) => name);
+    expect(listed).toEqual(Object.keys(BIN_SERVICE_SETTINGS));
+    expect(example).not.toMatch(/^[A-Z]/m);
+    for (const [name, facts] of Object.entries(BIN_SERVICE_SETTINGS))
+      if ('secret' in facts) expect(example).toMatch(new RegExp(`^#${name}=$`, 'm'));
+  });
+
+  test('docs/bin-service.md names every problem code', () => {
+    for (const code of PROBLEM_CODES.filter((one) => !['internal', 'not_found'].includes(one)))
+      expect(read('docs/bin-service.md')).toContain(`\`${code}\``);
+  });
+});
+
+test('answers from the file of BIN_DATASET_FILE, and tells the log how many rows it left out', async () => {
+  const folder = temporaryFolder();
+  const file = join(folder.path, 'own.csv');
+  writeFileSync(file, 'bin,brand,type,alpha_2\n999900,VISA,DEBIT,SE\n4571736012345674,VISA,DEBIT,SE\n');
+  const own = await startBinSite({ BIN_DATASET_FILE: file });
+  try {
+    expect(await (await fetch(`${own.url}/999900`)).json()).toMatchObject({
+      type: 'debit',
+      country: { alpha2: 'SE' },
+    });
+    const told = own.logs().find((line) => line.includes('BIN data set loaded'));
+    expect(JSON.parse(told ?? '{}')).toMatchObject({ source: 'own.csv', rows: 1, badRows: 1 });
+  } finally {
+    await own.close();
+    folder.remove();
+  }
+});

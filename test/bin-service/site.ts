@@ -1,0 +1,113 @@
+/** Starts the BIN lookup service as it is shipped, in this process or in others, with the sandbox as its identity provider where wanted. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Agent, request } from 'undici';
+import { type RunningBinService, startBinService } from '../../src/bin-service/start.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { CLIENT_SECRET, freePort } from '../support/gatehouse.ts';
+import { watchedLog } from '../support/log-watch.ts';
+import { startProgram } from '../support/program.ts';
+
+export interface BinSite {
+  url: string;
+  managementUrl: string;
+  env: Record<string, string>;
+  logs(): string[];
+  close(): Promise<void>;
+}
+
+export function temporaryFolder(): { path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'gatehouse-bin-service-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+export async function settingsFor(env: Record<string, string> = {}): Promise<Record<string, string>> {
+  const [port, managementPort] = [await freePort(), await freePort()];
+  return { PORT: String(port), MANAGEMENT_PORT: String(managementPort), SHUTDOWN_SECONDS: '5', ...env };
+}
+
+/** In this process, on storage of its own unless `DATA_DIR` says otherwise. */
+export async function startBinSite(given: Record<string, string> = {}): Promise<BinSite> {
+  const folder = temporaryFolder();
+  const env = await settingsFor({ DATA_DIR: folder.path, ...given });
+  const lines: string[] = [];
+  const service: RunningBinService = await startBinService(env, watchedLog(lines));
+  return {
+    url: service.settings.publicUrl.href,
+    managementUrl: `http://127.0.0.1:${env.MANAGEMENT_PORT}`,
+    env,
+    logs: () => lines,
+    async close() {
+      await service.close();
+      folder.remove();
+    },
+  };
+}
+
+/** With accounts: people sign in at a sandbox of its own. */
+export async function startBinSiteWithAccounts(
+  given: Record<string, string> = {},
+): Promise<BinSite & { sandbox: Sandbox }> {
+  const port = await freePort();
+  const url = given.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
+  const sandbox = await startSandbox({
+    clients: [{ clientId: 'bin-service', clientSecret: CLIENT_SECRET, redirectUris: [`${url}/account/callback`] }],
+    binService: (_req, res) => void res.end(),
+  });
+  const site = await startBinSite({
+    PORT: String(port),
+    SIGN_IN_ISSUER: sandbox.issuer,
+    SIGN_IN_NAME: 'Sandbox',
+    SIGN_IN_CLIENT_ID: 'bin-service',
+    SIGN_IN_CLIENT_SECRET: CLIENT_SECRET,
+    INTERNAL_HOSTS: '127.0.0.1',
+    ...given,
+  });
+  const close = async () => {
+    await site.close();
+    await sandbox.close();
+  };
+  return { ...site, sandbox, close };
+}
+
+/** As a process of its own, ready to answer. */
+export async function startBinProcess(env: Record<string, string>) {
+  const program = startProgram(['node', 'src/bin-service/main.ts'], env);
+  await program.printed('is ready at');
+  return { program, url: `http://127.0.0.1:${env.PORT}` };
+}
+
+/** An operator's command; answers what it printed. */
+export async function command(
+  env: Record<string, string>,
+  ...args: string[]
+): Promise<{ status: number | null; out: string; err: string }> {
+  const program = startProgram(['node', 'src/bin-service/main.ts', ...args], env);
+  const { status } = await program.ended;
+  return { status, out: program.stdout(), err: program.stderr() };
+}
+
+/** Asks so many times over kept connections, and answers how often each status came. */
+export async function statuses(
+  url: string,
+  count: number,
+  options: { connections?: number; headers?: Record<string, string> } = {},
+): Promise<Record<number, number>> {
+  const { connections = 16, headers = {} } = options;
+  const dispatcher = new Agent({ connections, pipelining: 1 });
+  const seen: Record<number, number> = {};
+  let left = count;
+  const work = async () => {
+    while (left > 0) {
+      left -= 1;
+      const answer = await request(url, { dispatcher, headers }).catch(() => undefined);
+      await answer?.body.dump();
+      const status = answer?.statusCode ?? 0;
+      seen[status] = (seen[status] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, work));
+  await dispatcher.close();
+  return seen;
+}

@@ -1,0 +1,235 @@
+/** Imported data sets in the store: kept whole, swapped in while look-ups go on, rolled back, and never left half-made. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Dataset, openDataset } from '../../src/bin/dataset.ts';
+import { decodeDataset, encodeDataset } from '../../src/bin/dataset-codec.ts';
+import type { DatasetFile } from '../../src/bin/dataset-file.ts';
+import { createLiveDataset, type LiveDataset } from '../../src/bin/live-dataset.ts';
+import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createRedisStore } from '../../src/storage/redis-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { bin, datasetOf } from '../support/bins.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis, type RedisServer, startRedis, until } from '../support/redis-server.ts';
+
+const REPORT = {
+  shape: 'bin-list-data',
+  taken: 1,
+  skipped: 1,
+  faults: [{ line: 3, reason: 'country_missing' as const }],
+};
+const NUMBER = bin('400000');
+
+/** Knows one BIN, by this bank; big enough for several parts. */
+function datasetNamed(bank: string, rows = 1): Dataset {
+  const others = Array.from({ length: rows - 1 }, (_, index) => String(10_000_000 + index * 7));
+  return datasetOf(
+    { start: '400000', end: '400009', country: 'DK', bank: { name: bank } },
+    ...others.map((start, index) => ({
+      start,
+      end: start,
+      country: 'SE',
+      bank: { name: `Bank ${index}`, phone: start },
+    })),
+  );
+}
+
+const bankIn = (dataset: Dataset | undefined) => dataset?.find(NUMBER)?.record.bank?.name;
+
+test('the stored form holds everything, and is refused where it is of another format or cut off', async () => {
+  const dataset = datasetOf(
+    {
+      start: '45717360',
+      end: '45717369',
+      country: 'DK',
+      scheme: 'visa',
+      prepaid: false,
+      bank: { name: 'Hjørring "A", B' },
+    },
+    {
+      start: '340000',
+      end: '349999',
+      country: 'US',
+      type: 'credit',
+      brand: 'Gold',
+      number: { length: 15, luhn: true },
+    },
+  );
+  const packed = await encodeDataset(dataset.packed);
+  expect(await decodeDataset(packed)).toEqual(dataset.packed);
+  await expect(decodeDataset(packed.subarray(0, packed.length / 2))).rejects.toThrow();
+  await expect(decodeDataset(Buffer.from('no data set'))).rejects.toThrow();
+});
+
+test('equal facts are kept once, and thousands of different ones are told apart', async () => {
+  const bankOf = (index: number) => ({ name: `Bank ${index % 5_000}`, city: `City ${index % 7}` });
+  const starts = Array.from({ length: 10_000 }, (_, index) => String(10_000_000 + index * 3));
+  const dataset = datasetOf(
+    ...starts.map((start, index) => ({ start, end: start, country: 'SE', bank: bankOf(index) })),
+  );
+  const read = openDataset(await decodeDataset(await encodeDataset(dataset.packed)));
+  for (const [index, start] of starts.entries()) expect(read.find(bin(start))?.record.bank).toEqual(bankOf(index));
+  const again = datasetOf(
+    ...[...starts, ...starts].map((start, index) => {
+      return { start, end: start, country: 'SE', bank: bankOf(index % starts.length) };
+    }),
+  );
+  expect(again.packed.facts.cells).toEqual(dataset.packed.facts.cells);
+});
+
+describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
+  let directory: string;
+  let redis: RedisServer | undefined;
+  let stores: Store[] = [];
+  let live: LiveDataset[] = [];
+  let now = Date.parse('2026-11-21T12:00:00Z');
+  const clock = () => now;
+
+  beforeAll(async () => {
+    if (kind === 'Redis' && !missingRedis) redis = await startRedis();
+  });
+  beforeEach((context) => {
+    if (kind === 'Redis') skipWithout(context, missingRedis);
+    directory = mkdtempSync(join(tmpdir(), 'bin-stored-'));
+    redis?.ask('FLUSHALL');
+  });
+  afterEach(async () => {
+    await Promise.all(live.map((one) => one.close()));
+    await Promise.all(stores.map((store) => store.close()));
+    live = [];
+    stores = [];
+    rmSync(directory, { recursive: true });
+  });
+  afterAll(() => redis?.dispose());
+
+  /** As another process has it: a connection of its own. */
+  async function openStore(): Promise<Store> {
+    const store = redis
+      ? await createRedisStore({ url: redis.url, durability: 'aof' })
+      : await createSqliteStore({ directory });
+    stores.push(store);
+    return store;
+  }
+  async function goLive(
+    store: Store,
+    parts: { pollMilliseconds?: number; file?: DatasetFile; failed?: unknown[] } = {},
+  ) {
+    const { file, failed = [], ...rest } = parts;
+    const events = { datasetFailed: (error: unknown) => failed.push(error) };
+    const one = await createLiveDataset({ file, stored: createStoredDatasets({ store, clock }), events, ...rest });
+    live.push(one);
+    return one;
+  }
+
+  test('an import counts in every process within two seconds, and no look-up in between fails', async () => {
+    const [one, other] = [await openStore(), await openStore()];
+    const stored = createStoredDatasets({ store: one, clock });
+    await stored.save(datasetNamed('first'), REPORT);
+    const running = await goLive(other, { pollMilliseconds: 3_600_000 });
+    expect(bankIn(running.current())).toBe('first');
+    const seen = new Set<string | undefined>();
+    const looking = setInterval(() => seen.add(bankIn(running.current())), 1);
+    const version = await stored.save(datasetNamed('second', 30_000), REPORT);
+    expect(version.parts).toBeGreaterThan(1);
+    await until(() => bankIn(running.current()) === 'second', 2_000);
+    clearInterval(looking);
+    expect([...seen].filter((bank) => bank !== 'first' && bank !== 'second')).toEqual([]);
+    expect(running.version()).toEqual({ ...version, report: REPORT });
+    expect(running.current()).toMatchObject({ source: 'test', asOf: '2026-01-02', licence: 'none', size: 30_000 });
+  });
+
+  test('a message that is lost is made up for by looking again', async () => {
+    const [one, other] = [await openStore(), await openStore()];
+    const deaf: Store = { ...other, subscribe: async () => async () => undefined };
+    const running = await goLive(deaf, { pollMilliseconds: 50 });
+    expect(running.current()).toBeUndefined();
+    await createStoredDatasets({ store: one, clock }).save(datasetNamed('first'), REPORT);
+    await until(() => bankIn(running.current()) === 'first', 2_000);
+  });
+
+  test('rollback brings the previous one back, and again the later one', async () => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    expect(await stored.rollback()).toBeUndefined();
+    await stored.save(datasetNamed('first'), REPORT);
+    expect(await stored.rollback()).toBeUndefined();
+    await stored.save(datasetNamed('second'), REPORT);
+    const running = await goLive(await openStore());
+    await stored.rollback();
+    await until(() => bankIn(running.current()) === 'first', 2_000);
+    await stored.rollback();
+    await until(() => bankIn(running.current()) === 'second', 2_000);
+  });
+
+  test('of all that was imported two are kept; what an import that was killed left behind goes with a later one', async () => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    const killed: Store = {
+      ...store,
+      write: (writes) =>
+        writes.some((step) => 'put' in step && step.put === keys.binDataset)
+          ? Promise.reject(new Error('killed'))
+          : store.write(writes),
+    };
+    await expect(createStoredDatasets({ store: killed, clock }).save(datasetNamed('lost'), REPORT)).rejects.toThrow(
+      'killed',
+    );
+    expect(await stored.versions()).toBeUndefined();
+    const ids: string[] = [];
+    for (const name of ['first', 'second', 'third']) ids.push((await stored.save(datasetNamed(name), REPORT)).id);
+    // The killed one may still be under way: it is left alone for an hour.
+    expect(await store.count(keys.binDatasetVersions)).toBe(3);
+    now += 3_700_000;
+    ids.push((await stored.save(datasetNamed('fourth'), REPORT)).id);
+    const kept = await store.page(keys.binDatasetVersions, { limit: 10 });
+    expect(kept.items.map(({ member }) => member).sort()).toEqual(ids.slice(2).sort());
+    for (const id of ids.slice(0, 2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeUndefined();
+    for (const id of ids.slice(2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeDefined();
+  });
+
+  test('imports at the same time all end well, and one of them counts', async () => {
+    const [one, other] = [await openStore(), await openStore()];
+    const versions = await Promise.all(
+      [one, other, one].map((store, index) =>
+        createStoredDatasets({ store, clock }).save(datasetNamed(`bank ${index}`), REPORT),
+      ),
+    );
+    const { current } = (await createStoredDatasets({ store: one, clock }).versions()) ?? {};
+    expect(versions.map(({ id }) => id)).toContain(current?.id);
+    expect(bankIn((await goLive(one)).current())).toMatch(/^bank [012]$/);
+  });
+
+  test('one that is damaged is told of once, and what counted before goes on', async () => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    await stored.save(datasetNamed('good'), REPORT);
+    const failed: unknown[] = [];
+    const running = await goLive(store, { failed, pollMilliseconds: 20 });
+    const breaking: Store = {
+      ...store,
+      write: (writes) =>
+        store.write(
+          writes.map((step) =>
+            'put' in step && step.put.startsWith('bin-dataset:') ? { ...step, value: 'AAAA' } : step,
+          ),
+        ),
+    };
+    await createStoredDatasets({ store: breaking, clock }).save(datasetNamed('bad'), REPORT);
+    await until(() => failed.length > 0, 2_000);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(failed).toHaveLength(1);
+    expect(String(failed[0])).toMatch(/damaged: import it again/);
+    expect(bankIn(running.current())).toBe('good');
+  });
+
+  test('the file of the settings wins over every import', async () => {
+    const store = await openStore();
+    await createStoredDatasets({ store, clock }).save(datasetNamed('imported'), REPORT);
+    const running = await goLive(store, { file: { dataset: datasetNamed('file'), report: REPORT } });
+    expect([bankIn(running.current()), running.version(), running.report()]).toEqual(['file', undefined, REPORT]);
+  });
+});

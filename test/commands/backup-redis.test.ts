@@ -1,0 +1,4 @@
+/** `backup` and `restore` of what a process keeps in Redis. */
+import { testBackups } from './backup-suite.ts';
+
+testBackups('Redis');

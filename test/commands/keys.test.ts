@@ -1,0 +1,143 @@
+/** `npm run gatehouse -- keys …` on the storage of a running Gatehouse: counted, changed, dropped, lost. */
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { type Fleet, LOGINS, type StoreKind, startFleet } from '../support/fleet.ts';
+import { skipWithout } from '../support/missing.ts';
+import { type CommandResult, runCommand, runServer } from '../support/program.ts';
+import { missingRedis } from '../support/redis-server.ts';
+
+const [UMA = ''] = LOGINS;
+
+describe('keys generate', () => {
+  test('needs no settings, and prints a key as text or as data', async () => {
+    const plain = await runCommand(['keys', 'generate'], {});
+    expect([plain.status, plain.stderr]).toEqual([0, '']);
+    expect(plain.stdout).toMatch(/^k\d{8}-[0-9a-f]{4}:[A-Za-z0-9_-]{43}\n$/);
+    const { kid, key, setting } = JSON.parse((await runCommand(['keys', 'generate', '--json'], {})).stdout);
+    expect(setting).toBe(`${kid}:${key}`);
+  });
+});
+
+describe('a command that needs the storage', () => {
+  test('tells every fault of the settings that it needs, and none of others, and ends with 78', async () => {
+    const env = { PUBLIC_URL: 'nonsense', ENCRYPTION_KEYS: 'no key', REDIS_URL: 'http://x', REDIS_CLUSTER: 'y:1' };
+    const { status, stdout, stderr } = await runCommand(['keys', 'status'], env);
+    expect([status, stdout]).toEqual([78, '']);
+    expect(stderr).toMatch(/ENCRYPTION_KEYS entry 1/);
+    expect(stderr).toMatch(/exclude each other/);
+    expect(stderr).not.toMatch(/PUBLIC_URL|SESSION_SECRETS/);
+  });
+});
+
+for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
+  describe(`on ${kind}`, () => {
+    const missing = kind === 'Redis' ? missingRedis : undefined;
+    const [first, second, third] = [1, 2, 3].map(() => generateEncryptionKey(new Date())) as [string, string, string];
+    const kids = [first, second, third].map((setting) => setting.split(':')[0] ?? '');
+    let fleet: Fleet;
+    beforeAll(async () => {
+      if (missing) return;
+      fleet = await startFleet({ kind, processes: 1, env: { ENCRYPTION_KEYS: first } });
+    }, 60_000);
+    afterAll(() => fleet?.close());
+    const check = (name: string, work: () => Promise<void>) =>
+      test(name, { timeout: 60_000 }, async (context: TestContext) => {
+        skipWithout(context, missing);
+        await work();
+      });
+
+    const run = (encryptionKeys: string, ...args: string[]): Promise<CommandResult> =>
+      runCommand(['keys', ...args], { ...fleet.env, ENCRYPTION_KEYS: encryptionKeys });
+    const restart = async (encryptionKeys: string) => {
+      const member = fleet.member(0);
+      if (member.isRunning()) {
+        member.signal('SIGTERM');
+        expect((await member.program.ended).status).toBe(0);
+      }
+      member.env.ENCRYPTION_KEYS = encryptionKeys;
+      await member.start();
+    };
+    const refusal = async (encryptionKeys: string) => {
+      const { status, stderr } = await runServer({
+        ...fleet.member(0).env,
+        PORT: '0',
+        MANAGEMENT_PORT: '0',
+        ENCRYPTION_KEYS: encryptionKeys,
+      });
+      return { status, stderr };
+    };
+
+    check('R48, R49: a key is changed, and dropped only once nothing needs it', async () => {
+      const person = await fleet.signIn(UMA);
+      await restart(`${second},${first}`);
+      const early = await run(`${second},${first}`, 'status');
+      expect(early.stdout).toContain(`${kids[0]}  opens, still needed  1`);
+      expect(early.stdout).toContain(`Running processes: 1 (1 seals with ${kids[1]})`);
+
+      const refused = await refusal(second);
+      expect(refused.status).toBe(78);
+      expect(refused.stderr).toContain(
+        `"${kids[0]}", which ENCRYPTION_KEYS does not hold, still seals 1 records (grant: 1)`,
+      );
+
+      const rotated = await run(`${second},${first}`, 'rotate');
+      expect([rotated.status, rotated.stderr]).toEqual([0, '']);
+      expect(rotated.stdout).toMatch(
+        new RegExp(`sealed with ${kids[1]}: \\d+ were[\\s\\S]*Take out of ENCRYPTION_KEYS: ${kids[0]}\n$`),
+      );
+      const again = JSON.parse((await run(`${second},${first}`, 'rotate', '--json')).stdout);
+      expect(again).toEqual({ key: kids[1], resealed: 0, unreadable: {}, droppable: [] });
+
+      await restart(second);
+      expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+      const status = JSON.parse((await run(second, 'status', '--json')).stdout);
+      expect(status).toMatchObject({
+        keys: [{ kid: kids[1], seals: true, held: true, kinds: { grant: 1 }, droppable: false }],
+        processes: [{ seals: kids[1] }],
+      });
+    });
+
+    // Judged alike on every store: the test above sees a refusal on each.
+    const checkOnce: typeof check = kind === 'SQLite' ? check : () => undefined;
+    checkOnce('R49: a key that is missing, and another key of the same id, are refused with 78', async () => {
+      const missingKey = await refusal(third);
+      expect(missingKey.status).toBe(78);
+      expect(missingKey.stderr).toContain(`"${kids[1]}", which ENCRYPTION_KEYS does not hold, still seals`);
+      const other = await refusal(`${kids[1]}:${third.split(':')[1]}`);
+      expect(other.status).toBe(78);
+      expect(other.stderr).toContain('is not the key of that id');
+      for (const { stderr } of [missingKey, other]) expect(stderr).not.toContain(third.split(':')[1]);
+    });
+
+    check(
+      'F19: a lost key is given up: the start is not refused, sessions last, and people connect again',
+      async () => {
+        const person = await fleet.signIn(UMA);
+        const held = await run(second, 'forget', kids[1] ?? '', '--yes');
+        expect([held.status, held.stderr]).toEqual([1, expect.stringContaining('it is not lost')]);
+        const asked = await run(third, 'forget', kids[1] ?? '');
+        expect([asked.status, asked.stderr]).toEqual([1, '']);
+        expect(asked.stdout).toMatch(/would give up \d+ records[\s\S]*- grant: 1/);
+        expect((await refusal(third)).status).toBe(78);
+
+        const done = await run(third, 'forget', kids[1] ?? '', '--yes');
+        expect([done.status, done.stderr]).toEqual([0, '']);
+        await restart(third);
+        const refused = await fleet.thread(fleet.member(0), person);
+        expect([refused.status, JSON.parse(refused.body).code]).toEqual([403, 'reconnect_needed']);
+        expect(await fleet.health(fleet.member(0), person)).toEqual({
+          health: 'reconnect_needed',
+          cause: 'unreadable',
+        });
+        const status = JSON.parse((await run(third, 'status', '--json')).stdout);
+        expect(status.keys).toContainEqual(
+          expect.objectContaining({ kid: kids[1], held: false, kinds: { grant: 1 }, droppable: true }),
+        );
+        // Signing in makes the connection anew.
+        const back = await fleet.signIn(UMA);
+        expect((await fleet.thread(fleet.member(0), back)).status).toBe(200);
+        expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+      },
+    );
+  });
+}

@@ -1,0 +1,141 @@
+/** `migrate` from SQLite to Redis and back: people stay signed in, and at no moment can both storages be served from. */
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { type Fleet, LOGINS, type Person, startFleet } from '../support/fleet.ts';
+import { skipWithout } from '../support/missing.ts';
+import { addBulk, bulkKey, emptyPlace, type Place, untilFilling } from '../support/places.ts';
+import { type CommandResult, runCommand, runServer, startProgram } from '../support/program.ts';
+import { missingRedis } from '../support/redis-server.ts';
+
+const [UMA = '', , ADMIN = ''] = LOGINS;
+const BULK = 10_000;
+
+describe('migrate', () => {
+  let fleet: Fleet;
+  let person: Person;
+  let admin: Person;
+  let redis: Place;
+  let back: Place;
+  beforeAll(async () => {
+    if (missingRedis) return;
+    fleet = await startFleet({ kind: 'SQLite', processes: 1 });
+    fleet.tokens.lifetimeSeconds = 1;
+    person = await fleet.signIn(UMA);
+    admin = await fleet.signIn(ADMIN);
+    await fleet.vault.store.increment('bin-quota:{2026-11}', 41, { lifetimeSeconds: 3_600 });
+    await addBulk(fleet.vault.store, BULK);
+    redis = await emptyPlace('Redis');
+    back = await emptyPlace('SQLite');
+  }, 60_000);
+  afterAll(async () => {
+    await fleet?.close();
+    await redis?.dispose();
+    await back?.dispose();
+  });
+  const check = (name: string, work: () => Promise<void>) =>
+    test(name, { timeout: 90_000 }, async (context: TestContext) => {
+      skipWithout(context, missingRedis);
+      await work();
+    });
+  const environment = () => ({ ...fleet.env, ...redis.env });
+  const migrate = (...args: string[]): Promise<CommandResult> => runCommand(['migrate', ...args], environment());
+  const served = async (env: Record<string, string>) => {
+    const { status, stderr } = await runServer({ ...fleet.env, ...env, PORT: '0', MANAGEMENT_PORT: '0' });
+    return { status, stderr };
+  };
+  const restart = async (env: Record<string, string>) => {
+    Object.assign(fleet.member(0).env, env);
+    await fleet.member(0).start();
+  };
+
+  check('is refused while a process runs, and changes nothing', async () => {
+    const { status, stdout, stderr } = await migrate();
+    expect([status, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('A running process uses the storage that is to be moved. Stop every Gatehouse');
+    expect(await redis.items()).toEqual([]);
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    await fleet.member(0).kill();
+    await restart({});
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    await fleet.member(0).kill();
+  });
+
+  check('tells what it cannot use, with 78, before it opens anything', async () => {
+    const cases: [string[], Record<string, string>, RegExp][] = [
+      [['--from', 'nowhere'], {}, /A storage is named sqlite, redis, sqlite:FOLDER/],
+      [[], { REDIS_URL: '' }, /REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required/],
+      [['--to', 'sqlite'], {}, /name the same storage/],
+      [['--from', 'sqlite:/nowhere/at/all'], {}, /There is no database in \/nowhere\/at\/all/],
+      [[], { ENCRYPTION_KEYS: generateEncryptionKey(new Date()) }, /which ENCRYPTION_KEYS does not hold/],
+      [['--to', 'redis://user:hunter2@:x'], {}, /cannot be read/],
+    ];
+    for (const [args, env, why] of cases) {
+      const { status, stdout, stderr } = await runCommand(['migrate', ...args], { ...environment(), ...env });
+      expect([args, status, stdout]).toEqual([args, 78, '']);
+      expect(stderr).toMatch(why);
+      expect(stderr).not.toContain('hunter2');
+    }
+    expect(await redis.items()).toEqual([]);
+  });
+
+  check('killed in the middle, it leaves the source to be used, and begins anew', async () => {
+    const program = startProgram(['node', 'src/cli.ts', 'migrate'], environment());
+    await redis.look(async (store) => {
+      await untilFilling(store);
+      program.signal('SIGKILL');
+      await program.ended;
+    });
+    expect((await redis.items()).length).toBeLessThan(BULK);
+    const target = await served(redis.env);
+    expect([target.status, target.stderr]).toEqual([78, expect.stringContaining('is not finished')]);
+    const source = await served({});
+    expect([source.status, source.stderr]).toEqual([78, expect.stringContaining('wait 20 seconds')]);
+    await new Promise((resolve) => setTimeout(resolve, 20_000));
+    await restart({});
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    await fleet.member(0).kill();
+  });
+
+  check(
+    'moves everything: sessions, grants, counters and the audit trail go on, and the old storage is closed',
+    async () => {
+      const moved = await migrate('--json');
+      expect([moved.status, moved.stderr]).toEqual([0, '']);
+      expect(JSON.parse(moved.stdout)).toMatchObject({ to: 'Redis', items: expect.any(Number) });
+      expect(moved.stdout).not.toContain(redis.env.REDIS_URL);
+      const old = await served({});
+      expect([old.status, old.stderr]).toEqual([78, expect.stringContaining('was moved to another place')]);
+      expect((await migrate()).status).toBe(78);
+
+      const before = fleet.tokens.issued.length;
+      await restart(redis.env);
+      expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+      expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+      for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `who=${UMA}`]) {
+        const answer = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
+        expect([filter, answer.status, JSON.parse(answer.body).items.length > 0]).toEqual([filter, 200, true]);
+      }
+      expect(await redis.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+      expect(await redis.look((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
+    },
+  );
+
+  check('moves from Redis to SQLite too, into an empty one alone', async () => {
+    await fleet.member(0).kill();
+    const full = await migrate('--from', 'redis', '--to', 'sqlite');
+    expect([full.status, full.stdout]).toEqual([1, '']);
+    expect(full.stderr).toMatch(/is not empty: it holds [\d,]+ items/);
+
+    const moved = await migrate('--from', 'redis', '--to', `sqlite:${back.env.DATA_DIR}`);
+    expect([moved.status, moved.stderr]).toEqual([0, '']);
+    expect(moved.stdout).toMatch(/Moved [\d,]+ items from Redis to SQLite in/);
+    expect((await served(redis.env)).status).toBe(78);
+    const before = fleet.tokens.issued.length;
+    await restart(back.env);
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+    const answer = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
+    expect(JSON.parse(answer.body).items.length).toBeGreaterThan(0);
+    expect(await back.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+  });
+});

@@ -1,0 +1,101 @@
+/** What real sign-ins and refreshes showed of an app's tokens, noted on the way without waiting. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { createObservations, type Observations } from '../../src/connected-apps/observations.ts';
+import type { ProviderClient, RefreshRequest } from '../../src/connected-apps/provider-client.ts';
+import { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const APP = { id: 'platform' } as ConnectedApp;
+const HOUR = 3_600_000;
+
+let directory: string;
+let store: Store;
+let now: number;
+let writes: number;
+let observations: Observations;
+let answer: unknown;
+beforeEach(async () => {
+  [now, writes] = [1_800_000_000_000, 0];
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-observed-'));
+  store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
+  const counted = {
+    ...store,
+    write: (...given: Parameters<Store['write']>) => {
+      writes += 1;
+      return store.write(...given);
+    },
+  };
+  observations = createObservations({ store: counted, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const client = () =>
+  observations.watch({ exchangeCode: async () => answer, refresh: async () => answer } as unknown as ProviderClient);
+const exchange = (refreshToken: string | undefined, expiresInSeconds: number | undefined) => {
+  answer = { refreshToken, expiresInSeconds };
+  return client().exchangeCode(APP, new URL('https://gatehouse.test/'), {} as never);
+};
+const refresh = (refreshToken: string | undefined, expiresInSeconds: number | undefined = 60) => {
+  answer = { kind: 'tokens', answer: { refreshToken, expiresInSeconds } };
+  return client().refresh(APP, { refreshToken: 'rt1' } as RefreshRequest);
+};
+const expectSeen = (seen: object) =>
+  vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }));
+
+test('a sign-in shows whether there is a refresh token and a lifetime, and its answer is handed on', async () => {
+  expect(await observations.read('platform')).toBeUndefined();
+  expect(await exchange('rt1', 60)).toBe(answer);
+  await expectSeen({ refreshToken: true, expiresIn: true });
+  await exchange(undefined, undefined);
+  await expectSeen({ refreshToken: false, expiresIn: false });
+});
+
+test.each([
+  ['rt2', true],
+  ['rt1', false],
+  [undefined, false],
+])('a refresh that brings %s shows rotation: %s', async (refreshToken, rotates) => {
+  await exchange('rt1', 60);
+  expect(await refresh(refreshToken)).toBe(answer);
+  await expectSeen({ refreshToken: true, expiresIn: true, rotates });
+});
+
+test('a refresh that fails shows nothing', async () => {
+  answer = { kind: 'unavailable' };
+  await client().refresh(APP, { refreshToken: 'rt1' } as RefreshRequest);
+  expect(await observations.read('platform')).toBeUndefined();
+});
+
+test('what stays the same is written once an hour, what changes at once', async () => {
+  await exchange('rt1', 60);
+  await expectSeen({ refreshToken: true, expiresIn: true });
+  const first = { at: now, refreshToken: true, expiresIn: true };
+  for (let minute = 1; minute < 60; minute += 20) {
+    now += HOUR / 3 - 1_000;
+    await exchange('rt1', 60);
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([writes, await observations.read('platform')]).toEqual([1, first]);
+  now += 10_000;
+  await exchange('rt1', 60);
+  await expectSeen({ refreshToken: true, expiresIn: true });
+  await exchange('rt1', undefined);
+  await expectSeen({ refreshToken: true, expiresIn: false });
+  expect(writes).toBe(3);
+});
+
+test('a provider asks to be left alone for a second at least', () => {
+  const error = new ProviderError('unavailable', 'timeout', { status: 503 });
+  expect([0, -5, 0.5, 1, 30].map((seconds) => error.retryIn(seconds).facts.retryAfterSeconds)).toEqual([
+    1, 1, 1, 1, 30,
+  ]);
+  expect(error.retryIn(30)).toMatchObject({ failure: 'unavailable', reason: 'timeout', facts: { status: 503 } });
+});

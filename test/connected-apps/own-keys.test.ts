@@ -1,0 +1,108 @@
+/** Our own signing keys: one set for all processes, published before it signs, kept until its last signature has ended, sealed. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { decodeProtectedHeader } from 'jose';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createOwnKeys, KEY_TIMES } from '../../src/connected-apps/own-keys.ts';
+import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createSealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const DAY = 86_400_000;
+const directory = mkdtempSync(join(tmpdir(), 'gatehouse-own-keys-'));
+const sealerOf = () => {
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  return createSealer(createKeyRing('keys' in parsed ? parsed.keys : []));
+};
+const sealer = sealerOf();
+let store: Store;
+let now = Date.parse('2026-11-21T12:00:00Z');
+const clock = () => now;
+beforeAll(async () => {
+  store = await createSqliteStore({ directory });
+});
+afterAll(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const process = () => createOwnKeys({ store, sealer, clock });
+const kids = async (own: ReturnType<typeof process>) => (await own.publicKeys()).keys.map(({ kid }) => kid);
+const sign = (own: ReturnType<typeof process>) => {
+  const iat = Math.floor(now / 1000);
+  return own.sign({ sub: 'u1', iat, exp: iat + 60 }, { typ: 'test+jwt' });
+};
+
+test('processes that start together agree on one key, and verify what the other signed', async () => {
+  const processes = Array.from({ length: 4 }, process);
+  const seen = await Promise.all(processes.map(kids));
+  expect(new Set(seen.map(String)).size).toBe(1);
+  const [first, second] = processes;
+  const token = first && (await sign(first));
+  expect(await second?.verify(token ?? '', { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
+});
+
+test('the store holds no private key in the clear, and the published keys are public alone', async () => {
+  const record = await store.get(keys.ownKeys);
+  expect(sealer.kidOf(record?.value ?? '')).toBe(sealer.sealingKid);
+  for (const key of (await process().publicKeys()).keys) {
+    expect(Object.keys(key).sort()).toEqual(['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y']);
+  }
+});
+
+test('a key is shown a day before it signs, and the old one until its last signature has ended', async () => {
+  const own = process();
+  const [old] = await kids(own);
+  now += KEY_TIMES.signsMilliseconds - KEY_TIMES.aheadMilliseconds;
+  const [, next] = await kids(own);
+  expect(next).toBeDefined();
+  expect(decodeProtectedHeader(await sign(own)).kid).toBe(old);
+  now += KEY_TIMES.aheadMilliseconds;
+  const token = await sign(own);
+  expect(decodeProtectedHeader(token).kid).toBe(next);
+  expect(await kids(own)).toEqual([old, next]);
+  now += KEY_TIMES.afterMilliseconds;
+  expect(await kids(own)).toEqual([next]);
+  expect(await process().verify(token, { typ: 'test+jwt' })).toBeUndefined();
+});
+
+test('a rotation by hand shows the next key to every process, once', async () => {
+  const [own, other] = [process(), process()];
+  const before = await kids(other);
+  await own.rotate();
+  await other.rotate();
+  expect(await kids(own)).toHaveLength(before.length + 1);
+  now += DAY;
+  expect(await other.verify(await sign(own), { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
+});
+
+test('a key that another process had to make anew is looked for once a token names it', async () => {
+  const [own, other] = [process(), process()];
+  await kids(other);
+  await store.write([{ delete: keys.ownKeys }]);
+  const token = await sign(own);
+  // Looked for at most once a second, so that invented key ids cost nothing.
+  expect(await other.verify(token, { typ: 'test+jwt' })).toBeUndefined();
+  now += 1_001;
+  expect(await other.verify(token, { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
+});
+
+test('what another signed, another type, and what has ended is none of ours', async () => {
+  const own = process();
+  const token = await sign(own);
+  expect(await own.verify(token, { typ: 'other+jwt' })).toBeUndefined();
+  expect(await own.verify(`${token.slice(0, -6)}AAAAAA`, { typ: 'test+jwt' })).toBeUndefined();
+  expect(await own.verify('no token', { typ: 'test+jwt' })).toBeUndefined();
+  now += 61_000;
+  expect(await own.verify(token, { typ: 'test+jwt' })).toBeUndefined();
+});
+
+test('R49 keys that cannot be opened any more are replaced, and it is told', async () => {
+  const told: unknown[] = [];
+  const own = createOwnKeys({ store, sealer: sealerOf(), clock, onReplaced: (cause) => told.push(cause) });
+  expect(await kids(own)).toHaveLength(1);
+  expect(told).toHaveLength(1);
+});

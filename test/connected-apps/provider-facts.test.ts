@@ -1,0 +1,93 @@
+/** What a provider tells of itself to somebody who is about to register an app there. */
+import { expect, test, vi } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { readProviderFacts } from '../../src/connected-apps/provider-facts.ts';
+import type { ProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
+
+const ISSUER = 'https://provider.test';
+const asked: ConnectedApp[] = [];
+const examine = vi.fn(async () => undefined as never);
+const read = (answer: object | Error, discoveryUrl?: string) =>
+  readProviderFacts(
+    {
+      examine,
+      metadata: {
+        load: async (app: ConnectedApp) => {
+          asked.push(app);
+          if (answer instanceof Error) throw answer;
+          return answer as ProviderMetadata;
+        },
+      } as Parameters<typeof readProviderFacts>[0]['metadata'],
+    },
+    { issuer: ISSUER, discoveryUrl },
+  );
+
+test('the endpoints by their names, what can be chosen, and where clients register themselves', async () => {
+  const { facts } = await read({
+    token_endpoint: `${ISSUER}/token`,
+    jwks_uri: `${ISSUER}/jwks`,
+    authorization_endpoint: `${ISSUER}/auth`,
+    scopes_supported: ['openid', 'read:all'],
+    token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
+    registration_endpoint: `${ISSUER}/register`,
+  });
+  expect(facts).toEqual({
+    endpoints: ['authorization', 'token', 'signing keys'],
+    scopes: ['openid', 'read:all'],
+    authMethods: ['none', 'client_secret_basic'],
+    registrationEndpoint: `${ISSUER}/register`,
+  });
+});
+
+test('nothing that is no scope is offered as one, and never more than a page can show', async () => {
+  const odd = ['a b', 'a"b', 'a\\b', '', 'x'.repeat(201), 'é', 7, null, ['openid']];
+  expect((await read({ scopes_supported: [...odd, 'openid'] })).facts?.scopes).toEqual(['openid']);
+  const many = Array.from({ length: 60 }, (_, n) => `scope-${n}`);
+  expect((await read({ scopes_supported: many })).facts?.scopes).toHaveLength(40);
+  const wrong = { scopes_supported: 'openid', token_endpoint_auth_methods_supported: {}, registration_endpoint: 7 };
+  expect((await read(wrong)).facts).toEqual({
+    endpoints: [],
+    scopes: [],
+    authMethods: [],
+    registrationEndpoint: undefined,
+  });
+});
+
+test('it is asked for where it lies, and by nobody who has a secret', async () => {
+  await read({});
+  expect(asked.at(-1)).toMatchObject({ issuer: ISSUER, clientId: '', clientSecret: undefined });
+  expect(asked.at(-1)).not.toHaveProperty('discoveryUrl');
+  await read({}, `${ISSUER}/elsewhere`);
+  expect(asked.at(-1)).toMatchObject({ issuer: ISSUER, discoveryUrl: `${ISSUER}/elsewhere` });
+  expect(examine.mock.calls).toContainEqual([`${ISSUER}/elsewhere`]);
+});
+
+test.each([
+  [new ProviderError('misconfigured', 'issuer_mismatch'), /names another issuer/],
+  [
+    new ProviderError('unavailable', 'discovery_failed', { status: 404 }),
+    /no description.*\(it answered 404\)\. Where/,
+  ],
+  [new ProviderError('unavailable', 'discovery_failed'), /no description of a provider at this address\. Where/],
+  [new ProviderError('invalid', 'discovery_not_json'), /no description of a provider\.$/],
+  [new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token' }), /must not be called \(token\)\.$/],
+  [new ProviderError('misconfigured', 'endpoint_refused'), /must not be called\.$/],
+  [new ProviderError('misconfigured', 'endpoint_missing'), /give them by hand/],
+  [new ProviderError('misconfigured', 'address'), /INTERNAL_HOSTS/],
+  [new ProviderError('unavailable', 'timeout'), /did not answer in time/],
+  [new ProviderError('unavailable', 'connection'), /could not be reached/],
+  [new Error('secret of a library'), /could not be reached/],
+])('why it tells nothing, in words: %s', async (error, words) => {
+  const { fault, facts } = await read(error);
+  expect([facts, fault]).toEqual([undefined, expect.stringMatching(words)]);
+  expect(fault).toMatch(/^\p{Lu}.{15,}\.$/u);
+});
+
+test('R79 an address that must not be called is not called', async () => {
+  asked.length = 0;
+  examine.mockResolvedValueOnce('not_https' as never);
+  const { fault } = await read({});
+  expect(fault).toMatch(/^It must begin with https/);
+  expect(asked).toEqual([]);
+});

@@ -1,0 +1,96 @@
+/** How a connection is told, as JSON and on pages: nothing more than it is, and something to choose where there is a choice. */
+import { describe, expect, test } from 'vitest';
+import type { AppStore } from '../../src/connected-apps/app-store.ts';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { connectionJson, connectionView, connectionViews } from '../../src/grants/connection-view.ts';
+import type { Connection, Connections } from '../../src/grants/connections.ts';
+import { TROUBLE_WORDS } from '../../src/grants/grant.ts';
+
+const HREF = 'https://gatehouse.test';
+const AT = Date.parse('2026-01-02T03:04:05Z');
+const appOf = (id: string, changes: object = {}) =>
+  ({
+    ...{ id, name: `App ${id}`, disabled: false, scopes: ['openid', 'profile', 'mail'] },
+    callbackUrls: [`${HREF}/oauth/callback/${id}`],
+    ...changes,
+  }) as unknown as ConnectedApp;
+const connectionOf = (app: string, changes: Partial<Connection> = {}): Connection => ({
+  cause: undefined,
+  ...{ app, health: 'active', scopes: ['openid', 'mail'], account: {}, connectedAt: AT, lastUsedAt: undefined },
+  ...changes,
+});
+
+const WHO = [
+  [{ email: 'ada@example.test', name: 'Ada', subject: 's1' }, 'ada@example.test'],
+  [{ name: 'Ada', subject: 's1' }, 'Ada'],
+  [{ subject: 's1' }, 's1'],
+] as const;
+
+describe('as JSON', () => {
+  test.each(WHO)('the account is what a person knows it by: %j is %s', (account, told) => {
+    expect(connectionJson(connectionOf('a', { account }), appOf('a'), HREF).account).toBe(told);
+    expect(connectionView(appOf('a'), connectionOf('a', { account }), HREF).account).toBe(told);
+  });
+
+  test('what is not known is null, and an app that is gone goes by its id', () => {
+    expect(connectionJson(connectionOf('gone'), undefined, HREF)).toEqual({
+      ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'] },
+      ...{ cause: null, lastUsedAt: null, connectUrl: `${HREF}/connections/gone` },
+    });
+  });
+
+  test('cause and last use are told where there are some', () => {
+    const troubled = connectionOf('a', { health: 'reconnect_needed', cause: 'grant_refused', lastUsedAt: AT });
+    expect(connectionJson(troubled, appOf('a'), HREF)).toMatchObject({
+      ...{ name: 'App a', cause: 'grant_refused', lastUsedAt: '2026-01-02T03:04:05.000Z' },
+    });
+    expect(connectionView(appOf('a'), troubled, HREF)).toMatchObject({
+      ...{ cause: TROUBLE_WORDS.grant_refused, lastUsedAt: '2026-01-02T03:04:05.000Z' },
+      ...{ connectedAt: '2026-01-02T03:04:05.000Z', health: 'reconnect_needed' },
+    });
+  });
+});
+
+describe('on a page', () => {
+  test('R4 the choice is every scope but openid; what is granted is ticked, and everything where nothing is made yet', () => {
+    const choices = (connection?: Connection) => connectionView(appOf('a'), connection, HREF).choices;
+    const ticked = (granted: string[]) =>
+      ['profile', 'mail'].map((scope) => ({ scope, granted: granted.includes(scope) }));
+    expect(choices(connectionOf('a'))).toEqual(ticked(['mail']));
+    expect(choices(connectionOf('a', { scopes: [] }))).toEqual(ticked([]));
+    expect(choices()).toEqual(ticked(['profile', 'mail']));
+    expect(connectionView(appOf('a'), undefined, HREF)).toMatchObject({
+      ...{ health: 'not_connected', scopes: ['openid', 'profile', 'mail'] },
+    });
+  });
+
+  test('an app that cannot be used says why', () => {
+    const unusable = (changes: object) => connectionView(appOf('a', changes), undefined, HREF).unusable;
+    expect(unusable({})).toBeUndefined();
+    expect(unusable({ disabled: true })).toMatch(/^An administrator has disabled this app\b.*\.$/);
+    expect(unusable({ callbackUrls: [] })).toMatch(/callback URL of this app is not in its registration/);
+    expect(unusable({ disabled: true, callbackUrls: [] })).toMatch(/disabled/);
+  });
+
+  test('a revocation that is under way is told with when it began', () => {
+    expect(connectionView(appOf('a'), undefined, HREF, AT).revocationPendingSince).toBe('2026-01-02T03:04:05.000Z');
+    expect(connectionView(appOf('a'), undefined, HREF).revocationPendingSince).toBeUndefined();
+  });
+
+  test('what is disabled is shown to those alone who are connected with it', async () => {
+    const apps = ['a', 'b', 'c'].map((id) => appOf(id, { disabled: id !== 'a' }));
+    const shown = await connectionViews(
+      { list: () => apps } as unknown as AppStore,
+      {
+        list: async () => [connectionOf('b')],
+        pendingRevocations: async () => [{ app: 'a', since: AT }],
+      } as unknown as Connections,
+      'u1',
+      HREF,
+    );
+    expect(shown.map(({ id, health, revocationPendingSince }) => [id, health, revocationPendingSince])).toEqual([
+      ['a', 'not_connected', '2026-01-02T03:04:05.000Z'],
+      ['b', 'active', undefined],
+    ]);
+  });
+});

@@ -1,0 +1,110 @@
+/** Grants as they are kept and listed: open refreshes, removals, and each state's list beside the grants. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ConnectionIndex, createConnectionIndex } from '../../src/grants/connection-index.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
+import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { createSealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+
+let directory: string;
+let store: Store;
+let now: number;
+let index: ConnectionIndex;
+let grants: GrantStore;
+beforeEach(async () => {
+  now = NOW;
+  const clock = () => now;
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-lists-'));
+  store = await createSqliteStore({ directory, clock, random: Math.random });
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  index = createConnectionIndex({ store, clock });
+  grants = index.listed(createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock }));
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function stored(userId: string, changes: Partial<Grant> = {}): Promise<void> {
+  const version = (await grants.load(userId, 'platform'))?.version ?? 0;
+  const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}`, idToken: undefined };
+  const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now };
+  const rest = { scopes: ['openid'], account: {}, trouble: undefined, refresh: undefined };
+  const grant: Grant = { userId, appId: 'platform', ...tokens, ...times, ...rest, ...changes };
+  expect(await grants.save(grant, version)).toBe(true);
+}
+
+const trouble = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
+  ({ trouble: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now } }) as const;
+const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) =>
+  (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
+
+test('a refresh that has begun is listed until it has ended, whatever else is', async () => {
+  await grants.noteOpen('u1', 'platform');
+  await grants.noteOpen('u"2', 'platform');
+  expect(await grants.listOpen()).toEqual([
+    { userId: 'u1', appId: 'platform' },
+    { userId: 'u"2', appId: 'platform' },
+  ]);
+  await grants.noteClosed('u1', 'platform');
+  expect(await grants.listOpen()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
+});
+
+test('what was removed is not remembered, also where another one takes its place', async () => {
+  await stored('u1');
+  const first = await grants.load('u1', 'platform');
+  expect(await grants.remove('u1', 'platform', first?.version ?? 0)).toBe(true);
+  expect(await grants.load('u1', 'platform')).toBeUndefined();
+  await stored('u1', { accessToken: 'another' });
+  expect(await grants.load('u1', 'platform')).toMatchObject({ grant: { accessToken: 'another' } });
+});
+
+describe('the list of each state', () => {
+  test('holds what is in it, from the first writing on', async () => {
+    await stored('well');
+    await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
+    await stored('ending', { refreshToken: undefined });
+    await stored('passing', trouble('passing'));
+    await stored('doubted', trouble('in_doubt'));
+    await stored('broken', trouble('reconnect_needed'));
+    expect((await usersOf('active')).sort()).toEqual(['lasting', 'passing', 'well']);
+    expect(await usersOf('unrenewable')).toEqual(['ending']);
+    expect(await usersOf('in_doubt')).toEqual(['doubted']);
+    expect(await usersOf('reconnect_needed')).toEqual(['broken']);
+    expect(await usersOf()).toHaveLength(6);
+    expect(await index.count()).toBe(6);
+  });
+
+  test('is left for another, and left for good with the grant', async () => {
+    await stored('u1');
+    await stored('u1', trouble('in_doubt'));
+    expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([[], ['u1']]);
+    await stored('u1');
+    expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([['u1'], []]);
+    const { version = 0 } = (await grants.load('u1', 'platform')) ?? {};
+    await grants.remove('u1', 'platform', version);
+    expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
+  });
+
+  test('what cannot be renewed is broken once it has ended, and expiring shortly before', async () => {
+    await stored('well');
+    await stored('ending', { refreshToken: undefined });
+    await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
+    expect(await index.countByHealth()).toEqual({ active: 3, expiring: 0, in_doubt: 0, reconnect_needed: 0 });
+    now += HOUR - 1_000;
+    expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 1, reconnect_needed: 0 });
+    now += 2_000;
+    expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 0, reconnect_needed: 1 });
+    await index.settle(grants);
+    expect([await usersOf('unrenewable'), await usersOf('reconnect_needed')]).toEqual([[], ['ending']]);
+  });
+});

@@ -1,0 +1,219 @@
+/** Tokens with fewer scopes than the grant, against a provider made by hand: had by a refresh like any other, and never the grant's own. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { ProviderClient, RefreshOutcome, RefreshRequest } from '../../src/connected-apps/provider-client.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
+import { createNarrowedTokens, type NarrowedTokens } from '../../src/grants/narrowed-token.ts';
+import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
+import { createRefreshOutcomes } from '../../src/grants/refresh-outcome.ts';
+import type { Events } from '../../src/observability/events.ts';
+import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { createLeases } from '../../src/storage/lease.ts';
+import { createSealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const APP = { id: 'platform', name: 'Platform', scopes: ['read', 'write'] } as unknown as ConnectedApp;
+const NOW = 1_800_000_000_000;
+
+let directory: string;
+let store: Store;
+let grants: GrantStore;
+let refresher: Refresher;
+let narrowed: NarrowedTokens;
+let now: number;
+let asked: { refreshToken: string; scopes: readonly string[] | undefined }[];
+let answer: (request: RefreshRequest) => Promise<RefreshOutcome>;
+beforeEach(async () => {
+  [now, asked] = [NOW, []];
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-narrow-'));
+  store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  const provider = {
+    refresh(_app: ConnectedApp, request: RefreshRequest) {
+      asked.push({ refreshToken: request.refreshToken, scopes: request.scopes });
+      return answer(request);
+    },
+    revoke: async () => ({ outcome: 'revoked' }),
+  } as unknown as ProviderClient;
+  const nothing = () => undefined;
+  const events = {
+    refreshEnded: nothing,
+    connectionBroken: nothing,
+    connectionRecovered: nothing,
+  } as unknown as Events;
+  const clock = () => now;
+  grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock });
+  const shared = { grants, provider, events, clock, random: () => 0.5 };
+  const leases = createLeases({ store, milliseconds: 4_000 });
+  refresher = createRefresher({ ...shared, leases });
+  narrowed = createNarrowedTokens({ ...shared, leases, refresher, outcomes: createRefreshOutcomes(shared) });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const tokens = (accessToken: string, refreshToken?: string, changes: object = {}): RefreshOutcome => {
+  const rest = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
+  return { kind: 'tokens', answer: { accessToken, refreshToken, ...rest, ...changes } } as RefreshOutcome;
+};
+
+async function stored(changes: Partial<Grant> = {}): Promise<void> {
+  const fixed = { userId: 'u1', appId: APP.id, accessToken: 'at1', refreshToken: 'rt1', idToken: undefined };
+  const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000 };
+  const rest = { scopes: APP.scopes, account: {}, trouble: undefined, refresh: undefined };
+  const version = (await grants.load('u1', APP.id))?.version ?? 0;
+  expect(await grants.save({ ...fixed, ...times, ...rest, ...changes } as Grant, version)).toBe(true);
+}
+
+async function read(): Promise<Grant> {
+  const found = await grants.load('u1', APP.id);
+  if (!found || 'unreadable' in found) throw new Error('There is no grant.');
+  return found.grant;
+}
+
+const token = (scopes: readonly string[] = ['read'], app = APP) => narrowed.accessToken('u1', app, scopes);
+const troubled = (kind: 'reconnect_needed' | 'passing') =>
+  ({ trouble: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
+
+describe('a narrower token', () => {
+  test('is asked for by its scopes, and leaves the grant its own; a new refresh token is the grant’s', async () => {
+    await stored();
+    answer = async () => tokens('narrow', 'rt2');
+    expect(await token()).toEqual({
+      kind: 'narrowed',
+      accessToken: 'narrow',
+      scopes: ['read'],
+      expiresAt: now + 60_000,
+    });
+    expect(asked).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
+    expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt2', refresh: undefined });
+    expect(await grants.listOpen()).toEqual([]);
+  });
+
+  test('is given again while it lasts, to whoever asks for the same, and not once a refresh may have ended it', async () => {
+    await stored();
+    answer = async ({ scopes }) => tokens(`narrow ${asked.length} ${scopes?.join()}`);
+    const first = await token(['read', 'write']);
+    expect(await token(['write', 'read'])).toEqual(first);
+    expect(asked).toHaveLength(1);
+    expect(await token(['read'])).not.toEqual(first);
+    now += 29_000;
+    expect(await token(['read', 'write'])).toEqual(first);
+    now += 2_000;
+    expect(await token(['read', 'write'])).not.toEqual(first);
+    expect(asked).toHaveLength(3);
+    await stored({ refreshToken: 'rt9' });
+    await token(['read', 'write']);
+    expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1', 'rt9']);
+  });
+
+  test('R31: callers at the same time share one call', async () => {
+    await stored();
+    answer = async () => tokens('narrow');
+    const results = await Promise.all(Array.from({ length: 20 }, () => token()));
+    expect(new Set(results.map((one) => JSON.stringify(one))).size).toBe(1);
+    expect(asked).toHaveLength(1);
+  });
+
+  test('that has more than was asked for is none; one of fewer is told as it is', async () => {
+    await stored();
+    answer = async () => tokens('wide', undefined, { scopes: ['read', 'write'] });
+    expect(await token()).toEqual({ kind: 'unsupported' });
+    answer = async () => tokens('narrower', undefined, { scopes: ['read'] });
+    expect(await token(['read', 'write'])).toMatchObject({ kind: 'narrowed', scopes: ['read'] });
+  });
+
+  test('without a lifetime lasts as the app says, and else is asked for each time', async () => {
+    await stored();
+    answer = async () => tokens(`narrow ${asked.length}`, undefined, { expiresInSeconds: undefined });
+    expect(await token(['read'], { ...APP, accessTokenLifetimeSeconds: 90 })).toMatchObject({
+      expiresAt: now + 90_000,
+    });
+    expect(await token(['write'])).toMatchObject({ accessToken: 'narrow 2', expiresAt: undefined });
+    expect(await token(['write'])).toMatchObject({ accessToken: 'narrow 3' });
+  });
+});
+
+describe('there is none', () => {
+  test.each([
+    ['no refresh token', () => ({ refreshToken: undefined }), { kind: 'unsupported' }],
+    ['a grant that has ended', () => troubled('reconnect_needed'), { kind: 'no_grant' }],
+    ['a provider that is to be left alone', () => troubled('passing'), { kind: 'unavailable', retryAfterSeconds: 30 }],
+  ] as const)('with %s, and nobody is asked', async (_what, changes, result) => {
+    await stored(changes());
+    expect(await token()).toEqual(result);
+    expect(asked).toEqual([]);
+  });
+
+  test('without a grant', async () => {
+    expect(await token()).toEqual({ kind: 'no_grant' });
+  });
+
+  test.each(['invalid_scope', 'invalid_request'])(
+    'where the provider refuses with %s, and the grant is well',
+    async (reason) => {
+      await stored();
+      answer = async () => ({ kind: 'doubtful', reason });
+      expect(await token()).toEqual({ kind: 'unsupported' });
+      expect(await read()).toMatchObject({ trouble: undefined, refresh: undefined });
+      expect(await grants.listOpen()).toEqual([]);
+    },
+  );
+
+  test('where the provider is away: for as long as it says, and then again', async () => {
+    await stored();
+    answer = async () =>
+      ({ kind: 'unavailable', reason: 'timeout', sent: false, retryAfterSeconds: 7 }) as RefreshOutcome;
+    expect(await token()).toEqual({ kind: 'unavailable', retryAfterSeconds: 7 });
+    now += 60_000;
+    answer = async () => tokens('narrow');
+    expect(await token()).toMatchObject({ kind: 'narrowed' });
+  });
+});
+
+describe('what somebody who died has left open', () => {
+  test('the refresh token that had come is used first', async () => {
+    await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
+    answer = async ({ refreshToken, scopes }) => tokens(scopes ? 'narrow' : 'at3', `${refreshToken}+`);
+    expect(await token()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
+    expect(asked.at(-1)?.scopes).toEqual(['read']);
+    expect(asked[0]?.refreshToken).toBe('rt2');
+    expect((await read()).refresh).toBeUndefined();
+  });
+
+  test('where use spends a token, one whose use is not known is settled before', async () => {
+    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
+    answer = async ({ scopes }) => (scopes ? tokens('narrow') : tokens('at2', 'rt2'));
+    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    expect(asked).toEqual([
+      { refreshToken: 'rt1', scopes: undefined },
+      { refreshToken: 'rt2', scopes: ['read'] },
+    ]);
+  });
+
+  test('where use spends none, it is simply used', async () => {
+    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: false });
+    answer = async () => tokens('narrow');
+    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    expect(asked).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
+  });
+
+  test('at a start every open refresh is settled, also where an app is gone and one of them fails', async () => {
+    await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
+    await grants.noteOpen('u1', APP.id);
+    await grants.noteOpen('u1', 'gone');
+    await grants.noteOpen('u2', APP.id);
+    answer = async () => tokens('at3', 'rt3');
+    await refresher.settleAbandoned((id) => (id === APP.id ? APP : undefined));
+    expect(await grants.listOpen()).toEqual([]);
+    expect(await read()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
+    expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);
+  });
+});

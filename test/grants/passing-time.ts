@@ -1,9 +1,0 @@
-/** Lets time pass for everything in this process: Gatehouse and the sandbox both go by `Date.now`. Import it before they start. */
-const realNow = Date.now;
-let aheadMilliseconds = 0;
-Date.now = () => realNow() + aheadMilliseconds;
-
-/** Negative seconds set the clock back. */
-export function pass(seconds: number): void {
-  aheadMilliseconds += seconds * 1000;
-}

@@ -1,0 +1,241 @@
+/** Revocations that a provider does not confirm: kept, tried again with growing pauses, and given up only after a week (R52). */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { ProviderClient, RevocationOutcome, TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import { createConnections } from '../../src/grants/connections.ts';
+import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
+import { createRevocations, persistentRevoke } from '../../src/grants/revocations.ts';
+import type { Events } from '../../src/observability/events.ts';
+import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const APP = { id: 'platform', name: 'Platform', scopes: ['openid'] } as unknown as ConnectedApp;
+const MINUTE = 60_000;
+
+let directory: string;
+let store: Store;
+let sealer: Sealer;
+let grants: GrantStore;
+let now: number;
+let outcome: RevocationOutcome;
+/** The status of the provider's answer, where it gave one. */
+let status: number | undefined;
+let asked: string[];
+let told: string[];
+/** How many were kept while the provider was asked last. */
+let keptWhenAsked = 0;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
+  [now, outcome, status, asked, told] = [1_800_000_000_000, 'unconfirmed', undefined, [], []];
+  store = await createSqliteStore({ directory, clock: () => now });
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  sealer = createSealer(createKeyRing(parsed.keys));
+  grants = createGrantStore({ store, sealer, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const events = {
+  connectionMade: () => undefined,
+  connectionRemoved: ({ revocation }: { revocation: string }) => void told.push(revocation),
+  revocationEnded: (facts: { outcome: string }) => void told.push(facts.outcome),
+} as unknown as Events;
+
+/** As another process has it: nothing but the store is common. */
+const revocations = () =>
+  createRevocations({
+    ...{
+      store,
+      sealer,
+      grants,
+      events,
+      clock: () => now,
+      random: () => 0.5,
+      findApp: (id) => (id === APP.id ? APP : undefined),
+    },
+    provider: {
+      async revoke(_app: ConnectedApp, token: string) {
+        asked.push(token);
+        keptWhenAsked = (await store.page(keys.revocations, { limit: 9 })).items.length;
+        return { outcome, ...(status === undefined ? {} : { said: { status } }) };
+      },
+    },
+  });
+const connections = () => createConnections({ grants, revocations: revocations(), events, clock: () => now });
+
+const connect = (refreshToken: string | undefined, subject = 's1') =>
+  connections().make({
+    userId: 'u1',
+    app: APP,
+    answer: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenAnswer,
+    scopes: ['openid'],
+    account: { subject },
+  });
+const retryAfter = async (milliseconds: number) => {
+  now += milliseconds;
+  await revocations().retryDue();
+};
+
+test('R52: a failed revocation is pending, not done; the connection is gone at once; another process tries again until it is confirmed', async () => {
+  await connect('rt1');
+  expect(await connections().end('u1', APP)).toEqual({ revocation: 'pending' });
+  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 1 }]);
+  await retryAfter(29_000);
+  expect(asked).toEqual(['rt1']);
+  await retryAfter(2_000);
+  expect(asked).toEqual(['rt1', 'rt1']);
+  await retryAfter(59_000);
+  expect(asked).toHaveLength(2);
+  outcome = 'revoked';
+  await retryAfter(2_000);
+  expect(asked).toHaveLength(3);
+  expect(told).toEqual(['pending', 'confirmed']);
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+  expect((await revocations().page({ limit: 9 })).items).toEqual([]);
+});
+
+test('R52: what the provider answered is told with it, as far as it answered', async () => {
+  await connect('rt1');
+  expect(await connections().end('u1', APP)).toEqual({ revocation: 'pending' });
+  status = 500;
+  await connect('rt2');
+  expect(await connections().end('u1', APP)).toEqual({ revocation: 'pending', said: { status: 500 } });
+  [outcome, status] = ['revoked', 200];
+  await connect('rt3');
+  expect(await connections().end('u1', APP)).toEqual({ revocation: 'revoked', said: { status: 200 } });
+});
+
+test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
+  await connect('rt1');
+  const stored = await grants.load('u1', APP.id);
+  const request = { userId: 'u1', appId: APP.id, token: 'rt1', hint: 'refresh_token' as const };
+  await revocations().plan({ ...request, grantVersion: stored?.version });
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(asked).toEqual(['rt1']);
+  expect(await grants.load('u1', APP.id)).toBeUndefined();
+});
+
+/** Plans to end the connection as it stands, as a disconnect does whose next step failed. */
+async function planned(): Promise<void> {
+  const stored = await grants.load('u1', APP.id);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  const { refreshToken: token = '' } = stored.grant;
+  await revocations().plan({
+    ...{ userId: 'u1', appId: APP.id, grantVersion: stored.version, token, hint: 'refresh_token' },
+  });
+  now += 1_000;
+}
+
+test('R52: the same where the grant was written again in between: its connection ends before the provider is asked', async () => {
+  await connect('rt1');
+  await planned();
+  const stored = await grants.load('u1', APP.id);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  await grants.save(stored.grant, stored.version);
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(asked).toEqual(['rt1']);
+});
+
+test('R43, R52: where a refresh has brought another token meanwhile that is the one revoked', async () => {
+  await connect('rt1');
+  await planned();
+  const stored = await grants.load('u1', APP.id);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  await grants.save({ ...stored.grant, refreshToken: 'rt2', refreshedBy: 7 }, stored.version);
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(asked).toEqual(['rt2']);
+});
+
+test.each(['rt2', undefined])(
+  'R52: where the person has connected again by then (%s) the connection lives, and the provider is not asked to end it',
+  async (token) => {
+    await connect('rt1');
+    await planned();
+    await connect(token);
+    await retryAfter(31_000);
+    expect(await grants.load('u1', APP.id)).toMatchObject({ grant: { refreshToken: token ?? 'rt1' } });
+    expect(asked).toEqual([]);
+    expect(await revocations().pendingOf('u1')).toEqual([]);
+  },
+);
+
+test('R52: a connection that was made after it leaves the earlier token to be revoked', async () => {
+  await connect('rt1');
+  await planned();
+  await grants.remove('u1', APP.id, (await grants.load('u1', APP.id))?.version ?? 0);
+  now += 1_000;
+  await connect('rt2');
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(await grants.load('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt2' } });
+  expect(asked).toEqual(['rt1']);
+});
+
+test('R52: the withdrawal of a token that was replaced leaves the connection that replaced it', async () => {
+  await connect('rt-new');
+  await revocations().plan({
+    userId: 'u1',
+    appId: APP.id,
+    token: 'rt-old',
+    hint: 'refresh_token',
+    grantVersion: undefined,
+  });
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(asked).toEqual(['rt-old']);
+  expect(await grants.load('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt-new' } });
+});
+
+test('R44: the token waits sealed', async () => {
+  await connect('rt-canary');
+  await connections().end('u1', APP);
+  const [pending] = await revocations().pendingOf('u1');
+  const kept = await store.get(`revocation:{u1}:${pending?.id}`);
+  expect(kept?.value).not.toContain('rt-canary');
+  expect(kept?.value).toMatch(/^eyJ/);
+});
+
+test('R52: after a week it is given up, and that is told', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP);
+  await retryAfter(7 * 86_400_000 + MINUTE);
+  expect(told).toEqual(['pending', 'abandoned']);
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+});
+
+test('R52: connecting another account withdraws the earlier one’s grant; the same account again does not end the new one', async () => {
+  outcome = 'revoked';
+  await connect('rt1');
+  await connect('rt2');
+  expect(asked).toEqual([]);
+  await connect('rt3', 'another-account');
+  expect(asked).toEqual(['rt2']);
+});
+
+test('R43, R52: a token that belongs to nobody any more is kept before the provider is asked, so that a kill loses nothing', async () => {
+  const direct = { revoke: () => Promise.reject(new Error('Not past the queue.')) } as unknown as ProviderClient;
+  const { revoke } = persistentRevoke(direct, revocations());
+  const page = () => revocations().page({ limit: 9 });
+  expect(await revoke(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'unconfirmed' });
+  expect([asked, keptWhenAsked]).toEqual([['rt-late'], 1]);
+  expect((await page()).items).toMatchObject([{ userId: 'nobody', attempts: 1 }]);
+  outcome = 'revoked';
+  expect(await revoke(APP, 'rt-later', 'refresh_token')).toEqual({ outcome: 'revoked' });
+  expect((await page()).items).toHaveLength(1);
+});

@@ -1,0 +1,188 @@
+/** R89: what one peer may ask of a listener, and what is turned away when all is busy. */
+import { once } from 'node:events';
+import type { RequestListener, Server } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createBusyGauge, createLimitedServer, LISTENER_LIMITS, withinLimits } from '../../src/http/limits.ts';
+import { refuseUnreadable } from '../../src/http/protocol.ts';
+import { ask } from '../support/ask.ts';
+import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
+import { sendRaw } from '../support/raw-http.ts';
+
+describe('R89 Gatehouse as shipped', () => {
+  let site: TestGatehouse;
+  beforeAll(async () => {
+    site = await startAlone({ apps: [] });
+  });
+  afterAll(() => site?.close());
+
+  const codeOf = ({ status, body }: { status: number; body: string }) => [status, JSON.parse(body).code];
+
+  test('refuses headers beyond 16 KB', async () => {
+    const answer = await sendRaw(site.url, `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
+    expect([answer.status, answer.closed]).toEqual([431, true]);
+  });
+
+  test('refuses more than 100 headers', async () => {
+    const headers = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'y']));
+    expect((await ask(`${site.url}/session`, { headers: headers(90) })).status).toBe(200);
+    for (const count of [100, 150, 900])
+      expect(codeOf(await ask(`${site.url}/session`, { headers: headers(count) }))).toEqual([431, 'too_large']);
+  });
+
+  test('refuses an address beyond 8 KB', async () => {
+    expect((await ask(`${site.url}/session?a=${'x'.repeat(8_000)}`)).status).toBe(200);
+    expect(codeOf(await ask(`${site.url}/session?a=${'x'.repeat(8_200)}`))).toEqual([413, 'too_large']);
+  });
+
+  test('refuses more than 100 parameters', async () => {
+    const query = (count: number) => Array.from({ length: count }, (_, at) => `p${at}`).join('&');
+    expect((await ask(`${site.url}/session?${query(100)}`)).status).toBe(200);
+    expect(codeOf(await ask(`${site.url}/session?${query(101)}`))).toEqual([400, 'invalid_request']);
+    expect(codeOf(await ask(`${site.url}/session?${'&'.repeat(500)}`))).toEqual([400, 'invalid_request']);
+  });
+
+  test('refuses a body beyond 64 KB, by what it says and by what it is', async () => {
+    const given = { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' } };
+    expect((await ask(`${site.url}/sign-out`, { ...given, body: 'a=1' })).status).not.toBe(413);
+    expect((await ask(`${site.url}/sign-out`, { ...given, body: `a=${'x'.repeat(70_000)}` })).status).toBe(413);
+  });
+
+  test('takes names with brackets as they are, however deep they nest', async () => {
+    const deep = `return_to${'[a]'.repeat(2_000)}=%2Fx`;
+    const since = performance.now();
+    expect((await ask(`${site.url}/session?${deep}`)).status).toBe(200);
+    expect(performance.now() - since).toBeLessThan(1_000);
+  });
+
+  test('refusals carry their headers, and end the connection', async () => {
+    const { headers } = await ask(`${site.url}/?${'&'.repeat(500)}`);
+    expect(headers).toMatchObject({
+      connection: 'close',
+      'content-type': 'application/problem+json; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'x-request-id': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+  });
+});
+
+describe('R89 requests of one caller in a minute', () => {
+  test('are counted by address for whoever has no session, and told with when to come back', async () => {
+    const site = await startAlone({ apps: [], env: { RATE_LIMIT_PER_ADDRESS: '20' } });
+    try {
+      const statuses: number[] = [];
+      let last = await ask(`${site.url}/session`);
+      // The minute may turn meanwhile.
+      for (let count = 0; count < 60 && last.status !== 429; count += 1) {
+        statuses.push(last.status);
+        last = await ask(`${site.url}/session`);
+      }
+      expect(new Set(statuses)).toEqual(new Set([200]));
+      expect(statuses.length).toBeGreaterThanOrEqual(20);
+      expect([last.status, JSON.parse(last.body).code, last.headers['ratelimit-policy']]).toEqual([
+        429,
+        'rate_limited',
+        '"address";q=20;w=60',
+      ]);
+      expect(Number(last.headers['retry-after'])).toBeGreaterThan(0);
+      // Whoever watches the process is no caller.
+      expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+    } finally {
+      await site.close();
+    }
+  });
+});
+
+describe('R89 a listener with small limits', () => {
+  const limits = { ...LISTENER_LIMITS, headMilliseconds: 200, requestMilliseconds: 400, checkMilliseconds: 50 };
+  let server: Server | undefined;
+  const sockets: Socket[] = [];
+  afterEach(async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    server?.closeAllConnections();
+    await new Promise((resolve) => server?.close(resolve) ?? resolve(undefined));
+  });
+
+  async function listen(given: Partial<typeof limits>, listener: RequestListener): Promise<string> {
+    server = createLimitedServer({ ...limits, ...given }, listener);
+    refuseUnreadable(server, 'http://127.0.0.1');
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  const drain: RequestListener = (req, res) => {
+    req.resume().on('end', () => res.end('ok'));
+  };
+
+  test('cuts off whoever sends headers too slowly', async () => {
+    const answer = await sendRaw(await listen({}, drain), 'GET / HTTP/1.1\r\nHost: x\r\n');
+    expect([answer.status, answer.closed]).toEqual([408, true]);
+  });
+
+  test('cuts off whoever sends a body too slowly', async () => {
+    const url = await listen({}, drain);
+    const answer = await sendRaw(url, 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc');
+    expect([answer.status, answer.closed]).toEqual([408, true]);
+  });
+
+  test('hangs up on connections beyond its number, and takes new ones when there is room', async () => {
+    const url = await listen({ connections: 3, headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
+    const { port } = new URL(url);
+    for (let count = 0; count < 3; count += 1) {
+      const socket = connect(Number(port), '127.0.0.1');
+      await once(socket, 'connect');
+      sockets.push(socket);
+    }
+    await sleep(50);
+    expect((await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status).toBe(0);
+    sockets.pop()?.destroy();
+    await sleep(50);
+    expect((await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', 300)).status).toBe(200);
+  });
+
+  test('answers others while hundreds of slow ones hang on it', async () => {
+    const url = await listen({ headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
+    for (let count = 0; count < 300; count += 1) {
+      const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
+      socket.write('GET / HTTP/1.1\r\nX-Slow: ');
+      sockets.push(socket);
+    }
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(url)));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+  });
+
+  test('turns new work away with 503 and Retry-After while all is busy', async () => {
+    let isBusy = true;
+    const guard = withinLimits({ limits: LISTENER_LIMITS, isBusy: () => isBusy, publicHref: 'http://127.0.0.1' });
+    const url = await listen({}, guard(drain));
+    const refused = await ask(url);
+    expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    isBusy = false;
+    expect((await ask(url)).status).toBe(200);
+  });
+});
+
+test('R89 one long pause makes nobody busy, an event loop that is always late does, and it recovers', async () => {
+  const gauge = createBusyGauge(200);
+  const block = (milliseconds: number) => {
+    const until = performance.now() + milliseconds;
+    while (performance.now() < until);
+  };
+  await sleep(100);
+  block(1_500);
+  await sleep(400);
+  expect(gauge.isBusy()).toBe(false);
+  let wasBusy = false;
+  for (let round = 0; round < 12 && !wasBusy; round += 1) {
+    block(600);
+    await sleep(1);
+    wasBusy = gauge.isBusy();
+  }
+  expect(wasBusy).toBe(true);
+  await expect.poll(() => gauge.isBusy(), { timeout: 10_000 }).toBe(false);
+  gauge.stop();
+});

@@ -1,0 +1,126 @@
+/** R89: the counting of our own limits, in one process and with what the others tell. */
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createRateLimits, type LimitKind, type RateLimits } from '../../src/http/rate-limit.ts';
+
+const MINUTE = 60_000;
+const PER_MINUTE = { address: 10, session: 10, 'relay-token': 0, guess: 10 };
+const REFUSED = expect.objectContaining({ code: 'rate_limited' });
+
+let now: number;
+/** What the store knows, by key. */
+let told: Map<string, number>;
+let storeFails: boolean;
+let limits: RateLimits;
+beforeEach(() => {
+  [now, told, storeFails] = [30 * MINUTE, new Map(), false];
+  const increment = async (key: string, by = 1) => {
+    if (storeFails) throw new Error('away');
+    const all = (told.get(key) ?? 0) + by;
+    told.set(key, all);
+    return all;
+  };
+  limits = createRateLimits({ store: { increment }, clock: () => now, perMinute: PER_MINUTE });
+});
+afterEach(() => limits.close());
+
+const take = (count: number, kind: LimitKind, whom: string) => {
+  let headers = {};
+  for (let n = 0; n < count; n += 1) headers = limits.take(kind, whom);
+  return headers;
+};
+
+test('as many as the limit says, each told how many are left; the next one is refused until the minute is over', () => {
+  now += 12_400;
+  expect(take(1, 'address', 'a')).toEqual({
+    'RateLimit-Policy': '"address";q=10;w=60',
+    RateLimit: '"address";r=9;t=48',
+  });
+  expect(take(9, 'address', 'a')).toMatchObject({ RateLimit: '"address";r=0;t=48' });
+  const refused = { code: 'rate_limited', retryAfterSeconds: 48, headers: { RateLimit: '"address";r=0;t=48' } };
+  expect(() => limits.take('address', 'a')).toThrow(expect.objectContaining({ code: refused.code }));
+  try {
+    limits.take('address', 'a');
+  } catch (error) {
+    expect(error).toMatchObject(refused);
+  }
+  expect(take(1, 'address', 'b')).toMatchObject({ RateLimit: '"address";r=9;t=48' });
+  expect(take(1, 'session', 'a')).toMatchObject({ RateLimit: '"session";r=9;t=48' });
+  now = 31 * MINUTE - 1;
+  expect(() => limits.take('address', 'a')).toThrow(expect.objectContaining({ retryAfterSeconds: 1 }));
+  now += 1;
+  expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: '"address";r=9;t=60' });
+});
+
+test('looking counts nothing, and refuses where the limit is reached', () => {
+  for (let n = 0; n < 30; n += 1) limits.check('guess', 'a');
+  take(10, 'guess', 'a');
+  expect(() => limits.check('guess', 'a')).toThrow(REFUSED);
+  expect(() => limits.check('guess', 'b')).not.toThrow();
+});
+
+test('a limit of nought is none', () => {
+  expect(take(100, 'relay-token', 'a')).toEqual({});
+  expect(() => limits.check('relay-token', 'a')).not.toThrow();
+});
+
+test('one IPv6 network is one caller, where addresses are counted and nowhere else', () => {
+  take(10, 'guess', '2001:db8:0:1::1');
+  expect(() => limits.take('guess', '2001:db8:0:1:ffff:ffff:ffff:ffff')).toThrow(REFUSED);
+  expect(() => limits.take('guess', '2001:db8:0:2::1')).not.toThrow();
+  take(10, 'address', '2001:db8:0:1::1');
+  expect(() => limits.take('address', '2001:db8:0:1::2')).toThrow(REFUSED);
+  take(10, 'session', '2001:db8:0:1::1');
+  expect(() => limits.take('session', '2001:db8:0:1::2')).not.toThrow();
+  // What only looks like one is counted as it is.
+  take(10, 'guess', 'not:an:address');
+  expect(() => limits.take('guess', 'not:an:address')).toThrow(REFUSED);
+  expect(() => limits.take('guess', 'not:an:other')).not.toThrow();
+});
+
+test('what is told to the others is told once, from half of the limit on, and what they told counts', async () => {
+  take(4, 'address', 'a');
+  await limits.settle();
+  expect(told.size).toBe(0);
+  take(1, 'address', 'a');
+  await limits.settle();
+  await limits.settle();
+  expect([...told.values()]).toEqual([5]);
+  const [key = ''] = told.keys();
+  told.set(key, 8);
+  expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=4;') });
+  await limits.settle();
+  expect(told.get(key)).toBe(9);
+  expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=0;') });
+  expect(() => limits.take('address', 'a')).toThrow(REFUSED);
+});
+
+test('a session is told of much earlier', async () => {
+  take(1, 'session', 'a');
+  await limits.settle();
+  expect([...told.values()]).toEqual([1]);
+});
+
+test('a store that is away makes nobody limited, and nobody unlimited', async () => {
+  storeFails = true;
+  take(6, 'address', 'a');
+  await limits.settle();
+  expect(take(4, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=0;') });
+  expect(() => limits.take('address', 'a')).toThrow(REFUSED);
+});
+
+test('what was counted in an earlier minute is told to nobody', async () => {
+  take(9, 'address', 'a');
+  now += MINUTE;
+  await limits.settle();
+  expect(told.size).toBe(0);
+});
+
+test('the others hear of it without being asked, until it is closed', async () => {
+  take(9, 'address', 'a');
+  await expect.poll(() => [...told.values()]).toEqual([9]);
+  limits.close();
+  take(1, 'address', 'a');
+  await setTimeout(500);
+  expect([...told.values()]).toEqual([9]);
+});

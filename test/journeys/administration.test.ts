@@ -1,0 +1,88 @@
+/** Administrators in a real browser: an app is registered with the form that judges as one types; every page fits a small telephone. */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { CLIENT_SECRET, startSite, type TestSite } from '../support/gatehouse.ts';
+import { expectNoSideways, leaveBy, picture, throughProvider } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+
+/** A form that comes back with its faults is told of on the console; nothing else may be. */
+const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
+
+let launched: LaunchedBrowser;
+let site: TestSite;
+let watched: WatchedContext | undefined;
+beforeAll(async () => {
+  [launched, site] = await Promise.all([launchBrowser(), startSite()]);
+});
+beforeEach((context) => skipWithout(context, launched.missing));
+afterEach(async () => {
+  const complaints = watched?.complaints ?? [];
+  await watched?.context.close();
+  watched = undefined;
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await launched?.browser?.close();
+  await site?.close();
+});
+
+test('an app is registered against the sandbox, broken and mended, with nothing but the pages', async () => {
+  if (!launched.browser) throw new Error(launched.missing);
+  watched = await openContext(launched.browser, { viewport: { width: 360, height: 800 } }, FAULTY_FORM);
+  const { page } = watched;
+  const look = async (name: string) => {
+    for (const width of [360, 1440]) {
+      await page.setViewportSize({ width, height: 800 });
+      await expectNoSideways(page);
+      await picture(page, `admin-${name}-${width}`);
+    }
+  };
+  const save = () => leaveBy(page, () => page.locator('button[value=save]').click());
+
+  await page.goto(`${site.url}/sign-in`);
+  await throughProvider(page, site, 'admin@example.test');
+  await leaveBy(page, () => page.getByRole('link', { name: 'Administration' }).click());
+  await page.goto(`${site.url}/admin/connected-apps`);
+  await look('connected-apps');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Register an app' }).click());
+  await page.getByLabel('Id', { exact: true }).fill('second');
+  await page.getByLabel('Name', { exact: true }).fill('Second <b>platform</b> \u202eright to left');
+  await page.getByLabel('Issuer', { exact: true }).fill(site.sandbox.issuer);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Read what it offers' }).click());
+  await look('register');
+
+  // Judged as it is typed, before anything is sent.
+  const another = page.getByLabel('One more');
+  await another.fill('https://*.example.com/cb');
+  await page.getByText('(wildcard)').waitFor();
+  await page.getByLabel('Client ID', { exact: true }).fill('test-second');
+  await save();
+  await look('faults');
+  expect(await page.getByText('Nothing was saved').count()).toBe(1);
+  await page.getByLabel('Callback URL 2').fill('');
+  await page.getByText('(wildcard)').waitFor({ state: 'detached' });
+  await page.getByLabel('Everyone whom the provider lets in').check();
+  await page.getByLabel('Client secret', { exact: true }).fill(CLIENT_SECRET);
+  await save();
+  expect(await page.getByText('The app is registered.').count()).toBe(1);
+  await look('connected-app');
+
+  await page.getByLabel('Callback URL 1').fill('https://elsewhere.example.com/cb');
+  await save();
+  expect(await page.getByText('add it here and at the provider').count()).toBe(1);
+  await page.getByLabel('Callback URL 1').fill(`${site.url}/oauth/callback/second`);
+  await save();
+  await page.goto(`${site.url}/sign-in?app=second`);
+  await throughProvider(page, site, 'admin@example.test');
+
+  for (const [path, name] of [
+    ['admin/connected-apps/platform', 'connected-app-of-the-file'],
+    ['admin/admin-tokens', 'admin-tokens'],
+    ['docs', 'docs'],
+  ] as const) {
+    await page.goto(`${site.url}/sign-in?app=platform`);
+    await throughProvider(page, site, 'admin@example.test');
+    await page.goto(`${site.url}/${path}`);
+    await look(name);
+  }
+}, 60_000);

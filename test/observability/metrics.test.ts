@@ -1,0 +1,25 @@
+/** What a process tells of itself before anything has happened. */
+import { expect, test } from 'vitest';
+import { PROBLEMS } from '../../src/errors.ts';
+import { TROUBLE_WORDS } from '../../src/grants/grant.ts';
+import { createMetrics, LABEL_VALUES } from '../../src/observability/metrics.ts';
+
+test('every series that an alert looks for a rise of begins at 0, so that its first rise is one', async () => {
+  const text = await createMetrics().registry.metrics();
+  const valuesOf = (name: string, label: string) =>
+    [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${label}="(\\w+)"\\} 0$`, 'gm'))].map(
+      ([, value]) => value,
+    );
+  expect(valuesOf('problems', 'code')).toEqual(Object.keys(PROBLEMS));
+  expect(valuesOf('sign_ins', 'outcome')).toEqual(LABEL_VALUES.signIns);
+  expect(valuesOf('refreshes', 'outcome')).toEqual(LABEL_VALUES.refreshes);
+  expect(valuesOf('connections_broken', 'cause')).toEqual(LABEL_VALUES.connectionsBroken);
+  expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
+  expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
+  for (const name of ['audit_entries_lost', 'outbound_refused'])
+    expect(text).toMatch(new RegExp(`^gatehouse_${name}_total 0$`, 'm'));
+});
+
+test('causes are those of connections', () => {
+  for (const cause of LABEL_VALUES.connectionsBroken) expect(TROUBLE_WORDS).toHaveProperty(cause);
+});

@@ -1,0 +1,328 @@
+/** docs/operating.md, the alert rules and the dashboard, held to what a running Gatehouse gives and to the codes of its problems. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { LookupProblem, LookupSource } from '../../src/bin/answer.ts';
+import type { UnavailableReason } from '../../src/bin/bin-client.ts';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import { PROBLEMS } from '../../src/errors.ts';
+import { type Grant, TROUBLE_WORDS, type Trouble } from '../../src/grants/grant.ts';
+import type { GrantStore } from '../../src/grants/grant-store.ts';
+import { createRefreshOutcomes, type RefreshCall } from '../../src/grants/refresh-outcome.ts';
+import type { Events } from '../../src/observability/events.ts';
+import { LABEL_VALUES } from '../../src/observability/metrics.ts';
+import type { createTracing } from '../../src/observability/tracing.ts';
+import type { UpstreamLoad } from '../../src/outbound/upstream-gate.ts';
+import { ask } from '../support/ask.ts';
+import { signIn, startSite } from '../support/gatehouse.ts';
+import { ADMIN_ROUTES, ROUTES } from '../support/routes.ts';
+
+const docs = join(import.meta.dirname, '..', '..', 'docs');
+const read = (path: string) => readFileSync(join(docs, path), 'utf8');
+const guide = read('operating.md');
+const rules = read('alerts.yml');
+
+/** From one heading of the second level to the next. */
+function section(title: string): string {
+  const [, rest = ''] = guide.split(`\n## ${title}\n`);
+  return rest.split(/\n## /)[0] ?? '';
+}
+
+/** By its type nothing is left out: a value that the code gains or loses is an error here until it is noted. */
+const every = <Value extends string>(values: Record<Value, true>): string[] => Object.keys(values);
+type Refreshed = Exclude<RefreshOutcome['kind'], 'tokens'> | 'refreshed';
+type SpanOutcome = Parameters<Parameters<typeof createTracing>[0]['onExported']>[0];
+/** Of labels whose values come from elsewhere. */
+const SAID_BY_TYPES = {
+  refreshes: every<Refreshed>({
+    refreshed: true,
+    refused: true,
+    doubtful: true,
+    unavailable: true,
+    unusable: true,
+    app_fault: true,
+  }),
+  binServiceFailures: every<UnavailableReason>({
+    timeout: true,
+    connection: true,
+    status: true,
+    answer: true,
+    key_refused: true,
+    paused: true,
+  }),
+  spans: every<SpanOutcome>({ sent: true, lost: true }),
+};
+const VALUES_OF = {
+  gatehouse_sign_ins_total: LABEL_VALUES.signIns,
+  gatehouse_refreshes_total: LABEL_VALUES.refreshes,
+  gatehouse_connections_broken_total: LABEL_VALUES.connectionsBroken,
+  gatehouse_bin_lookups_total: every<LookupSource | LookupProblem['problem']>({
+    dataset: true,
+    service: true,
+    cache: true,
+    rules: true,
+    bin_not_found: true,
+    bin_quota_exhausted: true,
+    bin_service_unavailable: true,
+  }),
+  gatehouse_bin_service_failures_total: LABEL_VALUES.binServiceFailures,
+  gatehouse_outbound_calls: every<keyof UpstreamLoad>({ running: true, waiting: true }),
+  gatehouse_spans_total: LABEL_VALUES.spans,
+};
+
+/** Routes whose answer may wait for somebody else than the storage; the others are what GatehouseSlow looks at. */
+const WAITS_FOR = {
+  platform: ['/', '/threads/current', '/relay/threads/current'],
+  provider: [
+    ...['/sign-in', '/oauth/callback/:app', '/oauth/backchannel-logout/:app', '/sign-out', '/sign-out/everywhere'],
+    ...['/connections/:app', '/connections/:app/disconnect', '/account/delete', '/relay/token'],
+  ],
+  binService: ['/bin', '/bin/:bin', '/relay/bin', '/relay/bin/:bin'],
+};
+/** A new route has to be thought about: either it stands here or above. */
+const WAITS_FOR_NOBODY = [
+  ...['/session', '/session/verify', '/sessions', '/sessions/:id/end', '/connections'],
+  ...['/problems/:code', '/.well-known/jwks.json', '/openapi.json', '/docs'],
+];
+/** Of a sign-in the provider may end these with the problem codes that the platform's failures have. */
+const SIGN_IN_ROUTES = ['/sign-in', '/oauth/callback/:app', '/connections/:app'];
+
+/** Names and label names, as /metrics gives them. */
+let given: Map<string, Set<string>>;
+beforeAll(async () => {
+  const site = await startSite();
+  // Something of each kind that can be had: labels are told only once they have a value.
+  await ask(`${site.url}/no-such-page`);
+  const { agent } = await signIn(site);
+  await agent.get(`${site.url}/bin/45717360`);
+  const { body } = await ask(`${site.managementUrl}/metrics`);
+  await site.close();
+  given = new Map([...body.matchAll(/^# TYPE (\w+) \w+$/gm)].map(([, name = '']) => [name, new Set<string>()]));
+  for (const [, sample = '', labels = ''] of body.matchAll(/^(\w+)\{(.*)\} /gm)) {
+    const known = given.get(sample) ?? given.get(sample.replace(/_(bucket|sum|count)$/, ''));
+    for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) known?.add(label);
+  }
+});
+
+describe('metrics', () => {
+  const metrics = section('Metrics');
+
+  test('every one that is given is documented, and every documented one is given', () => {
+    const onLinux = metrics.slice(metrics.indexOf('| metric (Linux) |'));
+    const told = process.platform === 'linux' ? metrics : metrics.replace(onLinux, '');
+    const rows = told.split('\n').filter((line) => line.startsWith('| `'));
+    const documented = rows.flatMap((row) =>
+      [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    );
+    expect(documented.toSorted()).toEqual([...given.keys()].toSorted());
+  });
+
+  test('labels that are given are documented', () => {
+    const labelled = [...given].filter(([name, labels]) => name.startsWith('gatehouse_') && labels.size > 0);
+    expect(labelled.length).toBeGreaterThanOrEqual(5);
+    for (const [name] of labelled) {
+      const row = metrics.split('\n').find((line) => line.startsWith(`| \`${name}\``)) ?? '';
+      const labels = [...(given.get(name) ?? [])].filter((label) => label !== 'le');
+      expect(labels.length).toBeGreaterThan(0);
+      for (const label of labels) expect(row.split(' | ')[1]).toContain(`\`${label}\``);
+    }
+  });
+
+  test.each(Object.entries(VALUES_OF))('of %s documents each value of its label, and no other', (name, values) => {
+    const row = metrics.split('\n').find((line) => line.startsWith(`| \`${name}\``)) ?? '';
+    const [, told = ''] = row.split(' | ')[1]?.split(/`: /) ?? [];
+    const documented = [...told.replaceAll(/\]\([^)]*\)/g, ']').matchAll(/`(\w+)`/g)].map(([, value]) => value);
+    expect(documented.toSorted()).toEqual(values.toSorted());
+  });
+
+  test.each(Object.entries(SAID_BY_TYPES))('of %s begin with each value that the code can say', (name, values) => {
+    expect(LABEL_VALUES[name as keyof typeof SAID_BY_TYPES].toSorted()).toEqual(values.toSorted());
+  });
+});
+
+describe('causes of a connection that is not well', () => {
+  const rows = [...section('Why a connection is not well').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm)];
+  const follows = new Map(rows.map(([, cause = '', what]) => [cause, what]));
+  const WORDS = { reconnect_needed: 'ended', in_doubt: 'in doubt', passing: 'passing' } as const;
+
+  test('are all explained, and no other', () => {
+    expect([...follows.keys()]).toEqual(Object.keys(TROUBLE_WORDS));
+  });
+
+  test('follow what the document says follows', async () => {
+    const troubles = (await refreshesThatFail()).map(({ trouble }) => trouble);
+    const seen = new Map(troubles.map(({ cause, kind }) => [cause, WORDS[kind]]));
+    // What no key opens is nothing that a refresh finds.
+    seen.set('unreadable', 'ended');
+    expect(Object.fromEntries(follows)).toEqual(Object.fromEntries(seen));
+  });
+
+  test('count as broken connections where the document says so', async () => {
+    const told = (await refreshesThatFail()).flatMap(({ counted }) => counted);
+    expect([...new Set(told)].toSorted()).toEqual(LABEL_VALUES.connectionsBroken.toSorted());
+  });
+});
+
+describe('alert rules and dashboard', () => {
+  const alerts = [...rules.matchAll(/^ {6}- alert: (\w+)\n([\s\S]*?)(?=^ {6}- alert:|$(?![\s\S]))/gm)].map(
+    ([, name = '', body = '']) => ({ name, body }),
+  );
+  const dashboard = JSON.parse(read('grafana/gatehouse.json')) as {
+    panels: { targets?: { expr: string }[]; id: number }[];
+    templating: { list: { type: string; query: string | { query: string }; definition?: string }[] };
+  };
+  const ruleOf = (body: string) => body.slice(0, body.search(/\n {8}(for|labels):/));
+  const expressions = [
+    ...alerts.map(({ body }) => ruleOf(body)),
+    ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+  ];
+  const rule = (alert: string) => ruleOf(alerts.find(({ name }) => name === alert)?.body ?? '');
+  /** The one pattern for routes in that rule, matched as Prometheus does it: from end to end. */
+  const routesOf = (alert: string, operator: '=~' | '!~') => {
+    const patterns = rule(alert).split(`route${operator}"`).slice(1);
+    expect(patterns.length).toBe(1);
+    return new RegExp(`^(?:${patterns[0]?.split('"')[0]})$`);
+  };
+
+  test('name only metrics that there are', () => {
+    expect(expressions.length).toBeGreaterThan(40);
+    const named = expressions.flatMap((text) => text.match(/\b(?:gatehouse|process|nodejs)_\w+/g) ?? []);
+    const known = (name: string) => given.has(name) || given.has(name.replace(/_(bucket|sum|count)$/, ''));
+    expect(new Set(named.filter((name) => !known(name)))).toEqual(new Set());
+    // `up` is Prometheus' own.
+    const others = expressions.filter((text) => !/\b(gatehouse|process|nodejs)_\w+/.test(text) && !/\bup\{/.test(text));
+    expect(others).toEqual([]);
+  });
+
+  test('name only problem codes that there are', () => {
+    const codes = expressions.flatMap((text) =>
+      [...text.matchAll(/code=~?"([^"]+)"/g)].flatMap(([, one = '']) => one.split('|')),
+    );
+    expect(codes.length).toBeGreaterThan(5);
+    expect(codes.filter((code) => !(code in PROBLEMS))).toEqual([]);
+  });
+
+  test('ask for the job gatehouse wherever they name a metric: the BIN lookup service has metrics of the same names', () => {
+    const variables = dashboard.templating.list.filter(({ type }) => type === 'query');
+    const queries = variables.flatMap(({ query, definition = '' }) => [
+      typeof query === 'string' ? query : query.query,
+      definition,
+    ]);
+    expect(queries.length).toBeGreaterThan(0);
+    for (const text of [...expressions, ...queries]) {
+      const selectors = [...text.matchAll(/\b(?:up|(?:gatehouse|process|nodejs)_\w+)\b(\{[^}]*\})?/g)];
+      expect(selectors.length, text).toBeGreaterThan(0);
+      for (const [selector, matchers = ''] of selectors) expect(matchers, selector).toMatch(/[{,]job="gatehouse"[,}]/);
+    }
+  });
+
+  test('ask for the job that the example in the document scrapes, and that is not the BIN lookup service', () => {
+    const [, example = ''] = /^```yaml\n([\s\S]*?)^```$/m.exec(section('Metrics')) ?? [];
+    const jobs = [...example.matchAll(/^ {2}- job_name: (\S+)$/gm)].map(([, name]) => name);
+    expect(jobs[0]).toBe('gatehouse');
+    expect(jobs.slice(1)).toEqual(['bin-service']);
+  });
+
+  test('GatehouseSlow looks at the routes that wait for nobody but the storage, and at all of them', () => {
+    const leftOut = routesOf('GatehouseSlow', '!~');
+    const paths = new Set(ROUTES.map(({ pattern }) => pattern));
+    expect([...paths].toSorted()).toEqual([...Object.values(WAITS_FOR).flat(), ...WAITS_FOR_NOBODY].toSorted());
+    expect([...paths].filter((path) => !leftOut.test(path)).toSorted()).toEqual(WAITS_FOR_NOBODY.toSorted());
+    // Few people ask for it, and much of it asks providers, the platform or the names of hosts.
+    expect(ADMIN_ROUTES.filter(({ pattern }) => pattern !== '/admin' && !leftOut.test(pattern))).toEqual([]);
+    expect(leftOut.test('none')).toBe(false);
+  });
+
+  test('GatehousePlatformFails divides by every route on which its codes are counted, and is silent after a few failures', () => {
+    const asked = routesOf('GatehousePlatformFails', '=~');
+    const paths = [...new Set([...ROUTES, ...ADMIN_ROUTES].map(({ pattern }) => pattern))];
+    expect(paths.filter((path) => asked.test(path)).toSorted()).toEqual(
+      [...WAITS_FOR.platform, ...SIGN_IN_ROUTES].toSorted(),
+    );
+    const text = rule('GatehousePlatformFails');
+    const codes = [...text.matchAll(/code=~"([^"]+)"/g)].map(([, one]) => one);
+    expect(codes).toEqual(['upstream_error|upstream_timeout', 'upstream_error|upstream_timeout']);
+    expect(text).toMatch(/\n +and sum\(increase\(gatehouse_problems_total\{[^}]+\}\[10m\]\)\) > [1-9]/);
+  });
+
+  test('have balanced brackets', () => {
+    for (const text of expressions) {
+      for (const pair of ['()', '{}', '[]'])
+        expect(text.split(pair[0] ?? '').length, text).toBe(text.split(pair[1] ?? '').length);
+    }
+  });
+
+  test('each alert has a section that says what to do, in the same order, and points to it', () => {
+    const sections = [...section('Alerts: what to do').matchAll(/^### (\w+)\n\n(.+)/gm)];
+    expect(alerts.map(({ name }) => name)).toEqual(sections.map(([, name]) => name));
+    for (const { name, body } of alerts) {
+      expect(body).toContain(`runbook: docs/operating.md#${name.toLowerCase()}\n`);
+      expect(body).toMatch(/severity: (critical|warning|info) /);
+      expect(body).toMatch(/summary: .{20,}/);
+    }
+  });
+
+  test('each panel has a place and an id of its own', () => {
+    const ids = dashboard.panels.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});
+
+test('every problem code is explained with its status, and no other', () => {
+  const rows = [...section('Problem codes').matchAll(/^\| `(\w+)` \| (\d{3}) \| (.+) \|$/gm)];
+  expect(rows.map(([, code, status]) => [code, Number(status)])).toEqual(
+    Object.entries(PROBLEMS).map(([code, { status }]) => [code, status]),
+  );
+  const headings = new Set(
+    [...guide.matchAll(/^##+ (.+)$/gm)].map(([, title = '']) =>
+      title
+        .toLowerCase()
+        .replace(/[^\w ]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+  for (const [, anchor = ''] of guide.matchAll(/\]\(#([\w-]+)\)/g)) expect(headings).toContain(anchor);
+});
+
+/** Every way in which a refresh can fail, at a store and a provider made by hand: what the grant then says, and what was counted. */
+async function refreshesThatFail(): Promise<{ trouble: Trouble; counted: string[] }[]> {
+  const outcomes: Exclude<RefreshOutcome, { kind: 'tokens' }>[] = [
+    { kind: 'refused' },
+    { kind: 'app_fault', reason: 'invalid_client' },
+    { kind: 'doubtful', reason: 'status_400' },
+    { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: undefined },
+    { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
+  ];
+  return Promise.all([
+    ...outcomes.map((outcome) => troubleAfter(({ settle }, call) => settle(call, outcome))),
+    troubleAfter(({ settle }, call) => settle({ ...call, lost: true }, { kind: 'refused' })),
+    troubleAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
+    troubleAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),
+  ]);
+}
+
+async function troubleAfter(
+  work: (outcomes: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) => Promise<unknown>,
+): Promise<{ trouble: Trouble; counted: string[] }> {
+  const answer: TokenAnswer = { accessToken: 'access', refreshToken: 'refresh' } as TokenAnswer;
+  let grant = { ...answer, userId: 'user', appId: 'platform', scopes: [], account: {} } as unknown as Grant;
+  const counted: string[] = [];
+  const outcomes = createRefreshOutcomes({
+    grants: {
+      load: async () => ({ grant, version: 1 }),
+      async save(changed: Grant) {
+        grant = changed;
+        return true;
+      },
+    } as unknown as GrantStore,
+    provider: {} as ProviderClient,
+    events: { connectionBroken: ({ cause }: { cause: string }) => void counted.push(cause) } as unknown as Events,
+    clock: () => 1_800_000_000_000,
+    random: () => 0.5,
+  });
+  const app = { id: 'platform', name: 'Platform' } as ConnectedApp;
+  await work(outcomes, { app, grant, version: 1, fence: undefined, lost: false });
+  if (!grant.trouble) throw new Error('This refresh left no trouble behind.');
+  return { trouble: grant.trouble, counted };
+}

@@ -1,0 +1,158 @@
+/** How many calls reach one host at a time: real calls to a host that keeps them waiting, alone and through a running Gatehouse. */
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
+import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
+import { ask, DATA } from '../support/ask.ts';
+import { signIn, startSite } from '../support/gatehouse.ts';
+
+/** A host whose answers come when the test says so. */
+interface SlowHost {
+  url: string;
+  held: ServerResponse[];
+  /** The most that it ever had at a time. */
+  most(): number;
+  answerAll(): void;
+  close(): Promise<void>;
+}
+
+async function startSlowHost(): Promise<SlowHost> {
+  const held: ServerResponse[] = [];
+  let most = 0;
+  const server: Server = createServer((_req, res) => {
+    held.push(res);
+    most = Math.max(most, held.length);
+    res.on('close', () => void held.splice(held.indexOf(res), 1));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    held,
+    most: () => most,
+    answerAll() {
+      for (const res of [...held]) res.end('{}');
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 1_000 };
+let host: SlowHost;
+let outbound: Outbound;
+let busy: number;
+beforeEach(async () => {
+  host = await startSlowHost();
+  busy = 0;
+  const policy = createAddressPolicy(['127.0.0.1']);
+  const onBusy = () => {
+    busy += 1;
+  };
+  outbound = createOutbound({ policy, limits: { concurrency: 3, waiting: 2 }, onBusy });
+});
+afterEach(async () => {
+  await outbound.close();
+  await host.close();
+});
+
+const reasonOf = (call: Promise<unknown>) =>
+  call.then(
+    () => 'answered',
+    (error: unknown) => (error instanceof OutboundError ? error.reason : String(error)),
+  );
+const fetchOne = (deadlineMilliseconds = LIMITS.deadlineMilliseconds) =>
+  reasonOf(outbound.fetch(`${host.url}/`, {}, { ...LIMITS, deadlineMilliseconds }));
+const streamOne = async () => {
+  const { body } = await outbound.stream(outbound.target(`${host.url}/`), []).answer;
+  return body;
+};
+
+test('R89 so many calls run, so many wait, and whoever comes beyond that is told at once', async () => {
+  const calls = Array.from({ length: 5 }, () => fetchOne());
+  await expect.poll(() => host.held.length).toBe(3);
+  expect(outbound.load()).toEqual({ running: 3, waiting: 2 });
+  const startedAt = performance.now();
+  expect(await fetchOne()).toBe('busy');
+  expect(await reasonOf(streamOne())).toBe('busy');
+  expect(performance.now() - startedAt).toBeLessThan(500);
+  expect(busy).toBe(2);
+  host.answerAll();
+  await expect.poll(() => host.held.length).toBe(2);
+  host.answerAll();
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(['answered']));
+  expect(host.most()).toBe(3);
+  expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+});
+
+test('R89 hosts are counted each by itself', async () => {
+  const other = await startSlowHost();
+  const calls = Array.from({ length: 5 }, () => fetchOne());
+  const elsewhere = reasonOf(outbound.fetch(`${other.url}/`, {}, LIMITS));
+  await expect.poll(() => other.held.length).toBe(1);
+  other.answerAll();
+  expect(await elsewhere).toBe('answered');
+  await other.close();
+  await outbound.close();
+  await Promise.all(calls);
+});
+
+test('R89 a place is free again however a call ends: broken off, given up, destroyed', async () => {
+  const broken = [fetchOne(), fetchOne(), fetchOne()];
+  await expect.poll(() => host.held.length).toBe(3);
+  for (const res of [...host.held]) res.destroy();
+  expect(await Promise.all(broken)).toEqual(['connection', 'connection', 'connection']);
+  expect(await Promise.all([fetchOne(200), fetchOne(200), fetchOne(200)])).toEqual(['timeout', 'timeout', 'timeout']);
+  const streams = Array.from({ length: 3 }, () => outbound.stream(outbound.target(`${host.url}/`), []));
+  const ends = streams.map(({ answer }) => reasonOf(answer));
+  await expect.poll(() => host.held.length).toBe(3);
+  for (const { destroy } of streams) destroy(new Error('enough'));
+  expect(new Set(await Promise.all(ends))).toEqual(new Set(['Error: enough']));
+  // The connections are closed after the callers have heard.
+  await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
+});
+
+test('R28 a call that waits for its turn gives up at its deadline', async () => {
+  const running = [fetchOne(), fetchOne(), fetchOne()];
+  await expect.poll(() => host.held.length).toBe(3);
+  const startedAt = performance.now();
+  expect(await fetchOne(300)).toBe('timeout');
+  expect(performance.now() - startedAt).toBeLessThan(1_500);
+  host.answerAll();
+  await Promise.all(running);
+  await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
+});
+
+test('R89 a platform that hangs: 503 at once for whoever finds no room, and the rest goes on', async () => {
+  const site = await startSite({
+    env: { UPSTREAM_CONCURRENCY: '2', UPSTREAM_WAITING: '1' },
+    app: { apiBaseUrl: host.url },
+  });
+  // Not to the home page, which would wait for a thread of its own.
+  const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
+  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
+  const thread = () => ask(`${site.url}/threads/current`, { headers });
+  const gauges = async () => {
+    const { body } = await ask(`${site.managementUrl}/metrics`);
+    return [...body.matchAll(/^gatehouse_outbound_\w+(?:\{.*\})? \d+$/gm)].map(([line]) => line);
+  };
+  const first = [thread(), thread(), thread()];
+  await expect.poll(() => host.held.length).toBe(2);
+  await expect.poll(gauges).toContain('gatehouse_outbound_calls{state="waiting"} 1');
+  const refused = await thread();
+  expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
+  expect(refused.headers).toMatchObject({
+    'retry-after': '2',
+    'proxy-status': 'gatehouse; error=connection_limit_reached',
+  });
+  expect((await ask(`${site.url}/session`, { headers })).status).toBe(200);
+  expect((await ask(`${site.url}/bin/45717360`, { headers })).status).toBe(200);
+  expect(await gauges()).toContain('gatehouse_outbound_refused_total 1');
+  host.answerAll();
+  await expect.poll(() => host.held.length).toBe(1);
+  host.answerAll();
+  expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200, 200]);
+  await site.close();
+});

@@ -1,0 +1,132 @@
+/** The policy as a pure function: each rule refuses alone, and nothing but a rule refuses. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { isInNetworks, networkFault } from '../../src/relay/network.ts';
+import { decide, RELAY_SCOPES, type RelayCall, type RelayPolicy } from '../../src/relay/policy.ts';
+
+const NOW = Date.parse('2026-11-21T12:00:00Z');
+const POLICY: RelayPolicy = {
+  scopes: RELAY_SCOPES,
+  apps: ['platform'],
+  users: ['u1'],
+  networks: ['10.0.0.0/8', '2001:db8::/32'],
+  expiresAt: NOW + 1,
+  assertUser: false,
+  fullScope: false,
+};
+const CALL: RelayCall = {
+  route: 'threads:read',
+  app: 'platform',
+  subject: { kind: 'user', id: 'u1', proven: true, disabled: false },
+  address: '10.1.2.3',
+  now: NOW,
+};
+
+describe('each rule refuses alone', () => {
+  const user = (changes: object) => ({
+    subject: { kind: 'user' as const, id: 'u1', proven: true, disabled: false, ...changes },
+  });
+  const cases: [string, Partial<RelayPolicy>, Partial<RelayCall>][] = [
+    ['expiresAt', { expiresAt: NOW }, {}],
+    ['networks', {}, { address: '192.0.2.1' }],
+    ['networks', {}, { address: 'not an address' }],
+    ['scopes', { scopes: ['bin:read'] }, {}],
+    ['apps', { apps: [] }, {}],
+    ['users', { users: 'none' }, {}],
+    ['users', { users: ['u2'] }, {}],
+    ['users', { users: 'all' }, user({ disabled: true })],
+    ['assertUser', {}, user({ proven: false })],
+    ['fullScope', {}, { unnarrowed: true }],
+  ];
+  test.each(cases)('%s', (rule, policy, call) => {
+    expect(decide(POLICY, CALL)).toEqual({ allowed: true });
+    expect(decide({ ...POLICY, ...policy }, { ...CALL, ...call })).toMatchObject({ allowed: false, rule });
+  });
+
+  test('a service account is no user, and a BIN look-up needs neither user nor app', () => {
+    const account: RelayCall = { ...CALL, subject: { kind: 'service_account', id: 'sa1' } };
+    expect(decide({ ...POLICY, users: 'none' }, account)).toEqual({ allowed: true });
+    const bin: RelayCall = { ...CALL, route: 'bin:read', app: undefined, subject: undefined };
+    expect(decide({ ...POLICY, users: 'none', apps: [] }, bin)).toEqual({ allowed: true });
+  });
+});
+
+const policies = fc.record<RelayPolicy>({
+  scopes: fc.subarray([...RELAY_SCOPES]),
+  apps: fc.subarray(['platform', 'second']),
+  users: fc.oneof(fc.constantFrom('all' as const, 'none' as const), fc.subarray(['u1', 'u2'])),
+  networks: fc.subarray(['10.0.0.0/8', '192.0.2.1', '::1']),
+  expiresAt: fc.constantFrom(NOW - 1, NOW, NOW + 1),
+  assertUser: fc.boolean(),
+  fullScope: fc.boolean(),
+});
+const calls = fc.record<RelayCall>({
+  route: fc.constantFrom(...RELAY_SCOPES),
+  app: fc.constantFrom('platform', 'second'),
+  subject: fc.record({
+    kind: fc.constant('user' as const),
+    id: fc.constantFrom('u1', 'u2'),
+    proven: fc.boolean(),
+    disabled: fc.boolean(),
+  }),
+  address: fc.constantFrom('10.9.9.9', '192.0.2.1', '::1', '::ffff:10.0.0.1', '198.51.100.1'),
+  now: fc.constant(NOW),
+});
+
+test('R81 whatever is taken away from a policy, nothing more is allowed than before', () => {
+  fc.assert(
+    fc.property(policies, calls, fc.nat(), (policy, call, which) => {
+      const less: Partial<RelayPolicy>[] = [
+        { scopes: policy.scopes.slice(1) },
+        { apps: policy.apps.slice(1) },
+        { users: 'none' },
+        { expiresAt: policy.expiresAt - 1 },
+        { assertUser: false },
+        { fullScope: false },
+      ];
+      const narrower = { ...policy, ...less[which % less.length] };
+      if (decide(narrower, call).allowed) expect(decide(policy, call)).toEqual({ allowed: true });
+    }),
+  );
+});
+
+test('R81 allowed means in every respect: scope, app, user, proof, network and time', () => {
+  fc.assert(
+    fc.property(policies, calls, (policy, call) => {
+      const { subject, app = '' } = call;
+      const holds =
+        policy.scopes.includes(call.route) &&
+        policy.apps.includes(app) &&
+        NOW < policy.expiresAt &&
+        subject?.kind === 'user' &&
+        !subject.disabled &&
+        (subject.proven || policy.assertUser) &&
+        (policy.users === 'all' || policy.users.includes(subject.id)) &&
+        (policy.networks.length === 0 || isInNetworks(call.address, policy.networks));
+      expect(decide(policy, call).allowed).toBe(holds);
+    }),
+  );
+});
+
+describe('networks', () => {
+  test('hold addresses of their own kind alone, in whatever clothes', () => {
+    const inside = (address: string, network: string) => isInNetworks(address, [network]);
+    expect(inside('10.255.0.1', '10.0.0.0/8')).toBe(true);
+    expect(inside('11.0.0.1', '10.0.0.0/8')).toBe(false);
+    expect(inside('::ffff:10.0.0.1', '10.0.0.0/8')).toBe(true);
+    expect(inside('2001:db8::1', '2001:db8::/32')).toBe(true);
+    expect(inside('10.0.0.1', '::/0')).toBe(false);
+    expect(inside('', '0.0.0.0/0')).toBe(false);
+  });
+
+  test.each(['10.0.0.0/8', '192.0.2.7', '2001:db8::/32', '::1', '0.0.0.0/0'])('%s is one', (text) => {
+    expect(networkFault(text)).toBeUndefined();
+  });
+
+  test.each(['10/8', '0x0a.0.0.0/8', '10.0.0.0/33', '10.0.0.1/8', 'localhost', '', '10.0.0.0/8 ', '2001:db8::1/32'])(
+    '%j is none',
+    (text) => {
+      expect(networkFault(text)).toMatch(/\.$|\d$/);
+    },
+  );
+});

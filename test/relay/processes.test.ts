@@ -1,0 +1,331 @@
+/** R80 to R84 over real processes, on both stores: one relay token in all of them, one budget, and nobody ever sees another's thread. */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
+import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
+import { until } from '../grants/vault-desk.ts';
+import { ask, DATA, FORM } from '../support/ask.ts';
+import { type Fleet, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
+import { sandboxApp } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import {
+  type Administrator,
+  administratorOf,
+  bearer,
+  codeOf,
+  exchange,
+  inventedToken,
+  relayThread,
+} from './service.ts';
+
+const SERVICES = 20;
+const USERS = 50;
+const PER_USER = 5;
+const PER_APP = 20;
+/** What the platform states and keeps of itself, below `/stated`. */
+const STATED = { perUserPerMinute: 50, perUserPerHour: 750, perCompanyPerMinute: 600 };
+
+/** Answers each access token with the name of its owner, and counts. Below `/stated` it says its limits, and refuses what is over them. */
+async function startEchoPlatform() {
+  const tokens: string[] = [];
+  const refused: string[] = [];
+  const count = createRateLimits({ now: Date.now, limits: { ...STATED, answer: '503' } });
+  const server: Server = createServer((req, res) => {
+    const token = req.headers.authorization?.slice('Bearer '.length) ?? '';
+    tokens.push(token);
+    if (req.url?.startsWith('/stated')) {
+      const { headers, refusedWith } = count(token);
+      for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+      if (refusedWith) {
+        refused.push(token);
+        res.writeHead(refusedWith).end('Over Rate Limit');
+        return;
+      }
+    }
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify({ owner: token.replace(/^at-/, '') }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, tokens, refused, close: () => server.close() };
+}
+
+const grantOf = (userId: string, appId: string): Grant => ({
+  ...{ userId, appId, accessToken: `at-${userId}`, refreshToken: undefined, idToken: undefined, scopes: ['read'] },
+  ...{ account: {}, obtainedAt: Date.now(), expiresAt: Date.now() + 3_600_000, connectedAt: Date.now() },
+  ...{ trouble: undefined, refresh: undefined },
+});
+
+describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
+  let fleet: Fleet;
+  let platform: Awaited<ReturnType<typeof startEchoPlatform>>;
+  let admin: Administrator;
+  let person: Person;
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  const users = Array.from({ length: USERS }, (_none, at) => `u${String(at).padStart(22, '0')}`);
+
+  beforeAll(async () => {
+    if (missing) return;
+    platform = await startEchoPlatform();
+    fleet = await startFleet({
+      kind,
+      processes: 2,
+      apps: (at) => {
+        const another = (id: string, changes: Record<string, unknown>) =>
+          sandboxApp(at, 'platform', {
+            ...{ id, signIn: undefined, callbackUrls: [`${at.url}/oauth/callback/${id}`], apiBaseUrl: platform.url },
+            ...changes,
+          });
+        return [
+          sandboxApp(at, 'platform', { apiBaseUrl: platform.url }),
+          another('limited', { rateLimit: { perUserPerMinute: PER_USER, perAppPerMinute: PER_APP } }),
+          another('personal', { rateLimit: { perUserPerMinute: PER_USER } }),
+          another('stated', { apiBaseUrl: `${platform.url}/stated` }),
+        ];
+      },
+    });
+    admin = await administratorOf(fleet, fleet.vault.store);
+    person = await fleet.signIn('user@example.test');
+    for (const app of ['limited', 'personal', 'stated', 'platform']) {
+      // Signing in has stored the person's own grant of the platform.
+      const owners = app === 'platform' ? users : [...users, person.userId];
+      for (const userId of owners) await fleet.vault.grants.save(grantOf(userId, app), 0);
+    }
+  }, 120_000);
+  afterAll(async () => {
+    await fleet?.close();
+    platform?.close();
+  });
+
+  test('R80 the store holds no relay token, and R82 a token made at one process counts at the other', async (context) => {
+    skipWithout(context, missing);
+    const { id, token } = await admin.makeToken({ assertUser: true });
+    const secret = token.slice(5 + id.length);
+    const answer = await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform');
+    expect([answer.status, answer.body]).toEqual([200, JSON.stringify({ owner: users[0] })]);
+    const held: string[] = [];
+    for await (const records of fleet.vault.store.walk()) held.push(...records.map(({ value }) => value));
+    expect(held.filter((value) => value.includes(secret.slice(0, 43)))).toEqual([]);
+    expect(fleet.output()).not.toContain(secret);
+  });
+
+  test('R81 a token that is revoked at one process is 401 at both within a second', async (context) => {
+    skipWithout(context, missing);
+    const { id, token } = await admin.makeToken({ assertUser: true });
+    const statuses = () =>
+      Promise.all(
+        fleet.members.map(async (member) => {
+          return (await relayThread(member, token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform')).status;
+        }),
+      );
+    expect(await statuses()).toEqual([200, 200]);
+    expect((await admin.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
+    await until(async () => (await statuses()).every((status) => status === 401), 1_000);
+  });
+
+  test('R81 the wrong scope, app and user are refused at every process, each by its rule', async (context) => {
+    skipWithout(context, missing);
+    const wrong = [
+      [{ scopes: ['bin:read'] }, 'insufficient_scope', 'scopes'],
+      [{ apps: ['limited'] }, 'insufficient_scope', 'apps'],
+      [{ users: ['uSomebodyElse'] }, 'not_allowed', 'users'],
+      [{ assertUser: false }, 'not_allowed', 'assertUser'],
+      [{ networks: ['10.0.0.0/8'] }, 'not_allowed', 'networks'],
+    ] as const;
+    for (const [changes, code, rule] of wrong) {
+      const { token } = await admin.makeToken({ assertUser: true, ...changes });
+      for (const member of fleet.members) {
+        const answer = await relayThread(member, token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform');
+        const { detail } = JSON.parse(answer.body);
+        expect([answer.status, codeOf(answer), detail]).toEqual([403, code, expect.stringContaining(`Rule ${rule}:`)]);
+      }
+    }
+  });
+
+  test('R82 in the address, a cookie or the body a token opens nothing at any process, and no log holds it', async (context) => {
+    skipWithout(context, missing);
+    const { token } = await admin.makeToken({ assertUser: true });
+    const subject = { ...DATA, 'gatehouse-user': users[0] ?? '' };
+    for (const { url } of fleet.members) {
+      const thread = `${url}/relay/threads/current?app=platform`;
+      const answers = await Promise.all([
+        ask(`${thread}&access_token=${token}`, { headers: subject }),
+        ask(thread, { headers: { ...subject, cookie: `gatehouse=${token}` } }),
+        ask(thread, { headers: { ...subject, authorization: [`Bearer ${token}`, `Bearer ${token}`] } }),
+        ask(`${url}/relay/token`, { method: 'POST', headers: { ...DATA, ...FORM }, body: `client_secret=${token}` }),
+        ask(`${url}/threads/current`, { headers: bearer(token) }),
+        ask(`${url}/admin/api/relay-tokens`, { headers: bearer(token) }),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([401, 401, 401, 401, 401, 401]);
+    }
+    expect(fleet.output()).not.toContain(token);
+  });
+
+  test('R83 R84 what is no valid token is 401 at every process, and no answer tells why', async (context) => {
+    skipWithout(context, missing);
+    const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 1_500).toISOString() });
+    await new Promise((resolve) => setTimeout(resolve, 1_510));
+    for (const member of fleet.members) {
+      const texts = [expired.token, createOpaqueToken('gthr_').text, 'gthr_', '%E0%A4', 'a'.repeat(15_000), '\xe9\xff'];
+      const answers = await Promise.all(texts.map((text) => relayThread(member, text, { 'gatehouse-user': 'u1' })));
+      expect(new Set(answers.map(({ status, headers }) => `${status} ${headers['www-authenticate']}`))).toEqual(
+        new Set(['401 Bearer error="invalid_token"']),
+      );
+      expect(answers.map(codeOf)).toEqual(texts.map(() => 'relay_token_invalid'));
+    }
+  });
+
+  test(`R33 ${SERVICES} services for ${USERS} users at 2 processes: nobody receives another's thread`, async (context) => {
+    skipWithout(context, missing);
+    const services = await Promise.all(
+      Array.from({ length: SERVICES }, (_none, at) => admin.makeToken({ name: `service ${at}`, assertUser: true })),
+    );
+    const calls = services.flatMap(({ token }, at) =>
+      users.map((userId, place) => ({ token, userId, member: (at + place) % 2 })),
+    );
+    const wrong: unknown[] = [];
+    const waiting = calls.values();
+    const work = async () => {
+      for (const { token, userId, member } of waiting) {
+        const answer = await relayThread(fleet.member(member), token, { 'gatehouse-user': userId }, '?app=platform');
+        if (answer.body !== JSON.stringify({ owner: userId })) wrong.push([userId, answer.status, answer.body]);
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, work));
+    expect(wrong).toEqual([]);
+  }, 120_000);
+
+  /** So many calls of a service for each of these users, all at once, at both processes by turns. */
+  const bulk = (token: string, app: string, whom: readonly string[], each: number) =>
+    Promise.all(
+      whom.flatMap((userId) =>
+        Array.from({ length: each }, (_none, at) =>
+          relayThread(fleet.member(at % 2), token, { 'gatehouse-user': userId }, `?app=${app}`),
+        ),
+      ),
+    );
+  const browser = async (app: string, at: number) =>
+    (await fleet.get(fleet.member(at % 2), `/threads/current?app=${app}`, person)).status;
+
+  test('an app’s limit holds over both processes, and a browser is answered while a bulk job runs', async (context) => {
+    skipWithout(context, missing);
+    const { token } = await admin.makeToken({ apps: ['limited'], assertUser: true });
+    const before = platform.tokens.length;
+    const share = PER_APP - PER_APP / 5;
+    const job = bulk(token, 'limited', users, 4);
+    const meanwhile = [await browser('limited', 0), await browser('limited', 1)];
+    const answers = await job;
+    expect(meanwhile).toEqual([200, 200]);
+    const refused = answers.filter(({ status }) => status !== 200);
+    // The codes are told where it is not so.
+    expect([answers.length - refused.length, new Set(refused.map(codeOf))]).toEqual([
+      share,
+      new Set(['upstream_rate_limited']),
+    ]);
+    for (const { headers } of refused) {
+      expect(Number(headers['retry-after'])).toBeGreaterThan(0);
+      expect(Number(headers['retry-after'])).toBeLessThanOrEqual(70);
+    }
+    expect([await browser('limited', 0), await browser('limited', 1), await browser('limited', 0)]).toEqual([
+      200, 200, 429,
+    ]);
+    expect(platform.tokens.slice(before)).toHaveLength(PER_APP);
+  });
+
+  test('a user’s limit holds over both processes', async (context) => {
+    skipWithout(context, missing);
+    const { token } = await admin.makeToken({ apps: ['personal'], assertUser: true });
+    const before = platform.tokens.length;
+    await bulk(token, 'personal', users.slice(0, 10), 12);
+    const made = Map.groupBy(platform.tokens.slice(before), (one) => one);
+    expect([...made.values()].map(({ length }) => length)).toEqual(Array.from({ length: 10 }, () => PER_USER - 1));
+  });
+
+  test('limits that only the platform states are never passed, and leave a share to browsers', async (context) => {
+    skipWithout(context, missing);
+    const services = await Promise.all(
+      Array.from({ length: SERVICES }, () => admin.makeToken({ apps: ['stated'], assertUser: true })),
+    );
+    const own = `at-${person.userId}`;
+    const before = platform.tokens.length;
+    // All want the same user, and go on after they were refused.
+    const job = services.map(async ({ token }, at) => {
+      for (let count = 0; count < 80 / SERVICES + 2; count += 1) {
+        const headers = { 'gatehouse-user': person.userId };
+        await relayThread(fleet.member((at + count) % 2), token, headers, '?app=stated');
+      }
+    });
+    const meanwhile = await browser('stated', 0);
+    await Promise.all(job);
+    const calls = platform.tokens.slice(before).filter((one) => one === own);
+    expect(calls.length - 1).toBeLessThanOrEqual(STATED.perUserPerMinute * 0.8 + 1);
+    expect(calls.length - 1).toBeGreaterThan(STATED.perUserPerMinute * 0.6);
+    expect([meanwhile, await browser('stated', 1), platform.refused]).toEqual([200, 200, []]);
+    // Everybody’s limit, by the services of all users.
+    const most = Math.ceil(STATED.perCompanyPerMinute / users.length / services.length) + 1;
+    const first = platform.tokens.length;
+    await Promise.all(services.map(({ token }) => bulk(token, 'stated', users, Math.min(most, 8))));
+    expect(platform.tokens.length - first).toBeLessThanOrEqual(STATED.perCompanyPerMinute * 0.8);
+    expect([await browser('stated', 0), platform.refused]).toEqual([200, []]);
+  }, 60_000);
+
+  test('one key signs for all processes, and an assertion of one counts at the other', async (context) => {
+    skipWithout(context, missing);
+    const sets = await Promise.all(
+      fleet.members.map(async ({ url }) => (await ask(`${url}/.well-known/jwks.json`, { headers: DATA })).body),
+    );
+    expect(sets[0]).toBe(sets[1]);
+    const verified = await fleet.get(fleet.member(0), '/session/verify', person);
+    const assertion = String(verified.headers['gatehouse-user-assertion']);
+    const { token } = await admin.makeToken();
+    const answer = await relayThread(
+      fleet.member(1),
+      token,
+      { 'gatehouse-user-assertion': assertion },
+      '?app=platform',
+    );
+    expect(answer.status).toBe(200);
+  });
+
+  test('R84 an exchange answers no refresh token and no secret of the app, at any process', async (context) => {
+    skipWithout(context, missing);
+    const { token } = await admin.makeToken({ assertUser: true });
+    const { refreshToken = '' } = await fleet.vault.read(person.userId);
+    expect(refreshToken).not.toBe('');
+    for (const member of fleet.members) {
+      const subject = { subject_token: person.userId, subject_token_type: 'urn:gatehouse:token-type:user' };
+      const answer = await exchange(member, token, { ...subject, audience: 'platform' });
+      expect([answer.status, Object.keys(JSON.parse(answer.body)).sort()]).toEqual([
+        200,
+        ['access_token', 'expires_in', 'issued_token_type', 'scope', 'token_type'],
+      ]);
+      expect(answer.body).not.toContain(refreshToken);
+      expect(answer.body).not.toContain(fleet.env.TEST_CLIENT_SECRET);
+    }
+  });
+
+  test('R84 guesses are counted by all processes together', async (context) => {
+    skipWithout(context, missing);
+    const guess = async (at: number) => (await relayThread(fleet.member(at), inventedToken(), {})).status;
+    let minute = 0;
+    let guesses = 0;
+    let limited: readonly number[] = [];
+    while (limited.some((status) => status !== 429) || limited.length === 0) {
+      const now = Math.floor(Date.now() / 60_000);
+      if (now !== minute) [minute, guesses] = [now, 0];
+      limited = await Promise.all([guess(0), guess(1)]);
+      guesses += limited.filter((status) => status === 401).length;
+      // What one process has counted is told to the others a moment later.
+      if (guesses > 110) await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(guesses).toBeLessThan(200);
+    }
+    const { token } = await admin.makeToken({ assertUser: true });
+    expect(
+      (await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform')).status,
+    ).toBe(200);
+  });
+});

@@ -1,0 +1,156 @@
+/** A relay token is changed in every respect, by API and by page, over the version that was read; the change counts at once. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { ask } from '../support/ask.ts';
+import type { UserAgent } from '../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { type Administrator, ANYTHING, administratorOf, bearer, codeOf, relayThread } from './service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let administrator: UserAgent;
+let csrfToken: string;
+let userId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk.store);
+  ({ agent: administrator } = await signIn(site, 'admin@example.test'));
+  ({ csrfToken, userId } = await sessionOf(site, administrator));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const statusOf = async (token: string) => (await relayThread(site, token, { 'gatehouse-user': userId })).status;
+const put = (id: string, body: unknown) => admin.call('PUT', `/relay-tokens/${id}`, body);
+
+/** The form as a browser sends it. */
+const send = (id: string, form: Record<string, string | string[]>) =>
+  administrator.request(`${site.url}/admin/relay-tokens/${id}`, {
+    method: 'POST',
+    headers: { accept: 'text/html' },
+    body: new URLSearchParams(
+      Object.entries({ _csrf: csrfToken, ...form }).flatMap(([name, value]) =>
+        [value].flat().map((one) => [name, one] as [string, string]),
+      ),
+    ),
+  });
+const FORM = { name: 'By page', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: '', days: '' };
+
+test('R81 each member of the policy is changed by PUT, and counts for the next call', async () => {
+  const { id, version, token } = await admin.makeToken({ assertUser: true });
+  const open = { ...ANYTHING, assertUser: true };
+  expect(await statusOf(token)).toBe(200);
+  let at = version;
+  for (const [change, status] of [
+    [{ scopes: ['bin:read'] }, 403],
+    [{ apps: [] }, 403],
+    [{ users: ['uSomebodyElse'] }, 403],
+    [{ users: [userId] }, 200],
+    [{ networks: ['10.0.0.0/8'] }, 403],
+    [{ networks: [] }, 200],
+    [{ assertUser: false }, 403],
+  ] as const) {
+    const { status: answered, json } = await put(id, { ...open, ...change, version: at });
+    expect([answered, json]).toMatchObject([200, change]);
+    expect(await statusOf(token), JSON.stringify(change)).toBe(status);
+    at = json.version as number;
+  }
+  const soon = await put(id, {
+    ...open,
+    name: 'Renamed',
+    expiresAt: new Date(Date.now() + 1_000).toISOString(),
+    version: at,
+  });
+  expect([soon.status, soon.json.name]).toEqual([200, 'Renamed']);
+  await new Promise((resolve) => setTimeout(resolve, 1_010));
+  expect(await statusOf(token)).toBe(401);
+  at = soon.json.version as number;
+  // A token that has ended is given a later end, and its secret counts again.
+  expect((await put(id, { ...open, version: at })).status).toBe(200);
+  expect(await statusOf(token)).toBe(200);
+});
+
+test('a change over an older version, of an unknown token or with a fault changes nothing', async () => {
+  const { id, version } = await admin.makeToken();
+  const changed = await put(id, { ...ANYTHING, name: 'First', version });
+  expect(changed.status).toBe(200);
+  const late = await put(id, { ...ANYTHING, name: 'Late', version });
+  expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
+  const now = changed.json.version;
+  for (const [fault, pointer] of [
+    [{ apps: ['nowhere'] }, '#/apps/0'],
+    [{ networks: ['10/8'] }, '#/networks/0'],
+    [{ scopes: [] }, '#/scopes'],
+    [{ expiresAt: '2020-01-01T00:00:00Z' }, '#/expiresAt'],
+    [{ secret: 'x' }, '#'],
+  ] as const) {
+    const { status, json } = await put(id, { ...ANYTHING, version: now, ...fault });
+    expect([status, json.errors]).toMatchObject([400, [{ pointer: expect.stringContaining(pointer) }]]);
+  }
+  expect((await put(id, ANYTHING)).status).toBe(400);
+  expect((await put('AAAAAAAAAAA', { ...ANYTHING, version: 1 })).status).toBe(404);
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json).toMatchObject({ name: 'First', version: now });
+  const { json } = await admin.call('GET', `/audit?event=relay_token.changed&whom=${id}`);
+  expect(json.items).toMatchObject([
+    { outcome: 'not_done: version_conflict' },
+    { target: { id }, facts: { name: 'Late' } },
+    {},
+  ]);
+});
+
+test('the page shows the form filled in, saves it, and keeps the end where no days are given', async () => {
+  const { id, version, expiresAt } = {
+    ...(await admin.makeToken({ users: [userId], networks: ['10.0.0.0/8'] })),
+    ...ANYTHING,
+  };
+  const page = (await administrator.get(`${site.url}/admin/relay-tokens/${id}`)).body;
+  for (const part of ['value="reports"', `>${userId}</textarea>`, '>10.0.0.0/8</textarea>', `value="${version}"`]) {
+    expect(page).toContain(part);
+  }
+  const answer = await send(id, { ...FORM, version: String(version) });
+  expect([answer.status, answer.body]).toEqual([200, expect.stringContaining('It is saved')]);
+  const saved = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(saved).toMatchObject({
+    name: 'By page',
+    scopes: ['threads:read'],
+    users: 'all',
+    networks: [],
+    assertUser: false,
+  });
+  expect(Date.parse(String(saved.expiresAt))).toBe(Date.parse(expiresAt));
+  await send(id, { ...FORM, days: '30', version: String(saved.version) });
+  const { expiresAt: sooner } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(Math.abs(Date.parse(String(sooner)) - Date.now() - 30 * 86_400_000)).toBeLessThan(60_000);
+});
+
+test('the page says what was wrong and what somebody else did meanwhile, and loses nothing that was typed', async () => {
+  const { id, version } = await admin.makeToken();
+  const faulty = await send(id, { ...FORM, name: 'Typed name', networks: '10.0.0.1/8', version: String(version) });
+  expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
+  expect(faulty.body).toContain('value="Typed name"');
+  await put(id, { ...ANYTHING, name: 'Faster', version });
+  const late = await send(id, { ...FORM, name: 'Typed name', version: String(version) });
+  expect([late.status, late.body]).toEqual([409, expect.stringContaining('Somebody else has changed the token')]);
+  expect(late.body).toContain('value="Typed name"');
+  const now = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect([now.name, late.body]).toEqual(['Faster', expect.stringContaining(`name="version" value="${now.version}"`)]);
+});
+
+test('R88 without the CSRF token, or with a token of another kind, nothing is changed', async () => {
+  const { id, version, token } = await admin.makeToken();
+  const forged = await send(id, { ...FORM, _csrf: 'forged', version: String(version) });
+  expect(forged.status).toBe(403);
+  const path = `${site.url}/admin/api/relay-tokens/${id}`;
+  const body = JSON.stringify({ ...ANYTHING, name: 'Mine', version });
+  const own = await ask(path, {
+    method: 'PUT',
+    headers: { ...bearer(token), 'content-type': 'application/json' },
+    body,
+  });
+  expect([own.status, codeOf(own)]).toMatchObject([401, expect.any(String)]);
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json.version).toBe(version);
+});

@@ -1,0 +1,169 @@
+/** Service accounts: a platform API token that is entered once, tried, sealed, used without a user, and never shown again. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { keys } from '../../src/storage/keys.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { ask, DATA, FORM } from '../support/ask.ts';
+import type { UserAgent } from '../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { type Administrator, administratorOf, codeOf, relayThread } from './service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let administrator: UserAgent;
+/** The sandbox's platform takes any access token as an API token. */
+let apiToken: string;
+let token: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '40' } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk.store);
+  ({ agent: administrator } = await signIn(site, 'admin@example.test'));
+  apiToken = (await desk.read((await sessionOf(site, administrator)).userId)).accessToken;
+  ({ token } = await admin.makeToken({ users: 'none' }));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+test('a token that the platform takes is kept, sealed, and used in place of a user’s', async () => {
+  const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken });
+  expect([made.status, made.json]).toMatchObject([201, { name: 'Nightly', app: 'platform' }]);
+  const id = String(made.json.id);
+  const thread = await relayThread(site, token, { 'gatehouse-service-account': id });
+  expect([thread.status, JSON.parse(thread.body).thread.author.name]).toEqual([200, 'Ada Moreau']);
+  const shown = [
+    JSON.stringify(made.json),
+    JSON.stringify((await admin.call('GET', `/service-accounts/${id}`)).json),
+    JSON.stringify((await admin.call('GET', '/service-accounts')).json),
+    JSON.stringify((await admin.call('GET', '/audit?limit=200')).json),
+    (await administrator.get(`${site.url}/admin/service-accounts`)).body,
+    ...site.logs(),
+  ];
+  for await (const records of desk.store.walk()) shown.push(...records.map(({ value }) => value));
+  expect(shown.filter((text) => text.includes(apiToken))).toEqual([]);
+});
+
+test('reminds of an API token that is older than 180 days, until it is replaced', async () => {
+  const made = await admin.call('POST', '/service-accounts', { name: 'Long ago', app: 'platform', apiToken });
+  const id = String(made.json.id);
+  const open = async () => (await administrator.get(`${site.url}/admin/service-accounts`)).body;
+  expect(await open()).not.toContain('Old: make a new one');
+  const key = keys.serviceAccount(id);
+  const { sealer } = desk;
+  const kept = JSON.parse(await sealer.open((await desk.store.get(key))?.value ?? '', key));
+  kept.tokenSetAt -= 190 * 86_400_000;
+  await desk.store.write([{ put: key, value: await sealer.seal(JSON.stringify(kept), key) }]);
+  expect(await open()).toContain('190 days ago');
+  expect(await open()).toContain('Old: make a new one');
+  const { version } = (await admin.call('GET', `/service-accounts/${id}`)).json;
+  expect((await admin.call('PUT', `/service-accounts/${id}`, { name: 'Long ago', apiToken, version })).status).toBe(
+    200,
+  );
+  expect(await open()).not.toContain('Old: make a new one');
+});
+
+test('one that the platform refuses is not kept, by API and by form, and not repeated', async () => {
+  const wanted = { name: 'Wrong', app: 'platform', apiToken: 'not-a-token-of-theirs' };
+  const refused = await admin.call('POST', '/service-accounts', wanted);
+  expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: '#/apiToken', rule: 'refused' }]]);
+  const { csrfToken } = await sessionOf(site, administrator);
+  const page = await administrator.request(`${site.url}/admin/service-accounts`, {
+    method: 'POST',
+    headers: { accept: 'text/html' },
+    body: new URLSearchParams({ ...wanted, _csrf: csrfToken }),
+  });
+  expect([page.status, page.body]).toEqual([400, expect.stringContaining('does not take this API token')]);
+  expect(page.body).not.toContain(wanted.apiToken);
+  expect(JSON.stringify((await admin.call('GET', '/service-accounts')).json)).not.toContain('Wrong');
+});
+
+test('its token is replaced over the version that was read, and nothing works once it is deleted', async () => {
+  const { json } = await admin.call('POST', '/service-accounts', { name: 'Old', app: 'platform', apiToken });
+  const { id, version } = json as { id: string; version: number };
+  const changed = await admin.call('PUT', `/service-accounts/${id}`, { name: 'New', version });
+  expect([changed.status, changed.json.name]).toEqual([200, 'New']);
+  const late = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Late', version });
+  expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
+  const bad = { name: 'New', version: changed.json.version, apiToken: 'another-wrong-one' };
+  expect((await admin.call('PUT', `/service-accounts/${id}`, bad)).status).toBe(400);
+  expect((await relayThread(site, token, { 'gatehouse-service-account': id })).status).toBe(200);
+  expect((await admin.call('DELETE', `/service-accounts/${id}`)).status).toBe(204);
+  const gone = await relayThread(site, token, { 'gatehouse-service-account': id });
+  expect([gone.status, codeOf(gone)]).toEqual([404, 'not_found']);
+});
+
+test('relay tokens and webhooks are made by form too, and the pages say what was wrong', async () => {
+  const { csrfToken } = await sessionOf(site, administrator);
+  const post = (path: string, form: [string, string][]) =>
+    administrator.request(`${site.url}/admin/${path}`, {
+      method: 'POST',
+      headers: { accept: 'text/html' },
+      body: new URLSearchParams([['_csrf', csrfToken], ...form]),
+    });
+  const scopes: [string, string][] = [
+    ['scopes', 'threads:read'],
+    ['scopes', 'bin:read'],
+  ];
+  const form: [string, string][] = [
+    ['name', 'By form'],
+    ...scopes,
+    ['apps', 'platform'],
+    ['users', 'all'],
+    ['days', '30'],
+  ];
+  const made = await post('relay-tokens', form);
+  expect([made.status, made.body]).toEqual([200, expect.stringMatching(/gthr_[0-9A-Za-z]{60}/)]);
+  const faulty = await post('relay-tokens', [
+    ['name', 'Faulty'],
+    ['users', 'all'],
+    ['days', '0'],
+    ['networks', '10.0.0.1/8'],
+  ]);
+  expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
+  expect(faulty.body).toContain('at least one thing');
+  const { json } = await admin.call('GET', '/relay-tokens?q=By%20form');
+  const [{ id }] = json.items as [{ id: string }];
+  const rotated = await post(`relay-tokens/${id}/rotate`, [['overlapHours', '1']]);
+  expect(rotated.body).toMatch(/gthr_[0-9A-Za-z]{60}/);
+  const asked = await administrator.get(
+    `${site.url}/admin/policy?token=${id}&route=token:exchange&app=platform&address=10.0.0.1`,
+  );
+  expect(asked.body).toContain('<code>scopes</code>');
+  expect(
+    (
+      await post('webhooks', [
+        ['url', 'http://10.0.0.1/'],
+        ['events', 'connection.created'],
+      ])
+    ).status,
+  ).toBe(400);
+  expect(
+    (
+      await post('webhooks', [
+        ['url', `${site.url}/hook`],
+        ['events', 'connection.created'],
+      ])
+    ).body,
+  ).toContain('whsec_');
+  expect((await post(`relay-tokens/${id}/revoke`, [])).status).toBe(200);
+});
+
+test('R89 a session has so many calls a minute, and is told when to come back', async () => {
+  const { agent } = await signIn(site);
+  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
+  let calls = 0;
+  let answer = await ask(`${site.url}/threads/current`, { headers });
+  // The minute may turn meanwhile.
+  for (; answer.status === 200 && calls < 100; calls += 1)
+    answer = await ask(`${site.url}/threads/current`, { headers });
+  expect([answer.status, codeOf(answer), answer.headers['ratelimit-policy']]).toEqual([
+    429,
+    'rate_limited',
+    '"session";q=40;w=60',
+  ]);
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+  const bin = await ask(`${site.url}/bin`, { method: 'POST', headers: { ...headers, ...FORM }, body: 'bin=45717360' });
+  expect(bin.status).toBe(429);
+});

@@ -1,0 +1,251 @@
+/** Token exchange (RFC 8693) as a foreign client sees it: whom it is for, what is handed out, and every refusal. */
+import * as client from 'openid-client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Asked, ask, DATA, FORM } from '../support/ask.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
+
+const JWT = 'urn:ietf:params:oauth:token-type:jwt';
+const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token';
+const USER = 'urn:gatehouse:token-type:user';
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
+const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let cookie: string;
+let userId: string;
+let token: string;
+let tokenId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk.store);
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  ({ userId } = await sessionOf(site, agent));
+  ({ token, id: tokenId } = await admin.makeToken());
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const proven = async () => ({
+  subject_token: await assertionOf(site, cookie),
+  subject_token_type: JWT,
+  audience: 'platform',
+});
+const json = (answer: Asked) => JSON.parse(answer.body) as Record<string, string>;
+const platform = (accessToken: string) =>
+  ask(`${site.sandbox.platformUrl}/1/threads/current`, {
+    headers: { ...DATA, authorization: `Bearer ${accessToken}` },
+  });
+
+test('openid-client as a foreign client exchanges a user assertion, authenticated by Basic', async () => {
+  const server = { issuer: site.url, token_endpoint: `${site.url}/relay/token` };
+  const configuration = new client.Configuration(server, tokenId, token, client.ClientSecretBasic(token));
+  client.allowInsecureRequests(configuration);
+  const answer = await client.genericGrantRequest(configuration, GRANT, await proven());
+  expect(answer.access_token).toBe((await desk.read(userId)).accessToken);
+  expect(answer.expires_in).toBeGreaterThan(3_000);
+  expect(answer.issued_token_type).toBe(ACCESS_TOKEN);
+  expect(answer.refresh_token).toBeUndefined();
+  expect((await platform(answer.access_token)).status).toBe(200);
+});
+
+test('R84 the answer is not stored anywhere and holds no refresh token and no secret of the app', async () => {
+  const answer = await exchange(site, token, await proven());
+  const { refreshToken = '', accessToken } = await desk.read(userId);
+  expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store']);
+  expect(json(answer)).toEqual({
+    access_token: accessToken,
+    issued_token_type: ACCESS_TOKEN,
+    token_type: 'Bearer',
+    expires_in: expect.any(Number),
+    scope: expect.stringContaining('platform_read_only'),
+  });
+  expect(answer.body).not.toContain(refreshToken);
+  expect(site.logs().filter((line) => line.includes(accessToken))).toEqual([]);
+});
+
+describe('narrower tokens', () => {
+  test('have the scopes that were asked for, and the grant stays as it was', async () => {
+    const before = await desk.read(userId);
+    const answer = json(await exchange(site, token, { ...(await proven()), scope: 'openid profile' }));
+    expect(answer.scope).toBe('openid profile');
+    expect(answer.access_token).not.toBe(before.accessToken);
+    expect((await platform(answer.access_token ?? '')).status).toBe(403);
+    const after = await desk.read(userId);
+    expect([after.accessToken, after.scopes, after.refresh]).toEqual([before.accessToken, before.scopes, undefined]);
+    expect(after.refreshToken).not.toBe(before.refreshToken);
+    const thread = await ask(`${site.url}/threads/current`, { headers: { ...DATA, cookie } });
+    expect(thread.status).toBe(200);
+  });
+
+  test('R31 many at once cost one refresh, and the next ones none', async () => {
+    const before = site.sandbox.hits.count('POST /token');
+    const subject = await proven();
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => exchange(site, token, { ...subject, scope: 'openid email' })),
+    );
+    await exchange(site, token, { ...subject, scope: 'email openid' });
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    expect(site.sandbox.hits.count('POST /token') - before).toBe(1);
+    expect((await desk.read(userId)).trouble).toBeUndefined();
+  });
+
+  test('scopes that were not granted are refused before anybody is asked', async () => {
+    const before = site.sandbox.hits.count('POST /token');
+    const answer = await exchange(site, token, { ...(await proven()), scope: 'openid platform_full_access' });
+    expect([answer.status, json(answer).error]).toEqual([400, 'invalid_scope']);
+    expect(site.sandbox.hits.count('POST /token')).toBe(before);
+  });
+
+  test('where the provider gives none the whole token needs fullScope, and the connection stays well', async () => {
+    const refusing = () =>
+      site.sandbox.faults.set({
+        on: 'identity-provider',
+        path: '/token',
+        kind: 'answer',
+        status: 400,
+        body: { error: 'invalid_scope' },
+        times: 1,
+      });
+    refusing();
+    const refused = await exchange(site, token, { ...(await proven()), scope: 'openid' });
+    expect([refused.status, json(refused).error, json(refused).error_description]).toEqual([
+      400,
+      'invalid_scope',
+      expect.stringContaining('fullScope'),
+    ]);
+    const { trouble, refresh } = await desk.read(userId);
+    expect([trouble, refresh]).toEqual([undefined, undefined]);
+    const { token: trusted } = await admin.makeToken({ fullScope: true });
+    refusing();
+    const whole = await exchange(site, trusted, { ...(await proven()), scope: 'openid' });
+    expect([whole.status, json(whole).scope]).toEqual([200, expect.stringContaining('platform_read_only')]);
+    site.sandbox.faults.clear();
+  });
+});
+
+describe('whom it is for', () => {
+  test('an ID token of a sign-in app proves its user; a changed one and another text do not', async () => {
+    const { idToken = '' } = await desk.read(userId);
+    const ask = (subject_token: string) =>
+      exchange(site, token, { subject_token, subject_token_type: ID_TOKEN, audience: 'platform' });
+    expect((await ask(idToken)).status).toBe(200);
+    const [head = '', claims = '', signature = ''] = idToken.split('.');
+    const elsewhere = Buffer.from(claims, 'base64url').toString().replace('test-platform', 'test-another');
+    const forged = [
+      `${head}.${Buffer.from(elsewhere).toString('base64url')}.${signature}`,
+      `${head}.${claims}.${signature.slice(0, -6)}AAAAAA`,
+      `${Buffer.from('{"alg":"none"}').toString('base64url')}.${claims}.`,
+      'no token',
+    ];
+    for (const text of forged) {
+      const answer = await ask(text);
+      expect([answer.status, json(answer).error]).toEqual([400, 'invalid_request']);
+    }
+  });
+
+  test('a user id needs assertUser', async () => {
+    const named = { subject_token: userId, subject_token_type: USER, audience: 'platform' };
+    const refused = await exchange(site, token, named);
+    expect([refused.status, json(refused).error]).toEqual([400, 'invalid_request']);
+    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    expect((await exchange(site, trusted, named)).status).toBe(200);
+  });
+
+  test('a user without the connection is an invalid target, with where to connect', async () => {
+    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    const form = { subject_token: 'uAAAAAAAAAAAAAAAAAAAAAA', subject_token_type: USER, audience: 'platform' };
+    const answer = await exchange(site, trusted, form);
+    expect([answer.status, json(answer)]).toMatchObject([
+      400,
+      { error: 'invalid_target', error_description: expect.stringContaining('/connections/platform') },
+    ]);
+  });
+});
+
+describe('refusals', () => {
+  const refusal = async (form: Record<string, string>) => {
+    const answer = await exchange(site, token, form);
+    expect([answer.status, answer.headers['cache-control']]).toEqual([400, 'no-store']);
+    return json(answer).error;
+  };
+
+  test('name the parameter at fault as RFC 6749 section 5.2 and RFC 8693 say', async () => {
+    const good = await proven();
+    const { audience: _, ...anyApp } = good;
+    expect(await refusal({ ...good, grant_type: 'client_credentials' })).toBe('unsupported_grant_type');
+    expect(await refusal({ ...good, grant_type: '' })).toBe('invalid_request');
+    expect(await refusal({ ...good, subject_token: '' })).toBe('invalid_request');
+    expect(await refusal({ ...good, subject_token_type: ACCESS_TOKEN })).toBe('invalid_request');
+    expect(await refusal({ ...good, actor_token: 'x', actor_token_type: JWT })).toBe('invalid_request');
+    expect(await refusal({ ...good, requested_token_type: JWT })).toBe('invalid_request');
+    expect(await refusal({ ...good, audience: 'nowhere' })).toBe('invalid_target');
+    expect(await refusal({ ...anyApp, resource: 'https://elsewhere.example/' })).toBe('invalid_target');
+    expect(await refusal({ ...good, resource: 'https://elsewhere.example/' })).toBe('invalid_target');
+    expect((await exchange(site, token, { ...anyApp, resource: `${site.sandbox.platformUrl}/1` })).status).toBe(200);
+    expect((await exchange(site, token, anyApp)).status).toBe(200);
+  });
+
+  test('by policy: the scope, the app and the user', async () => {
+    for (const [changes, error] of [
+      [{ scopes: ['threads:read'] }, 'unauthorized_client'],
+      [{ networks: ['10.0.0.0/8'] }, 'unauthorized_client'],
+      [{ apps: [] }, 'invalid_target'],
+      [{ users: 'none' }, 'invalid_request'],
+    ] as const) {
+      const { token: bound } = await admin.makeToken(changes);
+      const answer = await exchange(site, bound, await proven());
+      expect([answer.status, json(answer).error]).toEqual([400, error]);
+    }
+  });
+
+  test('R83 a bad relay token is 401 invalid_client, with the scheme that was used', async () => {
+    const body = new URLSearchParams({ grant_type: GRANT, ...(await proven()) }).toString();
+    const basic = (id: string, secret: string) => `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+    for (const [authorization, challenge] of [
+      ['Bearer gthr_x', 'Bearer error="invalid_token"'],
+      [basic(tokenId, 'gthr_x'), 'Basic realm="relay"'],
+      [basic('another', token), 'Basic realm="relay"'],
+      ['Basic %E0%A4', 'Basic realm="relay"'],
+      [undefined, 'Bearer'],
+    ]) {
+      const headers = { ...DATA, ...FORM, ...(authorization === undefined ? {} : { authorization }) };
+      const answer = await ask(`${site.url}/relay/token`, { method: 'POST', headers, body });
+      expect([answer.status, json(answer).error, answer.headers['www-authenticate']]).toEqual([
+        401,
+        'invalid_client',
+        challenge,
+      ]);
+    }
+  });
+
+  test('a parameter that comes twice and a body that is no form are invalid', async () => {
+    const headers = { ...DATA, authorization: `Bearer ${token}` };
+    const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
+    for (const [type, body] of [
+      [FORM['content-type'], twice],
+      ['application/json', '{}'],
+    ] as const) {
+      const answer = await ask(`${site.url}/relay/token`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': type },
+        body,
+      });
+      expect([answer.status, json(answer).error]).toEqual([400, 'invalid_request']);
+    }
+  });
+
+  test('every token that left is in the audit trail, with the user it was for', async () => {
+    await exchange(site, token, await proven());
+    const { json: page } = await admin.call('GET', '/audit?limit=200');
+    const entries = (page.items as { event: string }[]).filter(({ event }) => event === 'relay_token.exchanged');
+    expect(entries[0]).toMatchObject({ userId, actor: { id: tokenId }, target: { id: 'platform' } });
+  });
+});

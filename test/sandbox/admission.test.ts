@@ -1,0 +1,286 @@
+/** Least privilege at the platform: each scope, and each token that does not count, gets the answer that RFC 6750 names. */
+import { createHash } from 'node:crypto';
+import { request } from 'node:http';
+import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
+import * as oidc from 'openid-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createProofCheck } from '../../src/sandbox/dpop-proof.ts';
+import { readSeed } from '../../src/sandbox/seed.ts';
+import { createBrowser, type ForeignClient, openConsole, startForeignClient } from './foreign-client.ts';
+
+const token = (name: string) => `sbxt_${name.padEnd(40, '0')}`;
+
+const SEED = {
+  users: [{ login: 'robot@example.test', name: 'Report robot', kind: 'service' }],
+  tokens: [
+    { name: 'reader', user: 'robot@example.test', scopes: ['platform_read_only'], token: token('reader') },
+    { name: 'full', user: 'robot@example.test', scopes: ['platform_full_access'], token: token('full') },
+    {
+      name: 'ended',
+      user: 'robot@example.test',
+      scopes: ['platform_read_only'],
+      expiresAt: '2020-01-01T00:00:00Z',
+      token: token('ended'),
+    },
+    { name: 'revoked', user: 'robot@example.test', scopes: ['platform_full_access'], token: token('revoked') },
+  ],
+  threads: [
+    {
+      id: 'SHARED1',
+      author: 'user@example.test',
+      title: 'Shared',
+      html: '<p>Hello</p>',
+      sharedWith: ['robot@example.test'],
+    },
+    { id: 'PRIVATE1', author: 'user@example.test', title: 'Private', html: '<p>Hush</p>' },
+  ],
+};
+
+let client: ForeignClient;
+let accessTokens: Record<'read' | 'full' | 'none', string>;
+let foreign: string;
+
+beforeAll(async () => {
+  const { seed } = readSeed(JSON.stringify(SEED));
+  if (seed === undefined) throw new Error('the seed of this test is wrong');
+  client = await startForeignClient({ seed });
+  const browser = createBrowser();
+  const get = async (scope: string) => (await client.signIn({ browser, scope })).access_token;
+  accessTokens = {
+    read: await get('openid platform_read_only'),
+    full: await get('openid platform_full_access'),
+    none: '',
+  };
+  accessTokens.none = (await client.signIn({ scope: 'openid profile' })).access_token;
+  const other = await startForeignClient();
+  foreign = (await other.signIn()).access_token;
+  await other.sandbox.close();
+  const admin = await openConsole(client);
+  const list = await admin.open('/tokens');
+  const path = /href="\/console(\/tokens\/[^"]+)">revoked</.exec(list.body)?.[1] ?? '';
+  await admin.browser.submit(await admin.open(path), {}, { button: 'Revoke' });
+});
+afterAll(() => client.sandbox.close());
+
+const call = (path: string, bearer?: string, init: RequestInit = {}) =>
+  fetch(`${client.sandbox.platformUrl}${path}`, {
+    ...init,
+    headers: { ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }), ...init.headers },
+  });
+
+const newDocument = (bearer: string, body: unknown = { title: 'Made', content: '<p>Text</p>' }) =>
+  call('/1/threads/new-document', bearer, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+
+describe('scopes', () => {
+  const READ = ['/1/threads/current', '/1/threads/recent', '/1/users/current'];
+
+  it.each(READ)('GET %s opens with either scope and either kind of token, and with no other', async (path) => {
+    for (const good of [accessTokens.read, accessTokens.full, token('reader'), token('full')]) {
+      expect((await call(path, good)).status).toBe(200);
+    }
+    const refused = await call(path, accessTokens.none);
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+      403,
+      'Bearer error="insufficient_scope", scope="platform_read_only"',
+    ]);
+    expect(await refused.json()).toMatchObject({ error: 'insufficient_scope', error_description: expect.any(String) });
+  });
+
+  it('writing needs full access', async () => {
+    for (const reader of [accessTokens.read, token('reader')]) {
+      const refused = await newDocument(reader);
+      expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+        403,
+        'Bearer error="insufficient_scope", scope="platform_full_access"',
+      ]);
+    }
+    for (const writer of [accessTokens.full, token('full')]) {
+      const made = (await (await newDocument(writer)).json()) as { thread: { id: string; title: string } };
+      expect(made.thread.title).toBe('Made');
+      expect((await call(`/1/threads/${made.thread.id}`, writer)).status).toBe(200);
+    }
+    expect((await newDocument(token('full'), { title: '' })).status).toBe(400);
+    expect((await call('/1/threads/new-document', token('full'))).headers.get('allow')).toBe('POST');
+  });
+});
+
+describe('tokens that do not count', () => {
+  it('are refused alike with 401 invalid_token, whatever is wrong with them', async () => {
+    const { refresh_token = '', id_token = '' } = await client.signIn();
+    const bad = {
+      unknown: 'unknown',
+      malformed: 'two%20words',
+      empty: '',
+      foreign,
+      'of the wrong kind (refresh)': refresh_token,
+      'of the wrong kind (ID token)': id_token,
+      'API token, revoked': token('revoked'),
+      'API token, expired': token('ended'),
+      'API token, unknown': token('stranger'),
+      'API token, cut': token('reader').slice(0, -1),
+    };
+    for (const [what, value] of Object.entries(bad)) {
+      const answer = await call('/1/threads/current', value);
+      expect([what, answer.status, answer.headers.get('www-authenticate')]).toEqual([
+        what,
+        401,
+        'Bearer error="invalid_token"',
+      ]);
+      expect(await answer.json()).toEqual({
+        error: 'invalid_token',
+        error_code: 401,
+        error_description: 'The access token is unknown, expired or revoked.',
+      });
+    }
+  });
+
+  it('a revoked access token is one of them, and so is one in another scheme', async () => {
+    const { access_token } = await client.signIn();
+    await oidc.tokenRevocation(client.config, access_token);
+    const revoked = await call('/1/threads/current', access_token);
+    expect([revoked.status, revoked.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
+    const asDpop = await call('/1/threads/current', undefined, {
+      headers: { authorization: `DPoP ${accessTokens.read}` },
+    });
+    expect([asDpop.status, asDpop.headers.get('www-authenticate')]).toEqual([
+      401,
+      expect.stringMatching(/^DPoP algs="ES256 .*error="invalid_token"$/),
+    ]);
+  });
+});
+
+describe('a request', () => {
+  it('without a token gets a bare challenge', async () => {
+    const answer = await call('/1/users/current');
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+  });
+
+  it('that a stranger sends is not read: the token comes first', async () => {
+    for (const [bearer, status] of [
+      [undefined, 401],
+      [token('revoked'), 401],
+      [token('reader'), 403],
+      [token('full'), 400],
+    ] as const) {
+      const headers = { 'content-type': 'application/json' };
+      const answer = await call('/1/threads/new-document', bearer, { method: 'POST', headers, body: '{' });
+      expect([bearer, answer.status]).toEqual([bearer, status]);
+      if (status === 400) expect(await answer.json()).toMatchObject({ error_description: 'The body is not JSON.' });
+    }
+    const body = JSON.stringify({ title: 'Long', content: 'x'.repeat(300_000) });
+    const headers = { 'content-type': 'application/json' };
+    const large = await call('/1/threads/new-document', token('full'), { method: 'POST', headers, body });
+    expect([large.status, await large.json()]).toMatchObject([
+      413,
+      { error_description: expect.stringMatching('200 kB') },
+    ]);
+    const path = await call('/1/threads/%E0%A4', token('full'));
+    expect([path.status, await path.json()]).toMatchObject([
+      400,
+      { error_description: expect.stringMatching('address') },
+    ]);
+  });
+
+  it('with a second token in a form is invalid_request, and a form is no document', async () => {
+    const post = (bearer: string, fields: Record<string, string>) =>
+      call('/1/threads/new-document', bearer, { method: 'POST', body: new URLSearchParams(fields) });
+    for (const bearer of [token('full'), token('reader'), token('revoked')]) {
+      const twice = await post(bearer, { access_token: token('full'), title: 'Made', content: 'Text' });
+      expect([twice.status, twice.headers.get('www-authenticate')]).toEqual([400, 'Bearer error="invalid_request"']);
+      expect(await twice.json()).toMatchObject({ error: 'invalid_request' });
+    }
+    const form = await post(token('full'), { title: 'Made', content: 'Text' });
+    expect([form.status, form.headers.get('www-authenticate')]).toEqual([400, null]);
+    expect((await post(token('revoked'), { title: 'Made' })).status).toBe(401);
+    expect((await post(token('full'), { title: 'x'.repeat(20_000) })).status).toBe(413);
+  });
+
+  it('with a token in two ways is invalid_request', async () => {
+    const inUrlToo = await call(`/1/threads/current?access_token=${accessTokens.read}`, accessTokens.read);
+    expect([inUrlToo.status, inUrlToo.headers.get('www-authenticate')]).toEqual([
+      400,
+      'Bearer error="invalid_request"',
+    ]);
+    const twice = await new Promise<number | undefined>((resolve, reject) => {
+      const authorization = [`Bearer ${accessTokens.read}`, `Bearer ${accessTokens.full}`];
+      request(`${client.sandbox.platformUrl}/1/threads/current`, { headers: { authorization } as never }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      })
+        .on('error', reject)
+        .end();
+    });
+    expect(twice).toBe(400);
+  });
+});
+
+describe('documents', () => {
+  it('are seen by those who share them, and not told from none by others', async () => {
+    const robot = token('reader');
+    expect((await call('/1/threads/SHARED1', robot)).status).toBe(200);
+    const recent = (await (await call('/1/threads/recent', robot)).json()) as Record<
+      string,
+      { thread: { id: string } }
+    >;
+    expect(Object.keys(recent)).toContain('SHARED1');
+    expect(recent.PRIVATE1).toBeUndefined();
+    const [hidden, none] = [await call('/1/threads/PRIVATE1', robot), await call('/1/threads/NOBODYS', robot)];
+    expect([hidden.status, await hidden.text()]).toEqual([none.status, await none.text()]);
+    expect(hidden.status).toBe(404);
+    expect((await call('/1/threads/PRIVATE1', accessTokens.read)).status).toBe(200);
+    expect(
+      Object.keys((await (await call('/1/threads/recent?count=1', accessTokens.read)).json()) as object),
+    ).toHaveLength(1);
+    for (const count of ['0', '51', 'x', '1.5'])
+      expect((await call(`/1/threads/recent?count=${count}`, robot)).status).toBe(400);
+  });
+
+  it('are found under the id that the current thread names', async () => {
+    const current = (await (await call('/1/threads/current', accessTokens.read)).json()) as { thread: { id: string } };
+    const byId = await call(`/1/threads/${current.thread.id}`, accessTokens.read);
+    expect(await byId.json()).toEqual(current);
+  });
+
+  it('tell who the user is', async () => {
+    expect(await (await call('/1/users/current', accessTokens.read)).json()).toMatchObject({
+      id: 'sbx-00u1',
+      name: 'Uma Okafor',
+      emails: ['user@example.test'],
+      is_robot: false,
+    });
+  });
+});
+
+describe('a DPoP proof', () => {
+  it('counts for its request, its token, its key and its time, and once', async () => {
+    const clock = { ms: Date.now() };
+    const fits = createProofCheck({ now: () => clock.ms });
+    const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
+    const jwk = await exportJWK(publicKey);
+    const good = {
+      htm: 'GET',
+      htu: 'https://p.example/1/x',
+      ath: createHash('sha256').update('t').digest('base64url'),
+    };
+    const claim = { method: 'GET', url: good.htu, token: 't', keyThumbprint: await calculateJwkThumbprint(jwk) };
+    let made = 0;
+    const proof = (changes: JWTPayload = {}, typ = 'dpop+jwt') =>
+      new SignJWT({ ...good, jti: `proof-${made++}`, iat: Math.floor(clock.ms / 1000), ...changes })
+        .setProtectedHeader({ alg: 'ES256', typ, jwk })
+        .sign(privateKey);
+    const first = await proof();
+    expect(await fits({ ...claim, proof: first })).toBe(true);
+    expect(await fits({ ...claim, proof: first })).toBe(false);
+    expect(await fits({ ...claim, proof: await proof({ htu: `${good.htu}?a=1` }) })).toBe(true);
+    for (const changes of [{ htm: 'POST' }, { htu: 'https://p.example/1/y' }, { ath: 'x' }, { iat: 1 }, { jti: '' }]) {
+      expect([changes, await fits({ ...claim, proof: await proof(changes) })]).toEqual([changes, false]);
+    }
+    expect(await fits({ ...claim, proof: await proof({}, 'jwt') })).toBe(false);
+    expect(await fits({ ...claim, proof: await proof(), keyThumbprint: 'another' })).toBe(false);
+    expect(await fits({ ...claim, proof: 'no.jwt' })).toBe(false);
+  });
+});

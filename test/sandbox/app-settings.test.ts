@@ -1,0 +1,114 @@
+/** Refresh policies, lifetimes and odd token answers, as settings of each app. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as oidc from 'openid-client';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { AppChoices } from '../../src/sandbox/app-settings.ts';
+import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
+
+const ENDED_SECONDS = 4;
+
+const APPS: Record<string, AppChoices> = {
+  rotating: { refreshPolicy: 'rotating' },
+  reusable: { refreshPolicy: 'reusable', refreshIdleSeconds: 100 },
+  grace: { refreshPolicy: 'grace', graceSeconds: 20 },
+  odd: { sendExpiresIn: false, accessTokenSeconds: 30, tokenDelayMilliseconds: 150 },
+  idle: { refreshIdleSeconds: 10 },
+  ended: { refreshMaxSeconds: ENDED_SECONDS },
+  'ended reusable': { refreshMaxSeconds: ENDED_SECONDS, refreshPolicy: 'reusable' },
+};
+
+let client: ForeignClient;
+let skewMs = 0;
+const pass = (seconds: number) => {
+  skewMs += seconds * 1000;
+};
+const browser = createBrowser();
+
+beforeAll(async () => {
+  const clients = Object.entries(APPS).map(([clientId, settings]) => ({ ...CLIENT, clientId, settings }));
+  client = await startForeignClient({ clients: [CLIENT, ...clients], now: () => Date.now() + skewMs });
+});
+afterAll(() => client.sandbox.close());
+
+async function signIn(clientId: string) {
+  const config = new oidc.Configuration(
+    client.config.serverMetadata(),
+    clientId,
+    {},
+    oidc.ClientSecretBasic(CLIENT.clientSecret),
+  );
+  oidc.allowInsecureRequests(config);
+  const tokens = await client.signIn({ browser, as: config });
+  const refresh = (token = '') => oidc.refreshTokenGrant(config, token);
+  return { tokens, refresh };
+}
+
+const refused = { error: 'invalid_grant' };
+
+const clockSeconds = () => Date.now() / 1000;
+
+describe('an app', () => {
+  it('that rotates loses everything at a second use', async () => {
+    const { tokens, refresh } = await signIn('rotating');
+    const renewed = await refresh(tokens.refresh_token);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+    await expect(refresh(renewed.refresh_token)).rejects.toMatchObject(refused);
+  });
+
+  it('with grace may use the old one again, for a while', async () => {
+    const { tokens, refresh } = await signIn('grace');
+    const renewed = await refresh(tokens.refresh_token);
+    expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(renewed.refresh_token);
+    pass(21);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+  });
+
+  it('that may reuse its token has it as long as it uses it', async () => {
+    const { tokens, refresh } = await signIn('reusable');
+    for (let use = 0; use < 3; use += 1) {
+      pass(60);
+      expect((await refresh(tokens.refresh_token)).refresh_token).toBe(tokens.refresh_token);
+    }
+    pass(101);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+  });
+
+  it('loses a refresh token that was left idle', async () => {
+    const { tokens, refresh } = await signIn('idle');
+    pass(11);
+    await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
+  });
+
+  it.each(['ended', 'ended reusable'])(
+    'loses every refresh token a set time after the sign-in: %s',
+    async (clientId) => {
+      const { tokens, refresh } = await signIn(clientId);
+      const signedInAt = tokens.claims()?.iat ?? 0;
+      const renewed = await refresh(tokens.refresh_token);
+      await sleep(1_000);
+      const last = (await refresh(renewed.refresh_token)).refresh_token;
+      await sleep((signedInAt + ENDED_SECONDS + 1.1 - clockSeconds()) * 1_000);
+      await expect(refresh(last)).rejects.toMatchObject(refused);
+    },
+  );
+
+  it('may get late answers without expires_in, whose tokens end all the same', async () => {
+    const { tokens, refresh } = await signIn('odd');
+    expect(tokens.expires_in).toBeUndefined();
+    const started = performance.now();
+    const renewed = await refresh(tokens.refresh_token);
+    expect(performance.now() - started).toBeGreaterThan(140);
+    expect([renewed.expires_in, (await client.thread(renewed.access_token)).status]).toEqual([undefined, 200]);
+    pass(31);
+    expect((await client.thread(renewed.access_token)).status).toBe(401);
+  });
+
+  it('with none of its own has those that the sandbox was started with, as they stand now', async () => {
+    const { tokens, refresh } = await signIn(CLIENT.clientId);
+    expect([tokens.expires_in, tokens.instance_url]).toEqual([60, client.sandbox.platformUrl]);
+    client.sandbox.refreshTokens.policy = 'reusable';
+    expect((await refresh(tokens.refresh_token)).refresh_token).toBe(tokens.refresh_token);
+    client.sandbox.refreshTokens.policy = 'rotating';
+    expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(tokens.refresh_token);
+  });
+});

@@ -1,0 +1,107 @@
+/** What people allowed, taken back on a page of their own; and apps that are told when a session ends. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createRemoteJWKSet, jwtVerify } from 'jose';
+import * as oidc from 'openid-client';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { CLIENT, createBrowser, type ForeignClient, openConsole, startForeignClient } from './foreign-client.ts';
+
+let client: ForeignClient;
+let logoutTokens: string[] = [];
+let answerWith = 200;
+const app = createServer(async (req, res) => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req) chunks.push(chunk as Buffer);
+  logoutTokens.push(new URLSearchParams(Buffer.concat(chunks).toString()).get('logout_token') ?? '');
+  res.writeHead(answerWith).end();
+});
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => app.listen(0, '127.0.0.1', resolve));
+  const backchannelLogoutUri = `http://127.0.0.1:${(app.address() as AddressInfo).port}/logout`;
+  client = await startForeignClient({ clients: [{ ...CLIENT, backchannelLogoutUri }], approvalsKept: 2 });
+});
+beforeEach(() => {
+  logoutTokens = [];
+  answerWith = 200;
+});
+afterAll(async () => {
+  await client.sandbox.close();
+  app.close();
+});
+
+describe('apps you allowed', () => {
+  it('lists in words what each app may do, and taking back ends its tokens and its consent', async () => {
+    const browser = createBrowser();
+    const tokens = await client.signIn({ browser });
+    const page = await browser.get(`${client.sandbox.issuer}/account`);
+    expect(page.body).toContain('Foreign client');
+    expect(page.body).toContain('Read your documents, spreadsheets and chats');
+    expect(page.body).not.toContain('the pages of this sandbox');
+    const after = await browser.submit(page, {}, { button: 'Take back' });
+    expect(after.body).toContain('You have allowed no app anything');
+    expect((await client.thread(tokens.access_token)).status).toBe(401);
+    await expect(oidc.refreshTokenGrant(client.config, tokens.refresh_token ?? '')).rejects.toMatchObject({
+      error: 'invalid_grant',
+    });
+    const again = await browser.get((await client.begin('openid', { prompt: '' })).url.replace(/&?prompt=/, ''));
+    expect(again.body).toContain('Allow Foreign client?');
+  });
+
+  it('is everyone’s own: it asks to sign in, and takes no form of a stranger', async () => {
+    const url = `${client.sandbox.issuer}/account`;
+    expect((await createBrowser().get(url)).body).toContain('name="password"');
+    const other = createBrowser();
+    const { access_token } = await client.signIn({ login: 'second@example.test' });
+    await client.signIn({ browser: other });
+    const forged = new URLSearchParams({ app: CLIENT.clientId });
+    expect((await other.request(`${url}/take-back`, { method: 'POST', body: forged })).status).toBe(403);
+    await other.submit(await other.get(url), {}, { button: 'Take back' });
+    expect((await client.thread(access_token)).status).toBe(200);
+  });
+
+  it('keeps as many approvals of one app as it is set to, and ends the oldest', async () => {
+    const login = 'admin@example.test';
+    const tokens = [await client.signIn({ login }), await client.signIn({ login }), await client.signIn({ login })];
+    const statuses = await Promise.all(
+      tokens.map(async ({ access_token }) => (await client.thread(access_token)).status),
+    );
+    expect(statuses).toEqual([401, 200, 200]);
+  });
+});
+
+describe('back-channel logout', () => {
+  const verified = (token = '') =>
+    jwtVerify(token, createRemoteJWKSet(new URL(`${client.sandbox.issuer}/jwks`)), {
+      issuer: client.sandbox.issuer,
+      audience: CLIENT.clientId,
+      typ: 'logout+jwt',
+    });
+
+  it('tells the app when a person signs out here', async () => {
+    const browser = createBrowser();
+    const tokens = await client.signIn({ browser });
+    await browser.submit(await browser.get(`${client.sandbox.issuer}/sign-out`), {}, { button: 'Sign out' });
+    expect(logoutTokens).toHaveLength(1);
+    const { payload } = await verified(logoutTokens[0]);
+    expect(payload).toMatchObject({
+      sub: 'sbx-00u1',
+      sid: tokens.claims()?.sid,
+      events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
+      jti: expect.any(String),
+    });
+    expect(payload.nonce).toBeUndefined();
+  });
+
+  it('tells the app when an administrator ends all sessions, even one that does not take it', async () => {
+    const browser = createBrowser();
+    await client.signIn({ browser });
+    answerWith = 500;
+    const admin = await openConsole(client);
+    await admin.browser.submit(await admin.open('/users/sbx-00u1'), {}, { button: 'Sign out everywhere' });
+    expect(logoutTokens.length).toBeGreaterThan(0);
+    expect((await verified(logoutTokens.at(-1))).payload.sub).toBe('sbx-00u1');
+    expect((await browser.get((await client.begin()).url)).body).toContain('name="password"');
+    expect(client.failures.splice(0).length).toBe(logoutTokens.length);
+  });
+});

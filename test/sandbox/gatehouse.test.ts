@@ -1,0 +1,98 @@
+/** Gatehouse against what the sandbox can be set to: no expires_in, reusable and grace refresh tokens, 503 for too many calls, PAR and DPoP. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { AppChoices } from '../../src/sandbox/app-settings.ts';
+import {
+  CLIENT_SECRET,
+  freePort,
+  getJson,
+  sandboxApp,
+  signIn,
+  startSite,
+  type TestSite,
+} from '../support/gatehouse.ts';
+
+let site: TestSite;
+
+beforeAll(async () => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const client = (id: string, settings: AppChoices) => ({
+    clientId: `test-${id}`,
+    clientSecret: CLIENT_SECRET,
+    redirectUris: [`${url}/oauth/callback/${id}`],
+    settings,
+  });
+  site = await startSite({
+    env: { PUBLIC_URL: url, PORT: String(port) },
+    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
+    sandbox: {
+      clients: [
+        client('platform', { sendExpiresIn: false, accessTokenSeconds: 3, refreshPolicy: 'reusable' }),
+        client('second', {
+          refreshPolicy: 'grace',
+          graceSeconds: 30,
+          accessTokenSeconds: 3,
+          tokenDelayMilliseconds: 100,
+        }),
+      ],
+      rateLimits: { answer: '503' },
+    },
+  });
+});
+afterAll(() => site.close());
+
+describe('Gatehouse', () => {
+  it('keeps reading while tokens end, with reusable ones without expires_in, and with rotating ones with a grace', async () => {
+    const people = await Promise.all(
+      ['platform', 'second'].map(async (app) => {
+        const { agent } = await signIn(site, 'user@example.test', { path: `/sign-in?app=${app}` });
+        return () => getJson(agent, `${site.url}/threads/current?app=${app}`);
+      }),
+    );
+    const readAll = async () => (await Promise.all(people.map((read) => read()))).map(({ status }) => status);
+    expect(await readAll()).toEqual([200, 200]);
+    const before = site.sandbox.hits.count('POST /token');
+    await sleep(3_100);
+    expect(await readAll()).toEqual([200, 200]);
+    expect(site.sandbox.hits.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
+  });
+
+  it('takes 503 "Over Rate Limit" for what it is', async () => {
+    const { agent } = await signIn(site, 'second@example.test', { path: '/sign-in?app=platform' });
+    site.sandbox.rateLimits.perUserPerMinute = 1;
+    await getJson(agent, `${site.url}/threads/current?app=platform`);
+    const { status, json, headers } = await getJson(agent, `${site.url}/threads/current?app=platform`);
+    expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+});
+
+describe('Gatehouse, told by discovery that requests are pushed', () => {
+  it('pushes them and binds tokens where the app says auto, and does neither where it says off', async () => {
+    const strict = await startSite({
+      apps: (urls) => [
+        sandboxApp(urls, 'platform', { par: 'off', dpop: 'off' }),
+        sandboxApp(urls, 'second', { par: 'auto', dpop: 'auto' }),
+      ],
+    });
+    try {
+      strict.sandbox.faults.set({
+        on: 'identity-provider',
+        path: '/.well-known/openid-configuration',
+        kind: 'rewrite',
+        change: (metadata) => ({ ...metadata, require_pushed_authorization_requests: true }),
+      });
+      const schemeOf = async (app: string) => {
+        const { agent } = await signIn(strict, 'user@example.test', { path: `/sign-in?app=${app}` });
+        expect((await getJson(agent, `${strict.url}/threads/current?app=${app}`)).status).toBe(200);
+        const { authorization = '' } = strict.sandbox.hits.requests('platform').at(-1)?.headers ?? {};
+        return [authorization.split(' ')[0], strict.sandbox.hits.count('POST /par')];
+      };
+      expect(await schemeOf('platform')).toEqual(['Bearer', 0]);
+      expect(await schemeOf('second')).toEqual(['DPoP', 1]);
+    } finally {
+      await strict.close();
+    }
+  });
+});

@@ -1,0 +1,96 @@
+/** The sandbox's own pages in Chromium: nothing wider than a small telephone, no complaint of the browser, every field with a label. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { expectNoSideways, leaveBy, picture } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+import { type ForeignClient, PASSWORD, startForeignClient } from './foreign-client.ts';
+
+const ADMIN = 'admin@example.test';
+const FAILED_PAGE = /Failed to load resource: the server responded with a status of 4\d\d/;
+const LOOKS = [360, 1440].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
+
+let launched: LaunchedBrowser;
+let client: ForeignClient;
+let watched: WatchedContext | undefined;
+beforeAll(async () => {
+  launched = await launchBrowser();
+  client = await startForeignClient();
+});
+beforeEach((context) => skipWithout(context, launched.missing));
+afterEach(async () => {
+  const complaints = watched?.complaints ?? [];
+  await watched?.context.close();
+  watched = undefined;
+  expect(complaints).toEqual([]);
+});
+afterAll(async () => {
+  await launched?.browser?.close();
+  await client?.sandbox.close();
+});
+
+function browser(): Browser {
+  if (!launched.browser) throw new Error(launched.missing);
+  return launched.browser;
+}
+
+async function expectLabels(page: Page): Promise<void> {
+  const bare = await page.evaluate(
+    `[...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((one) => !one.labels.length).map((one) => one.name)`,
+  );
+  expect(bare, page.url()).toEqual([]);
+}
+
+describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
+  test('every page fits', async () => {
+    watched = await openContext(browser(), { viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
+    const { page } = watched;
+    const look = async (name: string) => {
+      await expectNoSideways(page);
+      await expectLabels(page);
+      await picture(page, `sandbox-${name}-${width}-${scheme}`);
+    };
+    const visit = async (path: string, name: string) => {
+      await page.goto(client.sandbox.issuer + path);
+      await look(name);
+    };
+    const press = (name: string) => leaveBy(page, () => page.getByRole('button', { name, exact: true }).click());
+
+    await visit('/', 'home');
+    await visit('/nothing', 'not-found');
+    await visit('/authorize?client_id=nobody', 'refused');
+    await visit('/console', 'sign-in');
+    await page.locator('input[name=login]').fill(ADMIN);
+    await page.locator('input[name=password]').fill('wrong');
+    await press('Sign in');
+    await look('sign-in-wrong');
+    await page.locator('input[name=password]').fill(PASSWORD);
+    await press('Sign in');
+    await page.locator('input[name=code]').fill('000000');
+    await press('Continue');
+    await look('code-wrong');
+    await page.locator('input[name=code]').fill(client.sandbox.secondFactorCode(ADMIN) ?? '');
+    await press('Continue');
+    await look('console');
+
+    await visit('/console/apps/new', 'app-new');
+    await page.locator('input[name=name]').fill(`Board at ${width} ${scheme}`);
+    await page.locator('textarea[name=callbackUrls]').fill('http://app.example.com/callback');
+    await press('Register');
+    await look('app-fault');
+    await page.locator('textarea[name=callbackUrls]').fill(`https://app.example.com/${'callback/'.repeat(20)}`);
+    await press('Register');
+    await look('app-secret');
+    for (const path of ['apps', 'users', 'users/sbx-00u3', 'tokens', 'registration', 'users/nobody']) {
+      await visit(`/console/${path}`, path.replace('/', '-'));
+    }
+    await visit('/console/tokens', 'tokens');
+    await page.locator('input[name=name]').fill('Nightly report');
+    await press('Make');
+    await look('token-secret');
+    await visit('/account', 'account');
+    await visit('/sign-out', 'sign-out');
+    await press('Sign out');
+    await look('signed-out');
+  });
+});

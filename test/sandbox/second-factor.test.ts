@@ -1,0 +1,179 @@
+/** The second factor on demand, step-up, and the networks that an account is held to. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAccounts } from '../../src/sandbox/accounts.ts';
+import { isInside, isNetwork } from '../../src/sandbox/networks.ts';
+import { createSecondFactor } from '../../src/sandbox/second-factor.ts';
+import { codeAt, stepAt } from '../../src/sandbox/totp.ts';
+import { createBrowser, type ForeignClient, openConsole, PASSWORD, startForeignClient } from './foreign-client.ts';
+
+const ADMIN = 'admin@example.test';
+
+let client: ForeignClient;
+
+beforeAll(async () => {
+  client = await startForeignClient();
+});
+afterAll(() => client.sandbox.close());
+
+const code = () => client.sandbox.secondFactorCode(ADMIN) ?? '';
+const asking = (prompt: string) => client.begin('openid platform_read_only', { acr_values: 'mfa', prompt });
+
+describe('codes', () => {
+  it('are those of RFC 6238, appendix B', () => {
+    // The secret of the RFC is the text 12345678901234567890.
+    const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ';
+    const expected = {
+      59: '287082',
+      1111111109: '081804',
+      1111111111: '050471',
+      1234567890: '005924',
+      2000000000: '279037',
+    };
+    for (const [seconds, code] of Object.entries(expected)) {
+      expect(codeAt(secret, stepAt(Number(seconds) * 1000))).toBe(code);
+    }
+  });
+
+  it('count once each, and a clock may be a step behind', () => {
+    const clock = { ms: 1_800_000_000_000 };
+    const accounts = createAccounts();
+    const [account, other] = [accounts.byLogin(ADMIN), accounts.byLogin('user@example.test')];
+    if (!account || !other) throw new Error('two accounts are always there');
+    const factor = createSecondFactor({ now: () => clock.ms });
+    const first = factor.currentCode(account)?.code ?? '';
+    expect(factor.accept(account, `${first.slice(0, 3)} ${first.slice(3)}`)).toBe(true);
+    expect(factor.accept(account, first)).toBe(false);
+    expect(factor.currentCode(account)?.code).not.toBe(first);
+    const step = stepAt(clock.ms);
+    expect(factor.accept(account, codeAt(account.totpSecret ?? '', step - 1))).toBe(true);
+    expect(factor.accept(account, codeAt(account.totpSecret ?? '', step - 2))).toBe(false);
+    expect(factor.currentCode(other)).toBeUndefined();
+    expect(factor.accept(other, first)).toBe(false);
+  });
+});
+
+describe('an app that asks for the second factor', () => {
+  it('gets password and code at a first sign-in, and acr and amr in the ID token', async () => {
+    const browser = createBrowser();
+    const { url, finish } = await asking('consent');
+    const codePage = await browser.submit(await browser.get(url), { login: ADMIN, password: PASSWORD });
+    expect(codePage.body).toContain('Your second factor');
+    const consent = await browser.submit(codePage, { code: code() });
+    const claims = (await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims();
+    expect(claims).toMatchObject({ acr: 'mfa', amr: ['pwd', 'otp', 'mfa'] });
+  });
+
+  it('steps a session up by the code alone, and only once', async () => {
+    const browser = createBrowser();
+    const plain = await client.signIn({ browser, login: ADMIN, scope: 'openid platform_read_only' });
+    expect(plain.claims()).toMatchObject({ acr: 'pwd', amr: ['pwd'] });
+    const { url, finish } = await asking('');
+    const page = await browser.get(url.replace(/&prompt=/, ''));
+    expect([page.body.includes('name="code"'), page.body.includes('name="password"')]).toEqual([true, false]);
+    expect((await finish(await browser.submit(page, { code: code() }))).claims()?.acr).toBe('mfa');
+    const again = await asking('none');
+    expect((await again.finish(await browser.get(again.url))).claims()?.acr).toBe('mfa');
+  });
+
+  it('learns from acr that an account has none', async () => {
+    const browser = createBrowser();
+    const { url, finish } = await asking('consent');
+    const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
+    expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.acr).toBe('pwd');
+  });
+
+  it('cannot be had without asking anyone: with prompt=none the answer is an error', async () => {
+    const browser = createBrowser();
+    await client.signIn({ browser, login: ADMIN });
+    const page = await browser.get((await asking('none')).url);
+    expect(new URL(page.url).searchParams.get('error')).toBe('interaction_required');
+  });
+});
+
+describe('the page for the code', () => {
+  it('says, being a sandbox, where to get one, and so does the first page', async () => {
+    const browser = createBrowser();
+    const page = await browser.submit(await browser.get((await asking('consent')).url), {
+      login: ADMIN,
+      password: PASSWORD,
+    });
+    expect(page.body).toContain(`<code>${code()}</code>`);
+    expect(page.body).toContain('SANDBOXADMIN2345');
+    expect(page.body).not.toContain('<script');
+    expect((await browser.get(client.sandbox.issuer)).body).toContain(`<code>${code()}</code>`);
+  });
+
+  it('asks again after a wrong code, and ends the sign-in after five', async () => {
+    const browser = createBrowser();
+    let page = await browser.submit(await browser.get((await asking('consent')).url), {
+      login: ADMIN,
+      password: PASSWORD,
+    });
+    for (let wrong = 1; wrong < 5; wrong += 1) {
+      page = await browser.submit(page, { code: '000000' });
+      expect([page.status, page.body.includes('role="alert"')]).toEqual([422, true]);
+    }
+    const ended = await browser.submit(page, { code: '000000' });
+    expect(new URL(ended.url).searchParams.get('error')).toBe('access_denied');
+  });
+
+  it('cannot be skipped: a code sent before the password leads back to the password', async () => {
+    const browser = createBrowser();
+    const page = await browser.get((await asking('consent')).url);
+    const body = new URLSearchParams({ code: code() });
+    const answer = await browser.request(`${page.url}/code`, { method: 'POST', body });
+    expect(answer.body).toContain('name="password"');
+  });
+});
+
+it('is demanded at every sign-in where the sandbox is told so', async () => {
+  const strict = await startForeignClient({ secondFactor: 'always' });
+  const browser = createBrowser();
+  const { url, finish } = await strict.begin();
+  const page = await browser.submit(await browser.get(url), { login: ADMIN, password: PASSWORD });
+  const consent = await browser.submit(page, { code: strict.sandbox.secondFactorCode(ADMIN) ?? '' });
+  expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.acr).toBe('mfa');
+  expect((await strict.signIn({ login: 'user@example.test' })).claims()?.acr).toBe('pwd');
+  await strict.sandbox.close();
+});
+
+describe('networks of an account', () => {
+  it('are addresses and CIDRs of either family', () => {
+    for (const good of ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32', '::1']) expect(isNetwork(good)).toBe(true);
+    for (const bad of ['10.0.0.0/33', '10.0.0', 'example.com', '', '10.0.0.0/8/8', '::/129'])
+      expect(isNetwork(bad)).toBe(false);
+    expect(isInside(['10.0.0.0/8', '2001:db8::/32'], '10.9.9.9')).toBe(true);
+    expect(isInside(['10.0.0.0/8'], '::ffff:10.1.1.1')).toBe(true);
+    expect(isInside(['2001:db8::/32'], '2001:db8:1::1')).toBe(true);
+    expect(isInside(['10.0.0.0/8'], '11.0.0.1')).toBe(false);
+    expect(isInside(['10.0.0.0/8'], 'unknown')).toBe(false);
+    expect(isInside([], '11.0.0.1')).toBe(true);
+  });
+
+  it('hold its sign-in, and a session that there is already', async () => {
+    const person = createBrowser();
+    await client.signIn({ browser: person, login: 'second@example.test' });
+    const admin = await openConsole(client);
+    const save = async (networks: string) => admin.browser.submit(await admin.open('/users/sbx-00u2'), { networks });
+    expect((await save('192.0.2.0/24\nnonsense')).body).toContain('must be an address or CIDR');
+    await save('192.0.2.0/24');
+    const asked = await person.get((await client.begin()).url);
+    expect(asked.body).toContain('name="password"');
+    const refused = await person.submit(asked, { login: 'second@example.test', password: PASSWORD });
+    expect([refused.status, refused.body.includes('only from certain networks')]).toEqual([403, true]);
+    await save('127.0.0.0/8');
+    expect((await client.signIn({ browser: person, login: 'second@example.test' })).claims()?.sub).toBe('sbx-00u2');
+  });
+});
+
+it('a person who signs in where another is signed in is asked first, by a page that works without JavaScript', async () => {
+  const browser = createBrowser();
+  await client.signIn({ browser });
+  const { url, finish } = await client.begin('openid', { prompt: 'login' });
+  const login = { login: 'second@example.test', password: PASSWORD };
+  const question = await browser.submit(await browser.get(url), login);
+  expect(question.body).toContain('Switch accounts?');
+  expect(question.body).not.toContain('<script');
+  const consent = await browser.submit(question, {}, { button: 'Switch' });
+  expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.sub).toBe('sbx-00u2');
+});

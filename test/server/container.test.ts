@@ -1,0 +1,342 @@
+/** The container: what the Dockerfile says is done by hand in an empty folder, and what it leaves out is needed by nothing. */
+import { execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import { builtinModules } from 'node:module';
+import { type AddressInfo, BlockList, connect } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config.ts';
+import { checkStorageConfig } from '../../src/open-storage.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { LONG } from '../faults/report.ts';
+import { ask } from '../support/ask.ts';
+import { freePort, startAlone, type TestGatehouse } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingNginx, startNginx } from '../support/nginx.ts';
+import { emptyFolder, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const lines = read('Dockerfile').replaceAll('\\\n', ' ').split('\n');
+const of = (instruction: string) =>
+  lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1).trim());
+/** Sources of every COPY from this folder. */
+const copied = of('COPY')
+  .filter((copy) => !copy.startsWith('--from'))
+  .flatMap((copy) => copy.split(/\s+/).slice(0, -1));
+/** The environment that it gives. */
+const imageEnv = Object.fromEntries(
+  of('ENV').flatMap((line) => line.split(/\s+/).map((one) => one.split('=') as [string, string])),
+);
+const healthCheck = JSON.parse(/CMD (\[.*\])$/.exec(of('HEALTHCHECK')[0] ?? '')?.[1] ?? '[]') as string[];
+const [program = '', ...programArguments] = JSON.parse(of('CMD')[0] ?? '[]') as string[];
+
+/** Exit status of the image's health check, with this management port. */
+function checkHealth(port: string): Promise<number | null> {
+  const [, ...args] = healthCheck;
+  const child = spawn(process.execPath, args, { env: { MANAGEMENT_PORT: port }, stdio: 'ignore' });
+  return new Promise((resolve) => child.once('exit', resolve));
+}
+
+describe('R90 the Dockerfile', () => {
+  test('runs as somebody without rights, as process 1, with production packages alone and no install script', () => {
+    expect(of('USER')).toEqual(['node']);
+    expect(of('FROM').every((image) => /^node:26-slim( AS dependencies)?$/.test(image))).toBe(true);
+    expect(of('RUN')).toContain('npm ci --omit=dev --omit=optional');
+    expect(read('.npmrc')).toContain('ignore-scripts=true');
+    expect([program, ...programArguments]).toEqual(['node', 'src/server.ts']);
+    expect(of('ENV')[0]).toContain('HOST=0.0.0.0 MANAGEMENT_HOST=0.0.0.0');
+  });
+
+  test('copies what is there, and .dockerignore lets exactly that through', () => {
+    for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
+    const kept = [...read('.dockerignore').matchAll(/^!(.+)$/gm)].map(([, path]) => path);
+    expect(kept.toSorted()).toEqual([...new Set(copied)].toSorted());
+  });
+
+  test('leaves out no package that the sources import', () => {
+    const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
+    const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
+    const imported = files
+      .filter((path) => path.endsWith('.ts') && !path.endsWith('.d.ts'))
+      .flatMap((path) => [...read(join('src', path)).matchAll(/^import (?!type ).*?from '([^'.][^']*)'/gms)])
+      .map(([, name = '']) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name)
+      .filter((name) => !name.startsWith('node:') && !builtinModules.includes(name));
+    expect([...new Set(imported)].filter((name) => !(name in dependencies))).toEqual([]);
+  });
+});
+
+describe('R90 its health check', () => {
+  let site: TestGatehouse;
+  beforeAll(async () => {
+    site = await startAlone({ apps: [] });
+  });
+  afterAll(() => site?.close());
+
+  test('is 0 while Gatehouse lives, and 1 where nothing does', async () => {
+    expect(await checkHealth(site.env.MANAGEMENT_PORT ?? '')).toBe(0);
+    expect(await checkHealth(String(await freePort()))).toBe(1);
+  });
+});
+
+describe('compose.yaml', () => {
+  const compose = read('compose.yaml');
+
+  test('has a Redis that keeps what it answered, two replicas, and secrets as files', () => {
+    expect(compose).toContain(
+      '[redis-server, --appendonly, "yes", --appendfsync, always, --maxmemory-policy, noeviction]',
+    );
+    expect(compose).toMatch(/replicas: 2/);
+    expect(compose).toMatch(/read_only: true\n\s+cap_drop: \[ALL\]/);
+    for (const name of ['SESSION_SECRETS', 'ENCRYPTION_KEYS']) {
+      expect(compose).toContain(`${name}_FILE: /run/secrets/`);
+      expect(compose).not.toContain(`${name}:`);
+    }
+    expect(read('.gitignore')).toContain('secrets/');
+  });
+
+  test('R73 trusts its proxy alone, at an address that no other container is given', () => {
+    const one = (pattern: RegExp) => pattern.exec(compose)?.[1] ?? '';
+    const proxy = one(/^ {6}TRUSTED_PROXIES: (\S+)$/m);
+    expect(one(/^ {2}proxy:\n(?: {4}.*\n)*? {8}ipv4_address: (\S+)$/m)).toBe(proxy);
+    const [subnet, given] = [networkOf(one(/- subnet: (\S+)$/m)), networkOf(one(/^ +ip_range: (\S+)$/m))];
+    const gateway = one(/^ +gateway: (\S+)$/m);
+    expect([proxy, gateway].map((address) => [subnet.check(address), given.check(address)])).toEqual([
+      [true, false],
+      [true, false],
+    ]);
+    expect(gateway).not.toBe(proxy);
+  });
+
+  test('R73 tells Gatehouse the address of who asks, or what one proxy before it says, and nobody else’s word', async (context) => {
+    skipWithout(context, missingNginx);
+    const heard: unknown[] = [];
+    const replica = createServer((req, res) => {
+      heard.push(req.headers['x-forwarded-for']);
+      res.end();
+    });
+    await new Promise<void>((resolve) => replica.listen(0, '127.0.0.1', resolve));
+    const { port } = replica.address() as AddressInfo;
+    const [, content = ''] = compose.split(/^ {4}content: \|\n/m);
+    const askThrough = async (change: (settings: string) => string) => {
+      const listen = `127.0.0.1:${await freePort()}`;
+      const settings = content
+        .replaceAll('$$', '$')
+        .replace(/^.*\bresolver .*$/m, '')
+        .replace('gatehouse:3000 resolve', `127.0.0.1:${port}`)
+        .replace('listen 8080', `listen ${listen}`);
+      const asked = () => ask(`http://${listen}/`, { headers: { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' } });
+      const nginx = await startNginx(change(settings), async () => (await asked()).status === 200);
+      await nginx.stop();
+      return heard.at(-1);
+    };
+    const realip = (trusted: string) => (settings: string) =>
+      settings
+        .replace(/#(set_real_ip_from) [\d.]+;/, (_all, name: string) => `${name} ${trusted};`)
+        .replace('#real_ip_header', 'real_ip_header');
+    try {
+      expect(await askThrough((settings) => settings)).toBe('127.0.0.1');
+      expect(await askThrough(realip('127.0.0.1'))).toBe('203.0.113.9');
+      expect(await askThrough(realip('172.30.99.1'))).toBe('127.0.0.1');
+    } finally {
+      replica.close();
+    }
+  });
+});
+
+describe('docs/deploy.md on containers', () => {
+  const text = read('docs/deploy.md');
+
+  test('replaces replicas only by new ones that are healthy, and leaves no volume behind', () => {
+    const [steps = ''] = stepsOf(sectionOf(text, '### Two behind a proxy'));
+    const run = (failing: string) => {
+      const docker = `case "$*" in "${failing}"*) exit 1 ;; *ps\\ -q*) echo first; echo second ;; esac`;
+      const { status, called } = runSteps(steps, { folder: emptyFolder(), stands: { docker, sleep: '' } });
+      return { status, ended: called.filter((call) => /^docker (?:stop|rm)/.test(call)) };
+    };
+    const ended = ['docker stop first', 'docker rm -v first', 'docker stop second', 'docker rm -v second'];
+    expect(run('nothing')).toEqual({ status: 0, ended });
+    expect(run('compose ps')).toEqual({ status: 1, ended: [] });
+    expect(run('compose build')).toEqual({ status: 1, ended: [] });
+    expect(run('compose up')).toEqual({ status: 1, ended: [] });
+    expect(run('stop')).toEqual({ status: 1, ended: ended.slice(0, 1) });
+  });
+
+  describe('runs one container', () => {
+    const section = sectionOf(text, '### One container');
+    const command = stepsOf(section)
+      .join('\n')
+      .replaceAll('\\\n', ' ')
+      .match(/^docker run -d .*$/m)?.[0];
+    const optionsOf = (name: string) =>
+      [...(command ?? '').matchAll(new RegExp(` ${name} "?([^" ]+)"?`, 'g'))].map(([, value = '']) => value);
+    const mounted = optionsOf('-v').map((volume) => volume.split(':'));
+
+    test('without rights, on a read-only file system, its data in a volume with a name, its ports for this machine alone', () => {
+      expect(command).toMatch(/ --read-only --cap-drop ALL --security-opt no-new-privileges /);
+      expect(mounted.filter(([, , mode]) => mode !== 'ro')).toEqual([['gatehouse', of('VOLUME')[0]]]);
+      const ports = (of('EXPOSE')[0] ?? '').split(' ').map((port) => `127.0.0.1:${port}:${port}`);
+      expect(optionsOf('-p')).toEqual(ports);
+    });
+
+    test('with settings that are understood, and secrets in files that are there', () => {
+      const file = writtenTo(section, optionsOf('--env-file')[0] ?? '');
+      const env = Object.fromEntries(
+        file
+          .trimEnd()
+          .split('\n')
+          .map((line) => line.split('=') as [string, string]),
+      );
+      const made = new Set([...section.matchAll(/> (secrets\/\S+)/g)].map(([, path = '']) => `/run/${path}`));
+      const readFile = (path: string) => {
+        if (!made.has(path)) throw new Error(`Nothing made ${path}.`);
+        return path.endsWith('keys') ? generateEncryptionKey(new Date()) : randomBytes(48).toString('base64');
+      };
+      const { values, faults } = loadConfig({ env: { ...imageEnv, ...env }, readFile });
+      expect([...faults, ...checkStorageConfig(values).faults]).toEqual([]);
+      expect(Object.keys(env).filter((name) => /SECRETS$|KEYS$/.test(name))).toEqual([]);
+      const targets = mounted.map(([, target = '']) => target);
+      const named = [...made, values.connectedAppsFile ?? '', values.dataDirectory];
+      expect(named.filter((path) => !targets.some((target) => `${path}/`.startsWith(`${target}/`)))).toEqual([]);
+      expect(section).toContain(`--gateway ${values.trustedProxies[0]} `);
+      expect(read('.gitignore')).toMatch(/^secrets\/$/m);
+    });
+
+    test('and docs/backup.md backs it up and restores it with the same settings and volumes', () => {
+      const [, part = ''] = read('docs/backup.md').split('\n## Containers\n');
+      const calls = stepsOf(part)
+        .flatMap((steps) => steps.replaceAll('\\\n', ' ').split('\n'))
+        .filter((line) => /docker (?:compose )?run /.test(line));
+      expect(calls.length).toBe(4);
+      for (const call of calls) {
+        const [, folder = ''] = / -v "\$PWD\/backups:([^:"]+)(?::ro)?" /.exec(call) ?? [];
+        expect(call).toMatch(
+          new RegExp(` gatehouse +node src/cli\\.ts (?:backup|restore --replace) ${folder}/.+\\.backup`),
+        );
+        if (!call.includes('compose')) {
+          expect(call).toContain(`--volumes-from gatehouse`);
+          expect(call).toContain(`--env-file ${optionsOf('--env-file')[0]} `);
+        }
+      }
+      const restores = stepsOf(part).filter((steps) => steps.includes(' restore '));
+      const run = (steps: string, failing: string) => {
+        const docker = `case "$*" in *"${failing}"*) exit 1 ;; esac`;
+        return runSteps(steps, { folder: emptyFolder(), stands: { docker } }).called.length;
+      };
+      // Nothing starts from a storage that a restore has left half-filled, and nothing is restored beside one that runs.
+      expect(restores.map((steps) => [run(steps, 'nothing'), run(steps, ' restore '), run(steps, 'stop')])).toEqual([
+        [3, 2, 1],
+        [3, 2, 1],
+      ]);
+    });
+  });
+});
+
+describe.runIf(LONG)('R90 the Dockerfile’s steps by hand, in an empty folder', () => {
+  /** Stands for the image's root. */
+  let image: string;
+  let app: string;
+  beforeAll(() => {
+    image = mkdtempSync(join(tmpdir(), 'gatehouse-image-'));
+    app = join(image, of('WORKDIR').at(-1) ?? '');
+    for (const source of copied) cpSync(join(root, source), join(app, source), { recursive: true });
+    execFileSync('npm', ['ci', '--omit=dev', '--omit=optional'], { cwd: app, stdio: 'pipe' });
+    mkdirSync(join(image, 'tmp'));
+    writeFileSync(join(image, 'session-secrets'), randomBytes(48).toString('base64'));
+  }, 180_000);
+  afterAll(() => rmSync(image, { recursive: true, force: true }));
+
+  test.each(['', '/apps/gatehouse'])(
+    'starts, is healthy, listens everywhere, writes its data and nothing else, and stops under %j',
+    { timeout: 60_000 },
+    async (path) => {
+      // What is in the image alone lies in the folder.
+      const own = Object.entries(imageEnv).map(([name, value]) => [
+        name,
+        value.startsWith('/') ? join(image, value) : value,
+      ]);
+      const inImage = Object.fromEntries(own) as Record<string, string>;
+      const data = inImage.DATA_DIR ?? '';
+      rmSync(data, { recursive: true, force: true });
+      mkdirSync(data, { mode: 0o700 });
+      const [port, managementPort] = [String(await freePort()), String(await freePort())];
+      const env = {
+        ...inImage,
+        PATH: dirname(process.execPath),
+        TMPDIR: join(image, 'tmp'),
+        PUBLIC_URL: `http://127.0.0.1:${port}${path}`,
+        PORT: port,
+        MANAGEMENT_PORT: managementPort,
+        SESSION_SECRETS_FILE: join(image, 'session-secrets'),
+        ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+      };
+      const before = everythingBut(data, image);
+      const child = spawn(program, programArguments, { cwd: app, env, stdio: ['ignore', 'ignore', 'inherit'] });
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      try {
+        await expect.poll(() => checkHealth(managementPort), { timeout: 30_000 }).toBe(0);
+        const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
+        expect([page.status, (await page.text()).includes(`${path}/assets/gatehouse.css`)]).toEqual([200, true]);
+        const elsewhere = otherAddresses();
+        const reached = elsewhere.flatMap((host) => [port, managementPort].map((one) => isReached(host, Number(one))));
+        expect(await Promise.all(reached)).toEqual(reached.map(() => true));
+        child.kill('SIGTERM');
+        expect(await ended).toBe(0);
+        expect(readdirSync(data)).not.toEqual([]);
+        expect(changesOf(before, everythingBut(data, image))).toEqual([]);
+      } finally {
+        child.kill('SIGKILL');
+      }
+    },
+  );
+});
+
+function networkOf(cidr: string): BlockList {
+  const list = new BlockList();
+  const [address = '', bits] = cidr.split('/');
+  list.addSubnet(address, Number(bits));
+  return list;
+}
+
+/** Addresses of this machine at which nothing is reached that listens at 127.0.0.1 alone. */
+function otherAddresses(): string[] {
+  const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+  const outer = own.filter(({ internal, family }) => !internal && family === 'IPv4').map(({ address }) => address);
+  // Linux has the whole network 127.0.0.0/8 for itself.
+  return process.platform === 'linux' ? ['127.0.0.2', ...outer] : outer;
+}
+
+function isReached(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: 5_000 });
+    const tell = (reached: boolean) => () => {
+      socket.destroy();
+      resolve(reached);
+    };
+    socket.once('connect', tell(true)).once('error', tell(false)).once('timeout', tell(false));
+  });
+}
+
+/** Every path below the folder with when it was last written; those of another folder are left out. */
+function everythingBut(other: string, folder: string): Map<string, number> {
+  const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((path) => join(folder, path));
+  const kept = paths.filter((path) => !`${path}/`.startsWith(`${other}/`));
+  return new Map(kept.map((path) => [path, lstatSync(path).mtimeMs]));
+}
+
+function changesOf(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].filter((path) => before.get(path) !== after.get(path));
+}

@@ -1,0 +1,119 @@
+/** Two replicas on one Redis, replaced one after the other behind the proxy of compose.yaml, while people and services call. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, JSON_BODY } from '../support/ask.ts';
+import { type Fleet, LOGINS, type Member, type Person, startFleet } from '../support/fleet.ts';
+import { freePort } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingNginx, type Nginx, startNginx } from '../support/nginx.ts';
+import { IN_MEMORY, missingRedis } from '../support/redis-server.ts';
+
+const compose = readFileSync(join(import.meta.dirname, '..', '..', 'compose.yaml'), 'utf8');
+const missing = missingNginx ?? missingRedis;
+
+/** The proxy's file as Compose writes it, with these servers in place of the name that Docker's own DNS knows. */
+function proxySettings(port: number, members: readonly Member[]): string {
+  const [, content = ''] = compose.split(/^ {4}content: \|\n/m);
+  const servers = members.map(({ url }) => `$1${new URL(url).host}$2`).join('\n');
+  return content
+    .replaceAll('$$', '$')
+    .replace(/^.*\bresolver .*$/m, '')
+    .replace(/^(\s*server )gatehouse:3000 resolve(.*;)$/m, servers)
+    .replace('listen 8080', `listen 127.0.0.1:${port}`);
+}
+
+describe('R90 a rolling replacement of two replicas on Redis, behind the nginx of compose.yaml', () => {
+  let fleet: Fleet;
+  let nginx: Nginx;
+  let people: Person[];
+  let proxy: string;
+  beforeAll(async () => {
+    if (missing) return;
+    // A disk that is late makes answers 503 that no replacement has to do with.
+    const env = { TRUSTED_PROXIES: '127.0.0.1', REDIS_DURABILITY: 'none', BIN_SERVICE_URL: 'http://127.0.0.1:1' };
+    fleet = await startFleet({ kind: 'Redis', processes: 2, redis: IN_MEMORY, env });
+    const port = await freePort();
+    proxy = `http://127.0.0.1:${port}`;
+    nginx = await startNginx(
+      proxySettings(port, fleet.members),
+      async () => (await through('/session')).status === 200,
+    );
+    // Short enough for refreshes all the time.
+    fleet.tokens.lifetimeSeconds = 2;
+    people = [];
+    for (const login of LOGINS) people.push(await fleet.signIn(login));
+  }, 60_000);
+  afterAll(async () => {
+    await nginx?.stop();
+    await fleet?.close();
+  });
+
+  const through = (path: string, person?: Person, body?: object) =>
+    ask(proxy + path, {
+      method: body ? 'POST' : 'GET',
+      headers: {
+        ...{ accept: 'application/json', host: new URL(fleet.url).host },
+        ...(person && { cookie: person.cookie }),
+        ...(person && body && { ...JSON_BODY, 'x-csrf-token': person.csrfToken }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+
+  test('its rules for a replica that is gone are those of docs/deploy.md', () => {
+    const rulesOf = (text: string) => text.match(/\b(?:proxy_next_upstream|proxy_connect|max_fails)[^;#:]*(?=;)/g);
+    const deploy = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'deploy.md'), 'utf8');
+    expect(rulesOf(compose)).toHaveLength(4);
+    expect(new Set(rulesOf(deploy))).toEqual(new Set(rulesOf(compose)));
+  });
+
+  test('an answer 503 for one caller makes nginx leave nobody out', async (context) => {
+    skipWithout(context, missing);
+    for (let count = 0; count < 5; count += 1) {
+      const refused = await through('/bin/999999', people[0]);
+      expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'bin_service_unavailable']);
+      expect((await through('/session')).status).toBe(200);
+    }
+  });
+
+  test('loses no request, no session and no refresh', { timeout: 60_000 }, async (context) => {
+    skipWithout(context, missing);
+    let isOver = false;
+    const answers: Record<string, number> = {};
+    const caller = async (person: Person) => {
+      for (let turn = 0; !isOver; turn += 1) {
+        const kind = ['GET /threads/current', 'POST /bin', 'GET /session'][turn % 3] ?? '';
+        const path = kind.split(' ')[1] ?? '';
+        const body = kind.startsWith('POST') ? { bins: ['45717360'] } : undefined;
+        const answer = await through(path, person, body).catch((error: Error) => ({ status: 0, body: error.message }));
+        const fits = path === '/session' ? answer.body.includes(person.userId) : answer.status === 200;
+        const outcome = fits ? `${kind} well` : `${kind} ${answer.status} ${answer.body.slice(0, 200)}`;
+        answers[outcome] = (answers[outcome] ?? 0) + 1;
+        await sleep(5);
+      }
+    };
+    const callers = [...people, ...people, ...people].map(caller);
+    await sleep(500);
+    for (const member of [...fleet.members, ...fleet.members]) {
+      member.signal('SIGTERM');
+      expect(await member.program.ended).toEqual({ status: 0, signal: null });
+      await sleep(300);
+      // The next one as soon as this one is ready.
+      await member.start();
+    }
+    isOver = true;
+    await Promise.all(callers);
+    await fleet.tokens.quiet();
+
+    const kinds = ['GET /session well', 'GET /threads/current well', 'POST /bin well'];
+    expect(Object.keys(answers).toSorted()).toEqual(kinds);
+    for (const kind of kinds) expect(answers[kind]).toBeGreaterThan(50);
+    expect(fleet.tokens.issued.length).toBeGreaterThan(2 * people.length);
+    expect(fleet.tokens.refusals()).toBe(0);
+    for (const { userId } of people) {
+      const { refreshToken } = await fleet.vault.read(userId);
+      expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
+    }
+  });
+});

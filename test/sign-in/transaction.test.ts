@@ -1,0 +1,78 @@
+/** R6, R9: pending authorization requests: bounded in number and time for each browser, taken once, and sealed. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createTransactions, type Transaction, type Transactions } from '../../src/sign-in/transaction.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { makeSealer } from '../support/encryption-keys.ts';
+
+let directory: string;
+let store: Store;
+let transactions: Transactions;
+let now: number;
+beforeEach(async () => {
+  now = 1_800_000_000_000;
+  const clock = () => now;
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-pending-'));
+  store = await createSqliteStore({ directory, clock, random: Math.random });
+  transactions = createTransactions({ store, sealer: makeSealer(), clock });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const transaction = (n: number): Transaction => ({
+  ...{
+    purpose: 'sign_in',
+    appId: 'platform',
+    issuer: 'https://provider.test',
+    redirectUri: 'https://gatehouse.test/cb',
+  },
+  ...{ scopes: ['openid'], nonce: `nonce-${n}`, codeVerifier: 'v', returnTo: '/', userId: undefined },
+});
+const put = async (n: number, browser = 'b1') => {
+  await transactions.put(browser, `state-${n}`, transaction(n));
+  now += 1_000;
+};
+const take = (n: number, browser = 'b1') => transactions.take(browser, `state-${n}`);
+
+test('R6 the newest ten of a browser stay, and those of another are its own', async () => {
+  await put(0, 'b2');
+  for (let n = 0; n < 12; n += 1) await put(n);
+  expect(await Promise.all([0, 1].map((n) => take(n)))).toEqual([undefined, undefined]);
+  for (let n = 2; n < 12; n += 1) expect((await take(n))?.nonce, String(n)).toBe(`nonce-${n}`);
+  expect((await take(0, 'b2'))?.nonce).toBe('nonce-0');
+});
+
+test('R6 after ten minutes it is gone, also where the browser began another since', async () => {
+  await put(1);
+  now += 300_000;
+  await put(2);
+  now += 299_000;
+  expect(await take(1)).toBeUndefined();
+  expect(await take(2)).toMatchObject({ nonce: 'nonce-2' });
+});
+
+test('R9 it is taken once, however many ask at the same time, and by its browser alone', async () => {
+  await put(1);
+  await put(2);
+  expect(await take(1, 'b2')).toBeUndefined();
+  const taken = await Promise.all(Array.from({ length: 20 }, () => take(1)));
+  expect(taken.filter((one) => one !== undefined)).toHaveLength(1);
+  expect(await take(2)).toBeDefined();
+  expect(await store.get(keys.transactions('b1'))).toBeUndefined();
+});
+
+test('R44 nothing of it can be read, and what cannot be opened is as if it were not there', async () => {
+  await put(1);
+  const record = await store.get(keys.transactions('b1'));
+  expect(record?.value).not.toContain('nonce');
+  const stranger = createTransactions({ store, sealer: makeSealer(), clock: () => now });
+  expect(await stranger.take('b1', 'state-1')).toBeUndefined();
+  await stranger.put('b1', 'state-2', transaction(2));
+  expect(await stranger.take('b1', 'state-2')).toMatchObject({ nonce: 'nonce-2' });
+});

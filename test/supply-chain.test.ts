@@ -1,0 +1,165 @@
+/** What comes with npm: whole, under licences that are allowed, and without scripts that run while it is installed (R90). */
+import { execFileSync, type StdioOptions } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+interface Locked {
+  version: string;
+  integrity?: string;
+  resolved?: string;
+  link?: boolean;
+  license?: string;
+  dev?: boolean;
+  hasInstallScript?: boolean;
+}
+
+interface Sbom {
+  bomFormat: string;
+  components: { name: string; version: string; hashes: unknown[]; properties: { name: string }[] }[];
+}
+
+/** All that npm installs anywhere: for Gatehouse itself, for the bench's peers, for the mutation runs. */
+const FOLDERS = ['.', 'test/bench', 'test/mutation'] as const;
+const lockedIn = (folder: (typeof FOLDERS)[number]) => {
+  const lock = JSON.parse(read(join(folder, 'package-lock.json'))) as { packages: Record<string, Locked> };
+  return Object.entries(lock.packages).filter(([path]) => path !== '');
+};
+const entries = lockedIn('.');
+const nameOf = (path: string) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
+
+/** Of what runs in production. Each of these lets us use, change and hand on, and asks for its notice alone. */
+const ALLOWED = new Set(['MIT', 'ISC', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', 'Apache-2.0']);
+/** Data, not code: what these ask for is attribution, which README.md gives. */
+const DATA: Readonly<Record<string, string>> = { 'banks-db': 'CC-BY-4.0', 'world-countries': 'ODbL-1.0' };
+
+/** Of what developers alone run, unchanged, and nobody hands on: these ask for nothing where that is so. */
+const ALLOWED_FOR_DEVELOPMENT = new Set([...ALLOWED, 'MPL-2.0', 'BlueOak-1.0.0', 'Unlicense']);
+/** What browsers there are, which the mutation runs' compiler reads. */
+const DATA_FOR_DEVELOPMENT: Readonly<Record<string, string>> = { 'caniuse-lite': 'CC-BY-4.0' };
+
+/** Packages that may run something while they are installed. */
+const MAY_RUN: readonly string[] = [];
+
+test.each(FOLDERS)(
+  'R90 every package of the lockfile in %s has its hash, and none names another registry',
+  (folder) => {
+    const locked = lockedIn(folder);
+    expect(locked.length).toBeGreaterThan(100);
+    const unhashed = locked.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? ''));
+    expect(unhashed.map(([path]) => path)).toEqual([]);
+    const elsewhere = locked.filter(([, { resolved = 'https://registry.npmjs.org/', link }]) => {
+      return link === true || !resolved.startsWith('https://registry.npmjs.org/');
+    });
+    expect(elsewhere.map(([path]) => path)).toEqual([]);
+  },
+);
+
+test('R90 there are no other lockfiles than those that are looked at here', () => {
+  const found = ['src', 'test'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('package-lock.json') && !path.includes('node_modules'))
+      .map((path) => dirname(join(folder, path))),
+  );
+  expect(['.', ...found.toSorted()]).toEqual(FOLDERS);
+});
+
+describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
+  const locked = lockedIn(folder);
+
+  test('are off, and the packages that would have some are named here', () => {
+    expect(read(join(folder, '.npmrc'))).toMatch(/^ignore-scripts=true$/m);
+    const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => nameOf(path));
+    expect(scripted).toEqual(MAY_RUN);
+  });
+
+  test('nothing that is installed has one that the lockfile does not tell', () => {
+    const installed = locked
+      .map(([path]) => join(folder, path, 'package.json'))
+      .filter((path) => existsSync(join(root, path)));
+    // The two others are installed by whoever wants to run them.
+    if (folder === '.') expect(installed.length).toBeGreaterThan(100);
+    const scripted = installed.filter((path) => {
+      const { scripts = {} } = JSON.parse(read(path)) as { scripts?: Record<string, string> };
+      return ['preinstall', 'install', 'postinstall'].some((name) => name in scripts);
+    });
+    expect(scripted.map((path) => nameOf(path).replace('/package.json', ''))).toEqual(MAY_RUN);
+    expect(locked.filter(([path]) => existsSync(join(root, folder, path, 'binding.gyp')))).toEqual([]);
+  });
+});
+
+describe('licences', () => {
+  const shipped = entries.filter(([, { dev }]) => !dev);
+  /** Where one of several may be chosen (SPDX `OR`), one that is allowed is enough. */
+  const others = (locked: typeof entries, allowed: ReadonlySet<string>, data: Readonly<Record<string, string>>) =>
+    locked
+      .map(([path, { license = '' }]) => ({ name: nameOf(path), license }))
+      .filter(({ name }) => !(name in data))
+      .filter(
+        ({ license }) =>
+          !license
+            .replace(/^\((.*)\)$/, '$1')
+            .split(' OR ')
+            .some((one) => allowed.has(one)),
+      )
+      .map(({ name, license }) => `${name}: ${license}`);
+
+  test('of what runs in production are allowed ones, or named with the reason', () => {
+    expect(shipped.length).toBeGreaterThan(50);
+    expect(others(shipped, ALLOWED, DATA)).toEqual([]);
+  });
+
+  test.each(FOLDERS)('of what developers alone run, in %s, are allowed ones as well', (folder) => {
+    const locked = folder === '.' ? entries.filter(([, { dev }]) => dev) : lockedIn(folder);
+    expect(locked.length).toBeGreaterThan(50);
+    expect(others(locked, ALLOWED_FOR_DEVELOPMENT, DATA_FOR_DEVELOPMENT)).toEqual([]);
+    const data = locked.filter(([path]) => nameOf(path) in DATA_FOR_DEVELOPMENT);
+    for (const [path, { license }] of data) expect(license).toBe(DATA_FOR_DEVELOPMENT[nameOf(path)]);
+  });
+
+  test('of data are what they were, and attributed', () => {
+    for (const [name, licence] of Object.entries(DATA)) {
+      const { license, licenses } = JSON.parse(read(`node_modules/${name}/package.json`));
+      expect(license ?? licenses[0].type).toBe(licence);
+      expect(read('README.md')).toContain(`[${name}](`);
+    }
+  });
+});
+
+test('R90 `npm run sbom` lists all that is locked, from the lockfile alone, and says what is for development', () => {
+  const stdio: StdioOptions = ['ignore', 'pipe', 'ignore'];
+  const { bomFormat, components } = JSON.parse(
+    execFileSync('npm', ['run', '-s', 'sbom'], { cwd: root, encoding: 'utf8', stdio }),
+  ) as Sbom;
+  expect(bomFormat).toBe('CycloneDX');
+  const locked = entries.map(([path, { version }]) => `${nameOf(path)}@${version}`);
+  expect(new Set(components.map(({ name, version }) => `${name}@${version}`))).toEqual(new Set(locked));
+  const marked = components.filter(({ properties }) => properties.some(({ name }) => /:development$/.test(name)));
+  const { dependencies, devDependencies } = JSON.parse(read('package.json')) as Record<string, object>;
+  const direct = new Set(Object.keys({ ...dependencies, ...devDependencies }));
+  const markedDirect = new Set(marked.map(({ name }) => name).filter((name) => direct.has(name)));
+  expect(markedDirect).toEqual(new Set(Object.keys(devDependencies ?? {})));
+  expect(components.filter(({ hashes }) => hashes.length === 0)).toEqual([]);
+});
+
+describe('R90 the CI', () => {
+  const workflow = read('.github/workflows/ci.yml');
+
+  test('audits what runs in production and what developers run, and keeps the list of what it is made of', () => {
+    expect(workflow).toMatch(/run: npm audit --package-lock-only --omit=dev --audit-level=moderate$/m);
+    for (const folder of FOLDERS) {
+      const where = folder === '.' ? '' : ` --prefix ${folder}`;
+      expect(workflow).toMatch(new RegExp(`run: npm audit --package-lock-only --audit-level=high${where}$`, 'm'));
+    }
+    expect(workflow).toMatch(/run: npm run -s sbom > /);
+  });
+
+  test('takes actions by what they hold, and not by a tag that somebody can move', () => {
+    const actions = [...workflow.matchAll(/uses: (.+)$/gm)].map(([, action]) => action);
+    expect(actions.length).toBeGreaterThan(2);
+    for (const action of actions) expect(action).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+});
