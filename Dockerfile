@@ -1,0 +1,26 @@
+# Gatehouse in a container: settings from the environment, secrets as files (NAME_FILE), data in /data or on Redis.
+# Nothing but /data is ever written, so the root file system may be read-only.
+
+FROM node:26-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# Node is in the image, and tests need more than what runs: neither comes along. No install script runs (.npmrc).
+RUN npm ci --omit=dev --omit=optional
+
+FROM node:26-slim
+ENV NODE_ENV=production HOST=0.0.0.0 MANAGEMENT_HOST=0.0.0.0 DATA_DIR=/data
+WORKDIR /app
+RUN install -d -o node -g node -m 700 /data
+COPY --from=dependencies /app/node_modules node_modules
+COPY package.json ./
+COPY src src
+COPY views views
+USER node
+VOLUME /data
+EXPOSE 3000 3009
+# Alive is not ready: a container whose Redis is gone must not be restarted. Who routes to it asks /readyz.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.MANAGEMENT_PORT || 3009}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+# Node itself is process 1, so that SIGTERM reaches it: it then lets requests and refreshes in flight end.
+STOPSIGNAL SIGTERM
+CMD ["node", "src/server.ts"]
