@@ -22,8 +22,10 @@ export const shared = {
   pool: 'forks',
   // Each process loads the program once, and runs many files: that halves what a run costs.
   isolate: false,
-  testTimeout: 20_000,
-  hookTimeout: 30_000,
+  // Patience costs a test that passes nothing: what is promised in time is measured where it is promised.
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 15_000 } },
 } as const;
 
 export default defineConfig({
@@ -37,7 +39,7 @@ export default defineConfig({
           ...shared,
           name: 'many processes',
           include: MANY_PROCESSES,
-          maxWorkers: availableParallelism() + 1,
+          maxWorkers: availableParallelism() + 2,
           sequence: { groupOrder: 1 },
         },
       },
@@ -48,7 +50,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [...MANY_PROCESSES, '**/node_modules/**'],
           // More files than there are cores: many tests wait for a deadline.
-          maxWorkers: availableParallelism() + 3,
+          maxWorkers: availableParallelism() + 4,
           sequence: { groupOrder: 0 },
         },
       },

@@ -88,7 +88,7 @@ describe('an admin token', () => {
       method: 'POST',
       body: wanted({ expiresAt: new Date(Date.now() + 300).toISOString() }),
     });
-    await vi.waitFor(async () => expect((await call('', { by: json.token })).status).toBe(401), { timeout: 3_000 });
+    await vi.waitFor(async () => expect((await call('', { by: json.token })).status).toBe(401), { timeout: 15_000 });
     const expired = await call('', { by: json.token });
     const unknown = await call('', { by: token.replace(/.$/, 'x') });
     const told = ({ status, headers, json: { detail, code } }: typeof expired) => [

@@ -18,7 +18,7 @@ test('the first look waits for no count: it says what is known, and the counts c
   expect([page.body.includes(kid), page.body.includes('being counted')]).toEqual([true, true]);
   expect(page.headers.get('refresh')).toBe('2');
   await expect
-    .poll(async () => (await agent.get(`${site.url}/admin/keys`)).body, { timeout: 5_000 })
+    .poll(async () => (await agent.get(`${site.url}/admin/keys`)).body)
     .toContain('1 process serves at the moment');
   expect((await agent.get(`${site.url}/admin/keys`)).headers.get('refresh')).toBeNull();
 });

@@ -172,7 +172,7 @@ describe('connections', () => {
     const { status, json } = await call('POST', 'connected-apps/platform/disconnect-everyone');
     expect([status, json.app]).toEqual([202, 'platform']);
     await expect
-      .poll(async () => (await call('GET', 'connected-apps/platform/disconnect-everyone')).json, { timeout: 10_000 })
+      .poll(async () => (await call('GET', 'connected-apps/platform/disconnect-everyone')).json)
       .toMatchObject({ total, done: total, finishedAt: expect.any(String), answers: { revoked: total } });
     expect((await list('connections?app=platform')).items).toEqual([]);
   });

@@ -172,7 +172,7 @@ describe('notes', () => {
     notes.note(entry());
     now += 60_000;
     down = false;
-    await expect.poll(async () => (await trail.page({ limit: 2 })).items, { timeout: 3_000 }).toHaveLength(1);
+    await expect.poll(async () => (await trail.page({ limit: 2 })).items).toHaveLength(1);
     await notes.settle();
     expect((await trail.page({ limit: 2 })).items[0]?.at).toBe('2026-01-01T00:00:00.000Z');
   });

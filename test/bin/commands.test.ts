@@ -8,7 +8,7 @@ import { withCheckDigit } from '../support/bins.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { startProgram } from '../support/program.ts';
-import { until } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 
 const HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
 
@@ -71,7 +71,7 @@ describe('bin import', () => {
     expect(out).toContain('line 4: the country is none of ISO 3166-1');
     expect(readFileSync(bad, 'utf8')).toBe('line,reason\n3,not_6_to_8_digits\n4,country_unknown\n');
     expect(out).not.toContain('45717');
-    await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK', 2_000);
+    await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
     expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
   });
 
@@ -116,12 +116,12 @@ describe('bin import', () => {
     const file = write('two.csv', `${HEADER}\n999900,VISA,DEBIT,,SECOND BANK,,,SE,,\n`);
     const { out } = await gatehouse('import', file, '--json');
     expect(JSON.parse(out)).toMatchObject({ source: 'two.csv', rows: 1, badRows: 0, faults: [] });
-    await until(async () => (await bankOf('999900'))[0] === 'SECOND BANK', 2_000);
+    await until(async () => (await bankOf('999900'))[0] === 'SECOND BANK');
     await site.restart();
     expect(await bankOf('999900')).toEqual(['SECOND BANK', 'dataset']);
     expect(await seen()).toMatchObject({ previous: { source: 'A source' } });
     expect((await gatehouse('rollback')).out).toContain('What counts now: A source, as of 2024-02-03');
-    await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK', 2_000);
+    await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?limit=100`);
     const events = (json.items as { event: string; actor: { kind: string } }[]).map(({ event, actor }) => [
       event,

@@ -13,8 +13,9 @@ import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { bin, datasetOf } from '../support/bins.ts';
 import { skipWithout } from '../support/missing.ts';
-import { missingRedis, startRedis, until } from '../support/redis-server.ts';
+import { missingRedis, startRedis } from '../support/redis-server.ts';
 import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
+import { until } from '../support/until.ts';
 
 const imported = datasetOf(
   { start: '400000', end: '400000', brand: 'imported', country: 'DK' },

@@ -14,7 +14,8 @@ import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { bin, datasetOf } from '../support/bins.ts';
 import { skipWithout } from '../support/missing.ts';
-import { missingRedis, type RedisServer, startRedis, until } from '../support/redis-server.ts';
+import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 
 const REPORT = {
   shape: 'bin-list-data',
@@ -135,7 +136,7 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
     const looking = setInterval(() => seen.add(bankIn(running.current())), 1);
     const version = await stored.save(datasetNamed('second', 30_000), REPORT);
     expect(version.parts).toBeGreaterThan(1);
-    await until(() => bankIn(running.current()) === 'second', 2_000);
+    expect(await until(() => bankIn(running.current()) === 'second')).toBeLessThan(2_000);
     clearInterval(looking);
     expect([...seen].filter((bank) => bank !== 'first' && bank !== 'second')).toEqual([]);
     expect(running.version()).toEqual({ ...version, report: REPORT });
@@ -148,7 +149,7 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
     const running = await goLive(deaf, { pollMilliseconds: 50 });
     expect(running.current()).toBeUndefined();
     await createStoredDatasets({ store: one, clock }).save(datasetNamed('first'), REPORT);
-    await until(() => bankIn(running.current()) === 'first', 2_000);
+    await until(() => bankIn(running.current()) === 'first');
   });
 
   test('rollback brings the previous one back, and again the later one', async () => {
@@ -160,9 +161,9 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
     await stored.save(datasetNamed('second'), REPORT);
     const running = await goLive(await openStore());
     await stored.rollback();
-    await until(() => bankIn(running.current()) === 'first', 2_000);
+    await until(() => bankIn(running.current()) === 'first');
     await stored.rollback();
-    await until(() => bankIn(running.current()) === 'second', 2_000);
+    await until(() => bankIn(running.current()) === 'second');
   });
 
   test('of all that was imported two are kept; what an import that was killed left behind goes with a later one', async () => {
@@ -219,7 +220,7 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
         ),
     };
     await createStoredDatasets({ store: breaking, clock }).save(datasetNamed('bad'), REPORT);
-    await until(() => failed.length > 0, 2_000);
+    await until(() => failed.length > 0);
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(failed).toHaveLength(1);
     expect(String(failed[0])).toMatch(/damaged: import it again/);

@@ -20,7 +20,8 @@ import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../
 import { skipWithout } from '../support/missing.ts';
 import { addBulk, bulkKey, emptyPlace, type Place, untilFilling } from '../support/places.ts';
 import { type CommandResult, runCommand, runServer, startProgram } from '../support/program.ts';
-import { missingRedis, until } from '../support/redis-server.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 
 const [UMA = '', NEWCOMER = '', ADMIN = ''] = LOGINS;
 const BULK = 10_000;

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { relayThread } from '../relay/service.ts';
 import type { StoreKind } from '../support/fleet.ts';
-import { until } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import { type CampaignFault, machineFaults, outsideFaults } from './campaign-faults.ts';
 import { createJournal, type Journal } from './campaign-journal.ts';

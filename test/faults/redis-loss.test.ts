@@ -9,14 +9,8 @@ import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { runServer } from '../support/program.ts';
-import {
-  IN_MEMORY,
-  missingRedis,
-  type RedisServer,
-  startCluster,
-  startSentinelSet,
-  until,
-} from '../support/redis-server.ts';
+import { IN_MEMORY, missingRedis, type RedisServer, startCluster, startSentinelSet } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 import { startLoad } from './load.ts';
 import { createFaultReport, LONG } from './report.ts';
 import { watchStalls } from './stalls.ts';

@@ -25,7 +25,8 @@ import {
 } from '../support/fleet.ts';
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
-import { missingRedis, until } from '../support/redis-server.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 import { killAtRandom } from './random-kills.ts';
 import { createFaultReport, LONG } from './report.ts';
 
@@ -231,7 +232,7 @@ function defineTests(kind: StoreKind): void {
       await killBehindTheProvider(fleet.member(1), person);
       await fleet.member(1).start();
       const trouble = async () => (await fleet.vault.read(person.userId)).trouble;
-      await until(async () => (await trouble())?.kind === 'reconnect_needed', 10_000);
+      await until(async () => (await trouble())?.kind === 'reconnect_needed');
       expect(await fleet.health(fleet.member(2), person)).toEqual({
         health: 'reconnect_needed',
         cause: 'answer_lost',
@@ -255,7 +256,7 @@ function defineTests(kind: StoreKind): void {
       const calls = fleet.tokens.calls();
       await killBehindTheProvider(fleet.member(1), person);
       await fleet.member(1).start();
-      await until(async () => (await fleet.vault.read(person.userId)).refresh === undefined, 10_000);
+      await until(async () => (await fleet.vault.read(person.userId)).refresh === undefined);
       expect((await fleet.vault.read(person.userId)).refreshToken).toBe(newest(person)?.refreshToken);
       expect(await statuses(person)).toEqual(ALL_GOOD);
       expect(fleet.tokens.calls()).toBe(calls + 2);

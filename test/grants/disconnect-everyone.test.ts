@@ -9,7 +9,7 @@ import { createDisconnectEveryone } from '../../src/grants/disconnect-everyone.t
 import { keys } from '../../src/storage/keys.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
-import { until } from './vault-desk.ts';
+import { until } from '../support/until.ts';
 
 const NOW = 1_800_000_000_000;
 const BY = { kind: 'system' } as never;

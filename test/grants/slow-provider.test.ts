@@ -2,7 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite } from '../support/gatehouse.ts';
-import { openVaultDesk, sessionOf, until } from './vault-desk.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
+import { until } from '../support/until.ts';
+import { openVaultDesk, sessionOf } from './vault-desk.ts';
 
 /** Somebody at a site of its own, with a grant changed by hand: time is real here. */
 async function visit(fault: FaultKind, leftMilliseconds: number) {
@@ -23,8 +25,8 @@ async function visit(fault: FaultKind, leftMilliseconds: number) {
 }
 
 const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
-  const startedAt = performance.now();
-  return [await work, (performance.now() - startedAt) / 1000];
+  const took = startStopwatch();
+  return [await work, took() / 1000];
 };
 
 const never = () => new Promise<never>(() => undefined);
@@ -48,7 +50,7 @@ describe.concurrent('a token endpoint', () => {
       expect(seconds).toBeLessThan(17);
       expect(site.sandbox.hits.count('POST /token')).toBe(1);
       // The refresh is given up by its own deadline, not by that of the request.
-      await until(async () => (await desk.read(userId)).trouble?.cause === 'provider_unavailable', 8_000);
+      await until(async () => (await desk.read(userId)).trouble?.cause === 'provider_unavailable');
       off();
       await desk.change(userId, ({ trouble }) => ({ trouble: trouble && { ...trouble, retryAt: Date.now() } }));
       expect((await getJson(agent, url)).status).toBe(200);

@@ -70,12 +70,3 @@ export async function disconnect(
   });
   return JSON.parse(page.body);
 }
-
-/** Waits until the condition holds. */
-export async function until(condition: () => boolean | Promise<boolean>, milliseconds = 5_000): Promise<void> {
-  const end = performance.now() + milliseconds;
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`Not so after ${milliseconds} ms: ${condition}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}

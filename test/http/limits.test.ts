@@ -9,6 +9,7 @@ import { refuseUnreadable } from '../../src/http/protocol.ts';
 import { ask } from '../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
 import { sendRaw } from '../support/raw-http.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 
 describe('R89 Gatehouse as shipped', () => {
   let site: TestGatehouse;
@@ -51,9 +52,9 @@ describe('R89 Gatehouse as shipped', () => {
 
   test('takes names with brackets as they are, however deep they nest', async () => {
     const deep = `return_to${'[a]'.repeat(2_000)}=%2Fx`;
-    const since = performance.now();
+    const took = startStopwatch();
     expect((await ask(`${site.url}/session?${deep}`)).status).toBe(200);
-    expect(performance.now() - since).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(1_000);
   });
 
   test('refusals carry their headers, and end the connection', async () => {
@@ -183,6 +184,6 @@ test('R89 one long pause makes nobody busy, an event loop that is always late do
     wasBusy = gauge.isBusy();
   }
   expect(wasBusy).toBe(true);
-  await expect.poll(() => gauge.isBusy(), { timeout: 10_000 }).toBe(false);
+  await expect.poll(() => gauge.isBusy()).toBe(false);
   gauge.stop();
 });

@@ -6,12 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
 import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
-import { until } from '../grants/vault-desk.ts';
 import { ask, DATA, FORM } from '../support/ask.ts';
 import { type Fleet, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
 import { sandboxApp } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
 import {
   type Administrator,
   administratorOf,
@@ -124,7 +124,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       );
     expect(await statuses()).toEqual([200, 200]);
     expect((await admin.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
-    await until(async () => (await statuses()).every((status) => status === 401), 1_000);
+    expect(await until(async () => (await statuses()).every((status) => status === 401))).toBeLessThan(1_000);
   });
 
   test('R81 the wrong scope, app and user are refused at every process, each by its rule', async (context) => {

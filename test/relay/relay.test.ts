@@ -4,10 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRelayUses } from '../../src/relay/uses.ts';
 import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
 import { createUserStore } from '../../src/users/user-store.ts';
-import { openVaultDesk, sessionOf, until, type VaultDesk } from '../grants/vault-desk.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { ask, DATA, FORM, JSON_BODY, PAGE } from '../support/ask.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { until } from '../support/until.ts';
 import {
   type Administrator,
   administratorOf,

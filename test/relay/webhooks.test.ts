@@ -10,8 +10,9 @@ import { createWebhooks, newWebhookId } from '../../src/relay/webhook.ts';
 import { createWebhookMessages, signatureOf } from '../../src/relay/webhook-messages.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
-import { disconnect, openVaultDesk, sessionOf, until, type VaultDesk } from '../grants/vault-desk.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { until } from '../support/until.ts';
 import { type Administrator, administratorOf } from './service.ts';
 
 interface Received {
@@ -53,9 +54,9 @@ test('a connection that is made and removed is told with a signature that the re
   expect([made.status, made.json.secret]).toEqual([201, expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/)]);
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  await until(() => received.length >= 1, 10_000);
+  await until(() => received.length >= 1);
   await disconnect(site, agent);
-  await until(() => received.length >= 2, 10_000);
+  await until(() => received.length >= 2);
   expect(received.map(({ body }) => JSON.parse(body))).toMatchObject([
     { type: 'connection.created', data: { user: userId, app: 'platform' } },
     { type: 'connection.removed', data: { user: userId, app: 'platform' } },
@@ -87,9 +88,9 @@ test('a connection that breaks and heals is told, with its cause', async () => {
   });
   expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(403);
   site.sandbox.faults.clear();
-  await until(() => told().length >= 1, 10_000);
+  await until(() => told().length >= 1);
   await signIn(site, 'second@example.test');
-  await until(() => told().length >= 2, 10_000);
+  await until(() => told().length >= 2);
   expect(told()).toMatchObject([
     { type: 'connection.reconnect_needed', data: { user: userId, app: 'platform', cause: 'grant_refused' } },
     { type: 'connection.recovered', data: { user: userId, app: 'platform' } },

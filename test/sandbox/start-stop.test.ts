@@ -85,7 +85,7 @@ describe('node src/sandbox/main.ts', () => {
   it('says where everything is, without warnings, and stops with status 0 on SIGTERM', async () => {
     const port = await freePort();
     const { child, output, ended } = run({ SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the one key' });
-    await expect.poll(output, { timeout: 10_000 }).toContain('Stop it with');
+    await expect.poll(output).toContain('Stop it with');
     expect(output()).toMatch(/^The sandbox is ready\./);
     expect(output()).not.toMatch(/warning/i);
     const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);

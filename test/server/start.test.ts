@@ -15,6 +15,7 @@ import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { CLIENT_SECRET, freePort, sandboxApp, signIn } from '../support/gatehouse.ts';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 
 const NPM_START = ['npm', 'start'];
 const NODE = ['node', 'src/server.ts'];
@@ -177,10 +178,10 @@ describe('bad settings', () => {
 
   test('DATA_DIR a file: 78 with advice, at once', async () => {
     writeFileSync(join(directory, 'file'), '');
-    const startedAt = performance.now();
+    const took = startStopwatch();
     const program = start(NODE, { DATA_DIR: join(directory, 'file') });
     expect((await program.ended).status).toBe(78);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(took()).toBeLessThan(10_000);
     expect(program.stderr()).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
     expect(program.stderr()).not.toMatch(/\bE[A-Z]{4,}\b/);
   });
@@ -274,7 +275,7 @@ describe('good settings', () => {
     const program = await startBeforeLockedStorage();
     try {
       await expect
-        .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
+        .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
         .toMatchObject({
           status: 503,
           headers: { 'retry-after': '1' },
@@ -294,9 +295,7 @@ describe('good settings', () => {
   test('whoever has waited for the storage long enough is told when to ask again', async () => {
     const program = await startBeforeLockedStorage();
     try {
-      await expect
-        .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
-        .toMatchObject({ status: 503 });
+      await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject({ status: 503 });
       const since = performance.now();
       expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
       expect(performance.now() - since).toBeGreaterThan(2_000);
@@ -310,9 +309,7 @@ describe('good settings', () => {
   test('R90 a SIGTERM while the storage is opened is heard, and what was opened is closed in order', async () => {
     const { program, unlock } = await startBeforeLockedStorage();
     try {
-      await expect
-        .poll(() => manage('/readyz').catch(() => ({ status: 0 })), { timeout: 5_000 })
-        .toMatchObject({ status: 503 });
+      await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject({ status: 503 });
       program.signal('SIGTERM');
       await new Promise((resolve) => setTimeout(resolve, 200));
       expect(isRunning(program.pid)).toBe(true);
@@ -394,10 +391,10 @@ describe('R90 the end, with a request in flight', () => {
       await expect(ask(`${url}/session`)).rejects.toThrow(/ECONNREFUSED/);
 
       release();
-      const answeredAt = performance.now();
+      const took = startStopwatch(program.pid);
       expect((await slow).status).toBe(200);
       expect(await program.ended).toEqual({ status: 0, signal: null });
-      expect(performance.now() - answeredAt).toBeLessThan(2_000);
+      expect(took()).toBeLessThan(2_000);
     } finally {
       release();
       await sandbox.close();

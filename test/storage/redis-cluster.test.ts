@@ -6,8 +6,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRedisStore } from '../../src/storage/redis-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { skipWithout } from '../support/missing.ts';
-import { missingRedis, type RedisServer, startCluster, until } from '../support/redis-server.ts';
+import { missingRedis, type RedisServer, startCluster } from '../support/redis-server.ts';
 import { storeContract } from '../support/store-contract.ts';
+import { until } from '../support/until.ts';
 
 let servers: RedisServer[] = [];
 let cluster = '';
@@ -68,13 +69,13 @@ describe('when a master of the cluster dies,', () => {
 
     const victim = servers.find((server) => server.ask('ROLE').startsWith('master'));
     await victim?.kill();
-    await until(() => works(store, names), 10_000);
+    await until(() => works(store, names));
     const values = await Promise.all(names.map(async (name) => (await store.get(name))?.value));
     expect(values).toEqual(names);
     await until(async () => {
       await store.publish('channel', 'after').catch(() => undefined);
       return heard.includes('after');
-    }, 3_000);
+    });
     await store.close();
   });
 });

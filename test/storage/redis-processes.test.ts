@@ -6,6 +6,7 @@ import type { Store } from '../../src/storage/store.ts';
 import { type Child, startChild } from '../support/child.ts';
 import { skipWithout } from '../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 
 const PROCESSES = ['A', 'B', 'C', 'D'];
 let server: RedisServer | undefined;
@@ -55,20 +56,22 @@ test('R36: a lease keeps four processes apart, and its numbers never repeat', as
   expect((await store.get('sum:{g}'))?.value).toBe('80');
 });
 
-test('messages reach the other processes, in order, within half a second', async () => {
+test('messages reach the other processes, in order, within a second', async () => {
   const listeners = PROCESSES.map((name) => start('listen', name));
-  await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening'), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening')).toBe(true);
   const expected = ['listening', ...Array.from({ length: 50 }, (_, n) => `message ${n}`)];
   for (const message of expected.slice(1)) await store.publish('channel', message);
-  await expect.poll(() => listeners.map(({ lines }) => lines), { timeout: 500 }).toEqual(PROCESSES.map(() => expected));
+  const took = startStopwatch();
+  await expect.poll(() => listeners.map(({ lines }) => lines)).toEqual(PROCESSES.map(() => expected));
+  expect(took()).toBeLessThan(1_000);
   for (const listener of listeners) listener.endInput();
   await Promise.all(listeners.map(({ ended }) => ended));
 });
 
 test('a process that has closed its store ends at once', async () => {
   const child = start('close');
-  await expect.poll(() => child.lines, { timeout: 10_000, interval: 10 }).toEqual(['closed']);
-  const since = performance.now();
+  await expect.poll(() => child.lines, { interval: 10 }).toEqual(['closed']);
+  const took = startStopwatch();
   await child.ended;
-  expect(performance.now() - since).toBeLessThan(1_500);
+  expect(took()).toBeLessThan(3_000);
 });

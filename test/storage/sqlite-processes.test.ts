@@ -9,6 +9,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createSqliteStore, DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { type Child, startChild } from '../support/child.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 
 const PROCESSES = ['A', 'B', 'C', 'D'];
 let directory: string;
@@ -73,13 +74,15 @@ test('R36: a lease keeps four processes apart, and its numbers never repeat', as
   expect((await store.get('sum:{g}'))?.value).toBe('80');
 });
 
-test('messages reach the other processes, in order, within half a second', async () => {
+test('messages reach the other processes, in order, within a second', async () => {
   const listeners = PROCESSES.map((name) => start('listen', name));
-  await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening'), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening')).toBe(true);
   store = await createSqliteStore({ directory });
   const expected = ['listening', ...Array.from({ length: 50 }, (_, n) => `message ${n}`)];
   for (const message of expected.slice(1)) await store.publish('channel', message);
-  await expect.poll(() => listeners.map(({ lines }) => lines), { timeout: 500 }).toEqual(PROCESSES.map(() => expected));
+  const took = startStopwatch();
+  await expect.poll(() => listeners.map(({ lines }) => lines)).toEqual(PROCESSES.map(() => expected));
+  expect(took()).toBeLessThan(1_000);
   for (const listener of listeners) listener.endInput();
   await Promise.all(listeners.map(({ ended }) => ended));
 });
@@ -87,7 +90,7 @@ test('messages reach the other processes, in order, within half a second', async
 test('R51: kill -9 in the middle of writes: the file is whole, nothing answered is lost, no write is there by half', async () => {
   for (let round = 0; round < 8; round += 1) {
     const child = start('storm');
-    await expect.poll(() => child.lines.length, { timeout: 10_000, interval: 2 }).toBeGreaterThan(20 + round * 7);
+    await expect.poll(() => child.lines.length, { interval: 2 }).toBeGreaterThan(20 + round * 7);
     child.kill('SIGKILL');
     const answered = Number((await child.ended).at(-1));
     store = await createSqliteStore({ directory });

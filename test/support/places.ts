@@ -7,7 +7,8 @@ import { createRedisStore } from '../../src/storage/redis-store.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { KeptItem, Store } from '../../src/storage/store.ts';
 import type { StoreKind } from './fleet.ts';
-import { startRedis, until } from './redis-server.ts';
+import { startRedis } from './redis-server.ts';
+import { until } from './until.ts';
 
 export interface Place {
   env: Record<string, string>;

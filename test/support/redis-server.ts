@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { until } from './until.ts';
 
 export interface RedisServer {
   port: number;
@@ -111,14 +112,6 @@ export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
   await until(() => nodes.every((node) => node.ask('CLUSTER', 'INFO').includes('cluster_state:ok')));
   await until(() => nodes.every((node) => !isUnconnectedReplica(node)));
   return nodes;
-}
-
-export async function until(holds: () => boolean | Promise<boolean>, milliseconds = 15_000): Promise<void> {
-  const deadline = performance.now() + milliseconds;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`It did not come true within ${milliseconds} ms: ${holds}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
 }
 
 export async function freePort(): Promise<number> {

@@ -1,8 +1,9 @@
 /** A browser that leaves takes the call to the platform with it, however often; and a platform that hangs costs 504 in time. */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { until } from '../grants/vault-desk.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
+import { until } from '../support/until.ts';
 import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
 
 let site: TestSite;
@@ -72,9 +73,9 @@ test('F15: 2,000 callers who hang up amid the answer leave no connection behind,
     for (const socket of callers) socket.destroy();
   }
   platform.answer((socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
-  const startedAt = performance.now();
+  const took = startStopwatch();
   expect((await call()).status).toBe(200);
-  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  expect(took()).toBeLessThan(2_000);
   // The one that served it is kept for the next.
   await until(() => platform.open() <= 1);
 });
@@ -96,9 +97,9 @@ test('a body that breaks off is told to the log, and never ends as a whole answe
 
 test('upstream_timeout is 504 and comes within 16 s', { timeout: 25_000 }, async () => {
   platform.answer(() => undefined);
-  const startedAt = performance.now();
+  const took = startStopwatch();
   const answer = await call();
-  expect(performance.now() - startedAt).toBeLessThan(16_000);
+  expect(took()).toBeLessThan(16_000);
   expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
   expect(answer.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
 });

@@ -9,7 +9,7 @@ import type { TokenResult, TokenVault } from '../../src/grants/token-vault.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
 import { createThreadCall, type ThreadLimits } from '../../src/threads/thread-call.ts';
-import { until } from '../grants/vault-desk.ts';
+import { until } from '../support/until.ts';
 import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
 
 const LIMITS: ThreadLimits = { headersMilliseconds: 300, totalMilliseconds: 600, maxBytes: 10_000 };

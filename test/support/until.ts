@@ -1,0 +1,23 @@
+/** Owns waiting for what comes true by itself: patiently, and telling how long it took, for whoever has a promise to hold to. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startStopwatch } from './stopwatch.ts';
+
+const PATIENCE_MILLISECONDS = 30_000;
+const PAUSE_MILLISECONDS = 20;
+
+/**
+ * @returns the milliseconds that it took, by the stopwatch
+ * @throws Error with the condition's text when it does not come true
+ */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+  milliseconds = PATIENCE_MILLISECONDS,
+): Promise<number> {
+  const took = startStopwatch();
+  const deadline = performance.now() + milliseconds;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`It did not come true in ${milliseconds} ms: ${holds}`);
+    await sleep(PAUSE_MILLISECONDS);
+  }
+  return took();
+}
