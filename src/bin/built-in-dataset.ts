@@ -50,7 +50,7 @@ export function builtInDataset(): Dataset {
 function readBanksDb(): Dataset {
   const { data } = createRequire(import.meta.url)('banks-db') as { data: unknown };
   const banks = banksSchema.parse(data);
-  return createDataset({ ...ABOUT, entries: [...banks.flatMap(entriesOf), EXAMPLE] });
+  return createDataset({ ...ABOUT, entries: banks.flatMap(entriesOf).concat(EXAMPLE) });
 }
 
 function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {

@@ -135,7 +135,8 @@ function faultOf(entry: DatasetEntry): EntryFault | undefined {
 function withNetworkRules(entry: DatasetEntry): DatasetEntry {
   const network = entry.scheme ? networkOfScheme(entry.scheme) : networkOfBin(entry.start);
   if (!network) return entry;
-  return { ...entry, scheme: network.scheme, number: { ...network.number, ...entry.number } };
+  const number = entry.number ? { ...network.number, ...entry.number } : network.number;
+  return { ...entry, scheme: network.scheme, ...(number && { number }) };
 }
 
 function createTable() {

@@ -43,11 +43,21 @@ function lengthened(values: Uint32Array): Uint32Array {
 export function createFactsWriter() {
   const texts = createTexts();
   const rows = createRows();
+  // One for all entries: a data set has hundreds of thousands.
+  const row = new Uint32Array(COLUMNS);
   return {
     add(entry: DatasetEntry): number {
-      const { bank = {} } = entry;
-      const row = [entry.country, entry.scheme, entry.type, entry.brand, bank.name, bank.url, bank.phone, bank.city];
-      return rows.rowOf([...row.map(texts.numberOf), packFlags(entry)]);
+      const { bank } = entry;
+      row[0] = texts.numberOf(entry.country);
+      row[1] = texts.numberOf(entry.scheme);
+      row[2] = texts.numberOf(entry.type);
+      row[3] = texts.numberOf(entry.brand);
+      row[4] = texts.numberOf(bank?.name);
+      row[5] = texts.numberOf(bank?.url);
+      row[6] = texts.numberOf(bank?.phone);
+      row[7] = texts.numberOf(bank?.city);
+      row[8] = packFlags(entry);
+      return rows.rowOf(row);
     },
     finish: (): PackedFacts => ({ cells: rows.finish(), texts: texts.all }),
   };
@@ -74,7 +84,7 @@ function createRows() {
   let slots = new Uint32Array(2048).fill(NO_ROW);
   let count = 0;
 
-  const slotOf = (row: ArrayLike<number>, from: number): number => {
+  const slotOf = (row: Uint32Array, from: number): number => {
     let slot = hashOf(row, from) & (slots.length - 1);
     for (;;) {
       const kept = slots[slot] ?? NO_ROW;
@@ -88,7 +98,7 @@ function createRows() {
     for (let row = 0; row < count; row++) slots[slotOf(cells, row * COLUMNS)] = row;
   };
   return {
-    rowOf(row: readonly number[]): number {
+    rowOf(row: Uint32Array): number {
       const slot = slotOf(row, 0);
       const known = slots[slot] ?? NO_ROW;
       if (known !== NO_ROW) return known;
@@ -101,7 +111,7 @@ function createRows() {
   };
 }
 
-function hashOf(row: ArrayLike<number>, from: number): number {
+function hashOf(row: Uint32Array, from: number): number {
   let hash = 0;
   for (let column = 0; column < COLUMNS; column++) {
     hash = Math.imul(hash ^ (row[from + column] ?? 0), 0x9e3779b1);
@@ -110,7 +120,7 @@ function hashOf(row: ArrayLike<number>, from: number): number {
   return hash;
 }
 
-function isSame(cells: Uint32Array, start: number, row: ArrayLike<number>, from: number): boolean {
+function isSame(cells: Uint32Array, start: number, row: Uint32Array, from: number): boolean {
   for (let column = 0; column < COLUMNS; column++) {
     if (cells[start + column] !== row[from + column]) return false;
   }

@@ -1,6 +1,6 @@
 /** Owns the rules of the card networks: which network a BIN belongs to, and the length and Luhn check of its numbers. */
 import creditCardType from 'credit-card-type';
-import { createBoundedMap } from '../bounded-map.ts';
+import { findSegment, type Segments } from './ranges.ts';
 
 /** What is known from the network alone. */
 export interface NetworkFacts {
@@ -49,39 +49,37 @@ export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
  * exactly one, is known.
  */
 export function networkOfBin(digits: string): NetworkOfBin | undefined {
-  const deciding = digits.slice(0, decidingDigits(digits.slice(0, PREFIX_DIGITS)));
-  let known = networks.get(deciding);
-  if (!known) {
-    known = { network: askRules(deciding) };
-    networks.set(deciding, known);
+  const known = digits.slice(0, MOST_DIGITS);
+  let table = tables.get(known.length);
+  if (!table) {
+    table = createRuleTable(known.length);
+    tables.set(known.length, table);
   }
-  return known.network;
+  return table.networks[findSegment(table.segments, Number(known))];
 }
 
-/** The rules are asked once for all numbers that they cannot tell apart: a data set asks for hundreds of thousands. */
-const networks = createBoundedMap<{ network: NetworkOfBin | undefined }>(100_000);
-const PREFIX_DIGITS = 4;
-const depths = new Map<string, number>();
-const patterns = Object.values(creditCardType.types)
+const PATTERNS = Object.values(creditCardType.types)
   .flatMap((type) => creditCardType.getTypeInfo(type).patterns)
-  .map((pattern) => (Array.isArray(pattern) ? pattern.map(String) : [String(pattern), String(pattern)]))
-  .map(([first = '', last = '']) => ({ first, last }));
+  .map((pattern) => (Array.isArray(pattern) ? pattern.map(String) : [String(pattern), String(pattern)]));
+const MOST_DIGITS = Math.max(...PATTERNS.flat().map((digits) => digits.length));
 
-/** The length of the longest rule that a number with this beginning can meet. */
-function decidingDigits(prefix: string): number {
-  let depth = depths.get(prefix);
-  if (depth === undefined) {
-    const lengths = patterns.filter((pattern) => mayMeet(prefix, pattern)).map(({ first }) => first.length);
-    depth = Math.max(PREFIX_DIGITS, ...lengths);
-    depths.set(prefix, depth);
-  }
-  return depth;
+interface RuleTable {
+  segments: Segments;
+  networks: (NetworkOfBin | undefined)[];
 }
 
-function mayMeet(prefix: string, { first, last }: { first: string; last: string }): boolean {
-  const shared = Math.min(prefix.length, first.length);
-  const start = prefix.slice(0, shared);
-  return first.slice(0, shared) <= start && start <= last.slice(0, shared);
+/** By how many digits of the number are known: with more of them more rules are met, and fewer may yet be. */
+const tables = new Map<number, RuleTable>();
+
+/** The rules are asked once for all numbers between two of their edges: a data set asks for hundreds of thousands. */
+function createRuleTable(digits: number): RuleTable {
+  const edges = PATTERNS.flatMap(([first = '', last = '']) => [
+    Number(first.slice(0, digits).padEnd(digits, '0')),
+    Number(last.slice(0, digits).padEnd(digits, '9')) + 1,
+  ]);
+  const starts = Uint32Array.from(new Set([0, ...edges])).sort();
+  const networks = Array.from(starts, (start) => askRules(String(start).padStart(digits, '0')));
+  return { segments: { starts, owners: starts.map((_, index) => index) }, networks };
 }
 
 function askRules(digits: string): NetworkOfBin | undefined {

@@ -52,7 +52,8 @@ function edgesOf({ starts, ends }: RangeList): Uint32Array {
 /** The narrowest ranges take their segments first; what is taken is skipped by a path-compressed "next free" chain. */
 function ownersOf(ranges: RangeList, edges: Uint32Array): Uint32Array {
   const owners = new Uint32Array(edges.length).fill(NOBODY);
-  const next = Uint32Array.from({ length: edges.length + 1 }, (_, index) => index);
+  const next = new Uint32Array(edges.length + 1);
+  for (let index = 0; index < next.length; index++) next[index] = index;
   for (const position of narrowestFirst(ranges)) {
     const end = ranges.ends[position] ?? 0;
     let segment = nextFree(next, lastAtMost(edges, ranges.starts[position] ?? 0));
