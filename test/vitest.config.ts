@@ -39,7 +39,7 @@ export default defineConfig({
           ...shared,
           name: 'many processes',
           include: MANY_PROCESSES,
-          maxWorkers: availableParallelism() + 2,
+          maxWorkers: availableParallelism() + 3,
           sequence: { groupOrder: 1 },
         },
       },
@@ -50,7 +50,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [...MANY_PROCESSES, '**/node_modules/**'],
           // More files than there are cores: many tests wait for a deadline.
-          maxWorkers: availableParallelism() + 4,
+          maxWorkers: availableParallelism() + 6,
           sequence: { groupOrder: 0 },
         },
       },

@@ -44,6 +44,12 @@ function readTemplates(directory: string): Map<string, string> {
   return new Map(paths.map((path) => join(directory, path)).map((path) => [path, readFileSync(path, 'utf8')]));
 }
 
+// Made once: making one costs more than the rest of a page.
+const writer = (style: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat('en-GB', { ...style, timeZone: 'UTC' });
+const DATE = writer({ dateStyle: 'long' });
+const DATE_TIME = writer({ dateStyle: 'long', timeStyle: 'short' });
+const CLOCK = writer({ timeStyle: 'medium' });
+
 /** What templates call to write values out; the words come from `problem-texts.ts`. */
 const SHOW = {
   problem: problemText,
@@ -52,9 +58,9 @@ const SHOW = {
   scope: scopeText,
   source: sourceText,
   disconnect: disconnectText,
-  date: (iso: string) => writeInstant(iso, { dateStyle: 'long' }),
-  dateTime: (iso: string) => writeInstant(iso, { dateStyle: 'long', timeStyle: 'short' }, ' UTC'),
-  clock: (iso: string) => writeInstant(iso, { timeStyle: 'medium' }, ' UTC'),
+  date: (iso: string) => writeInstant(iso, DATE),
+  dateTime: (iso: string) => writeInstant(iso, DATE_TIME, ' UTC'),
+  clock: (iso: string) => writeInstant(iso, CLOCK, ' UTC'),
   appField: (field: string) => APP_FIELDS.get(field)?.label ?? field,
   daysAgo: (days: number) => (days === 0 ? 'today' : days === 1 ? 'yesterday' : `${days} days ago`),
   appFieldPlace: (field: string) => APP_FIELDS.get(field)?.place ?? field,
@@ -102,11 +108,11 @@ function escapeText(value: unknown): string {
     .replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
 }
 
-function writeInstant(iso: string, style: Intl.DateTimeFormatOptions, suffix = ''): string {
+function writeInstant(iso: string, format: Intl.DateTimeFormat, suffix = ''): string {
   const instant = new Date(iso);
   // The platform's own text where it is no date that we can read.
   if (Number.isNaN(instant.getTime())) return iso;
-  return new Intl.DateTimeFormat('en-GB', { ...style, timeZone: 'UTC' }).format(instant) + suffix;
+  return format.format(instant) + suffix;
 }
 
 /** Our own paths and web addresses pass; anything that could run or leave by another scheme becomes the page itself. */

@@ -6,7 +6,8 @@ import { startGatehouse } from '../../src/start.ts';
 import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import type { UserAgent } from '../support/browserless.ts';
-import { freePort, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { makeAdminToken } from '../support/terminal-token.ts';
 
 let site: TestSite;

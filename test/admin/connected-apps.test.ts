@@ -4,15 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGatehouse } from '../../src/start.ts';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent } from '../support/browserless.ts';
-import {
-  CLIENT_SECRET,
-  freePort,
-  getJson,
-  sandboxApp,
-  signIn,
-  startSite,
-  type TestSite,
-} from '../support/gatehouse.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 
 let site: TestSite;
 let admin: { cookie: string; csrf: string };

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';

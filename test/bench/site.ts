@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { CLIENT_SECRET, freePort, signIn as signInSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, signIn as signInSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { APPEND_ONLY_EACH_SECOND, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { type Measured, startGatehouseProcess, startProcess } from './process.ts';
 

@@ -1,5 +1,6 @@
 /** Owns the part on the number of users and of processes: what a request costs with many people signed in, and what each of them costs. */
-import { freePort } from '../support/gatehouse.ts';
+
+import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';

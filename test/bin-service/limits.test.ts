@@ -7,7 +7,7 @@ import { createAccounts } from '../../src/bin-service/accounts.ts';
 import { keyHint } from '../../src/bin-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import type { Store } from '../../src/storage/store.ts';
-import { freePort } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { type BinSite, startBinSite, statuses } from './site.ts';
 
 /** The public client for Node and browsers; it has no types. */

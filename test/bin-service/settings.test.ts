@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PROBLEM_CODES } from '../../src/bin-service/problems.ts';
 import { BIN_SERVICE_SETTINGS, loadBinServiceSettings } from '../../src/bin-service/settings.ts';
+import { anyText } from '../support/any-text.ts';
 import { command, settingsFor, startBinSite, temporaryFolder } from './site.ts';
 
 const load = (env: Record<string, string | undefined>, files: Record<string, string> = {}) =>
@@ -68,7 +69,7 @@ describe('settings', () => {
   test('never throw, whatever the environment holds', () => {
     const names = Object.keys(BIN_SERVICE_SETTINGS);
     fc.assert(
-      fc.property(fc.dictionary(fc.constantFrom(...names), fc.string({ unit: 'binary' })), (env) => {
+      fc.property(fc.dictionary(fc.constantFrom(...names), anyText()), (env) => {
         const { settings, faults } = load(env);
         expect(settings === undefined).toBe(faults.length > 0);
       }),

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { type RunningBinService, startBinService } from '../../src/bin-service/start.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { CLIENT_SECRET, freePort } from '../support/gatehouse.ts';
+import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { watchedLog } from '../support/log-watch.ts';
+import { freePort } from '../support/ports.ts';
 import { startProgram } from '../support/program.ts';
 
 export interface BinSite {

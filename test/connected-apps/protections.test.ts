@@ -9,16 +9,9 @@ import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import { administratorOf, exchange, relayThread } from '../relay/service.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
-import {
-  CLIENT_SECRET,
-  freePort,
-  getJson,
-  sandboxApp,
-  signIn,
-  startSite,
-  type TestSite,
-} from '../support/gatehouse.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { pass } from '../support/passing-time.ts';
+import { freePort } from '../support/ports.ts';
 
 const IDS = ['pushed', 'unknown', 'lacking', 'auto', 'strict', 'bound', 'bearer', 'keyed'] as const;
 type Id = (typeof IDS)[number];

@@ -10,8 +10,8 @@ import { administratorOf } from '../relay/service.ts';
 import { csrfTokenOf } from '../sign-in/attempt.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { createMember, openVault } from '../support/fleet.ts';
-import { freePort } from '../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
+import { freePort } from '../support/ports.ts';
 import { alarmsIn } from './alarms.ts';
 import type { Credentials, HostileRequest } from './fuzz-requests.ts';
 

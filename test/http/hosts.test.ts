@@ -1,7 +1,8 @@
 /** R73: what a request says of its host, scheme and sender changes nothing, unless a proxy of ours says it; and a PUBLIC_URL with a path. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
-import { freePort, getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { ROUTES } from '../support/routes.ts';
 
 const SPOOFS = {

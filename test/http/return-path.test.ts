@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { localPath, returnTarget } from '../../src/http/return-path.ts';
+import { anyText } from '../support/any-text.ts';
 import { ask, PAGE } from '../support/ask.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -148,7 +149,7 @@ describe('R70 the rules', () => {
       'x',
     );
     const text = fc.oneof(
-      fc.string({ unit: 'binary' }),
+      anyText(),
       fc.webUrl(),
       fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join('')),
       fc.array(piece, { maxLength: 12 }).map((pieces) => `/${pieces.join('')}`),

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, PAGE } from '../support/ask.ts';
 import { type CollectedSpan, type Collector, startCollector } from '../support/collector.ts';
-import { CLIENT_SECRET, freePort, PASSWORD, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, PASSWORD, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { type OutboundRecorder, recordOutbound } from '../support/outbound-recorder.ts';
+import { freePort } from '../support/ports.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
 const SERVED = 2;

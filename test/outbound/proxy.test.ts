@@ -8,7 +8,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
 import { ask } from '../support/ask.ts';
-import { freePort, startAlone } from '../support/gatehouse.ts';
+import { startAlone } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
 
 const LIMITS = { deadlineMilliseconds: 3_000, maxBytes: 1_000 };

@@ -15,9 +15,10 @@ import { signatureOf } from '../../src/relay/webhook-messages.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { ask, DATA } from '../support/ask.ts';
-import { freePort, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
+import { freePort } from '../support/ports.ts';
 import { administratorOf, assertionOf, relayThread } from './service.ts';
 
 const run = promisify(execFile);

@@ -2,15 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppChoices } from '../../src/sandbox/app-settings.ts';
-import {
-  CLIENT_SECRET,
-  freePort,
-  getJson,
-  sandboxApp,
-  signIn,
-  startSite,
-  type TestSite,
-} from '../support/gatehouse.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 
 let site: TestSite;
 

@@ -7,27 +7,13 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
-import { openListeners } from '../../src/sandbox/listeners.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
+import { freePort } from '../support/ports.ts';
 import { startForeignClient } from './foreign-client.ts';
 
 const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }) => void res.end() };
 const MAIN = fileURLToPath(new URL('../../src/sandbox/main.ts', import.meta.url));
-
-/** A port that was free a moment ago, with the two before and the two after it. */
-async function freePort(): Promise<number> {
-  for (let port = 20_000 + (process.pid % 9_000); ; port += 5) {
-    if ((await isFree(port - 2)) && (await isFree(port))) return port;
-  }
-}
-
-/** With the two after it. */
-async function isFree(port: number): Promise<boolean> {
-  const listeners = await openListeners({ host: '127.0.0.1', port }).catch(() => undefined);
-  await listeners?.close();
-  return listeners !== undefined;
-}
 
 function run(env: Record<string, string>, ...args: string[]) {
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });
@@ -56,7 +42,7 @@ describe('starting and stopping', () => {
   });
 
   it('takes three ports in a row, and all or none of them', async () => {
-    const port = await freePort();
+    const port = (await freePort(5)) + 2;
     const sandbox = await startSandbox({ ...parts, port });
     const ports = [sandbox.issuer, sandbox.platformUrl, sandbox.binServiceUrl].map((url) => Number(new URL(url).port));
     expect(ports).toEqual([port, port + 1, port + 2]);
@@ -83,7 +69,7 @@ describe('starting and stopping', () => {
 
 describe('node src/sandbox/main.ts', () => {
   it('says where everything is, without warnings, and stops with status 0 on SIGTERM', async () => {
-    const port = await freePort();
+    const port = (await freePort(5)) + 2;
     const { child, output, ended } = run({ SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the one key' });
     await expect.poll(output).toContain('Stop it with');
     expect(output()).toMatch(/^The sandbox is ready\./);

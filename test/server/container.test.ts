@@ -23,9 +23,10 @@ import { checkStorageConfig } from '../../src/open-storage.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { LONG } from '../faults/report.ts';
 import { ask } from '../support/ask.ts';
-import { freePort, startAlone, type TestGatehouse } from '../support/gatehouse.ts';
+import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
+import { freePort } from '../support/ports.ts';
 import { emptyFolder, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');

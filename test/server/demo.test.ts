@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { freePort, getJson, signIn } from '../support/gatehouse.ts';
+import { getJson, signIn } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
 
 const DEMO = ['npm', 'run', 'demo'];
@@ -24,16 +25,12 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-async function threePorts(): Promise<number> {
-  return (await freePort()) & ~3;
-}
-
 async function demo(changes: Record<string, string> = {}) {
   const port = String(await freePort());
   const env = {
     PORT: port,
     MANAGEMENT_PORT: String(await freePort()),
-    SANDBOX_PORT: String(await threePorts()),
+    SANDBOX_PORT: String(await freePort(3)),
     DATA_DIR: directory,
     ...changes,
   };

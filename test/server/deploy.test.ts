@@ -10,9 +10,10 @@ import { checkStorageConfig } from '../../src/open-storage.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import type { Asked } from '../support/ask.ts';
-import { freePort, startSite, type TestSite } from '../support/gatehouse.ts';
+import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
+import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { emptyFolder, programsOf, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 

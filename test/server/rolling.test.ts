@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, JSON_BODY } from '../support/ask.ts';
 import { type Fleet, LOGINS, type Member, type Person, startFleet } from '../support/fleet.ts';
-import { freePort } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, type Nginx, startNginx } from '../support/nginx.ts';
+import { freePort } from '../support/ports.ts';
 import { IN_MEMORY, missingRedis } from '../support/redis-server.ts';
 
 const compose = readFileSync(join(import.meta.dirname, '..', '..', 'compose.yaml'), 'utf8');

@@ -13,7 +13,8 @@ import { StartRefused } from '../../src/start-refused.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import { ask, DATA } from '../support/ask.ts';
-import { CLIENT_SECRET, freePort, sandboxApp, signIn } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, sandboxApp, signIn } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
@@ -391,7 +392,7 @@ describe('R90 the end, with a request in flight', () => {
       await expect(ask(`${url}/session`)).rejects.toThrow(/ECONNREFUSED/);
 
       release();
-      const took = startStopwatch(program.pid);
+      const took = startStopwatch();
       expect((await slow).status).toBe(200);
       expect(await program.ended).toEqual({ status: 0, signal: null });
       expect(took()).toBeLessThan(2_000);

@@ -1,8 +1,9 @@
 /** Owns a sign-in at the hostile provider as a browser makes it, over real HTTP against the shipped app. */
 import { expect } from 'vitest';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
-import { freePort, getJson, startAlone, type TestGatehouse } from '../support/gatehouse.ts';
+import { getJson, startAlone, type TestGatehouse } from '../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
+import { freePort } from '../support/ports.ts';
 
 export interface HostileSite extends TestGatehouse {
   provider: HostileProvider;

@@ -8,8 +8,9 @@ import { toStoreError } from '../../src/storage/redis-faults.ts';
 import { createRedisStore, type RedisStoreOptions } from '../../src/storage/redis-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { skipWithout } from '../support/missing.ts';
+import { freePort } from '../support/ports.ts';
 import { startHoldingProxy } from '../support/redis-proxy.ts';
-import { freePort, IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
+import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
 

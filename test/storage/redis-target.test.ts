@@ -8,7 +8,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createRedisStore } from '../../src/storage/redis-store.ts';
 import { type RedisTarget, readTarget } from '../../src/storage/redis-target.ts';
 import { skipWithout } from '../support/missing.ts';
-import { freePort, missingRedis, startRedis } from '../support/redis-server.ts';
+import { freePort } from '../support/ports.ts';
+import { missingRedis, startRedis } from '../support/redis-server.ts';
 
 test('a URL says host, port, database, credentials and whether TLS is used', () => {
   expect(readTarget({ url: 'rediss://us%40er:p%3Aw@redis.example:6380/2' })).toEqual({

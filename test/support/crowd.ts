@@ -14,7 +14,8 @@ import { patiently } from '../../src/storage/patience.ts';
 import { type Asked, ask, DATA, FORM } from './ask.ts';
 import { type CrowdProvider, startCrowdProvider } from './crowd-provider.ts';
 import { createMember, type Member, openVault, type StoreKind, type Vault } from './fleet.ts';
-import { CLIENT_SECRET, freePort } from './gatehouse.ts';
+import { CLIENT_SECRET } from './gatehouse.ts';
+import { freePort } from './ports.ts';
 import { type RedisServer, startRedis } from './redis-server.ts';
 
 export interface CrowdPerson {

@@ -1,7 +1,6 @@
 /** Starts the shipped Gatehouse for a test: real listeners, real storage in a folder of its own, the sandbox behind it. */
-import { randomBytes, randomInt } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { containsCardNumber } from '../../src/bin/bin.ts';
@@ -11,6 +10,7 @@ import { type Gatehouse, startGatehouse } from '../../src/start.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { createUserAgent, type Page, type UserAgent } from './browserless.ts';
 import { watchedLog, watchSecrets } from './log-watch.ts';
+import { freePort } from './ports.ts';
 
 export const PASSWORD = 'gatehouse-demo';
 export const CLIENT_SECRET = 'test-client-secret-0123456789';
@@ -163,23 +163,4 @@ export async function getJson(
 ): Promise<{ status: number; json: Record<string, unknown>; headers: Headers }> {
   const page = await agent.get(url, JSON_ONLY);
   return { status: page.status, json: JSON.parse(page.body), headers: page.headers };
-}
-
-/** Below the ports that the system gives to outgoing connections: one of those may be taken before it is used. */
-const FIRST_PORT = 10_000;
-const LAST_PORT = 32_000;
-
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(FIRST_PORT, LAST_PORT);
-    if (await isFree(port)) return port;
-  }
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
 }

@@ -3,20 +3,27 @@
  * HTTP in that file's process. The file fails where a line that a Gatehouse of it logged, in this process or in another one, holds
  * one of them, a key or a card number, or is no JSON.
  */
-import { subscribe } from 'node:diagnostics_channel';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';
 import { afterAll, expect } from 'vitest';
-import { faultyLines, hear } from './log-watch.ts';
+import { faultyLines, forget, hear } from './log-watch.ts';
 import { watchSockets } from './outbound-recorder.ts';
 
-watchSockets((_port, text) => hear(text));
+const stopWatching = watchSockets((_port, text) => hear(text));
+const REQUEST = 'http.server.request.start';
 // What other processes send to a server of this one.
-subscribe('http.server.request.start', (message) => {
+const hearRequest = (message: unknown) => {
   const { url, rawHeaders } = (message as { request: IncomingMessage }).request;
   const headers = rawHeaders.map((text, at) => (at % 2 === 0 ? `\n${text}: ` : text)).join('');
   hear(`${url}${headers}`);
-});
+};
+subscribe(REQUEST, hearRequest);
 
 afterAll(() => {
-  expect(faultyLines(), 'R86, R88: what the log must not hold').toEqual({ credential: [], cardNumber: [], form: [] });
+  // The next file in this process loads a watch of its own.
+  stopWatching();
+  unsubscribe(REQUEST, hearRequest);
+  const faulty = faultyLines();
+  forget();
+  expect(faulty, 'R86, R88: what the log must not hold').toEqual({ credential: [], cardNumber: [], form: [] });
 });

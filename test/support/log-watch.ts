@@ -41,6 +41,12 @@ export function watchSecrets(env: Readonly<Record<string, string | undefined>>):
   }
 }
 
+/** One process runs many test files: what one of them logged is judged at its end, and once. */
+export function forget(): void {
+  lines.clear();
+  credentials.clear();
+}
+
 /** How much there is to compare so far. */
 export const heardSoFar = () => ({ lines: lines.size, credentials: credentials.size });
 

@@ -3,9 +3,9 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
 export interface RedisServer {
@@ -112,16 +112,6 @@ export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
   await until(() => nodes.every((node) => node.ask('CLUSTER', 'INFO').includes('cluster_state:ok')));
   await until(() => nodes.every((node) => !isUnconnectedReplica(node)));
   return nodes;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('The system gave no port.');
-  return address.port;
 }
 
 function isUnconnectedReplica(node: RedisServer): boolean {
