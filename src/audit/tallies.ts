@@ -88,6 +88,21 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
     if (!closed) timer ??= setTimeout(() => void flush(), FLUSH_MILLISECONDS).unref();
   };
 
+  const readSpans = (unit: keyof typeof UNITS, number: number): Promise<TallySpan[]> => {
+    const { milliseconds } = UNITS[unit];
+    const last = Math.floor(clock() / milliseconds) * milliseconds;
+    const times = Array.from({ length: number }, (_one, place) => last - (number - 1 - place) * milliseconds);
+    return Promise.all(
+      times.map(async (at) => {
+        const name = nameOf(unit, at);
+        const stored = await store.get(keys.tally(name));
+        const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
+        // What this process has not written yet counts as well.
+        return { at: new Date(at).toISOString(), counts: added(counts, waiting.get(name) ?? {}) };
+      }),
+    );
+  };
+
   return {
     count(what) {
       for (const name of namesAt(clock())) {
@@ -99,18 +114,13 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
     },
 
     async read(unit, number) {
-      const { milliseconds } = UNITS[unit];
-      const last = Math.floor(clock() / milliseconds) * milliseconds;
-      const times = Array.from({ length: number }, (_one, place) => last - (number - 1 - place) * milliseconds);
-      return Promise.all(
-        times.map(async (at) => {
-          const name = nameOf(unit, at);
-          const stored = await store.get(keys.tally(name));
-          const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
-          // What this process has not written yet counts as well.
-          return { at: new Date(at).toISOString(), counts: added(counts, waiting.get(name) ?? {}) };
-        }),
-      );
+      for (let attempt = 1; ; attempt += 1) {
+        const written = writing;
+        await written;
+        const spans = await readSpans(unit, number);
+        // What began to be written meanwhile may be in neither place, or in both.
+        if (written === writing || attempt === MOST_ATTEMPTS) return spans;
+      }
     },
 
     async close() {

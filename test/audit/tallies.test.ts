@@ -59,3 +59,20 @@ test('counting writes nothing by itself, and a store that is down loses no count
   await one.close();
   expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
 });
+
+test('what is just being written is read as well, and once', async () => {
+  const slow = Promise.withResolvers<void>();
+  const one = tallies({
+    ...store,
+    write: async (...given) => {
+      await slow.promise;
+      return store.write(...given);
+    },
+  });
+  one.count('relay.answered');
+  const closed = one.close();
+  const read = one.read('hour', 1);
+  slow.resolve();
+  expect((await read)[0]?.counts).toEqual({ 'relay.answered': 1 });
+  await closed;
+});
