@@ -117,6 +117,16 @@ describe('withTokens', () => {
     expect(withTokens(grantOf(), ANSWER, NOW, 30).expiresAt).toBe(NOW + 30_000);
     expect(withTokens(grantOf(), ANSWER, NOW, undefined).expiresAt).toBeUndefined();
   });
+
+  test('take over when the new refresh token ends; of one that stays the end stays', () => {
+    const ending = grantOf({ refreshExpiresAt: NOW + 7_000 });
+    const endOf = (changes: Partial<TokenAnswer>) =>
+      withTokens(ending, { ...ANSWER, ...changes }, NOW, undefined).refreshExpiresAt;
+    expect(endOf({ refreshToken: 'rt2', refreshExpiresInSeconds: 30 })).toBe(NOW + 30_000);
+    expect(endOf({ refreshExpiresInSeconds: 40 })).toBe(NOW + 40_000);
+    expect(endOf({ refreshToken: 'rt2' })).toBeUndefined();
+    expect(endOf({})).toBe(NOW + 7_000);
+  });
 });
 
 describe('R41: withTrouble', () => {

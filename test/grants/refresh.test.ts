@@ -24,6 +24,7 @@ import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
+import { PATIENTLY } from '../support/until.ts';
 
 const APP = { id: 'platform', name: 'Platform', scopes: ['openid'] } as unknown as ConnectedApp;
 const NOW = 1_800_000_000_000;
@@ -219,7 +220,7 @@ describe('one refresh at a time', () => {
     answer = () => promise;
     const left = vault.accessToken('u1', APP);
     left.catch(() => undefined);
-    await vi.waitFor(() => expect(refreshed).toHaveLength(1));
+    await vi.waitFor(() => expect(refreshed).toHaveLength(1), PATIENTLY);
     let settled = false;
     const settling = refresher.settle().then(() => {
       settled = true;
@@ -334,10 +335,10 @@ describe('writes that come in between', () => {
     const answers = [Promise.withResolvers<RefreshOutcome>(), Promise.withResolvers<RefreshOutcome>()];
     answer = () => answers[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
-    await vi.waitUntil(() => refreshed.length === 1);
+    await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
     now += 5_000;
     const second = newRefresher().refresh({ userId: 'u1', app: APP });
-    await vi.waitUntil(() => refreshed.length === 2, { timeout: 5_000 });
+    await vi.waitUntil(() => refreshed.length === 2, PATIENTLY);
     return { answers, first, second };
   }
 
@@ -366,7 +367,7 @@ describe('writes that come in between', () => {
     answer = () => (refreshed.length === 1 ? late.promise : Promise.resolve(unavailable));
     const unavailable: RefreshOutcome = { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined };
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
-    await vi.waitUntil(() => refreshed.length === 1);
+    await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
     now += 5_000;
     const watched: GrantStore = {
       ...grants,
@@ -424,7 +425,7 @@ describe('writes that come in between', () => {
     const leases = createLeases({ store, milliseconds: 4_000 });
     const parts = { grants: failing, provider, events, leases, clock: () => now, random: () => 0.5 };
     await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
-    await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt);
+    await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, PATIENTLY);
     answer = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
     expect(refreshed).toHaveLength(1);
@@ -629,7 +630,7 @@ describe('what the vault answers', () => {
       return tokens('at2', `${refreshToken} new`);
     };
     const settling = refresher.settleAbandoned(() => APP);
-    await vi.waitUntil(() => refreshed.length > 0);
+    await vi.waitUntil(() => refreshed.length > 0, PATIENTLY);
     await refresher.settle();
     const begun = refreshed.length;
     expect(begun).toBeLessThan(30);
@@ -682,6 +683,14 @@ describe('what the vault answers', () => {
     await stored('u1');
     await token();
     expect([refreshed.length, recovered.length]).toEqual([2, 1]);
+  });
+
+  test('nor does one that mends what was to pass by itself', async () => {
+    const trouble = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
+    answer = async () => tokens('at2', 'rt2');
+    await stored('u1', { trouble });
+    await token();
+    expect([(await read()).trouble, recovered]).toEqual([undefined, []]);
   });
 
   test('clearing a doubt leaves other trouble alone', async () => {

@@ -180,6 +180,14 @@ describe('R56 all that are signed in', () => {
     expect((await pages(50)).flat()).toEqual(['eve', 'bob', 'ann']);
   });
 
+  test('are as many on a page as it takes, where some of those listed were idle for too long', async () => {
+    for (const name of ['ann', 'bob', 'cid', 'dan']) await begin(name);
+    pass(LIFETIMES.idleSeconds - 60);
+    for (const name of ['ann', 'bob', 'cid']) await records.read(`session of ${name}`, { extend: true });
+    pass(120);
+    expect(await pages(2)).toEqual([['cid', 'bob'], ['ann']]);
+  });
+
   test('who came back to nothing is swept out, and nobody else', async () => {
     await begin('ann');
     pass(LIFETIMES.idleSeconds - 60);
