@@ -7,6 +7,7 @@ import { ask, DATA, JSON_BODY, PAGE } from '../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { ADMIN_ROUTES, type ListedRoute } from '../support/routes.ts';
 import { breakStore } from '../support/store-fault.ts';
+import { PATIENTLY } from '../support/until.ts';
 
 /** Well formed, checksum included, and known to nobody. */
 const RELAY_TOKEN = 'gthr_00000000000000000000000000000000000000000000000000000000000000';
@@ -148,7 +149,7 @@ test('R88 who was refused is in the audit trail', async () => {
         facts: { route: '/admin/api/admin-tokens' },
       }),
     );
-  });
+  }, PATIENTLY);
 });
 
 test('R84 guesses of admin tokens are limited by address, and a valid one works on', async () => {

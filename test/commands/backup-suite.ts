@@ -19,7 +19,7 @@ import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { addBulk, bulkKey, emptyPlace, type Place, untilFilling } from '../support/places.ts';
-import { type CommandResult, runCommand, runServer, startProgram } from '../support/program.ts';
+import { type CommandResult, isRunning, runCommand, runServer, startProgram } from '../support/program.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { until } from '../support/until.ts';
 
@@ -74,7 +74,7 @@ export function testBackups(kind: StoreKind): void {
       const path = join(folder, name);
       await restart({ DATA_DIR: '', REDIS_URL: '', ...fleet.env });
       person = await fleet.signIn(UMA);
-      if (soon) await fleet.vault.store.write([{ put: SOON, value: 'gone soon', lifetimeSeconds: 5 }]);
+      if (soon) await fleet.vault.store.write([{ put: SOON, value: 'gone soon', lifetimeSeconds: 15 }]);
       expect((await backUp(path)).status).toBe(0);
       expect(readFileSync(path, 'utf8').includes(SOON)).toBe(soon);
       if (soon) await until(async () => (await fleet.vault.store.get(SOON)) === undefined);
@@ -246,21 +246,27 @@ export function testBackups(kind: StoreKind): void {
       expect((await restore(source, [await freshBackup('small')])).status).toBe(0);
       await source.look((store) => addBulk(store, BULK));
       const large = join(folder, 'large.backup');
-      const making = startProgram(['node', 'src/cli.ts', 'backup', large], { ...fleet.env, ...source.env });
-      await until(() => readdirSync(folder).some((name) => name.endsWith('.part')));
-      making.signal('SIGKILL');
-      await making.ended;
-      expect(existsSync(large)).toBe(false);
+      // On a busy machine it may be done before it is caught: then it is tried again.
+      do {
+        rmSync(large, { force: true });
+        const making = startProgram(['node', 'src/cli.ts', 'backup', large], { ...fleet.env, ...source.env });
+        await until(() => !isRunning(making.pid) || readdirSync(folder).some((name) => name.endsWith('.part')));
+        if (isRunning(making.pid)) making.signal('SIGKILL');
+        await making.ended;
+      } while (existsSync(large));
       expect((await runCommand(['backup', large], { ...fleet.env, ...source.env })).status).toBe(0);
 
       const place = await newPlace(kind);
       const env = { ...fleet.env, ...place.env };
-      const program = startProgram(['node', 'src/cli.ts', 'restore', large], env);
       await place.look(async (store) => {
-        await untilFilling(store);
-        program.signal('SIGKILL');
-        await program.ended;
-        expect((await Array.fromAsync(store.dump())).flat().length).toBeLessThan(BULK);
+        for (let restored = BULK; restored >= BULK; ) {
+          await store.clear('');
+          const program = startProgram(['node', 'src/cli.ts', 'restore', '--replace', large], env);
+          await untilFilling(store);
+          if (isRunning(program.pid)) program.signal('SIGKILL');
+          await program.ended;
+          restored = (await Array.fromAsync(store.dump())).flat().length;
+        }
       });
       const refused = await runServer({ ...env, PORT: '0', MANAGEMENT_PORT: '0' });
       expect(refused.status).toBe(78);

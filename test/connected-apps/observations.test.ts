@@ -9,6 +9,7 @@ import type { ProviderClient, RefreshRequest } from '../../src/connected-apps/pr
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { PATIENTLY } from '../support/until.ts';
 
 const APP = { id: 'platform' } as ConnectedApp;
 const HOUR = 3_600_000;
@@ -48,7 +49,7 @@ const refresh = (refreshToken: string | undefined, expiresInSeconds: number | un
   return client().refresh(APP, { refreshToken: 'rt1' } as RefreshRequest);
 };
 const expectSeen = (seen: object) =>
-  vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }));
+  vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }), PATIENTLY);
 
 test('a sign-in shows whether there is a refresh token and a lifetime, and its answer is handed on', async () => {
   expect(await observations.read('platform')).toBeUndefined();

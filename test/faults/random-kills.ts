@@ -81,13 +81,23 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   return tally;
 }
 
+/** A process that has just started, or a store that a busy machine keeps from answering, is asked again. */
+async function settledThread(fleet: Fleet, member: Member, person: Person) {
+  let answer = await fleet.thread(member, person);
+  for (let tries = 0; answer.status === 503 && tries < 20; tries += 1) {
+    await sleep(250);
+    answer = await fleet.thread(member, person);
+  }
+  return answer;
+}
+
 /** Everybody's token ends once more, and each process has to serve everybody. */
 async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: KillTally): Promise<void> {
   await sleep(1_100);
   fleet.tokens.lifetimeSeconds = 3_600;
   for (const person of people) {
     for (const member of fleet.members) {
-      const answer = await fleet.thread(member, person);
+      const answer = await settledThread(fleet, member, person);
       if (codeOf(answer.body) === 'reconnect_needed') {
         await judgeLoss(fleet, person, tally);
         break;

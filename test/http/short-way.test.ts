@@ -5,6 +5,7 @@ import type { Express } from 'express';
 import { expect, test, vi } from 'vitest';
 import { frontDoor, throughExpress } from '../../src/http/front-door.ts';
 import type { BeginRequest } from '../../src/http/request-context.ts';
+import { PATIENTLY } from '../support/until.ts';
 
 const HOST = ['Host', 'gatehouse.test'];
 
@@ -90,7 +91,7 @@ test('the short way begins the request under the name of its route; what fails t
   const { open, begin } = door({ fails: 'by the store' });
   const taken = open('/bin/457173');
   expect(begin.short.mock.calls[0]?.[2]).toBe('/bin/:bin');
-  await vi.waitFor(() => expect(taken).toEqual(['failed by the store']));
+  await vi.waitFor(() => expect(taken).toEqual(['failed by the store']), PATIENTLY);
 });
 
 test('Express begins what has not begun, goes on with what has, and hands on what failed', () => {

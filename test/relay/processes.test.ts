@@ -11,7 +11,6 @@ import { type Fleet, type Person, type StoreKind, startFleet } from '../support/
 import { sandboxApp } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { until } from '../support/until.ts';
 import {
   type Administrator,
   administratorOf,
@@ -124,7 +123,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       );
     expect(await statuses()).toEqual([200, 200]);
     expect((await admin.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
-    expect(await until(async () => (await statuses()).every((status) => status === 401))).toBeLessThan(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect(await statuses()).toEqual([401, 401]);
   });
 
   test('R81 the wrong scope, app and user are refused at every process, each by its rule', async (context) => {
@@ -167,8 +167,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
   test('R83 R84 what is no valid token is 401 at every process, and no answer tells why', async (context) => {
     skipWithout(context, missing);
-    const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 1_500).toISOString() });
-    await new Promise((resolve) => setTimeout(resolve, 1_510));
+    const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 4_000).toISOString() });
+    await new Promise((resolve) => setTimeout(resolve, 4_010));
     for (const member of fleet.members) {
       const texts = [expired.token, createOpaqueToken('gthr_').text, 'gthr_', '%E0%A4', 'a'.repeat(15_000), '\xe9\xff'];
       const answers = await Promise.all(texts.map((text) => relayThread(member, text, { 'gatehouse-user': 'u1' })));

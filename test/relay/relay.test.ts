@@ -312,8 +312,8 @@ describe('where a token may stand', () => {
     const revoked = await admin.makeToken();
     expect((await relayThread(site, revoked.token, await asUser())).status).toBe(200);
     expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
-    const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 300).toISOString() });
-    await new Promise((resolve) => setTimeout(resolve, 350));
+    const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 2_000).toISOString() });
+    await new Promise((resolve) => setTimeout(resolve, 2_010));
     const wrongSecret = createOpaqueToken('gthr_', undefined, { id: tokenId }).text;
     const subject = await asUser();
     const seen = new Set<string>();

@@ -182,7 +182,7 @@ describe('bad settings', () => {
     const took = startStopwatch();
     const program = start(NODE, { DATA_DIR: join(directory, 'file') });
     expect((await program.ended).status).toBe(78);
-    expect(took()).toBeLessThan(10_000);
+    expect(took()).toBeLessThan(30_000);
     expect(program.stderr()).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
     expect(program.stderr()).not.toMatch(/\bE[A-Z]{4,}\b/);
   });
@@ -386,16 +386,16 @@ describe('R90 the end, with a request in flight', () => {
 
       program.signal('SIGTERM');
       program.signal('SIGTERM');
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      expect((await manage('/readyz')).status).toBe(503);
+      await expect.poll(async () => (await manage('/readyz')).status).toBe(503);
       expect((await manage('/healthz')).status).toBe(200);
-      await expect(ask(`${url}/session`)).rejects.toThrow(/ECONNREFUSED/);
+      await expect.poll(() => ask(`${url}/session`).then(() => 'answered', String)).toMatch(/ECONNREFUSED/);
 
       release();
       const took = startStopwatch();
       expect((await slow).status).toBe(200);
       expect(await program.ended).toEqual({ status: 0, signal: null });
-      expect(took()).toBeLessThan(2_000);
+      // Far below the grace, and below what an idle connection is kept for.
+      expect(took()).toBeLessThan(5_000);
     } finally {
       release();
       await sandbox.close();
@@ -408,11 +408,12 @@ describe('R90 the end, with a request in flight', () => {
     const { connect } = await import('node:net');
     // A request that never becomes whole keeps the server from closing.
     const socket = connect(Number(env.PORT), '127.0.0.1', () =>
-      socket.write('POST /bin HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{'),
+      socket.write('POST /bin HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n{'),
     );
     socket.on('error', () => undefined);
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await new Promise((resolve) => socket.once('data', resolve));
     program.signal('SIGTERM');
+    await expect.poll(async () => (await manage('/readyz')).status).toBe(503);
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     expect(isRunning(program.pid)).toBe(true);
     program.signal('SIGTERM');

@@ -28,7 +28,7 @@ storeContract(
   async () => {
     const keyPrefix = `${randomUUID()}:`;
     return {
-      open: () => createRedisStore({ cluster, durability: 'aof', keyPrefix }),
+      open: () => createRedisStore({ cluster, durability: 'aof', keyPrefix, deadlineMilliseconds: 5_000 }),
       elapse: (milliseconds) => sleep(milliseconds),
       dispose: async () => {},
     };

@@ -26,7 +26,7 @@ storeContract(
   async () => {
     const keyPrefix = `gatehouse-test-${randomUUID()}:`;
     return {
-      open: () => createRedisStore({ url, durability: 'none', keyPrefix }),
+      open: () => createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 }),
       elapse: (milliseconds) => sleep(milliseconds),
       dispose: () => removeKeys(keyPrefix),
     };

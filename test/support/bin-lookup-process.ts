@@ -11,7 +11,7 @@ import { bin, datasetOf } from './bins.ts';
 const [storage = '', url = '', limit = '', first = '', same] = process.argv.slice(2);
 const clock = Date.now;
 const store = storage.startsWith('redis:')
-  ? await createRedisStore({ url: storage, durability: 'aof' })
+  ? await createRedisStore({ url: storage, durability: 'aof', deadlineMilliseconds: 10_000 })
   : await createSqliteStore({ directory: storage, deadlineMilliseconds: 10_000 });
 const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
 const lookup = createBinLookup({

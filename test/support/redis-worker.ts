@@ -67,6 +67,6 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
   },
 };
 
-const store = await createRedisStore({ url, durability: 'none' });
+const store = await createRedisStore({ url, durability: 'none', deadlineMilliseconds: 10_000 });
 await TASKS[task]?.(store);
 await store.close();

@@ -105,6 +105,6 @@ function pause(milliseconds: number): Promise<void> {
 
 // Until then the process only waits, so that several open the database at the same moment.
 while (Date.now() < Number(startAt)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
-const store = await createSqliteStore({ directory });
+const store = await createSqliteStore({ directory, deadlineMilliseconds: 10_000 });
 await TASKS[task]?.(store);
 await store.close();

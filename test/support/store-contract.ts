@@ -76,22 +76,22 @@ function recordDuties(pair: Pair): void {
     });
 
     test('a put that leaves the lifetime unchanged ends when the record would have ended, and lasts where it lasted', async () => {
-      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 2 }]);
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 3 }]);
       await pair.one.write([{ put: 'b', value: '1' }]);
       await pair.elapse(1_000);
       for (const put of ['a', 'b', 'c']) await pair.other.write([{ put, value: '2', lifetimeSeconds: 'unchanged' }]);
       expect((await pair.one.get('a'))?.value).toBe('2');
-      await pair.elapse(1_200);
+      await pair.elapse(2_100);
       expect(await pair.one.get('a')).toBeUndefined();
       expect((await pair.one.get('b'))?.value).toBe('2');
       expect((await pair.one.get('c'))?.value).toBe('2');
     });
 
     test('an expired record is gone from everything: get, take and conditions', async () => {
-      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 2 }]);
-      await pair.elapse(1_500);
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 3 }]);
+      await pair.elapse(1_000);
       expect((await pair.one.get('a'))?.value).toBe('1');
-      await pair.elapse(600);
+      await pair.elapse(2_100);
       expect(await pair.other.get('a')).toBeUndefined();
       expect(await pair.other.take('a')).toBeUndefined();
       expect(await pair.one.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBe(true);
@@ -337,12 +337,12 @@ function counterDuties(pair: Pair): void {
     });
 
     test('the lifetime starts with the first increment and later ones do not extend it', async () => {
-      await pair.one.increment('c', 1, { lifetimeSeconds: 2 });
-      await pair.elapse(1_500);
-      expect(await pair.one.increment('c', 1, { lifetimeSeconds: 2 })).toBe(2);
-      await pair.elapse(600);
+      await pair.one.increment('c', 1, { lifetimeSeconds: 3 });
+      await pair.elapse(1_000);
+      expect(await pair.one.increment('c', 1, { lifetimeSeconds: 3 })).toBe(2);
+      await pair.elapse(2_100);
       expect(await pair.other.counter('c')).toBe(0);
-      expect(await pair.other.increment('c', 1, { lifetimeSeconds: 2 })).toBe(1);
+      expect(await pair.other.increment('c', 1, { lifetimeSeconds: 3 })).toBe(1);
     });
 
     test('with a limit, what would pass it changes nothing', async () => {
@@ -434,16 +434,16 @@ function logDuties(pair: Pair): void {
 function leaseDuties(pair: Pair): void {
   describe('leases', () => {
     test('one owner at a time; numbers grow with every acquisition, over release and expiry', async () => {
-      const first = (await pair.one.acquireLease('l', 'A', 1_000)) ?? 0;
+      const first = (await pair.one.acquireLease('l', 'A', 2_000)) ?? 0;
       expect(first).toBeGreaterThan(0);
-      expect(await pair.other.acquireLease('l', 'B', 1_000)).toBeUndefined();
+      expect(await pair.other.acquireLease('l', 'B', 2_000)).toBeUndefined();
       expect(await pair.one.releaseLease('l', 'A')).toBe(true);
-      const second = (await pair.other.acquireLease('l', 'B', 1_000)) ?? 0;
+      const second = (await pair.other.acquireLease('l', 'B', 2_000)) ?? 0;
       expect(second).toBeGreaterThan(first);
-      await pair.elapse(1_100);
-      const third = (await pair.one.acquireLease('l', 'A', 1_000)) ?? 0;
+      await pair.elapse(2_100);
+      const third = (await pair.one.acquireLease('l', 'A', 2_000)) ?? 0;
       expect(third).toBeGreaterThan(second);
-      expect(await pair.one.acquireLease('l', 'A', 1_000)).toBeGreaterThan(third);
+      expect(await pair.one.acquireLease('l', 'A', 2_000)).toBeGreaterThan(third);
     });
 
     test('of many that ask at once exactly one gets the lease', async () => {
@@ -454,15 +454,15 @@ function leaseDuties(pair: Pair): void {
     });
 
     test('renewing extends it for its holder, and for nobody else nor after its end', async () => {
-      await pair.one.acquireLease('l', 'A', 1_000);
-      await pair.elapse(700);
-      expect(await pair.one.renewLease('l', 'A', 1_000)).toBe(true);
-      expect(await pair.other.renewLease('l', 'B', 1_000)).toBe(false);
-      await pair.elapse(700);
-      expect(await pair.other.acquireLease('l', 'B', 1_000)).toBeUndefined();
-      await pair.elapse(400);
-      expect(await pair.one.renewLease('l', 'A', 1_000)).toBe(false);
-      expect(await pair.other.acquireLease('l', 'B', 1_000)).toBeDefined();
+      await pair.one.acquireLease('l', 'A', 3_000);
+      await pair.elapse(1_600);
+      expect(await pair.one.renewLease('l', 'A', 3_000)).toBe(true);
+      expect(await pair.other.renewLease('l', 'B', 3_000)).toBe(false);
+      await pair.elapse(1_600);
+      expect(await pair.other.acquireLease('l', 'B', 3_000)).toBeUndefined();
+      await pair.elapse(1_500);
+      expect(await pair.one.renewLease('l', 'A', 3_000)).toBe(false);
+      expect(await pair.other.acquireLease('l', 'B', 3_000)).toBeDefined();
     });
 
     test('releasing leaves another owner’s lease alone', async () => {

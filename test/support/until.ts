@@ -5,6 +5,9 @@ import { startStopwatch } from './stopwatch.ts';
 const PATIENCE_MILLISECONDS = 30_000;
 const PAUSE_MILLISECONDS = 20;
 
+/** For `vi.waitFor` and `vi.waitUntil`, whose own patience is a second. */
+export const PATIENTLY = { timeout: PATIENCE_MILLISECONDS };
+
 /**
  * @returns the milliseconds that it took, by the stopwatch
  * @throws Error with the condition's text when it does not come true
