@@ -9,7 +9,7 @@ export interface StallWatch {
 
 const PAUSE_MILLISECONDS = 25;
 /** A process that keeps everybody waiting for longer than this is not excused by the machine. */
-const MOST_MILLISECONDS = 3_000;
+const MOST_MILLISECONDS = 500;
 
 /** @param ask for what is answered at once on any machine, whatever is broken */
 export function watchStalls(ask: () => Promise<unknown>): StallWatch {
