@@ -51,11 +51,8 @@ const WITHDRAWN_WITHIN_MILLISECONDS = 10_000;
 const SETTLED_AT_ONCE = 8;
 /** How often a refresh is begun anew because the grant was written by others just then. */
 const OPENED_AT_MOST = 3;
-/**
- * For how long the result of another process is looked for, and how often: one that waits alone hears soon, and a thousand
- * that wait together do not ask for more than a store can answer.
- */
-const WAIT = { mostMilliseconds: 30_000, leastPauseMilliseconds: 8, mostPauseMilliseconds: 50 };
+/** How often the result of another process is looked for, and for how long. */
+const WAIT = { pauseMilliseconds: 25, mostMilliseconds: 30_000 };
 
 export function createRefresher(parts: {
   grants: GrantStore;
@@ -95,7 +92,8 @@ export function createRefresher(parts: {
     // What somebody received and could not end counts from now on as what this call began with.
     const taken = left?.received === undefined ? {} : { refreshToken: left.received, refreshedBy: fence.number };
     const grant: Grant = { ...stored.grant, ...taken, refresh: { startedAt, received: undefined } };
-    await Promise.all([grants.assertWritable(), grants.noteOpen(grant.userId, grant.appId)]);
+    await grants.assertWritable();
+    await grants.noteOpen(grant.userId, grant.appId);
     if (!(await grants.save(grant, stored.version, fence))) return undefined;
     const written = await grants.load(grant.userId, grant.appId);
     if (!written || 'unreadable' in written || written.grant.refresh?.startedAt !== startedAt) return undefined;
@@ -181,8 +179,7 @@ export function createRefresher(parts: {
       if (!due(stored, request) || performance.now() > giveUpAt) return stored;
       const held = await leases.hold(keys.refreshLease(userId, app.id), (fence) => underLease(request, fence));
       if (held) return held.value;
-      const pause = Math.min(WAIT.mostPauseMilliseconds, Math.max(WAIT.leastPauseMilliseconds, underWay.size));
-      await sleep(pause * (0.75 + random() / 2));
+      await sleep(WAIT.pauseMilliseconds * (1 + random()));
     }
   };
 
