@@ -44,8 +44,15 @@ function readTemplates(directory: string): Map<string, string> {
   return new Map(paths.map((path) => join(directory, path)).map((path) => [path, readFileSync(path, 'utf8')]));
 }
 
-// Made once: making one costs more than the rest of a page.
-const writer = (style: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat('en-GB', { ...style, timeZone: 'UTC' });
+/** Made once, and only when a date is written: making one costs more than the rest of a page, or a twentieth of a start. */
+function writer(style: Intl.DateTimeFormatOptions): (instant: Date) => string {
+  let made: Intl.DateTimeFormat | undefined;
+  return (instant) => {
+    made ??= new Intl.DateTimeFormat('en-GB', { ...style, timeZone: 'UTC' });
+    return made.format(instant);
+  };
+}
+
 const DATE = writer({ dateStyle: 'long' });
 const DATE_TIME = writer({ dateStyle: 'long', timeStyle: 'short' });
 const CLOCK = writer({ timeStyle: 'medium' });
@@ -108,11 +115,11 @@ function escapeText(value: unknown): string {
     .replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
 }
 
-function writeInstant(iso: string, format: Intl.DateTimeFormat, suffix = ''): string {
+function writeInstant(iso: string, write: (instant: Date) => string, suffix = ''): string {
   const instant = new Date(iso);
   // The platform's own text where it is no date that we can read.
   if (Number.isNaN(instant.getTime())) return iso;
-  return format.format(instant) + suffix;
+  return write(instant) + suffix;
 }
 
 /** Our own paths and web addresses pass; anything that could run or leave by another scheme becomes the page itself. */
