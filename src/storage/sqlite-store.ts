@@ -6,13 +6,13 @@ import { assertOneTag } from './key-tag.ts';
 import { sqliteCopies } from './sqlite-copies.ts';
 import { createSqliteCounters } from './sqlite-counters.ts';
 import { openDatabase } from './sqlite-database.ts';
-import { isStorageFault, storeClosed } from './sqlite-faults.ts';
+import { isStorageFault } from './sqlite-faults.ts';
 import { createSqliteIndexes } from './sqlite-indexes.ts';
 import { createSqliteLeases } from './sqlite-leases.ts';
 import { createSqliteLogs, TRIM_BATCH } from './sqlite-logs.ts';
 import { createSqliteNotices } from './sqlite-notices.ts';
+import { createSqliteReader, type SqliteReader } from './sqlite-reader.ts';
 import { assertWritable, createSqliteRecords } from './sqlite-records.ts';
-import { type RetryOptions, retryWhileBusy } from './sqlite-retry.ts';
 import { startSqliteSweep } from './sqlite-sweep.ts';
 import { createSqliteWriter, type SqliteWriter } from './sqlite-writer.ts';
 import type { Store, WalkedRecord } from './store.ts';
@@ -51,18 +51,18 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   const writer = createSqliteWriter(database, retry);
   const notices = createSqliteNotices({ database, clock, pollMilliseconds });
   const stopSweep = startSqliteSweep({ database, writer, clock, intervalMilliseconds: sweepMilliseconds });
-  const read = createReader(database, retry);
+  const reader = createSqliteReader(database, retry);
 
   return {
-    ...recordMethods(database, clock, read, writer),
-    ...logMethods(database, read, writer),
-    ...sqliteCopies({ file, database, clock, read, writer }),
+    ...recordMethods(database, clock, reader, writer),
+    ...logMethods(database, reader, writer),
+    ...sqliteCopies({ file, database, clock, read: reader.run, writer }),
     async publish(channel, message) {
       await writer.run(() => notices.insert(channel, message));
       notices.deliver(channel, message);
     },
     async subscribe(channel, listener) {
-      const end = await read(() => notices.subscribe(channel, listener));
+      const end = await reader.run(() => notices.subscribe(channel, listener));
       return async () => end();
     },
     ready: prober(database, writer),
@@ -75,19 +75,13 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   };
 }
 
-type Read = <T>(work: () => T) => Promise<T>;
-
-function createReader(database: DatabaseSync, retry: RetryOptions): Read {
-  return (work) => (database.isOpen ? retryWhileBusy(work, retry) : Promise.reject(storeClosed()));
-}
-
 type RecordMethods = 'get' | 'walk' | 'write' | 'take' | 'page' | 'count' | 'increment' | 'counter';
 type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
 
 function recordMethods(
   database: DatabaseSync,
   clock: () => number,
-  read: Read,
+  { run: read, runTogether }: SqliteReader,
   writer: SqliteWriter,
 ): Pick<Store, RecordMethods | LeaseMethods> {
   const leases = createSqliteLeases(database, clock);
@@ -96,7 +90,7 @@ function recordMethods(
   const counters = createSqliteCounters(database, clock);
   const walkBeyond = (key: string) => read(() => records.beyond(key, WALKED_AT_ONCE));
   return {
-    get: (key) => read(() => records.get(key)),
+    get: (key) => runTogether(() => records.get(key)),
     async *walk() {
       let last: string | undefined = '';
       while (last !== undefined) {
@@ -122,7 +116,7 @@ function recordMethods(
 
 function logMethods(
   database: DatabaseSync,
-  read: Read,
+  { run: read }: SqliteReader,
   writer: SqliteWriter,
 ): Pick<Store, 'append' | 'readLog' | 'logEntries' | 'trimLog'> {
   const logs = createSqliteLogs(database);
