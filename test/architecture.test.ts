@@ -105,6 +105,7 @@ describe('imports', () => {
     const speakers = files.filter((path) => /from 'openid-client'/.test(source(path)));
     expect(speakers.sort()).toEqual([
       'connected-apps/client-credentials.ts',
+      'connected-apps/issued-tokens.ts',
       'connected-apps/provider-client.ts',
       'connected-apps/provider-failures.ts',
       'connected-apps/token-binding.ts',

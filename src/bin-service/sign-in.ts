@@ -4,8 +4,9 @@
  */
 import { createHmac } from 'node:crypto';
 import { type ConnectedApp, connectedAppSchema } from '../connected-apps/connected-app.ts';
-import type { AuthorizationRequest, Claims, ProviderClient, TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { AuthorizationRequest, ProviderClient } from '../connected-apps/provider-client.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
+import type { Claims, TokenAnswer } from '../connected-apps/token-answer.ts';
 import { AppError, type AppErrorOptions } from '../errors.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';

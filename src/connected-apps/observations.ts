@@ -33,7 +33,9 @@ export function createObservations(parts: { store: Store; clock: () => number })
   };
 
   const note = async (appId: string, seen: Partial<Omit<Observation, 'at'>>): Promise<void> => {
-    const known = latest.get(appId) ?? (await read(appId));
+    const stored = latest.has(appId) ? undefined : await read(appId);
+    // More may have been noted while the store was asked.
+    const known = latest.get(appId) ?? stored;
     const next = { refreshToken: false, expiresIn: false, ...known, ...seen, at: clock() };
     latest.set(appId, next);
     const changed = !known || Object.keys(seen).some((name) => known[name as 'rotates'] !== next[name as 'rotates']);

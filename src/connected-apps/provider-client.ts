@@ -4,16 +4,14 @@ import { hash } from 'node:crypto';
 import * as client from 'openid-client';
 import type { Outbound } from '../outbound/outbound.ts';
 import { clientAuthentication } from './client-credentials.ts';
-import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
-import type { DpopKey } from './dpop.ts';
+import type { ConnectedApp } from './connected-app.ts';
+import { createIssuedTokens, type IssuedTokens, tokenAnswer } from './issued-tokens.ts';
 import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
-import { callError, exchangeError, pushError, saidIn, userinfoError } from './provider-failures.ts';
+import { exchangeError, pushError, userinfoError } from './provider-failures.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
-import type { ProviderSaid } from './provider-said.ts';
-import { refreshFailure } from './refresh-failure.ts';
 import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
-import { lifetimeSeconds, type RawTokenAnswer, readTokenAnswer } from './token-answer.ts';
+import { type Claims, type RawTokenAnswer, readTokenAnswer, type TokenAnswer } from './token-answer.ts';
 import { proofFor, proofWith, serverOf } from './token-binding.ts';
 
 export interface AuthorizationRequest {
@@ -30,55 +28,9 @@ export interface AuthorizationRequest {
   maxAgeSeconds?: number | undefined;
 }
 
-/** What a token endpoint gave (RFC 6749 section 5.1), checked and with hostile numbers taken out. */
-export interface TokenAnswer {
-  accessToken: string;
-  refreshToken: string | undefined;
-  idToken: string | undefined;
-  /** Undefined: the same as was asked for. */
-  scopes: string[] | undefined;
-  expiresInSeconds: number | undefined;
-  /** How long the refresh token lasts, where the provider says so: no standard has a member for it. */
-  refreshExpiresInSeconds?: number | undefined;
-  /** Claims of the verified ID token; undefined where none came. */
-  claims: Claims | undefined;
-  /** What the access token is bound to (RFC 9449); undefined for a bearer token. */
-  dpopKey?: DpopKey | undefined;
-}
-
-export interface RefreshRequest {
-  refreshToken: string;
-  /** What the tokens are bound to so far. */
-  dpopKey?: DpopKey | undefined;
-  /** Asks for an access token with these alone (RFC 6749 section 6); all that were granted where left out. */
-  scopes?: readonly string[] | undefined;
-  /** Is given a new refresh token, and waited for, before the rest of the answer is judged. Must not reject. */
-  keep?: ((refreshToken: string) => Promise<void>) | undefined;
-}
-
 export type AccessToken = Pick<TokenAnswer, 'accessToken' | 'dpopKey'>;
 
-export type Claims = Record<string, unknown> & { sub: string };
-
-/** How a refresh ended. Only `refused` may end a grant, and only once the vault was read again (R37, R40). */
-export type RefreshOutcome =
-  | { kind: 'tokens'; answer: TokenAnswer }
-  | { kind: 'refused' }
-  | { kind: 'app_fault'; reason: string }
-  | { kind: 'doubtful'; reason: string }
-  | { kind: 'unusable'; reason: string; refreshToken: string | undefined }
-  | { kind: 'unavailable'; reason: string; retryAfterSeconds: number | undefined };
-
-/** `unsupported`: the provider has no revocation endpoint. `unconfirmed`: it did not say that it revoked. */
-export type RevocationOutcome = 'revoked' | 'unsupported' | 'unconfirmed';
-
-export interface RevocationAnswer {
-  outcome: RevocationOutcome;
-  /** Left out where it was not asked. */
-  said?: ProviderSaid;
-}
-
-export interface ProviderClient {
+export interface ProviderClient extends IssuedTokens {
   /**
    * Where the browser goes. Where the app's `par` asks for it, the request is pushed first, and the URL only names it (RFC 9126).
    * @throws ProviderError
@@ -90,12 +42,8 @@ export interface ProviderClient {
    * @throws ProviderError
    */
   exchangeCode(app: ConnectedApp, callback: URL, request: AuthorizationRequest): Promise<TokenAnswer>;
-  /** Never throws: a failure is a value. */
-  refresh(app: ConnectedApp, request: RefreshRequest): Promise<RefreshOutcome>;
   /** Claims of the userinfo endpoint, or undefined where the provider has none. Refuses another subject's. @throws ProviderError */
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
-  /** RFC 7009. Never throws. */
-  revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationAnswer>;
   /** Where to send the browser to sign out at the provider, or undefined where that is not possible. */
   endSessionUrl(
     app: ConnectedApp,
@@ -145,6 +93,8 @@ export function createProviderClient(parts: {
   };
 
   return {
+    ...createIssuedTokens({ configurationOf, raw }),
+
     async authorizationUrl(app, request) {
       const configuration = await configurationOf(app);
       const parameters: Record<string, string> = {
@@ -190,21 +140,6 @@ export function createProviderClient(parts: {
       }
     },
 
-    async refresh(app, { refreshToken, dpopKey, scopes, keep }) {
-      const holder: RawTokenAnswer = { keep };
-      try {
-        const configuration = await configurationOf(app);
-        const proof = await proofFor(app, configuration, dpopKey);
-        const parameters = scopes && { scope: scopes.join(' ') };
-        const answer = await raw.run(holder, () =>
-          client.refreshTokenGrant(configuration, refreshToken, parameters, proof.options),
-        );
-        return { kind: 'tokens', answer: tokenAnswer(answer, app, { configuration, dpopKey: proof.key }) };
-      } catch (error) {
-        return refreshFailure(holder, callError(error, 'no_answer'));
-      }
-    },
-
     async userinfo(app, { accessToken, dpopKey }, subject) {
       const configuration = await configurationOf(app);
       if (!serverOf(configuration).userinfo_endpoint) return undefined;
@@ -213,17 +148,6 @@ export function createProviderClient(parts: {
         return await client.fetchUserInfo(configuration, accessToken, subject, options);
       } catch (error) {
         throw userinfoError(error);
-      }
-    },
-
-    async revoke(app, token, hint) {
-      try {
-        const configuration = await configurationOf(app);
-        if (!serverOf(configuration).revocation_endpoint) return { outcome: 'unsupported' };
-        await client.tokenRevocation(configuration, token, { token_type_hint: hint });
-        return { outcome: 'revoked', said: { status: 200 } };
-      } catch (error) {
-        return { outcome: 'unconfirmed', said: saidIn(error) };
       }
     },
 
@@ -253,27 +177,6 @@ function isPushed(app: ConnectedApp, server: client.ServerMetadata): boolean {
   if (app.par !== 'required' && !isDemanded) return false;
   if (!server.pushed_authorization_request_endpoint) throw new ProviderError('misconfigured', 'par_endpoint_missing');
   return true;
-}
-
-function tokenAnswer(
-  answer: Awaited<ReturnType<typeof client.refreshTokenGrant>>,
-  app: ConnectedApp,
-  { configuration, dpopKey }: { configuration: client.Configuration; dpopKey: DpopKey | undefined },
-): TokenAnswer {
-  const isBound = answer.token_type === 'dpop';
-  if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
-  // Without keys nothing vouches for the ID token, so it is left alone; sign-in apps always have keys.
-  const verified = isOpenIdApp(app) && serverOf(configuration).jwks_uri !== undefined;
-  return {
-    accessToken: answer.access_token,
-    refreshToken: answer.refresh_token || undefined,
-    idToken: verified ? answer.id_token : undefined,
-    scopes: answer.scope === undefined ? undefined : answer.scope.split(' ').filter((scope) => scope !== ''),
-    expiresInSeconds: answer.expires_in,
-    refreshExpiresInSeconds: lifetimeSeconds(answer.refresh_token_expires_in ?? answer.refresh_expires_in),
-    claims: verified ? answer.claims() : undefined,
-    dpopKey: isBound ? dpopKey : undefined,
-  };
 }
 
 /** The library takes an empty subject, under which everybody would be the same person. */

@@ -1,7 +1,26 @@
-/** Owns what a failed refresh means for a grant (R40). Pure. */
-import type { RefreshOutcome } from './provider-client.ts';
+/** Owns how a refresh can end, and what a failed one means for a grant (R40). Pure. */
+import type { DpopKey } from './dpop.ts';
 import type { ProviderError } from './provider-error.ts';
-import type { RawTokenAnswer } from './token-answer.ts';
+import type { RawTokenAnswer, TokenAnswer } from './token-answer.ts';
+
+export interface RefreshRequest {
+  refreshToken: string;
+  /** What the tokens are bound to so far. */
+  dpopKey?: DpopKey | undefined;
+  /** Asks for an access token with these alone (RFC 6749 section 6); all that were granted where left out. */
+  scopes?: readonly string[] | undefined;
+  /** Is given a new refresh token, and waited for, before the rest of the answer is judged. Must not reject. */
+  keep?: ((refreshToken: string) => Promise<void>) | undefined;
+}
+
+/** How a refresh ended. Only `refused` may end a grant, and only once the vault was read again (R37, R40). */
+export type RefreshOutcome =
+  | { kind: 'tokens'; answer: TokenAnswer }
+  | { kind: 'refused' }
+  | { kind: 'app_fault'; reason: string }
+  | { kind: 'doubtful'; reason: string }
+  | { kind: 'unusable'; reason: string; refreshToken: string | undefined }
+  | { kind: 'unavailable'; reason: string; retryAfterSeconds: number | undefined };
 
 /**
  * By status and `error` alone: the library reports a body that timed out as one that could not be parsed (R40).

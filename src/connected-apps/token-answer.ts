@@ -1,4 +1,23 @@
-/** Owns the first look at a token endpoint's answer: what must not be lost is kept, what must not be believed is taken out. */
+/** Owns what a token endpoint answers, and the first look at it: what must not be lost is kept, what must not be believed taken out. */
+import type { DpopKey } from './dpop.ts';
+
+/** What a token endpoint gave (RFC 6749 section 5.1), checked and with hostile numbers taken out. */
+export interface TokenAnswer {
+  accessToken: string;
+  refreshToken: string | undefined;
+  idToken: string | undefined;
+  /** Undefined: the same as was asked for. */
+  scopes: string[] | undefined;
+  expiresInSeconds: number | undefined;
+  /** How long the refresh token lasts, where the provider says so: no standard has a member for it. */
+  refreshExpiresInSeconds?: number | undefined;
+  /** Claims of the verified ID token; undefined where none came. */
+  claims: Claims | undefined;
+  /** What the access token is bound to (RFC 9449); undefined for a bearer token. */
+  dpopKey?: DpopKey | undefined;
+}
+
+export type Claims = Record<string, unknown> & { sub: string };
 
 /** Filled while the answer passes; `status` undefined means that none came. */
 export interface RawTokenAnswer {

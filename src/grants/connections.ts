@@ -1,7 +1,7 @@
 /** Owns connections as people see them: made by a consent, listed with their health, and ended with the provider told. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { RevocationOutcome, TokenAnswer } from '../connected-apps/provider-client.ts';
-import type { ProviderSaid } from '../connected-apps/provider-said.ts';
+import type { ProviderSaid, RevocationOutcome } from '../connected-apps/provider-said.ts';
+import type { TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
 import { type Grant, type Health, healthOf, revocationToken, type TroubleCause, withTokens } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';

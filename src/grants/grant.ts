@@ -1,6 +1,6 @@
 /** Owns what a grant is: its token set, when that is fresh or usable, and how healthy the connection is. Pure. */
 import type { DpopKey } from '../connected-apps/dpop.ts';
-import type { TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { TokenAnswer } from '../connected-apps/token-answer.ts';
 
 /** Why a connection is not well. `kind` decides what happens next, `cause` is a fixed word for pages and logs. */
 export interface Trouble {

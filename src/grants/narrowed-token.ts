@@ -2,7 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBoundedMap } from '../bounded-map.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
+import type { TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';

@@ -1,6 +1,8 @@
 /** Owns what the answer to a refresh does to the grant, whatever has happened to the grant in the meantime. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ProviderClient, RefreshOutcome, TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
+import type { TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { patiently } from '../storage/patience.ts';

@@ -1,7 +1,8 @@
 /** Owns the refreshing of a grant: exactly one call to the provider over any number of processes, with a journal that survives a kill. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ProviderClient, RefreshOutcome } from '../connected-apps/provider-client.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';

@@ -1,8 +1,8 @@
 /** Owns revocations that the provider has not confirmed yet: kept sealed, tried again with growing pauses by one process at a time, and shown until they are done. */
 import { randomUUID } from 'node:crypto';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ProviderClient, RevocationOutcome } from '../connected-apps/provider-client.ts';
-import type { ProviderSaid } from '../connected-apps/provider-said.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { ProviderSaid, RevocationOutcome } from '../connected-apps/provider-said.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';

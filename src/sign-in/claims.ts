@@ -1,7 +1,8 @@
 /** Owns which claims a sign-in is judged by: the ID token's, completed where they lack something. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { Claims, ProviderClient, TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
+import type { Claims, TokenAnswer } from '../connected-apps/token-answer.ts';
 import { type AdminRule, decidingClaims, FRIENDLY_CLAIMS } from './identity.ts';
 
 /** The ID token's claims, and from userinfo those that it lacks; what the ID token says wins. @throws ProviderError */

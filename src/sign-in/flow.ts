@@ -2,7 +2,8 @@
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { isSignInTooOld } from '../connected-apps/id-token-fault.ts';
-import type { Claims, ProviderClient, TokenAnswer } from '../connected-apps/provider-client.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { Claims, TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { ProviderSession, SessionUser } from '../http/session-record.ts';
 import type { UserStore } from '../users/user-store.ts';

@@ -1,6 +1,6 @@
 /** Owns what follows from verified claims: who somebody is here, whether they may sign in, and whether they administer. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { Claims } from '../connected-apps/provider-client.ts';
+import type { Claims } from '../connected-apps/token-answer.ts';
 import type { ProviderSession, SessionUser } from '../http/session-record.ts';
 import { hashOf } from '../storage/keys.ts';
 

@@ -6,14 +6,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { createOwnKeys, type OwnKeys } from '../../src/connected-apps/own-keys.ts';
-import {
-  createProviderClient,
-  type ProviderClient,
-  type TokenAnswer,
-} from '../../src/connected-apps/provider-client.ts';
+import { createProviderClient, type ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
 import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import { createSigningKeys } from '../../src/connected-apps/signing-keys.ts';
+import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';

@@ -1,7 +1,7 @@
 /** The pure rules of a grant: fresh or stale at a time, health, and what an answer or a failure makes of it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
 import {
   type Grant,
   healthOf,

@@ -4,12 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type {
-  ProviderClient,
-  RefreshOutcome,
-  RefreshRequest,
-  TokenAnswer,
-} from '../../src/connected-apps/provider-client.ts';
+import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import type { RefreshOutcome, RefreshRequest } from '../../src/connected-apps/refresh-failure.ts';
+import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
 import { AppError } from '../../src/errors.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import type { Grant } from '../../src/grants/grant.ts';

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type { ProviderClient, RevocationOutcome, TokenAnswer } from '../../src/connected-apps/provider-client.ts';
+import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import type { RevocationOutcome } from '../../src/connected-apps/provider-said.ts';
+import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createRevocations, persistentRevoke } from '../../src/grants/revocations.ts';
@@ -73,13 +75,14 @@ const revocations = () =>
   });
 const connections = () => createConnections({ grants, revocations: revocations(), events, clock: () => now });
 
-const connect = (refreshToken: string | undefined, subject = 's1') =>
+/** @param subject null where the provider does not say */
+const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>
   connections().make({
     userId: 'u1',
     app: APP,
     answer: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenAnswer,
     scopes: ['openid'],
-    account: { subject },
+    account: subject === null ? {} : { subject },
   });
 const retryAfter = async (milliseconds: number) => {
   now += milliseconds;
@@ -97,6 +100,7 @@ test('R52: a failed revocation is pending, not done; the connection is gone at o
   expect(asked).toEqual(['rt1', 'rt1']);
   await retryAfter(59_000);
   expect(asked).toHaveLength(2);
+  expect(told).toEqual(['pending']);
   outcome = 'revoked';
   await retryAfter(2_000);
   expect(asked).toHaveLength(3);
@@ -227,6 +231,18 @@ test('R52: connecting another account withdraws the earlier one’s grant; the s
   await connect('rt3', 'another-account');
   expect(asked).toEqual(['rt2']);
 });
+
+test.each([
+  ['now', 's1', null],
+  ['before', null, 's1'],
+])(
+  'R52: nothing is withdrawn where the provider did not say %s whose account it is: it may be the same',
+  async (_when, ...subjects) => {
+    outcome = 'revoked';
+    for (const [n, subject] of subjects.entries()) await connect(`rt${n}`, subject);
+    expect(asked).toEqual([]);
+  },
+);
 
 test('R43, R52: a token that belongs to nobody any more is kept before the provider is asked, so that a kill loses nothing', async () => {
   const direct = { revoke: () => Promise.reject(new Error('Not past the queue.')) } as unknown as ProviderClient;
