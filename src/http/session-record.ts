@@ -51,6 +51,8 @@ interface LiveRecord {
 export interface LiveSession {
   data: SessionData;
   expiresAt: number;
+  /** When it was last used, to the minute; milliseconds since the epoch. */
+  seenAt: number;
   /** Names the session towards its user; opens nothing. */
   ref: string;
 }
@@ -72,25 +74,6 @@ export interface SessionRecords {
   end(sessionId: string): Promise<void>;
   /** The same by the hash of its id, for a session that has an entry: also where it is only about to begin. */
   bury(hash: string): Promise<void>;
-  /** A valid session, by the hash of its id, with when it was last used, to the minute; undefined where it is not valid. */
-  look(hash: string): Promise<KnownSession | undefined>;
-  /** Every valid session, the one begun last first. */
-  page(request: { after?: string | undefined; limit: number }): Promise<{ items: KnownSession[]; next?: string }>;
-  /** How many there are, give or take those that have ended by themselves of late. */
-  count(): Promise<number>;
-  /** Takes out of the list of all what has ended by itself. */
-  sweep(): Promise<void>;
-}
-
-/** A valid session as administrators see it. Times in milliseconds since the epoch. */
-export interface KnownSession {
-  user: SessionUser;
-  ref: string;
-  startedAt: number;
-  seenAt: number;
-  browser: string | undefined;
-  address: string | undefined;
-  app: string | undefined;
 }
 
 /** Part of a hash that is no secret: enough to tell one user's sessions apart, and always the same for one session. */
@@ -100,7 +83,7 @@ const ENDED = 'ended';
 const PARSED_RECORDS = 10_000;
 const TOUCH_MILLISECONDS = 60_000;
 /** A session is written right after its entry; an entry without one after this time never got one. */
-const BEGIN_MILLISECONDS = 60_000;
+export const BEGIN_MILLISECONDS = 60_000;
 
 export function createSessionRecords(parts: {
   store: Store;
@@ -147,13 +130,6 @@ export function createSessionRecords(parts: {
     await store.write([{ index: keys.liveSessions, remove: hash }]);
   };
 
-  const look = async (hash: string): Promise<KnownSession | undefined> => {
-    const { record } = await load(hash);
-    if (!record?.data.user) return undefined;
-    const { user, browser, address, app } = record.data;
-    return { user, ref: sessionRefOf(hash), startedAt: record.createdAt, seenAt: record.seenAt, browser, address, app };
-  };
-
   const isOver = async ({ hash, startedAt }: ListedSession): Promise<boolean> => {
     const { record, over } = await load(hash);
     return over || (!record && clock() - startedAt > BEGIN_MILLISECONDS);
@@ -187,6 +163,7 @@ export function createSessionRecords(parts: {
     return {
       data: { ...record.data, createdAt: record.createdAt },
       expiresAt: expiryOf(seen),
+      seenAt: seen.seenAt,
       ref: sessionRefOf(hash),
     };
   };
@@ -231,41 +208,6 @@ export function createSessionRecords(parts: {
     },
 
     bury,
-    look,
-    count: () => store.count(keys.liveSessions),
-
-    async page({ after, limit }) {
-      const items: KnownSession[] = [];
-      let cursor = after;
-      for (;;) {
-        const size = limit - items.length;
-        const batch = await store.page(keys.liveSessions, {
-          limit: size,
-          order: 'descending',
-          ...(cursor === undefined ? {} : { after: cursor }),
-        });
-        const found = await Promise.all(batch.items.map(({ member }) => look(member)));
-        items.push(...found.filter((session) => session !== undefined));
-        cursor = batch.next;
-        if (cursor === undefined) return { items };
-        if (items.length === limit) return { items, next: cursor };
-      }
-    },
-
-    async sweep() {
-      const old = clock() - BEGIN_MILLISECONDS;
-      let after: string | undefined;
-      do {
-        const batch = await store.page(keys.liveSessions, { limit: 200, ...(after === undefined ? {} : { after }) });
-        const listed = batch.items.filter(({ score }) => score < old);
-        const valid = await Promise.all(listed.map(({ member }) => look(member)));
-        const over = listed.filter((_one, place) => valid[place] === undefined);
-        if (over.length > 0) {
-          await store.write(over.map(({ member }) => ({ index: keys.liveSessions, remove: member })));
-        }
-        after = batch.next;
-      } while (after !== undefined);
-    },
   };
 }
 

@@ -1,4 +1,5 @@
 /** Owns the sessions of one user as a whole: seen by their user, ended one by one, all at once, or by the provider. */
+import type { SessionIndex } from './session-index.ts';
 import { type ListedSession, listKeys, type SessionLists } from './session-lists.ts';
 import { type SessionRecords, sessionRefOf } from './session-record.ts';
 
@@ -28,8 +29,12 @@ export interface UserSessions {
   endByProvider(which: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number>;
 }
 
-export function createUserSessions(parts: { records: SessionRecords; lists: SessionLists }): UserSessions {
-  const { records, lists } = parts;
+export function createUserSessions(parts: {
+  records: SessionRecords;
+  index: SessionIndex;
+  lists: SessionLists;
+}): UserSessions {
+  const { records, index, lists } = parts;
 
   const endListed = (sessions: ListedSession[]) => Promise.all(sessions.map(({ hash }) => records.bury(hash)));
 
@@ -38,7 +43,7 @@ export function createUserSessions(parts: { records: SessionRecords; lists: Sess
       const listed = await lists.read(listKeys.ofUser(userId));
       const found = await Promise.all(
         listed.map(async ({ hash, startedAt, browser }): Promise<UserSession[]> => {
-          const session = await records.look(hash);
+          const session = await index.look(hash);
           if (!session) return [];
           return [
             {
@@ -69,7 +74,7 @@ export function createUserSessions(parts: { records: SessionRecords; lists: Sess
     async endByProvider(which, issuedUntil) {
       const key = 'userId' in which ? listKeys.ofUser(which.userId) : listKeys.ofProviderSession(which.providerSession);
       const listed = await lists.close(key, issuedUntil);
-      const seen = await Promise.all(listed.map(({ hash }) => records.look(hash)));
+      const seen = await Promise.all(listed.map(({ hash }) => index.look(hash)));
       await endListed(listed);
       return seen.filter((session) => session !== undefined).length;
     },

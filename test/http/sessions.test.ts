@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { SessionData } from 'express-session';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { browserWords } from '../../src/http/browser-words.ts';
+import { createSessionIndex } from '../../src/http/session-index.ts';
 import { createSessionLists, listKeys, MOST_SESSIONS } from '../../src/http/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
 import { createUserSessions, type UserSessions } from '../../src/http/user-sessions.ts';
@@ -349,7 +350,8 @@ describe('R56 the lists themselves', () => {
     store = await createSqliteStore({ directory, clock: () => now });
     lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
     records = createSessionRecords({ store, lists, lifetimes: LIFETIMES, clock: () => now });
-    userSessions = createUserSessions({ records, lists });
+    const index = createSessionIndex({ store, records, clock: () => now });
+    userSessions = createUserSessions({ records, index, lists });
   });
   afterEach(async () => {
     await store.close();
