@@ -8,6 +8,7 @@ import { connectedAppCheckRoutes } from './admin/connected-app-check.ts';
 import { connectedAppPages } from './admin/connected-app-pages.ts';
 import { connectedAppApi, connectedAppFacts } from './admin/connected-apps-api.ts';
 import { adminConnectionRoutes } from './admin/connections.ts';
+import { disconnectionRoutes } from './admin/disconnections.ts';
 import { overviewRoutes } from './admin/home.ts';
 import { keyRoutes } from './admin/keys.ts';
 import { policyRoutes } from './admin/policy.ts';
@@ -18,7 +19,9 @@ import { serviceAccountRoutes } from './admin/service-accounts.ts';
 import { adminSessionRoutes } from './admin/sessions.ts';
 import { signInAdminRoutes } from './admin/sign-ins.ts';
 import { userRoutes } from './admin/users.ts';
-import { webhookRoutes } from './admin/webhooks.ts';
+import { webhookChanges } from './admin/webhook-changes.ts';
+import { webhookPages } from './admin/webhook-pages.ts';
+import { webhookApi } from './admin/webhooks-api.ts';
 import type { Tallies } from './audit/tallies.ts';
 import type { AuditTrail } from './audit/trail.ts';
 import type { BinEnrichment } from './bin/enrichment.ts';
@@ -36,7 +39,7 @@ import type { Connections } from './grants/connections.ts';
 import type { DisconnectEveryone } from './grants/disconnect-everyone.ts';
 import type { Revocations } from './grants/revocations.ts';
 import type { Pages } from './http/pages.ts';
-import type { SessionRecords } from './http/session-record.ts';
+import type { SessionIndex } from './http/session-index.ts';
 import type { UserSessions } from './http/user-sessions.ts';
 import type { Outbound } from './outbound/outbound.ts';
 import type { Relay } from './relay/relay.ts';
@@ -68,7 +71,7 @@ export interface AdministrationParts {
   revocations: Revocations;
   users: UserStore;
   people: People;
-  sessionRecords: SessionRecords;
+  sessionIndex: SessionIndex;
   userSessions: UserSessions;
   signInRecords: SignInRecords;
   bins: BinEnrichment;
@@ -89,30 +92,28 @@ export interface Administration {
 
 export function createAdministration(parts: AdministrationParts): Administration {
   const { store, pages, trail, apps, users, people, connections, relay, outbound, clock, publicHref, basePath } = parts;
-  const { userSessions, sessionRecords, signInRecords, connectionIndex: index } = parts;
+  const { userSessions, sessionIndex, signInRecords, connectionIndex: index } = parts;
   const tokens = createAdminTokens({ store, clock });
   const nouns: AdminNouns = {
     ...connectedAppNouns(parts),
     users: userRoutes({ users, people, sessions: userSessions, connections, apps, trail, pages, basePath }),
-    sessions: adminSessionRoutes({ records: sessionRecords, sessions: userSessions, users, trail, pages, basePath }),
+    sessions: adminSessionRoutes({ index: sessionIndex, sessions: userSessions, users, trail, pages, basePath }),
     connections: adminConnectionRoutes({
-      ...{ index, connections, users, apps, trail, pages, basePath },
+      ...{ index, connections, users, apps, pages },
       ...{ everyone: parts.everyone, revocations: parts.revocations },
     }),
+    disconnections: disconnectionRoutes({ index, connections, everyone: parts.everyone, apps, trail, basePath }),
     signIns: signInAdminRoutes({ records: signInRecords, apps, pages, clock }),
     audit: auditRoutes({ trail, pages }),
     bin: binAdminRoutes({ bins: parts.bins, pages }),
     overview: overviewRoutes({
-      ...{ tallies: parts.tallies, index, countUsers: users.count, countSessions: sessionRecords.count, pages },
+      ...{ tallies: parts.tallies, index, countUsers: users.count, countSessions: sessionIndex.count, pages },
       binQuota: async () => parts.bins.quota?.status(),
     }),
     keys: keyRoutes({ store, sealer: parts.sealer, ownKeys: parts.ownKeys, trail, pages, clock, basePath }),
     policy: policyRoutes({ apps, mayBeServed: parts.mayBeServed, pages, clock, tokens: relay.tokens }),
     relayTokens: relayTokenRoutes({ apps, pages, clock, basePath, trail, tokens: relay.tokens, uses: relay.uses }),
-    webhooks: webhookRoutes({
-      ...{ webhooks: parts.webhooks, messages: parts.messages, pages, basePath, trail },
-      examine: outbound.examine,
-    }),
+    ...webhookNouns(parts),
     serviceAccounts: serviceAccountRoutes({
       ...{ apps, pages, clock, basePath, trail, accounts: relay.accounts },
       check: (app, apiToken) => checkApiToken(app, apiToken, outbound),
@@ -140,6 +141,14 @@ export function createAdministration(parts: AdministrationParts): Administration
       connectedAppCheck: connectedAppCheckRoutes({ apps, pages, trail, appCheck }),
       connectedAppApi: connectedAppApi({ facts, changes, publicHref }),
       providerRegistration: providerRegistrationApi({ registration, facts, publicHref }),
+    };
+  }
+
+  function webhookNouns({ webhooks, messages }: AdministrationParts) {
+    const changes = webhookChanges({ webhooks, examine: outbound.examine, trail });
+    return {
+      webhooks: webhookPages({ webhooks, messages, changes, pages, basePath }),
+      webhookApi: webhookApi({ webhooks, messages, changes, basePath }),
     };
   }
 }

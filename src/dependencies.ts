@@ -45,6 +45,7 @@ import { clientAddress } from './http/client-address.ts';
 import { createPages } from './http/pages.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSessions } from './http/session.ts';
+import { createSessionIndex } from './http/session-index.ts';
 import { createSessionLists } from './http/session-lists.ts';
 import { createSessionRecords } from './http/session-record.ts';
 import { trustedProxies } from './http/trusted-proxies.ts';
@@ -221,8 +222,9 @@ async function assemble(parts: DependencyParts, { store, sealer, wasEmpty }: Ope
 
   const lists = createSessionLists({ store, maxSeconds: config.session.maxSeconds, clock });
   const records = createSessionRecords({ store, lists, lifetimes: config.session, clock });
+  const sessionIndex = createSessionIndex({ store, records, clock });
   const sessions = createSessions({ records, secrets: config.sessionSecrets, publicUrl });
-  const userSessions = createUserSessions({ records, lists });
+  const userSessions = createUserSessions({ records, index: sessionIndex, lists });
   const views = join(import.meta.dirname, '..', 'views');
   const pages = createPages({ views: createViews({ directory: views }), config });
   // Of the file alone: no app that is registered later makes administrators.
@@ -252,7 +254,7 @@ async function assemble(parts: DependencyParts, { store, sealer, wasEmpty }: Ope
   const everyone = createDisconnectEveryone({ store, index: connectionIndex, connections, findApp: apps.find, clock });
   const administration = createAdministration({
     ...{ store, sealer, outbound, pages, trail: audit, tallies, apps, registry, metadata, provider, observations },
-    ...{ ownKeys, connections, connectionIndex, everyone, revocations, users, people, sessionRecords: records },
+    ...{ ownKeys, connections, connectionIndex, everyone, revocations, users, people, sessionIndex },
     ...{ userSessions, signInRecords, bins, relay, webhooks, messages, mayBeServed, clock, publicHref, basePath },
   });
 
@@ -315,7 +317,7 @@ async function assemble(parts: DependencyParts, { store, sealer, wasEmpty }: Ope
       { name: 'trim-sign-ins', everyMilliseconds: 600_000, work: signInRecords.trim },
       { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
       { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
-      { name: 'sweep-sessions', everyMilliseconds: 600_000, work: records.sweep },
+      { name: 'sweep-sessions', everyMilliseconds: 600_000, work: sessionIndex.sweep },
       { name: 'settle-connections', everyMilliseconds: 60_000, work: () => connectionIndex.settle(grants) },
     ],
   });

@@ -1,27 +1,22 @@
-/** Owns connections in the administration: everybody's, by app, health or user, ended one by one or for a whole app. */
-import type { Request, RequestHandler } from 'express';
+/** Owns the list of connections in the administration: everybody's, by app, health or user, and what is still to be revoked. */
+import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import type { AuditEvent } from '../audit/kinds.ts';
-import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
-import { AppError } from '../errors.ts';
 import type { ConnectionIndex, ListedConnection } from '../grants/connection-index.ts';
-import type { Connections, DisconnectAnswer, Disconnected } from '../grants/connections.ts';
-import type { DisconnectEveryone, DisconnectProgress } from '../grants/disconnect-everyone.ts';
+import type { Connections } from '../grants/connections.ts';
+import type { DisconnectEveryone } from '../grants/disconnect-everyone.ts';
 import type { PendingRevocation, Revocations } from '../grants/revocations.ts';
-import { actorOf } from '../http/actor.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
 import type { Pages } from '../http/pages.ts';
 import type { UserStore } from '../users/user-store.ts';
-import { audited } from './change.ts';
-import { disconnectedNotice, disconnectedQuery } from './disconnect-notice.ts';
+import { disconnectedNotice } from './disconnect-notice.ts';
+import { connectionGone, type ProgressView, progressView } from './disconnections.ts';
 import { listOf, listQuery, pageOptions } from './listing.ts';
 import {
   type ConnectionRow,
   connectionAnswer,
   connectionRow,
-  disconnectedAnswer,
   type NamedRevocation,
   revocationAnswer,
   revocationRow,
@@ -50,13 +45,8 @@ declare module '../http/page-data.ts' {
 
 export interface AdminConnectionRoutes {
   page: RequestHandler;
-  endByForm: RequestHandler;
-  endAllByForm: RequestHandler;
   list: DescribedHandler;
   one: DescribedHandler;
-  end: DescribedHandler;
-  endAll: DescribedHandler;
-  progress: DescribedHandler;
   revocations: DescribedHandler;
 }
 
@@ -67,19 +57,6 @@ const connectionQuery = listQuery.extend({
   health: z.enum(['in_doubt', 'reconnect_needed']).optional(),
   user: z.string().max(60).optional().describe('id of one user'),
 });
-
-const endedAnswer = z.object({ id: z.string(), ...disconnectedAnswer });
-
-const progressAnswer = z.object({
-  app: z.string(),
-  startedAt: z.iso.datetime(),
-  finishedAt: z.iso.datetime().nullable(),
-  total: z.number().int(),
-  done: z.number().int(),
-  answers: z.record(z.string(), z.number()).describe('how often the provider answered what'),
-});
-
-type ProgressView = z.output<typeof progressAnswer>;
 
 interface Wanted {
   after?: string | undefined;
@@ -97,11 +74,9 @@ export function adminConnectionRoutes(parts: {
   revocations: Revocations;
   users: UserStore;
   apps: AppStore;
-  trail: AuditTrail;
   pages: Pages;
-  basePath: string;
 }): AdminConnectionRoutes {
-  const { index, connections, everyone, revocations, users, apps, trail, pages, basePath } = parts;
+  const { index, connections, everyone, revocations, users, apps, pages } = parts;
 
   const rowOf = async ({ userId, appId }: ListedConnection): Promise<ConnectionRow[]> => {
     const [connection, user] = await Promise.all([connections.find(userId, appId), users.find(userId)]);
@@ -135,40 +110,6 @@ export function adminConnectionRoutes(parts: {
     const page = await index.page({ after: after || undefined, limit, appId: app, state: health });
     const items = (await Promise.all(page.items.map(rowOf))).flat().filter(isMeant);
     return page.next === undefined ? { items } : { items, next: page.next };
-  };
-
-  const end = async (req: Request): Promise<Disconnected> => {
-    const id = String(req.params.id);
-    const { userId, what: appId } = splitId(id);
-    const { actor: by, address, requestId } = actorOf(req);
-    if (!(await connections.find(userId, appId))) throw gone();
-    const context = { by, origin: { address, requestId }, audited: true };
-    const app = apps.find(appId);
-    const facts = {
-      event: 'connection.removed' as const,
-      target: { kind: 'connection', id: `${userId}/${appId}` },
-      userId,
-    };
-    const ended = await audited(trail, req, facts, () =>
-      app ? connections.end(userId, app, context) : connections.forget(userId, appId, context),
-    );
-    if (ended === undefined) throw gone();
-    const { revocation, said } = ended;
-    const event = REVOCATION_EVENTS[revocation];
-    const answered = { status: said?.status, error: said?.error };
-    if (event) await trail.append({ ...facts, event, outcome: revocation, facts: answered, ...actorOf(req) });
-    return ended;
-  };
-
-  const endAll = async (req: Request): Promise<DisconnectProgress> => {
-    const appId = String(req.params.id);
-    const app = apps.find(appId);
-    if (!app && (await index.count(appId)) === 0) throw unknownApp();
-    const target = { kind: 'connected_app', id: appId, name: app?.name };
-    const facts = { connections: await index.count(appId) };
-    return audited(trail, req, { event: 'connection.everyone_removed', target, facts }, () =>
-      everyone.start(appId, actorOf(req).actor),
-    );
   };
 
   return {
@@ -205,18 +146,6 @@ export function adminConnectionRoutes(parts: {
       });
     },
 
-    async endByForm(req, res) {
-      const ended = await end(req);
-      const { userId } = splitId(String(req.params.id));
-      const back = queryField(req, 'back') === 'user' ? `users/${userId}` : 'connections';
-      res.redirect(303, `${basePath}/admin/${back}${disconnectedQuery(ended)}`);
-    },
-
-    async endAllByForm(req, res) {
-      const { app } = await endAll(req);
-      res.redirect(303, `${basePath}/admin/connections?app=${app}`);
-    },
-
     list: operation(
       {
         summary: 'List connections, the one made last first; with q those of the users found by it',
@@ -228,28 +157,9 @@ export function adminConnectionRoutes(parts: {
     one: operation({ summary: 'Read a connection', answer: connectionAnswer }, async ({ req }) => {
       const { userId, what } = splitId(String(req.params.id));
       const [row] = await rowOf({ userId, appId: what });
-      if (!row) throw gone();
+      if (!row) throw connectionGone();
       return row;
     }),
-    end: operation(
-      { summary: 'Disconnect: deleted here at once, revoked at the provider', answer: endedAnswer },
-      async ({ req }) => {
-        const { revocation, said } = await end(req);
-        return { id: String(req.params.id), revocation, provider: said ?? null };
-      },
-    ),
-    endAll: operation(
-      { summary: 'Disconnect everyone from an app, in the background', answer: progressAnswer, status: 202 },
-      async ({ req }) => progressView(await endAll(req)),
-    ),
-    progress: operation(
-      { summary: 'How far disconnecting everyone from an app is', answer: progressAnswer },
-      async ({ req }) => {
-        const progress = await everyone.progress(String(req.params.id));
-        if (!progress) throw new AppError('not_found', { detail: 'Nobody has asked for that, or it was long ago.' });
-        return progressView(progress);
-      },
-    ),
     revocations: operation(
       {
         summary: 'List revocations that a provider has not confirmed yet, the next to be tried first',
@@ -263,26 +173,3 @@ export function adminConnectionRoutes(parts: {
     ),
   };
 }
-
-/** What the trail says once the provider has answered; the disconnection itself stands in it before. */
-const REVOCATION_EVENTS: Partial<Record<DisconnectAnswer, AuditEvent>> = {
-  revoked: 'revocation.confirmed',
-  pending: 'revocation.pending',
-};
-
-function progressView({ app, startedAt, finishedAt, total, done, answers }: DisconnectProgress): ProgressView {
-  const told = Object.fromEntries(
-    Object.entries(answers).filter((pair): pair is [string, number] => pair[1] !== undefined),
-  );
-  return {
-    app,
-    startedAt: new Date(startedAt).toISOString(),
-    finishedAt: finishedAt === undefined ? null : new Date(finishedAt).toISOString(),
-    total,
-    done,
-    answers: told,
-  };
-}
-
-const gone = () => new AppError('not_found', { detail: 'There is no such connection, or it has been ended.' });
-const unknownApp = () => new AppError('not_found', { detail: 'There is no connected app with this id.' });

@@ -5,7 +5,7 @@ import { saidWords } from '../connected-apps/provider-said.ts';
 import type { Connection } from '../grants/connections.ts';
 import { TROUBLE_WORDS } from '../grants/grant.ts';
 import type { PendingRevocation } from '../grants/revocations.ts';
-import type { KnownSession } from '../http/session-record.ts';
+import type { KnownSession } from '../http/session-index.ts';
 import type { User } from '../users/user-store.ts';
 
 export const userAnswer = z.object({

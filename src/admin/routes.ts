@@ -7,6 +7,7 @@ import type { ConnectedAppCheckRoutes } from './connected-app-check.ts';
 import type { ConnectedAppPages } from './connected-app-pages.ts';
 import type { ConnectedAppApi } from './connected-apps-api.ts';
 import type { AdminConnectionRoutes } from './connections.ts';
+import type { DisconnectionRoutes } from './disconnections.ts';
 import type { AdminGuards } from './guards.ts';
 import type { OverviewRoutes } from './home.ts';
 import type { KeyRoutes } from './keys.ts';
@@ -17,13 +18,15 @@ import type { ServiceAccountRoutes } from './service-accounts.ts';
 import type { AdminSessionRoutes } from './sessions.ts';
 import type { SignInAdminRoutes } from './sign-ins.ts';
 import type { UserRoutes } from './users.ts';
-import type { WebhookRoutes } from './webhooks.ts';
+import type { WebhookPages } from './webhook-pages.ts';
+import type { WebhookApi } from './webhooks-api.ts';
 
 /** A noun for each room of handlers: pages first, then its calls of the API. */
 export interface AdminNouns {
   adminTokens: AdminTokenRoutes;
   audit: AuditRoutes;
   connections: AdminConnectionRoutes;
+  disconnections: DisconnectionRoutes;
   overview: OverviewRoutes;
   sessions: AdminSessionRoutes;
   signIns: SignInAdminRoutes;
@@ -37,7 +40,8 @@ export interface AdminNouns {
   providerRegistration: ProviderRegistrationApi;
   relayTokens: RelayTokenRoutes;
   serviceAccounts: ServiceAccountRoutes;
-  webhooks: WebhookRoutes;
+  webhooks: WebhookPages;
+  webhookApi: WebhookApi;
 }
 
 export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: AdminGuards): Route[] {
@@ -90,12 +94,12 @@ export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: Ad
     ['POST', '/admin/webhooks', form, to.webhooks.make],
     ['POST', '/admin/webhooks/:id', form, to.webhooks.changeByForm],
     ['POST', '/admin/webhooks/:id/remove', form, to.webhooks.removeByForm],
-    ['GET', '/admin/api/webhooks', read, to.webhooks.list],
-    ['POST', '/admin/api/webhooks', write, to.webhooks.create],
-    ['GET', '/admin/api/webhooks/:id', read, to.webhooks.one],
-    ['GET', '/admin/api/webhooks/:id/messages', read, to.webhooks.messages],
-    ['PUT', '/admin/api/webhooks/:id', write, to.webhooks.replace],
-    ['DELETE', '/admin/api/webhooks/:id', write, to.webhooks.remove],
+    ['GET', '/admin/api/webhooks', read, to.webhookApi.list],
+    ['POST', '/admin/api/webhooks', write, to.webhookApi.create],
+    ['GET', '/admin/api/webhooks/:id', read, to.webhookApi.one],
+    ['GET', '/admin/api/webhooks/:id/messages', read, to.webhookApi.messages],
+    ['PUT', '/admin/api/webhooks/:id', write, to.webhookApi.replace],
+    ['DELETE', '/admin/api/webhooks/:id', write, to.webhookApi.remove],
 
     ['GET', '/admin/keys', page, to.keys.page],
     ['POST', '/admin/keys/rotate', form, to.keys.rotateByForm],
@@ -126,13 +130,13 @@ export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: Ad
     ['DELETE', '/admin/api/sessions/:id', write, to.sessions.end],
 
     ['GET', '/admin/connections', page, to.connections.page],
-    ['POST', '/admin/connections/:id/end', form, to.connections.endByForm],
-    ['POST', '/admin/connected-apps/:id/disconnect-everyone', form, to.connections.endAllByForm],
+    ['POST', '/admin/connections/:id/end', form, to.disconnections.endByForm],
+    ['POST', '/admin/connected-apps/:id/disconnect-everyone', form, to.disconnections.endAllByForm],
     ['GET', '/admin/api/connections', read, to.connections.list],
     ['GET', '/admin/api/connections/:id', read, to.connections.one],
-    ['DELETE', '/admin/api/connections/:id', write, to.connections.end],
-    ['POST', '/admin/api/connected-apps/:id/disconnect-everyone', write, to.connections.endAll],
-    ['GET', '/admin/api/connected-apps/:id/disconnect-everyone', read, to.connections.progress],
+    ['DELETE', '/admin/api/connections/:id', write, to.disconnections.end],
+    ['POST', '/admin/api/connected-apps/:id/disconnect-everyone', write, to.disconnections.endAll],
+    ['GET', '/admin/api/connected-apps/:id/disconnect-everyone', read, to.disconnections.progress],
     ['GET', '/admin/api/revocations', read, to.connections.revocations],
 
     ['GET', '/admin/sign-ins', page, to.signIns.page],

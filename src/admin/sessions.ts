@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
 import type { Pages } from '../http/pages.ts';
-import type { SessionRecords } from '../http/session-record.ts';
+import type { SessionIndex } from '../http/session-index.ts';
 import type { UserSessions } from '../http/user-sessions.ts';
 import type { User, UserStore } from '../users/user-store.ts';
 import { audited } from './change.ts';
@@ -38,14 +38,14 @@ const MOST_FOUND = 20;
 const sessionQuery = listQuery.extend({ user: z.string().max(60).optional().describe('id of one user') });
 
 export function adminSessionRoutes(parts: {
-  records: SessionRecords;
+  index: SessionIndex;
   sessions: UserSessions;
   users: UserStore;
   trail: AuditTrail;
   pages: Pages;
   basePath: string;
 }): AdminSessionRoutes {
-  const { records, sessions, users, trail, pages, basePath } = parts;
+  const { index, sessions, users, trail, pages, basePath } = parts;
 
   const ofUser = async (user: User): Promise<SessionRow[]> => {
     const { id, issuer, subject, name, email } = user;
@@ -68,7 +68,7 @@ export function adminSessionRoutes(parts: {
       const found = await users.page({ q, limit: MOST_FOUND });
       return { items: (await Promise.all(found.users.map(ofUser))).flat() };
     }
-    const page = await records.page({ after: after || undefined, limit });
+    const page = await index.page({ after: after || undefined, limit });
     const items = page.items.map(sessionRow);
     return page.next === undefined ? { items } : { items, next: page.next };
   };
