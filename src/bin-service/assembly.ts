@@ -11,6 +11,7 @@ import { createSigningKeys } from '../connected-apps/signing-keys.ts';
 import { createPages, type Pages } from '../http/pages.ts';
 import { requestContext } from '../http/request-context.ts';
 import { securityHeaders } from '../http/security-headers.ts';
+import { createSessionIndex } from '../http/session-index.ts';
 import { createSessionLists } from '../http/session-lists.ts';
 import { createSessionRecords } from '../http/session-record.ts';
 import { trustedProxies } from '../http/trusted-proxies.ts';
@@ -21,6 +22,7 @@ import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
+import { startChores } from '../storage/chore.ts';
 import type { Store } from '../storage/store.ts';
 import { createAccountApp } from './account-app.ts';
 import { accountRoutes } from './account-routes.ts';
@@ -105,10 +107,17 @@ export function assembleBinService(parts: {
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),
     pages: { isPage, listener: app },
   });
+  const { sweep } = createSessionIndex({ store, records, clock });
+  const chores = startChores({
+    store,
+    random: Math.random,
+    chores: [{ name: 'sweep-sessions', everyMilliseconds: 600_000, work: sweep }],
+  });
   return {
     listener,
     health: createHealth({ ready: () => store.ready(), registry: metrics.registry }),
     async close() {
+      await chores.stop();
       await quota.close();
       await outbound.close();
     },

@@ -2,9 +2,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
+import { keys } from '../../src/storage/keys.ts';
+import type { Store } from '../../src/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { signIn } from '../support/gatehouse.ts';
-import { type BinSite, command, startBinSiteWithAccounts } from './site.ts';
+import { until } from '../support/until.ts';
+import { type BinSite, command, settingsFor, startBinSite, startBinSiteWithAccounts, temporaryFolder } from './site.ts';
 
 let site: BinSite & { sandbox: { issuer: string } };
 beforeAll(async () => {
@@ -188,4 +192,25 @@ describe('what guards it', () => {
     expect((await createUserAgent().get(`${site.url}/`)).url).toBe(`${site.url}/account`);
     expect((await fetch(`${site.url}/`)).status).toBe(404);
   });
+});
+
+test('sessions that have ended by themselves leave the list of all, soon after a start', async () => {
+  const folder = temporaryFolder();
+  const env = await settingsFor({ DATA_DIR: folder.path });
+  const listed = async (store: Store) => (await store.page(keys.liveSessions, { limit: 9 })).items;
+  const before = await openBinServiceStore(readBinServiceSettings(env));
+  // Its record is long gone.
+  await before.write([{ index: keys.liveSessions, add: 'hash-of-one-that-ended', score: Date.now() - 3_600_000 }]);
+  expect(await listed(before)).toHaveLength(1);
+  await before.close();
+
+  const service = await startBinSite(env);
+  const after = await openBinServiceStore(readBinServiceSettings(env));
+  try {
+    await until(async () => (await listed(after)).length === 0);
+  } finally {
+    await after.close();
+    await service.close();
+    folder.remove();
+  }
 });
