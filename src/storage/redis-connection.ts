@@ -13,6 +13,8 @@ export type RedisClient = Redis | Cluster;
 export interface RedisConnection {
   /** Sends one command, and answers what Redis answers; rejects as the store's methods do. */
   run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
+  /** A value. Those that are asked for in one turn of the event loop are one command, where one server has all of them. */
+  get(key: string): Promise<string | null>;
   /** For questions that the store's methods do not ask: of one node, or without a deadline. */
   client: RedisClient;
   /** Takes no more commands, and resolves when those under way are settled. */
@@ -37,13 +39,13 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
   await untilReady(client);
   const stopHeartbeat = startHeartbeat(() => (client instanceof Cluster ? client.nodes('all') : [client]));
-  const gather = client instanceof Cluster ? () => {} : createGatherer(client);
+  const turn = client instanceof Cluster ? undefined : createTurn(client);
   const deadlines = createDeadlines(parts.deadlineMilliseconds);
   const unanswered = new Set<Promise<unknown>>();
   let closed = false;
 
   function send<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
-    gather();
+    turn?.begin();
     const answer = command(client);
     unanswered.add(answer);
     const settle = () => void unanswered.delete(answer);
@@ -51,18 +53,21 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
     return answer;
   }
 
+  async function run<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+    if (closed) throw storeClosed();
+    if (!isOpen()) throw unavailable('There is no connection to Redis');
+    if (unanswered.size >= MOST_UNANSWERED) throw unavailable('Too many commands wait for Redis');
+    try {
+      return await deadlines.bound(send(command));
+    } catch (error) {
+      throw toStoreError(error);
+    }
+  }
+
   return {
     client,
-    async run(command) {
-      if (closed) throw storeClosed();
-      if (!isOpen()) throw unavailable('There is no connection to Redis');
-      if (unanswered.size >= MOST_UNANSWERED) throw unavailable('Too many commands wait for Redis');
-      try {
-        return await deadlines.bound(send(command));
-      } catch (error) {
-        throw toStoreError(error);
-      }
-    },
+    run,
+    get: (key) => run(turn ? () => turn.get(key) : () => client.get(key)),
     async close() {
       if (closed) return;
       closed = true;
@@ -140,21 +145,52 @@ export function startHeartbeat(clients: () => readonly Redis[]): () => void {
   return () => clearInterval(timer);
 }
 
+interface Wanted {
+  key: string;
+  resolve(value: string | null): void;
+  reject(error: unknown): void;
+}
+
+interface Turn {
+  /** From here to the end of the turn commands are held back. */
+  begin(): void;
+  /** Asked for at the end of the turn, with all other values. */
+  get(key: string): Promise<string | null>;
+}
+
 /**
  * Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. The turn
  * ends with `setImmediate`, after all requests that came together: the next tick comes after each of them.
  */
-function createGatherer(client: Redis): () => void {
-  let gathering = false;
-  return () => {
-    const { stream } = client;
-    if (gathering || !stream) return;
-    gathering = true;
-    stream.cork();
-    setImmediate(() => {
-      gathering = false;
-      stream.uncork();
-    });
+function createTurn(client: Redis): Turn {
+  let begun = false;
+  let wanted: Wanted[] = [];
+
+  const ask = () => {
+    const all = wanted;
+    wanted = [];
+    const answer = (values: (string | null)[]) => {
+      for (const [n, { resolve }] of all.entries()) resolve(values[n] ?? null);
+    };
+    const fail = (error: unknown) => {
+      for (const { reject } of all) reject(error);
+    };
+    if (all.length > 0) client.mget(all.map(({ key }) => key)).then(answer, fail);
+  };
+
+  return {
+    begin() {
+      const { stream } = client;
+      if (begun || !stream) return;
+      begun = true;
+      stream.cork();
+      setImmediate(() => {
+        begun = false;
+        ask();
+        stream.uncork();
+      });
+    },
+    get: (key) => (begun ? new Promise((resolve, reject) => wanted.push({ key, resolve, reject })) : client.get(key)),
   };
 }
 

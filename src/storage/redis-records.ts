@@ -19,7 +19,7 @@ const LONGEST_LIFETIME_MILLISECONDS = 1e14;
 export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<Store, 'get' | 'write' | 'take'> {
   return {
     async get(key) {
-      const text = await connection.run((client) => client.get(names.of(key)));
+      const text = await connection.get(names.of(key));
       return text === null ? undefined : readRecord(text);
     },
     async write(writes, options = {}) {

@@ -3,8 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRedisStore } from '../../src/storage/redis-store.ts';
+import { skipWithout } from '../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { storeContract } from '../support/store-contract.ts';
 
@@ -33,6 +34,32 @@ storeContract(
   },
   missing,
 );
+
+test('records that are asked for in one turn are one command, and everybody gets their own', async (context) => {
+  skipWithout(context, missing);
+  const keyPrefix = `gatehouse-test-${randomUUID()}:`;
+  const store = await createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 });
+  const client = new Redis(url);
+  const asked = async () => Number(/cmdstat_mget:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0);
+  try {
+    await store.write([{ put: 'one:{a}', value: 'of a' }]);
+    await store.write([{ put: 'one:{b}', value: 'of b' }]);
+    const before = await asked();
+    const found = await Promise.all(
+      ['one:{b}', 'one:{nobody}', 'one:{a}', 'one:{b}'].map(async (key) => (await store.get(key))?.value),
+    );
+    expect(found).toEqual(['of b', undefined, 'of a', 'of b']);
+    expect((await asked()) - before).toBe(1);
+    // A write that was sent earlier in the same turn is seen.
+    const written = store.write([{ put: 'one:{a}', value: 'newer' }]);
+    expect((await store.get('one:{a}'))?.value).toBe('newer');
+    await written;
+  } finally {
+    await store.close();
+    await client.quit();
+    await removeKeys(keyPrefix);
+  }
+});
 
 async function removeKeys(prefix: string): Promise<void> {
   const client = new Redis(url);
