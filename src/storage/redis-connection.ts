@@ -1,6 +1,7 @@
 /** Owns a connection to Redis as the store uses it: bounded in time and number, and refusing at once while there is none. */
 
 import { Cluster, type Redis } from 'ioredis';
+import type { AppError } from '../errors.ts';
 import { fenceConnections } from './redis-barrier.ts';
 import { createClient, type RandomNumber } from './redis-clients.ts';
 import { createDeadlines } from './redis-deadlines.ts';
@@ -39,40 +40,57 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
   await untilReady(client);
   const stopHeartbeat = startHeartbeat(() => (client instanceof Cluster ? client.nodes('all') : [client]));
-  const turn = client instanceof Cluster ? undefined : createTurn(client);
   const deadlines = createDeadlines(parts.deadlineMilliseconds);
-  const unanswered = new Set<Promise<unknown>>();
+  const unanswered = new Map<Promise<unknown>, number>();
+  const askTogether = (keys: string[]) => bounded((server) => server.mget(keys), keys.length);
+  const turn = client instanceof Cluster ? undefined : createTurn(client, askTogether);
+  let unansweredCount = 0;
   let closed = false;
 
-  function send<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
+  function send<T>(command: (client: RedisClient) => Promise<T>, count: number): Promise<T> {
     turn?.begin();
     const answer = command(client);
-    unanswered.add(answer);
-    const settle = () => void unanswered.delete(answer);
+    unanswered.set(answer, count);
+    unansweredCount += count;
+    const settle = () => {
+      unanswered.delete(answer);
+      unansweredCount -= count;
+    };
     answer.then(settle, settle);
     return answer;
   }
 
-  async function run<T>(command: (client: RedisClient) => Promise<T>): Promise<T> {
-    if (closed) throw storeClosed();
-    if (!isOpen()) throw unavailable('There is no connection to Redis');
-    if (unanswered.size >= MOST_UNANSWERED) throw unavailable('Too many commands wait for Redis');
+  async function bounded<T>(command: (client: RedisClient) => Promise<T>, count = 1): Promise<T> {
     try {
-      return await deadlines.bound(send(command));
+      return await deadlines.bound(send(command, count));
     } catch (error) {
       throw toStoreError(error);
     }
   }
 
+  function refusal(): AppError | undefined {
+    if (closed) return storeClosed();
+    if (!isOpen()) return unavailable('There is no connection to Redis');
+    const isTooMuch = unansweredCount + (turn?.waiting() ?? 0) >= MOST_UNANSWERED;
+    return isTooMuch ? unavailable('Too many commands wait for Redis') : undefined;
+  }
+
+  /** What is refused is not even asked. */
+  function unlessRefused<T>(work: () => Promise<T>): Promise<T> {
+    const refused = refusal();
+    return refused ? Promise.reject(refused) : work();
+  }
+
   return {
     client,
-    run,
-    get: (key) => run(turn ? () => turn.get(key) : () => client.get(key)),
+    run: (command) => unlessRefused(() => bounded(command)),
+    get: (key) => unlessRefused(() => turn?.get(key) ?? bounded(() => client.get(key))),
     async close() {
       if (closed) return;
       closed = true;
       stopHeartbeat();
-      await deadlines.bound(Promise.allSettled(unanswered)).catch(() => undefined);
+      turn?.end();
+      await deadlines.bound(Promise.allSettled(unanswered.keys())).catch(() => undefined);
       // A client that was not connected just now says nothing about its end.
       await deadlines.bound(disconnect(client)).catch(() => undefined);
     },
@@ -154,43 +172,55 @@ interface Wanted {
 interface Turn {
   /** From here to the end of the turn commands are held back. */
   begin(): void;
-  /** Asked for at the end of the turn, with all other values. */
-  get(key: string): Promise<string | null>;
+  /** Asked for at the end of the turn, with all other values; undefined where nothing can be held back. */
+  get(key: string): Promise<string | null> | undefined;
+  /** How many values are still to be asked for. */
+  waiting(): number;
+  end(): void;
 }
 
 /**
  * Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. The turn
  * ends with `setImmediate`, after all requests that came together: the next tick comes after each of them.
+ * @param askTogether answers the values of these keys in their order
  */
-function createTurn(client: Redis): Turn {
-  let begun = false;
+function createTurn(client: Redis, askTogether: (keys: string[]) => Promise<(string | null)[]>): Turn {
+  let held: Redis['stream'] | undefined;
   let wanted: Wanted[] = [];
 
-  const ask = () => {
-    const all = wanted;
-    wanted = [];
+  const ask = (all: readonly Wanted[]) => {
     const answer = (values: (string | null)[]) => {
       for (const [n, { resolve }] of all.entries()) resolve(values[n] ?? null);
     };
     const fail = (error: unknown) => {
       for (const { reject } of all) reject(error);
     };
-    if (all.length > 0) client.mget(all.map(({ key }) => key)).then(answer, fail);
+    askTogether(all.map(({ key }) => key)).then(answer, fail);
+  };
+
+  const begin = () => {
+    if (held || !client.stream) return;
+    held = client.stream;
+    held.cork();
+    setImmediate(end);
+  };
+
+  const end = () => {
+    if (wanted.length > 0) ask(wanted);
+    wanted = [];
+    held?.uncork();
+    held = undefined;
   };
 
   return {
-    begin() {
-      const { stream } = client;
-      if (begun || !stream) return;
-      begun = true;
-      stream.cork();
-      setImmediate(() => {
-        begun = false;
-        ask();
-        stream.uncork();
-      });
+    begin,
+    end,
+    waiting: () => wanted.length,
+    get(key) {
+      begin();
+      if (!held) return undefined;
+      return new Promise((resolve, reject) => wanted.push({ key, resolve, reject }));
     },
-    get: (key) => (begun ? new Promise((resolve, reject) => wanted.push({ key, resolve, reject })) : client.get(key)),
   };
 }
 

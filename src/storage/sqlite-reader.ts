@@ -8,6 +8,8 @@ export interface SqliteReader {
   run<T>(work: () => T): Promise<T>;
   /** The same at the end of this turn of the event loop: cheaper where many requests come in at the same time. */
   runTogether<T>(work: () => T): Promise<T>;
+  /** Ends the turn now: what was asked is answered before the database is closed. */
+  end(): void;
 }
 
 interface Asked {
@@ -29,7 +31,8 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions):
     const batch = asked;
     asked = [];
     const [first] = batch;
-    if (batch.length === 1 && first) alone(first);
+    if (!first) return;
+    if (batch.length === 1) alone(first);
     else if (!together(batch)) batch.forEach(alone);
   }
 
@@ -51,6 +54,7 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions):
 
   return {
     run,
+    end: turn,
     runTogether<T>(work: () => T): Promise<T> {
       if (!database.isOpen) return Promise.reject(storeClosed());
       return new Promise<T>((resolve, reject) => {

@@ -68,6 +68,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
     ready: prober(database, writer),
     close: once(async () => {
       stopSweep();
+      reader.end();
       await writer.close();
       notices.close();
       closeDatabase(database);

@@ -642,10 +642,13 @@ function closingDuties(pair: Pair): void {
   });
 
   test('closing twice is closing once; then every method rejects with storage_unavailable, and the data stays', async () => {
+    await pair.one.write([{ put: 'b', value: 'there' }]);
     const written = pair.one.write([{ put: 'a', value: 'kept' }]);
+    const asked = [pair.one.get('b'), pair.one.get('b')];
     await pair.one.close();
     await pair.one.close();
     expect(await written).toBe(true);
+    for (const record of await Promise.all(asked)) expect(record?.value).toBe('there');
     for (const call of [
       pair.one.get('a'),
       pair.one.write([]),
