@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Fleet, Member, Person } from '../support/fleet.ts';
+import type { Use } from '../support/token-desk.ts';
 
 export interface KillTally {
   kills: number;
@@ -9,9 +10,16 @@ export interface KillTally {
   refreshes: number;
   /** People who were told to reconnect although the vault holds the newest token: there must be none. */
   misled: string[];
-  /** People who were told to reconnect because an answer was lost. */
-  lost: number;
   refusals: number;
+  people: Losses[];
+}
+
+export interface Losses {
+  login: string;
+  /** How often they were told to reconnect because an answer was lost. */
+  lost: number;
+  /** For each of their refresh tokens that was used again: how often, beside what a kill amid such a further try allows. */
+  furtherTries: number[];
 }
 
 /** Answers, of which only those that came are judged: a killed process gives none. */
@@ -19,8 +27,9 @@ const threadOf = (fleet: Fleet, member: Member, person: Person) => fleet.thread(
 
 export async function killAtRandom(fleet: Fleet, logins: readonly string[], rounds: number): Promise<KillTally> {
   const { tokens, members } = fleet;
-  const before = { issued: tokens.issued.length, refusals: tokens.refusals() };
-  const tally: KillTally = { kills: 0, refreshes: 0, misled: [], lost: 0, refusals: 0 };
+  const before = { issued: tokens.issued.length, refusals: tokens.refusals(), uses: tokens.uses.length };
+  const losses = logins.map((login): Losses => ({ login, lost: 0, furtherTries: [] }));
+  const tally: KillTally = { kills: 0, refreshes: 0, misled: [], refusals: 0, people: losses };
   let working = true;
   tokens.lifetimeSeconds = 1;
   tokens.delayMilliseconds = () => Math.random() * 300;
@@ -76,6 +85,8 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   await judgeSurvivors(fleet, survivors, tally);
   tally.refreshes = tokens.issued.length - before.issued;
   tally.refusals = tokens.refusals() - before.refusals;
+  for (const { login, userId } of survivors)
+    lossesOf(tally, login).furtherTries = furtherTriesOf(userId, tokens.uses.slice(before.uses));
   tokens.delayMilliseconds = () => 0;
   tokens.lifetimeSeconds = 3_600;
   return tally;
@@ -114,10 +125,26 @@ async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: Ki
 async function judgeLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
   const { refreshToken, trouble } = await fleet.vault.read(person.userId);
   if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && trouble?.cause === 'answer_lost') {
-    tally.lost += 1;
+    lossesOf(tally, person.login).lost += 1;
   } else {
     tally.misled.push(`${person.login}: ${trouble?.cause}`);
   }
+}
+
+function lossesOf({ people }: KillTally, login: string): Losses {
+  const losses = people.find((one) => one.login === login);
+  if (!losses) throw new Error(`${login} is none of these people.`);
+  return losses;
+}
+
+function furtherTriesOf(userId: string, uses: readonly Use[]): number[] {
+  const byToken = Map.groupBy(
+    uses.filter((use) => use.userId === userId),
+    ({ refreshToken }) => refreshToken,
+  );
+  return [...byToken.values()]
+    .filter(({ length }) => length > 1)
+    .map(([, , ...others]) => 1 + others.filter(({ afterCut }) => !afterCut).length);
 }
 
 function codeOf(body: string): unknown {

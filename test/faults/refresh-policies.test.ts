@@ -10,7 +10,10 @@ beforeAll(async () => {
   site = await startSite({ sandbox: { refreshTokens: { graceSeconds: 3_600 } } });
   desk = createTokenDesk(site.sandbox);
 });
-afterAll(() => site.close());
+afterAll(() => {
+  desk.close();
+  return site.close();
+});
 beforeEach(async () => {
   await signIn(site);
   first = desk.issued.at(-1)?.refreshToken ?? '';

@@ -1,4 +1,6 @@
-/** A view into the provider's token endpoint: what it gave to whom, for how long it says so, and when its answers leave. */
+/** A view into the provider's token endpoint: what it gave to whom, who used that, for how long it says so, and when its answers leave. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { userIdOf } from '../../src/sign-in/identity.ts';
@@ -8,6 +10,15 @@ export interface Issued {
   accessToken: string;
   refreshToken: string;
   idToken: string;
+}
+
+/** A refresh token that somebody came with, whatever the provider made of it. */
+export interface Use {
+  /** Undefined where the provider never gave it. */
+  userId: string | undefined;
+  refreshToken: string;
+  /** Whoever came with it before is gone: without an answer, or so soon after it that they may have made nothing of it. */
+  afterCut: boolean;
 }
 
 export interface HeldAnswer {
@@ -24,6 +35,9 @@ export interface TokenDesk {
   delayMilliseconds: () => number;
   /** Everything that was given out, oldest first. */
   issued: readonly Issued[];
+  /** Every use of a refresh token, oldest first. */
+  uses: readonly Use[];
+  usesBy(userId: string): number;
   /** Refresh tokens that were refused since the start. */
   refusals(): number;
   calls(): number;
@@ -32,10 +46,16 @@ export interface TokenDesk {
   /** Keeps the next answer back. */
   holdNext(): HeldAnswer;
   latestOf(userId: string): Issued | undefined;
+  /** Looks no more. */
+  close(): void;
 }
+
+/** Less than a process that lives keeps its connection open after an answer. */
+const SOON_MILLISECONDS = 1_000;
 
 export function createTokenDesk(sandbox: Sandbox): TokenDesk {
   const issued: Issued[] = [];
+  const uses: Use[] = [];
   const holds: { made: () => void; released: Promise<void> }[] = [];
   let refusals = 0;
   let begun = 0;
@@ -44,6 +64,8 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
     lifetimeSeconds: 3_600,
     delayMilliseconds: () => 0,
     issued,
+    uses,
+    usesBy: (userId) => uses.filter((use) => use.userId === userId).length,
     refusals: () => refusals,
     calls: () => sandbox.hits.count('POST /token'),
     async quiet() {
@@ -56,6 +78,10 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
       return { made: made.promise, release: released.resolve };
     },
     latestOf: (userId) => issued.findLast((one) => one.userId === userId),
+    close: watchUses(sandbox, (refreshToken, afterCut) => {
+      const { userId } = issued.findLast((one) => one.refreshToken === refreshToken) ?? {};
+      uses.push({ userId, refreshToken, afterCut });
+    }),
   };
   sandbox.faults.set({
     on: 'identity-provider',
@@ -75,6 +101,34 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
     },
   });
   return desk;
+}
+
+/** @param onUse hears of each as it comes, before the provider does. Answers what ends it. */
+function watchUses(sandbox: Sandbox, onUse: (refreshToken: string, afterCut: boolean) => void): () => void {
+  const port = Number(new URL(sandbox.issuer).port);
+  const cut = new Set<string>();
+  const watch = (message: unknown) => {
+    const { request, response } = message as { request: IncomingMessage; response: ServerResponse };
+    const { socket } = request;
+    if (socket.localPort !== port || request.url !== '/token') return;
+    let body = '';
+    // Seen on its way in: whoever listened to the request would take the body from the provider.
+    const push = request.push;
+    request.push = (chunk, ...rest) => {
+      if (chunk === null) come(new URLSearchParams(body).get('refresh_token'));
+      else body += chunk;
+      return push.call(request, chunk, ...rest);
+    };
+    const come = (refreshToken: string | null) => {
+      if (refreshToken === null) return;
+      onUse(refreshToken, cut.delete(refreshToken));
+      const gone = () => void cut.add(refreshToken);
+      socket.once('close', gone);
+      response.once('close', () => setTimeout(() => socket.off('close', gone), SOON_MILLISECONDS).unref());
+    };
+  };
+  subscribe('http.server.request.start', watch);
+  return () => void unsubscribe('http.server.request.start', watch);
 }
 
 function issuedBy(sandbox: Sandbox, body: Record<string, string>): Issued {
