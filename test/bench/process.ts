@@ -16,19 +16,12 @@ export interface Measured {
 
 const TICKS_PER_SECOND = 100;
 
-const running = new Set<number>();
-process.once('exit', () => {
-  for (const pid of running) if (isRunning(pid)) process.kill(pid, 'SIGKILL');
-});
-
 /** @param options `ready`: what it prints once it can be used; by default its first line is that */
 export async function startProcess(
   file: string,
   options: { args?: string[]; env?: Record<string, string>; ready?: string } = {},
 ): Promise<Measured> {
   const program = startProgram([process.execPath, file, ...(options.args ?? [])], options.env ?? {});
-  running.add(program.pid);
-  void program.ended.then(() => running.delete(program.pid));
   const readyMilliseconds = await program.printed(options.ready ?? '\n');
   return {
     firstLine: program.stdout().split('\n')[0] ?? '',

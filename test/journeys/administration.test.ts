@@ -1,35 +1,21 @@
 /** Administrators in a real browser: an app is registered with the form that judges as one types; every page fits a small telephone. */
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
 import { CLIENT_SECRET, startSite, type TestSite } from '../support/gatehouse.ts';
 import { expectNoSideways, leaveBy, picture, throughProvider } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
 
 /** A form that comes back with its faults is told of on the console; nothing else may be. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
 
-let launched: LaunchedBrowser;
+const openPage = useBrowser();
 let site: TestSite;
-let watched: WatchedContext | undefined;
 beforeAll(async () => {
-  [launched, site] = await Promise.all([launchBrowser(), startSite()]);
+  site = await startSite();
 });
-beforeEach((context) => skipWithout(context, launched.missing));
-afterEach(async () => {
-  const complaints = watched?.complaints ?? [];
-  await watched?.context.close();
-  watched = undefined;
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await launched?.browser?.close();
-  await site?.close();
-});
+afterAll(() => site?.close());
 
 test('an app is registered against the sandbox, broken and mended, with nothing but the pages', async () => {
-  if (!launched.browser) throw new Error(launched.missing);
-  watched = await openContext(launched.browser, { viewport: { width: 360, height: 800 } }, FAULTY_FORM);
-  const { page } = watched;
+  const page = await openPage({ viewport: { width: 360, height: 800 } }, FAULTY_FORM);
   const look = async (name: string) => {
     for (const width of [360, 1440]) {
       await page.setViewportSize({ width, height: 800 });

@@ -1,57 +1,37 @@
 /** The main job in a real browser: sign in, consent, thread, BIN, expiry, disconnect, reconnect, sign out, and a restart between. */
 import type { Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
 
 const ACCESS_TOKEN_SECONDS = 3;
 
+const openPage = useBrowser();
 let site: TestSite;
-let launched: LaunchedBrowser;
-let open: WatchedContext[] = [];
 beforeAll(async () => {
-  launched = await launchBrowser();
   site = await startSite({ sandbox: { accessTokenSeconds: ACCESS_TOKEN_SECONDS } });
 });
-beforeEach((context) => skipWithout(context, launched.missing));
-afterEach(async () => {
-  const complaints = open.flatMap((one) => one.complaints);
-  await Promise.all(open.map(({ context }) => context.close()));
-  open = [];
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await launched?.browser?.close();
-  await site?.close();
-});
-
-async function newPage(...options: Parameters<typeof openContext> extends [unknown, ...infer Rest] ? Rest : never) {
-  if (!launched.browser) throw new Error(launched.missing);
-  const watched = await openContext(launched.browser, ...options);
-  open.push(watched);
-  return watched.page;
-}
+afterAll(() => site?.close());
 
 const textOf = (page: Page) => page.locator('body').innerText();
 
 describe('in Chromium', () => {
   test('signs in, consents, reads the thread and comes back to where the person was', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site);
     expect(page.url()).toBe(`${site.url}/`);
     expect(await textOf(page)).toContain('Spring launch');
     expect(await textOf(page)).toContain('Signed in as user@example.test');
 
-    const other = await newPage();
+    const other = await openPage();
     await other.goto(`${site.url}/connections/platform`);
     await throughProvider(other, site);
     expect(other.url()).toBe(`${site.url}/connections/platform`);
   });
 
   test('R86 looks a BIN up by the form: what was typed is in no address and in no history', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site);
     const seen: string[] = [];
     page.on('request', (request) => seen.push(`${request.url()} ${request.headers().referer ?? ''}`));
@@ -64,7 +44,7 @@ describe('in Chromium', () => {
   });
 
   test('R86 a whole card number never leaves the browser', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site);
     const posted: string[] = [];
     page.on('request', (request) => request.method() === 'POST' && posted.push(request.url()));
@@ -76,9 +56,9 @@ describe('in Chromium', () => {
   });
 
   test('a second browser, signed in as somebody else, sees nothing of the first', async () => {
-    const first = await newPage();
+    const first = await openPage();
     await signInBy(first, site);
-    const second = await newPage();
+    const second = await openPage();
     await second.goto(`${site.url}/`);
     expect(await textOf(second)).not.toMatch(/Spring launch|user@example\.test/);
     await signInBy(second, site, 'second@example.test');
@@ -92,7 +72,7 @@ describe('in Chromium', () => {
   });
 
   test('the access token runs out and the thread still comes', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site);
     const calls = site.sandbox.hits.count('POST /token', 'identity-provider');
     await page.waitForTimeout((ACCESS_TOKEN_SECONDS + 0.5) * 1000);
@@ -102,7 +82,7 @@ describe('in Chromium', () => {
   });
 
   test('disconnects and says what the provider confirmed, connects again, and stays whole over a restart', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site);
     await page.getByRole('link', { name: 'Connections' }).click();
     await page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click();
@@ -127,7 +107,7 @@ describe('in Chromium', () => {
   });
 
   test('says so where the provider did not confirm the end', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site, 'second@example.test');
     await page.goto(`${site.url}/connections/platform`);
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
@@ -138,7 +118,7 @@ describe('in Chromium', () => {
   });
 
   test('signs out here and at the provider', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await signInBy(page, site);
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     // The provider asks whether its own session is to end as well.
@@ -153,7 +133,7 @@ describe('in Chromium', () => {
   });
 
   test('works with JavaScript switched off', async () => {
-    const page = await newPage({ javaScriptEnabled: false });
+    const page = await openPage({ javaScriptEnabled: false });
     await signInBy(page, site);
     expect(await textOf(page)).toContain('Spring launch');
     await page.getByLabel('First digits of the card').fill('45717360');
@@ -170,7 +150,7 @@ describe('in Chromium', () => {
   });
 
   test('works by keyboard alone, and shows where the focus is', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await page.goto(`${site.url}/`);
     await page.keyboard.press('Tab');
     expect(await focused(page)).toContain('Skip to the content');
@@ -199,7 +179,7 @@ describe('in Chromium', () => {
   });
 
   test('somebody who types localhost gets to PUBLIC_URL and can sign in', async () => {
-    const page = await newPage();
+    const page = await openPage();
     await page.goto(`${site.url.replace('127.0.0.1', 'localhost')}/connections`);
     await throughProvider(page, site);
     expect(page.url()).toBe(`${site.url}/connections`);
@@ -207,7 +187,7 @@ describe('in Chromium', () => {
   });
 
   test('two tabs that sign in at the same time both end well (R64)', async () => {
-    const page = await newPage();
+    const page = await openPage();
     const tab = await page.context().newPage();
     await page.goto(`${site.url}/sign-in?return_to=/connections`);
     await tab.goto(`${site.url}/sign-in?return_to=/connections/platform`);
@@ -220,7 +200,7 @@ describe('in Chromium', () => {
   });
 
   test('the back button after the sign-in leads home and not into an error', async () => {
-    const page = await newPage();
+    const page = await openPage();
     const callbacks: string[] = [];
     page.on('request', (request) => request.url().includes('/oauth/callback/') && callbacks.push(request.url()));
     await signInBy(page, site);

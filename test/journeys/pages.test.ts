@@ -1,42 +1,24 @@
 /** What holds on every page: nothing wider than a small telephone, no complaint of the browser, light and dark; and consent through a third origin. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { expectNoSideways, leaveBy, picture, signInBy, throughProvider } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
 
 /** Pages that fail on purpose are told of on the console; nothing else may be. */
 const FAILED_PAGE = /Failed to load resource: the server responded with a status of (4\d\d|503)/;
 
-let launched: LaunchedBrowser;
+const openPage = useBrowser();
 let site: TestSite;
-let watched: WatchedContext | undefined;
 beforeAll(async () => {
-  launched = await launchBrowser();
   site = await startSite({
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { name: 'Second platform' })],
   });
 });
-beforeEach((context) => skipWithout(context, launched.missing));
-afterEach(async () => {
-  const complaints = watched?.complaints ?? [];
-  await watched?.context.close();
-  watched = undefined;
-  site.sandbox.faults.clear();
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await launched?.browser?.close();
-  await site?.close();
-});
-
-function browser(): Browser {
-  if (!launched.browser) throw new Error(launched.missing);
-  return launched.browser;
-}
+afterEach(() => site.sandbox.faults.clear());
+afterAll(() => site?.close());
 
 const LOOKS = [360, 1440].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
 
@@ -47,8 +29,7 @@ describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
   };
 
   test('every page fits, and the browser has nothing to complain of', async () => {
-    watched = await openContext(browser(), { viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
-    const { page } = watched;
+    const page = await openPage({ viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
     const visit = async (path: string, name: string) => {
       await page.goto(site.url + path);
       await look(page, name);
@@ -123,8 +104,7 @@ describe('R68 no form-action: consent goes through as many origins as the provid
       hop.on('request', (req, res) => {
         res.writeHead(302, { location: `${chained.sandbox.issuer}${req.url ?? '/'}` }).end();
       });
-      watched = await openContext(browser());
-      const { page } = watched;
+      const page = await openPage();
       const origins = new Set<string>();
       page.on('request', (request) => request.isNavigationRequest() && origins.add(new URL(request.url()).origin));
       await signInBy(page, chained);

@@ -1,24 +1,21 @@
 /** The relay's pages of the administration in a real browser: nothing wider than a telephone, no complaint, light and dark; a token is changed on its page. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import { useBrowser } from '../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { expectNoSideways, leaveBy, picture, signInBy } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
 import { type Administrator, administratorOf, relayThread } from './service.ts';
 
 const LONG_NAME = 'Reports of the whole company, for the people who read reports of the whole company';
 
-let launched: LaunchedBrowser;
+const openPage = useBrowser();
 let site: TestSite;
 let desk: VaultDesk;
 let admin: Administrator;
 let tokenId: string;
 let webhookId: string;
-let watched: WatchedContext | undefined;
 beforeAll(async () => {
-  launched = await launchBrowser();
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   desk = await openVaultDesk(site);
   admin = await administratorOf(site, desk.store);
@@ -35,30 +32,16 @@ beforeAll(async () => {
   webhookId = String(webhook.json.id);
   await signIn(site, 'second@example.test');
 });
-beforeEach((context) => skipWithout(context, launched.missing));
-afterEach(async () => {
-  const complaints = watched?.complaints ?? [];
-  await watched?.context.close();
-  watched = undefined;
-  expect(complaints).toEqual([]);
-});
 afterAll(async () => {
-  await launched?.browser?.close();
   await desk?.close();
   await site?.close();
 });
-
-const browser = (): Browser => {
-  if (!launched.browser) throw new Error(launched.missing);
-  return launched.browser;
-};
 
 const LOOKS = [360, 1440].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
 
 describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
   test('the relay’s pages fit, and a token is changed on its own', async () => {
-    watched = await openContext(browser(), { viewport: { width, height: 800 }, colorScheme: scheme }, /status of 40\d/);
-    const { page } = watched;
+    const page = await openPage({ viewport: { width, height: 800 }, colorScheme: scheme }, /status of 40\d/);
     const look = async (name: string) => {
       await expectNoSideways(page);
       await picture(page, `relay-${name}-${width}-${scheme}`);

@@ -1,38 +1,20 @@
 /** The sandbox's own pages in Chromium: nothing wider than a small telephone, no complaint of the browser, every field with a label. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type LaunchedBrowser, launchBrowser, openContext, type WatchedContext } from '../support/browser.ts';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
 import { expectNoSideways, leaveBy, picture } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
 import { type ForeignClient, PASSWORD, startForeignClient } from './foreign-client.ts';
 
 const ADMIN = 'admin@example.test';
 const FAILED_PAGE = /Failed to load resource: the server responded with a status of 4\d\d/;
 const LOOKS = [360, 1440].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
 
-let launched: LaunchedBrowser;
+const openPage = useBrowser();
 let client: ForeignClient;
-let watched: WatchedContext | undefined;
 beforeAll(async () => {
-  launched = await launchBrowser();
   client = await startForeignClient();
 });
-beforeEach((context) => skipWithout(context, launched.missing));
-afterEach(async () => {
-  const complaints = watched?.complaints ?? [];
-  await watched?.context.close();
-  watched = undefined;
-  expect(complaints).toEqual([]);
-});
-afterAll(async () => {
-  await launched?.browser?.close();
-  await client?.sandbox.close();
-});
-
-function browser(): Browser {
-  if (!launched.browser) throw new Error(launched.missing);
-  return launched.browser;
-}
+afterAll(() => client?.sandbox.close());
 
 async function expectLabels(page: Page): Promise<void> {
   const bare = await page.evaluate(
@@ -43,8 +25,7 @@ async function expectLabels(page: Page): Promise<void> {
 
 describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
   test('every page fits', async () => {
-    watched = await openContext(browser(), { viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
-    const { page } = watched;
+    const page = await openPage({ viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
     const look = async (name: string) => {
       await expectNoSideways(page);
       await expectLabels(page);

@@ -9,6 +9,7 @@ import { describe, expect, it } from 'vitest';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
+import { endWithUs } from '../support/left-running.ts';
 import { freePort } from '../support/ports.ts';
 import { startForeignClient } from './foreign-client.ts';
 
@@ -16,7 +17,7 @@ const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }
 const MAIN = fileURLToPath(new URL('../../src/sandbox/main.ts', import.meta.url));
 
 function run(env: Record<string, string>, ...args: string[]) {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });
+  const child = endWithUs(spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } }));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
   return { child, output: () => output, ended: once(child, 'close') };

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type { Claims } from '../../src/connected-apps/provider-client.ts';
+import type { Claims } from '../../src/connected-apps/token-answer.ts';
 import {
   acrOf,
   decidingClaims,

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import packed from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import { skipWithout } from './missing.ts';
 
 /** Not those of the package: they switch web security off. */
 const ARGUMENTS = [
@@ -85,4 +87,36 @@ export async function openContext(
   });
   const page = await context.newPage();
   return { context, complaints, page };
+}
+
+type Demands = Parameters<typeof openContext> extends [unknown, ...infer Rest] ? Rest : never;
+
+/**
+ * For the tests of a file: one browser, whose profiles end with the test that opened them, and none may have had anything to
+ * complain of. Answers what opens a page in a profile of its own.
+ */
+export function useBrowser(): (...demands: Demands) => Promise<Page> {
+  let launching: Promise<LaunchedBrowser>;
+  let opened: WatchedContext[] = [];
+  beforeAll(() => {
+    // Not waited for: whatever the pages come from can start meanwhile.
+    launching = launchBrowser();
+  });
+  beforeEach(async (context) => skipWithout(context, (await launching).missing));
+  afterEach(async () => {
+    const complaints = opened.flatMap((one) => one.complaints);
+    await Promise.all(opened.map(({ context }) => context.close()));
+    opened = [];
+    expect(complaints).toEqual([]);
+  });
+  afterAll(async () => {
+    await (await launching).browser?.close();
+  });
+  return async (...demands) => {
+    const { browser, missing } = await launching;
+    if (!browser) throw new Error(missing);
+    const watched = await openContext(browser, ...demands);
+    opened.push(watched);
+    return watched.page;
+  };
 }

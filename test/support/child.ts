@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { endWithUs } from './left-running.ts';
 
 export interface Child {
   /** All lines printed so far. */
@@ -23,9 +24,9 @@ export interface ChildOptions {
 export function startChild(file: string, args: readonly string[], { fileSizeBlocks }: ChildOptions = {}): Child {
   const path = fileURLToPath(new URL(file, import.meta.url));
   const limit = fileSizeBlocks === undefined ? '' : `ulimit -f ${fileSizeBlocks} && `;
-  const child = spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, path, ...args], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const child = endWithUs(
+    spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, path, ...args], { stdio: ['pipe', 'pipe', 'pipe'] }),
+  );
   const lines: string[] = [];
   let errors = '';
   createInterface(child.stdout).on('line', (line) => lines.push(line));

@@ -1,51 +1,32 @@
 /** Many signed-in people on a few real processes: their sessions and grants are put into the store, not made by sign-ins. */
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createSessionLists } from '../../src/http/session-lists.ts';
 import { createSessionRecords } from '../../src/http/session-record.ts';
 import { userIdOf } from '../../src/sign-in/identity.ts';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { patiently } from '../../src/storage/patience.ts';
-import { type Asked, ask, DATA, FORM } from './ask.ts';
+import { type Asked, ask } from './ask.ts';
 import { type CrowdProvider, startCrowdProvider } from './crowd-provider.ts';
-import { createMember, type Member, openVault, type StoreKind, type Vault } from './fleet.ts';
-import { CLIENT_SECRET } from './gatehouse.ts';
-import { freePort } from './ports.ts';
-import { type RedisServer, startRedis } from './redis-server.ts';
+import { type Deployment, type Member, type SignedIn, type StoreKind, startDeployment, type Vault } from './fleet.ts';
+import { startRedis } from './redis-server.ts';
 
-export interface CrowdPerson {
+export interface CrowdPerson extends SignedIn {
   name: string;
   userId: string;
-  cookie: string;
-  csrfToken: string;
 }
 
-export interface Crowd {
+export interface Crowd extends Deployment {
   provider: CrowdProvider;
-  members: readonly Member[];
-  member(at: number): Member;
   /** Those with a session; the others have only a grant. */
   people: readonly CrowdPerson[];
-  env: Record<string, string>;
-  dataDirectory: string;
-  redis: RedisServer | undefined;
-  vault: Vault;
   /** Grants whose access token has ended, with a refresh token that the provider takes once. */
   addGrants(from: number, to: number): Promise<void>;
   addPeople(from: number, to: number): Promise<void>;
   /** What time would do to this person's access token. */
   expire(person: CrowdPerson): Promise<void>;
-  thread(member: Member, person: CrowdPerson): Promise<Asked>;
   manage(member: Member, path: string): Promise<Asked>;
-  post(member: Member, path: string, person: CrowdPerson): Promise<Asked>;
-  /** Everything that all processes have printed. */
-  output(): string;
-  close(): Promise<void>;
 }
 
 export interface CrowdOptions {
@@ -61,59 +42,21 @@ export interface CrowdOptions {
 const WRITTEN_AT_ONCE = 200;
 
 export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-crowd-'));
   const ownRedis = options.kind === 'Redis' && options.env === undefined;
-  const redis = ownRedis ? await startRedis(options.redisArgs) : undefined;
-  const provider = await startCrowdProvider();
-  const appsFile = join(directory, 'connected-apps.json');
-  writeFileSync(appsFile, JSON.stringify([appOf(url, provider.url)]));
-  const dataDirectory = join(directory, 'data');
-  const env: Record<string, string> = {
-    PUBLIC_URL: url,
-    DATA_DIR: dataDirectory,
-    SESSION_SECRETS: randomBytes(48).toString('base64'),
-    ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
-    CONNECTED_APPS_FILE: appsFile,
-    INTERNAL_HOSTS: '127.0.0.1',
-    TEST_CLIENT_SECRET: CLIENT_SECRET,
-    SHUTDOWN_SECONDS: '10',
-    ...(redis ? { REDIS_URL: redis.url } : {}),
-    ...options.env,
-  };
-  const printed: (() => string)[] = [];
-  const members: Member[] = [];
-  for (let at = 0; at < options.processes; at += 1) {
-    const own = { PORT: String(at === 0 ? port : await freePort()), MANAGEMENT_PORT: String(await freePort()) };
-    members.push(createMember({ ...env, ...own }, printed));
-  }
-  let vault: Vault | undefined;
-  const close = async () => {
-    await Promise.all(members.map((member) => member.kill()));
-    await vault?.store.close();
-    await provider.close();
-    await redis?.dispose();
-    rmSync(directory, { recursive: true, force: true });
-  };
-  try {
-    await Promise.all(members.map((member) => member.start()));
-    vault = await openVault(env);
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  const deployment = await startDeployment({
+    name: 'crowd',
+    processes: options.processes,
+    redis: ownRedis ? await startRedis(options.redisArgs) : undefined,
+    env: { SHUTDOWN_SECONDS: '10', ...options.env },
+    startProvider: startCrowdProvider,
+    apps: (url, provider) => [appOf(url, provider.url)],
+  });
 
+  const { provider, vault, env } = deployment;
   const people: CrowdPerson[] = [];
   const seeds = createSeeds({ vault, provider, secret: env.SESSION_SECRETS ?? '' });
-  const headers = (person: CrowdPerson) => ({ ...DATA, host: `127.0.0.1:${port}`, cookie: person.cookie });
   const crowd: Crowd = {
-    ...{ provider, members, people, env, dataDirectory, redis, vault, close },
-    member(at) {
-      const member = members[at];
-      if (!member) throw new Error(`There is no process ${at}.`);
-      return member;
-    },
+    ...{ ...deployment, people },
     addGrants: (from, to) => inTurns(from, to, seeds.addGrant),
     async addPeople(from, to) {
       await inTurns(from, to, async (n) => void people.push(await seeds.addPerson(n)));
@@ -126,14 +69,6 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
       if (!(await vault.grants.save(grant, stored.version))) throw new Error('Somebody else wrote this grant.');
     },
     manage: (member, path) => ask(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}${path}`),
-    thread: (member, person) => ask(`${member.url}/threads/current`, { headers: headers(person) }),
-    post: (member, path, person) =>
-      ask(member.url + path, {
-        method: 'POST',
-        headers: { ...headers(person), ...FORM },
-        body: new URLSearchParams({ _csrf: person.csrfToken }).toString(),
-      }),
-    output: () => printed.map((text) => text()).join('\n'),
   };
   await crowd.addPeople(0, options.people);
   return crowd;

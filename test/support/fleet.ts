@@ -1,4 +1,4 @@
-/** Several real processes of one deployment behind one PUBLIC_URL, on one database or one Redis, with the sandbox behind them. */
+/** Several real processes of one deployment behind one PUBLIC_URL, on one database or one Redis, with the sandbox or another provider behind them. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,18 +18,21 @@ import type { Store } from '../../src/storage/store.ts';
 import { type Asked, ask, DATA, FORM } from './ask.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from './gatehouse.ts';
 import { freePort } from './ports.ts';
-import { isRunning, type Program, startProgram } from './program.ts';
+import { type Program, startProgram } from './program.ts';
 import { type RedisServer, startRedis } from './redis-server.ts';
 import { createTokenDesk, type TokenDesk } from './token-desk.ts';
 
 export type StoreKind = 'SQLite' | 'Redis';
 
 /** One signed-in browser. */
-export interface Person {
-  login: string;
-  userId: string;
+export interface SignedIn {
   cookie: string;
   csrfToken: string;
+}
+
+export interface Person extends SignedIn {
+  login: string;
+  userId: string;
 }
 
 export interface Member {
@@ -52,25 +55,29 @@ export interface Vault {
   read(userId: string): Promise<Grant>;
 }
 
-export interface Fleet {
+/** The processes, what they share, and how they are asked. */
+export interface Deployment {
   url: string;
-  sandbox: Sandbox;
-  tokens: TokenDesk;
   members: readonly Member[];
+  member(at: number): Member;
   env: Record<string, string>;
-  /** Holds the data; undefined on Redis. */
+  /** Holds the data where no Redis does. */
   dataDirectory: string;
   redis: RedisServer | undefined;
   vault: Vault;
-  member(at: number): Member;
-  signIn(login: string): Promise<Person>;
-  get(member: Member, path: string, person: Person): Promise<Asked>;
-  post(member: Member, path: string, person: Person): Promise<Asked>;
-  thread(member: Member, person: Person): Promise<Asked>;
-  health(member: Member, person: Person): Promise<{ health: string; cause: string | null }>;
+  get(member: Member, path: string, person: SignedIn): Promise<Asked>;
+  post(member: Member, path: string, person: SignedIn): Promise<Asked>;
+  thread(member: Member, person: SignedIn): Promise<Asked>;
   /** Everything that all processes have printed. */
   output(): string;
   close(): Promise<void>;
+}
+
+export interface Fleet extends Deployment {
+  sandbox: Sandbox;
+  tokens: TokenDesk;
+  signIn(login: string): Promise<Person>;
+  health(member: Member, person: Person): Promise<{ health: string; cause: string | null }>;
 }
 
 export const LOGINS = ['user@example.test', 'second@example.test', 'admin@example.test'];
@@ -84,29 +91,83 @@ export async function startFleet(options: {
   /** In place of the sandbox's one app. */
   apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
 }): Promise<Fleet> {
+  const { provider, ...deployment } = await startDeployment({
+    name: 'fleet',
+    processes: options.processes,
+    redis: options.kind === 'Redis' ? await startRedis(options.redis) : undefined,
+    env: { SHUTDOWN_SECONDS: '5', ...options.env },
+    async startProvider(url) {
+      const sandbox = await startSandbox({
+        clients: [
+          {
+            clientId: 'test-platform',
+            clientSecret: CLIENT_SECRET,
+            redirectUris: [`${url}/oauth/callback/platform`],
+            postLogoutRedirectUris: [`${url}/`],
+          },
+        ],
+        binService: createBinService(),
+        accessTokenSeconds: 3_600,
+        refreshTokens: { graceSeconds: 3_600 },
+        // Its people ask far more often than the platform would let them, and Gatehouse heeds what it says about that.
+        rateLimits: { perUserPerMinute: 1_000_000, perUserPerHour: 1_000_000, perCompanyPerMinute: 1_000_000 },
+      });
+      const tokens = createTokenDesk(sandbox);
+      return {
+        ...{ sandbox, tokens },
+        close() {
+          tokens.close();
+          return sandbox.close();
+        },
+      };
+    },
+    apps: (url, { sandbox }) => options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform')],
+  });
+  const { sandbox, tokens } = provider;
+  const { url, get } = deployment;
+  return {
+    ...{ ...deployment, sandbox, tokens },
+    async signIn(login) {
+      const { agent } = await signIn({ url }, login);
+      const { sandboxAccount: account } = accountOf(sandbox, login);
+      const person = {
+        login,
+        userId: userIdOf(sandbox.issuer, account),
+        cookie: agent.cookies.header(url),
+        csrfToken: '',
+      };
+      const session = JSON.parse((await get(deployment.member(0), '/session', person)).body);
+      if (!session.signedIn) throw new Error(`${login} is not signed in.`);
+      return { ...person, csrfToken: String(session.csrfToken) };
+    },
+    async health(member, person) {
+      const { connections } = JSON.parse((await get(member, '/session', person)).body);
+      const [{ health, cause }] = connections;
+      return { health, cause };
+    },
+  };
+}
+
+/**
+ * Processes on an empty store with this provider behind them; provider and Redis end with them.
+ * @param options `name`: of the folder; `redis`: undefined where the data is in the folder, or where `env` says; `env`: what
+ *   is said beside what every such process needs, or in place of it
+ */
+export async function startDeployment<Provider extends { close(): Promise<void> }>(options: {
+  name: string;
+  processes: number;
+  redis: RedisServer | undefined;
+  env: Record<string, string>;
+  startProvider: (url: string) => Promise<Provider>;
+  apps: (url: string, provider: Provider) => Record<string, unknown>[];
+}): Promise<Deployment & { provider: Provider }> {
+  const { redis } = options;
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-fleet-'));
-  const redis = options.kind === 'Redis' ? await startRedis(options.redis) : undefined;
-  const sandbox = await startSandbox({
-    clients: [
-      {
-        clientId: 'test-platform',
-        clientSecret: CLIENT_SECRET,
-        redirectUris: [`${url}/oauth/callback/platform`],
-        postLogoutRedirectUris: [`${url}/`],
-      },
-    ],
-    binService: createBinService(),
-    accessTokenSeconds: 3_600,
-    refreshTokens: { graceSeconds: 3_600 },
-    // Its people ask far more often than the platform would let them, and Gatehouse heeds what it says about that.
-    rateLimits: { perUserPerMinute: 1_000_000, perUserPerHour: 1_000_000, perCompanyPerMinute: 1_000_000 },
-  });
-  const tokens = createTokenDesk(sandbox);
+  const directory = mkdtempSync(join(tmpdir(), `gatehouse-${options.name}-`));
+  const provider = await options.startProvider(url);
   const appsFile = join(directory, 'connected-apps.json');
-  const apps = options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform')];
-  writeFileSync(appsFile, JSON.stringify(apps));
+  writeFileSync(appsFile, JSON.stringify(options.apps(url, provider)));
   const dataDirectory = join(directory, 'data');
   const env: Record<string, string> = {
     PUBLIC_URL: url,
@@ -116,7 +177,6 @@ export async function startFleet(options: {
     CONNECTED_APPS_FILE: appsFile,
     INTERNAL_HOSTS: '127.0.0.1',
     TEST_CLIENT_SECRET: CLIENT_SECRET,
-    SHUTDOWN_SECONDS: '5',
     ...(redis ? { REDIS_URL: redis.url } : {}),
     ...options.env,
   };
@@ -129,7 +189,7 @@ export async function startFleet(options: {
   const close = async () => {
     await Promise.all(members.map((member) => member.kill()));
     await vault?.store.close();
-    await sandbox.close();
+    await provider.close();
     await redis?.dispose();
     rmSync(directory, { recursive: true, force: true });
   };
@@ -142,27 +202,14 @@ export async function startFleet(options: {
     throw error;
   }
 
-  const headers = (person: Person) => ({ ...DATA, host: new URL(url).host, cookie: person.cookie });
-  const get = (member: Member, path: string, person: Person) => ask(member.url + path, { headers: headers(person) });
+  const headers = ({ cookie }: SignedIn) => ({ ...DATA, host: new URL(url).host, cookie });
+  const get = (member: Member, path: string, person: SignedIn) => ask(member.url + path, { headers: headers(person) });
   return {
-    ...{ url, sandbox, tokens, members, env, dataDirectory, redis, vault, get, close },
+    ...{ url, provider, members, env, dataDirectory, redis, vault, get, close },
     member(at) {
       const member = members[at];
       if (!member) throw new Error(`There is no process ${at}.`);
       return member;
-    },
-    async signIn(login) {
-      const { agent } = await signIn({ url }, login);
-      const { sandboxAccount: account } = accountOf(sandbox, login);
-      const person = {
-        login,
-        userId: userIdOf(sandbox.issuer, account),
-        cookie: agent.cookies.header(url),
-        csrfToken: '',
-      };
-      const session = JSON.parse((await ask(`${url}/session`, { headers: headers(person) })).body);
-      if (!session.signedIn) throw new Error(`${login} is not signed in.`);
-      return { ...person, csrfToken: String(session.csrfToken) };
     },
     post: (member, path, person) =>
       ask(member.url + path, {
@@ -171,19 +218,12 @@ export async function startFleet(options: {
         body: new URLSearchParams({ _csrf: person.csrfToken }).toString(),
       }),
     thread: (member, person) => get(member, '/threads/current', person),
-    async health(member, person) {
-      const { connections } = JSON.parse((await get(member, '/session', person)).body);
-      const [{ health, cause }] = connections;
-      return { health, cause };
-    },
     output: () => printed.map((text) => text()).join('\n'),
   };
 }
 
 export function createMember(env: Record<string, string>, printed: (() => string)[]): Member {
   let program: Program | undefined;
-  const killAtExit = () => program && isRunning(program.pid) && process.kill(program.pid, 'SIGKILL');
-  process.once('exit', killAtExit);
   let ended = true;
   const current = () => {
     if (!program) throw new Error('The process was never started.');

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endWithUs } from './left-running.ts';
 
 export const missingNginx =
   spawnSync('nginx', ['-v']).status === 0 ? undefined : 'There is no nginx on PATH, with which its example is run.';
@@ -30,7 +31,7 @@ export async function startNginx(
     `pid nginx.pid; error_log logs/error.log; daemon off; events {}
 http { access_log off; ${paths.join(' ')} ${settings} }`,
   );
-  const nginx = spawn('nginx', ['-p', directory, '-c', 'nginx.conf'], { stdio: 'ignore' });
+  const nginx = endWithUs(spawn('nginx', ['-p', directory, '-c', 'nginx.conf'], { stdio: 'ignore' }));
   const ended = once(nginx, 'exit');
   const stop = async () => {
     nginx.kill('SIGQUIT');

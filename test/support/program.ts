@@ -1,6 +1,7 @@
 /** Owns Gatehouse as people start it: a process of its own, through npm or node, its output, its end, and what it leaves running. */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { endWithUs, processesBelow } from './left-running.ts';
 import { watchPrinted, watchSecrets } from './log-watch.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -23,7 +24,7 @@ export function startProgram(command: string[], env: Record<string, string>): Pr
   const [file = 'node', ...args] = command;
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const own = { PATH, HOME, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
-  const child = spawn(file, args, { cwd: ROOT, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = endWithUs(spawn(file, args, { cwd: ROOT, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }));
   watchSecrets(env);
   let out = '';
   let err = '';
@@ -59,16 +60,7 @@ export function startProgram(command: string[], env: Record<string, string>): Pr
       }),
     signal: (name, to = pid) => void process.kill(to, name),
     ended,
-    children() {
-      const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
-      const rows = table
-        .trim()
-        .split('\n')
-        .map((row) => row.trim().split(/\s+/).map(Number));
-      const below = (parent: number): number[] =>
-        rows.filter(([, ppid]) => ppid === parent).flatMap(([one = 0]) => [one, ...below(one)]);
-      return below(pid);
-    },
+    children: () => processesBelow(pid),
   };
 }
 

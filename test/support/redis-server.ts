@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endWithUs } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
@@ -126,8 +127,6 @@ async function startServer(argumentsOf: (port: number, directory: string) => str
   let child: ChildProcess | undefined;
   const ask = (...command: string[]) =>
     spawnSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8', timeout: 5_000 }).stdout;
-  const killAtExit = () => void child?.kill('SIGKILL');
-  process.once('exit', killAtExit);
 
   const server: RedisServer = {
     port,
@@ -142,12 +141,11 @@ async function startServer(argumentsOf: (port: number, directory: string) => str
       await ended;
     },
     async start(args = []) {
-      child = spawn('redis-server', [...first, ...args], { cwd: directory, stdio: 'ignore' });
+      child = endWithUs(spawn('redis-server', [...first, ...args], { cwd: directory, stdio: 'ignore' }));
       await until(() => ask('PING').startsWith('PONG'));
     },
     async dispose() {
       await server.kill();
-      process.off('exit', killAtExit);
       rmSync(directory, { recursive: true, force: true });
     },
   };
