@@ -5,7 +5,7 @@ import type { AppError } from '../errors.ts';
 import { fenceConnections } from './redis-barrier.ts';
 import { createClient, type RandomNumber } from './redis-clients.ts';
 import { createDeadlines } from './redis-deadlines.ts';
-import { storeClosed, toStoreError, unavailable } from './redis-faults.ts';
+import { refusesSeveralKeys, storeClosed, toStoreError, unavailable } from './redis-faults.ts';
 import { defineScripts } from './redis-scripts.ts';
 import type { RedisPlace } from './redis-target.ts';
 
@@ -14,7 +14,7 @@ export type RedisClient = Redis | Cluster;
 export interface RedisConnection {
   /** Sends one command, and answers what Redis answers; rejects as the store's methods do. */
   run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
-  /** A value. Those that are asked for in one turn of the event loop are one command, where one server has all of them. */
+  /** A value. Those that are asked for in one turn of the event loop are one command, where the server takes it. */
   get(key: string): Promise<string | null>;
   /** For questions that the store's methods do not ask: of one node, or without a deadline. */
   client: RedisClient;
@@ -42,8 +42,9 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   const stopHeartbeat = startHeartbeat(() => (client instanceof Cluster ? client.nodes('all') : [client]));
   const deadlines = createDeadlines(parts.deadlineMilliseconds);
   const unanswered = new Map<Promise<unknown>, number>();
-  const askTogether = (keys: string[]) => bounded((server) => server.mget(keys), keys.length);
-  const turn = client instanceof Cluster ? undefined : createTurn(client, askTogether);
+  const askOne = (key: string) => bounded((server) => server.get(key));
+  const askAll = (keys: string[]) => bounded((server) => server.mget(keys), keys.length);
+  const turn = client instanceof Cluster ? undefined : createTurn(client, { askOne, askAll });
   let unansweredCount = 0;
   let closed = false;
 
@@ -84,7 +85,7 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   return {
     client,
     run: (command) => unlessRefused(() => bounded(command)),
-    get: (key) => unlessRefused(() => turn?.get(key) ?? bounded(() => client.get(key))),
+    get: (key) => unlessRefused(() => turn?.get(key) ?? askOne(key)),
     async close() {
       if (closed) return;
       closed = true;
@@ -179,23 +180,41 @@ interface Turn {
   end(): void;
 }
 
+interface Asking {
+  askOne(key: string): Promise<string | null>;
+  /** Answers the values in the order of the keys. */
+  askAll(keys: string[]): Promise<(string | null)[]>;
+}
+
+/** One late answer then spoils no more than these. */
+const ASKED_TOGETHER = 256;
+
 /**
  * Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. The turn
  * ends with `setImmediate`, after all requests that came together: the next tick comes after each of them.
- * @param askTogether answers the values of these keys in their order
  */
-function createTurn(client: Redis, askTogether: (keys: string[]) => Promise<(string | null)[]>): Turn {
+function createTurn(client: Redis, { askOne, askAll }: Asking): Turn {
   let held: Redis['stream'] | undefined;
   let wanted: Wanted[] = [];
+  let isTogether = true;
+
+  const askEach = (all: readonly Wanted[]) => {
+    for (const { key, resolve, reject } of all) askOne(key).then(resolve, reject);
+  };
 
   const ask = (all: readonly Wanted[]) => {
+    if (all.length === 1 || !isTogether) return askEach(all);
     const answer = (values: (string | null)[]) => {
       for (const [n, { resolve }] of all.entries()) resolve(values[n] ?? null);
     };
     const fail = (error: unknown) => {
+      if (refusesSeveralKeys(error)) {
+        isTogether = false;
+        return askEach(all);
+      }
       for (const { reject } of all) reject(error);
     };
-    askTogether(all.map(({ key }) => key)).then(answer, fail);
+    return void askAll(all.map(({ key }) => key)).then(answer, fail);
   };
 
   const begin = () => {
@@ -206,7 +225,7 @@ function createTurn(client: Redis, askTogether: (keys: string[]) => Promise<(str
   };
 
   const end = () => {
-    if (wanted.length > 0) ask(wanted);
+    for (let at = 0; at < wanted.length; at += ASKED_TOGETHER) ask(wanted.slice(at, at + ASKED_TOGETHER));
     wanted = [];
     held?.uncork();
     held = undefined;

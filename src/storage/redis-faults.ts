@@ -26,6 +26,12 @@ export function toStoreError(error: unknown): unknown {
   });
 }
 
+/** True where Redis takes no command on several keys: it counts slots as a cluster does, or its ACL forbids `MGET`. */
+export function refusesSeveralKeys(error: unknown): boolean {
+  const code = replyCode(error instanceof AppError ? error.cause : error);
+  return code === 'CROSSSLOT' || code === 'NOPERM';
+}
+
 /** After a write this says nothing about whether it was done. */
 export function unavailable(
   logDetail: string,

@@ -8,7 +8,7 @@ export interface SqliteReader {
   run<T>(work: () => T): Promise<T>;
   /** The same at the end of this turn of the event loop: cheaper where many requests come in at the same time. */
   runTogether<T>(work: () => T): Promise<T>;
-  /** Ends the turn now: what was asked is answered before the database is closed. */
+  /** Ends the turn now, so that what was asked is still answered where the database is about to be closed and not busy. */
   end(): void;
 }
 
@@ -25,7 +25,11 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions):
   let asked: Asked[] = [];
 
   const run = <T>(work: () => T): Promise<T> =>
-    database.isOpen ? retryWhileBusy(work, retry) : Promise.reject(storeClosed());
+    retryWhileBusy(() => {
+      // Looked at each time: it may be closed while the next attempt is waited for.
+      if (!database.isOpen) throw storeClosed();
+      return work();
+    }, retry);
 
   function turn(): void {
     const batch = asked;

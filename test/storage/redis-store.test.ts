@@ -8,6 +8,7 @@ import { createRedisStore } from '../../src/storage/redis-store.ts';
 import { skipWithout } from '../support/missing.ts';
 import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { storeContract } from '../support/store-contract.ts';
+import { until } from '../support/until.ts';
 
 const shared = process.env.REDIS_TEST_URL;
 const missing = shared === undefined ? missingRedis : undefined;
@@ -60,6 +61,31 @@ test('records that are asked for in one turn are one command, and everybody gets
     await removeKeys(keyPrefix);
   }
 });
+
+test.for([
+  ['that counts slots as a cluster does', ['--cluster-enabled', 'yes'], ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383']],
+  ['whose ACL forbids MGET', [], ['ACL', 'SETUSER', 'default', '-mget']],
+] satisfies [string, string[], string[]][])(
+  'on one server %s records are asked for one by one',
+  async ([, args, command], context) => {
+    skipWithout(context, missing);
+    const own = await startRedis([...IN_MEMORY, ...args]);
+    try {
+      expect(own.ask(...command)).toContain('OK');
+      if (args.length > 0) await until(() => own.ask('CLUSTER', 'INFO').includes('cluster_state:ok'));
+      const store = await createRedisStore({ url: own.url, durability: 'none', deadlineMilliseconds: 5_000 });
+      await store.write([{ put: 'one:{a}', value: 'of a' }]);
+      await store.write([{ put: 'one:{b}', value: 'of b' }]);
+      for (let times = 0; times < 2; times += 1) {
+        const found = await Promise.all([store.get('one:{a}'), store.get('one:{b}')]);
+        expect(found.map((record) => record?.value)).toEqual(['of a', 'of b']);
+      }
+      await store.close();
+    } finally {
+      await own.dispose();
+    }
+  },
+);
 
 async function removeKeys(prefix: string): Promise<void> {
   const client = new Redis(url);

@@ -79,6 +79,19 @@ test('a busy database is asked again until the deadline', async () => {
   await expect(reader.runTogether(always)).rejects.toMatchObject({ code: 'storage_unavailable' });
 });
 
+test('closed while a busy database is waited for: refused as unavailable', async () => {
+  let tries = 0;
+  const busyOnce = () => {
+    tries += 1;
+    if (tries === 1) throw Object.assign(new Error('database is locked'), { code: 'ERR_SQLITE_ERROR', errcode: 5 });
+    return value();
+  };
+  const asked = reader.runTogether(busyOnce);
+  reader.end();
+  database.close();
+  await expect(asked).rejects.toMatchObject({ code: 'storage_unavailable' });
+});
+
 test('closed between the asking and the turn, or before both: refused as unavailable', async () => {
   const asked = [reader.runTogether(value), reader.runTogether(value)];
   database.close();
