@@ -5,9 +5,10 @@ import type { AppError } from '../errors.ts';
 import { fenceConnections } from './redis-barrier.ts';
 import { createClient, type RandomNumber } from './redis-clients.ts';
 import { createDeadlines } from './redis-deadlines.ts';
-import { refusesSeveralKeys, storeClosed, toStoreError, unavailable } from './redis-faults.ts';
+import { storeClosed, toStoreError, unavailable } from './redis-faults.ts';
 import { defineScripts } from './redis-scripts.ts';
 import type { RedisPlace } from './redis-target.ts';
+import { createTurn } from './redis-turn.ts';
 
 export type RedisClient = Redis | Cluster;
 
@@ -162,85 +163,6 @@ export function startHeartbeat(clients: () => readonly Redis[]): () => void {
     for (const node of clients()) if (node.status === 'ready') node.ping().catch(() => undefined);
   }, HEARTBEAT_MILLISECONDS).unref();
   return () => clearInterval(timer);
-}
-
-interface Wanted {
-  key: string;
-  resolve(value: string | null): void;
-  reject(error: unknown): void;
-}
-
-interface Turn {
-  /** From here to the end of the turn commands are held back. */
-  begin(): void;
-  /** Asked for at the end of the turn, with all other values; undefined where nothing can be held back. */
-  get(key: string): Promise<string | null> | undefined;
-  /** How many values are still to be asked for. */
-  waiting(): number;
-  end(): void;
-}
-
-interface Asking {
-  askOne(key: string): Promise<string | null>;
-  /** Answers the values in the order of the keys. */
-  askAll(keys: string[]): Promise<(string | null)[]>;
-}
-
-/** One late answer then spoils no more than these. */
-const ASKED_TOGETHER = 256;
-
-/**
- * Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. The turn
- * ends with `setImmediate`, after all requests that came together: the next tick comes after each of them.
- */
-function createTurn(client: Redis, { askOne, askAll }: Asking): Turn {
-  let held: Redis['stream'] | undefined;
-  let wanted: Wanted[] = [];
-  let isTogether = true;
-
-  const askEach = (all: readonly Wanted[]) => {
-    for (const { key, resolve, reject } of all) askOne(key).then(resolve, reject);
-  };
-
-  const ask = (all: readonly Wanted[]) => {
-    if (all.length === 1 || !isTogether) return askEach(all);
-    const answer = (values: (string | null)[]) => {
-      for (const [n, { resolve }] of all.entries()) resolve(values[n] ?? null);
-    };
-    const fail = (error: unknown) => {
-      if (refusesSeveralKeys(error)) {
-        isTogether = false;
-        return askEach(all);
-      }
-      for (const { reject } of all) reject(error);
-    };
-    return void askAll(all.map(({ key }) => key)).then(answer, fail);
-  };
-
-  const begin = () => {
-    if (held || !client.stream) return;
-    held = client.stream;
-    held.cork();
-    setImmediate(end);
-  };
-
-  const end = () => {
-    for (let at = 0; at < wanted.length; at += ASKED_TOGETHER) ask(wanted.slice(at, at + ASKED_TOGETHER));
-    wanted = [];
-    held?.uncork();
-    held = undefined;
-  };
-
-  return {
-    begin,
-    end,
-    waiting: () => wanted.length,
-    get(key) {
-      begin();
-      if (!held) return undefined;
-      return new Promise((resolve, reject) => wanted.push({ key, resolve, reject }));
-    },
-  };
 }
 
 async function disconnect(client: RedisClient): Promise<void> {
