@@ -1,9 +1,9 @@
 /** Owns connections as people see them: made by a consent, listed with their health, and ended with the provider told. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderSaid, RevocationOutcome } from '../connected-apps/provider-said.ts';
-import type { TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
-import { type Grant, type Health, healthOf, revocationToken, type TroubleCause, withTokens } from './grant.ts';
+import { type Consent, canLast, consentedGrant, isBroken, OFFLINE, sameAccount } from './consent.ts';
+import { type Grant, type Health, healthOf, revocationToken, type TroubleCause } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { PendingRevocation, RevocationRequest, Revocations } from './revocations.ts';
 
@@ -60,16 +60,8 @@ export interface EndedBy {
   origin?: Origin | undefined;
 }
 
-export interface MakeRequest {
+export interface MakeRequest extends Consent {
   origin?: Origin | undefined;
-  userId: string;
-  app: ConnectedApp;
-  answer: TokenAnswer;
-  /** What was asked for: granted where the answer names no scopes. */
-  scopes: readonly string[];
-  account: Grant['account'];
-  /** The user chose the scopes, in place of being asked for all by a sign-in. */
-  chosen?: boolean | undefined;
   /** Of the grant, begun with this request. */
   ahead?: GrantReading | undefined;
 }
@@ -138,37 +130,13 @@ export function createConnections(parts: {
       return !forAll || scopes.every((scope) => scope === OFFLINE || grant.scopes.includes(scope));
     },
 
-    async make({ userId, app, answer, scopes, account, origin, ahead, chosen = false }) {
+    async make({ origin, ahead, ...consent }) {
+      const { userId, app, answer, scopes, account } = consent;
       let stored: StoredGrant | undefined;
       for (let first = true; ; first = false) {
         stored = await grants.load(userId, app.id, first ? ahead : undefined);
         const earlier = stored && 'grant' in stored && sameAccount(stored.grant, account) ? stored.grant : undefined;
-        const granted = grantedBy(answer, scopes, earlier);
-        const lasting = earlier && canLast(earlier, granted) ? earlier : undefined;
-        const now = clock();
-        const base: Grant = {
-          userId,
-          appId: app.id,
-          accessToken: answer.accessToken,
-          // A provider may give none the second time; a grant that was refused has none worth keeping.
-          // What a refresh brought that nobody could end any more has taken the place of the one it was made with.
-          refreshToken: lasting?.refresh?.received ?? lasting?.refreshToken,
-          refreshExpiresAt: lasting?.refresh?.received === undefined ? lasting?.refreshExpiresAt : undefined,
-          idToken: undefined,
-          scopes: [...scopes],
-          account,
-          obtainedAt: now,
-          expiresAt: undefined,
-          connectedAt: earlier?.connectedAt ?? now,
-          consentedAt: now,
-          chosen,
-          trouble: undefined,
-          refresh: undefined,
-        };
-        const grant =
-          earlier && !chosen && isNarrower(earlier, granted)
-            ? { ...earlier, idToken: answer.idToken ?? earlier.idToken, consentedAt: now }
-            : withTokens(base, { ...answer, scopes: granted }, now, app.accessTokenLifetimeSeconds);
+        const grant = consentedGrant(consent, earlier, clock());
         // A refresh may write in between: then what it wrote is read again, and replaced.
         if (await grants.save(grant, stored?.version ?? 0)) break;
       }
@@ -213,45 +181,6 @@ export function createConnections(parts: {
       return (await opened(userId, appId))?.idToken;
     },
   };
-}
-
-function isBroken({ trouble }: Grant): boolean {
-  return trouble !== undefined && trouble.kind !== 'passing';
-}
-
-/** A refresh token is worth keeping beside new tokens unless it was refused, or would bring back what was dropped. */
-function canLast({ trouble, scopes }: Grant, granted: readonly string[]): boolean {
-  return trouble?.kind !== 'reconnect_needed' && scopes.every((scope) => granted.includes(scope));
-}
-
-const OFFLINE = 'offline_access';
-
-/**
- * The scopes of what a code brought. A provider that asks for no consent anew leaves `offline_access` out, whoever asked for
- * it (OpenID Connect Core section 11): that ends no refresh token of the same user.
- */
-function grantedBy({ scopes, refreshToken }: TokenAnswer, asked: readonly string[], earlier: Grant | undefined) {
-  const given = scopes ?? asked;
-  const isKept = earlier?.refreshToken !== undefined && earlier.trouble?.kind !== 'reconnect_needed';
-  return isKept && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && asked.includes(OFFLINE)
-    ? [...new Set([...given, OFFLINE])]
-    : [...given];
-}
-
-/** True for a well grant whose user has chosen fewer scopes than these. */
-function isNarrower(grant: Grant, granted: readonly string[]): boolean {
-  const { chosen, scopes, refreshToken } = grant;
-  return (
-    chosen === true &&
-    refreshToken !== undefined &&
-    !isBroken(grant) &&
-    granted.some((scope) => !scopes.includes(scope))
-  );
-}
-
-function sameAccount(grant: Grant, account: Grant['account']): boolean {
-  // Where the provider names nobody, it may be anybody's.
-  return account.subject !== undefined && grant.account.subject === account.subject;
 }
 
 function revocationOf(grant: Grant, grantVersion: number | undefined): RevocationRequest {
