@@ -17,11 +17,14 @@ export interface SessionIndex {
 /** A valid session as administrators see it. Times in milliseconds since the epoch. */
 export interface KnownSession {
   user: SessionUser;
+  /** Names the session; opens nothing. */
   ref: string;
   startedAt: number;
   seenAt: number;
   browser: string | undefined;
+  /** Where it signed in from. */
   address: string | undefined;
+  /** The connected app that signed the user in. */
   app: string | undefined;
 }
 

@@ -7,8 +7,6 @@ export interface ListedSession {
   hash: string;
   /** Milliseconds since the epoch. */
   startedAt: number;
-  /** The browser in words; absent where it did not say. */
-  browser?: string | undefined;
 }
 
 /** How full lists find out what may go, and end what has to. */

@@ -135,10 +135,10 @@ export function createSessionRecords(parts: {
     return over || (!record && clock() - startedAt > BEGIN_MILLISECONDS);
   };
 
-  const list = async (hash: string, { user, providerSession, browser }: SessionData): Promise<void> => {
+  const list = async (hash: string, { user, providerSession }: SessionData): Promise<void> => {
     // Without a user it lets nobody in.
     if (!user) return;
-    const session = { hash, startedAt: clock(), browser };
+    const session = { hash, startedAt: clock() };
     const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
     const places = [
       listKeys.ofUser(user.id),

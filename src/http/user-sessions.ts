@@ -1,20 +1,10 @@
 /** Owns the sessions of one user as a whole: seen by their user, ended one by one, all at once, or by the provider. */
-import type { SessionIndex } from './session-index.ts';
+import type { KnownSession, SessionIndex } from './session-index.ts';
 import { type ListedSession, listKeys, type SessionLists } from './session-lists.ts';
 import { type SessionRecords, sessionRefOf } from './session-record.ts';
 
-/** Times in milliseconds since the epoch. */
-export interface UserSession {
-  /** Names the session towards its user; opens nothing. */
-  ref: string;
-  startedAt: number;
-  seenAt: number;
-  browser: string | undefined;
-  /** Where it signed in from. */
-  address: string | undefined;
-  /** The connected app that signed the user in. */
-  app: string | undefined;
-}
+/** As its own user sees it. */
+export type UserSession = Omit<KnownSession, 'user'>;
 
 export interface UserSessions {
   /** The valid ones, the one seen last first. */
@@ -41,23 +31,11 @@ export function createUserSessions(parts: {
   return {
     async list(userId) {
       const listed = await lists.read(listKeys.ofUser(userId));
-      const found = await Promise.all(
-        listed.map(async ({ hash, startedAt, browser }): Promise<UserSession[]> => {
-          const session = await index.look(hash);
-          if (!session) return [];
-          return [
-            {
-              ref: sessionRefOf(hash),
-              startedAt,
-              seenAt: session.seenAt,
-              browser,
-              address: session.address,
-              app: session.app,
-            },
-          ];
-        }),
-      );
-      return found.flat().sort((left, right) => right.seenAt - left.seenAt);
+      const found = await Promise.all(listed.map(({ hash }) => index.look(hash)));
+      return found
+        .filter((session) => session !== undefined)
+        .map(({ user: _user, ...session }) => session)
+        .sort((left, right) => right.seenAt - left.seenAt);
     },
 
     async end(userId, ref) {

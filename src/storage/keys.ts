@@ -11,7 +11,7 @@
  * | lease `storage-copy` | which command fills this storage or moves it | 10 s after its holder's last sign of life |
  * | channel `key-roll-call`, `key-roll-call:ASKER` | a question to all processes, and which keys each one has | |
  * | `session:{ID_HASH}` | one browser's session, or the tombstone of an ended one | until its last possible use |
- * | `sessions-of:{USER}` | that user's sessions, at most 100: hash of the id, start, browser in words; and when the provider last ended all of them | 60 s longer than its newest session can last |
+ * | `sessions-of:{USER}` | that user's sessions, at most 100: hash of the id, and start; and when the provider last ended all of them | 60 s longer than its newest session can last |
  * | `sessions-of-sid:{SID_HASH}` | the same by issuer and the provider's `sid` | the same |
  * | `logout-token:{TOKEN_HASH}` | that a provider's logout token was used, by issuer and `jti` | while it could be accepted once more |
  * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests (sealed), at most 10 | 600 s |
