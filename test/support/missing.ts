@@ -3,7 +3,7 @@ import type { TestContext } from 'vitest';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
 /** Call it before each test that needs the thing. @param why a sentence, or undefined where the thing is there */
-export function skipWithout(context: TestContext, why: string | undefined): void {
+export function skipWithout(context: Pick<TestContext, 'skip'>, why: string | undefined): void {
   if (why === undefined) return;
   if (process.env.CI === 'true') throw new Error(`With CI=true nothing is skipped. ${why}`);
   context.skip(why);

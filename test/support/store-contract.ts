@@ -1,7 +1,7 @@
 /** Owns the duties of a store as tests: one suite for every implementation of the port. */
 
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { test as baseTest, beforeEach, describe, expect, type TestAPI } from 'vitest';
 import type { KeptItem, Store } from '../../src/storage/store.ts';
 import { skipWithout } from './missing.ts';
 
@@ -20,50 +20,49 @@ interface Pair {
   elapse: StoreHarness['elapse'];
 }
 
+type DutyTest = TestAPI<{ pair: Pair }>;
+
 /** @param missing why no store can be opened on this machine, if so */
 export function storeContract(name: string, makeStore: () => Promise<StoreHarness>, missing?: string): void {
-  describe(`${name} keeps the duties of a store:`, () => {
-    let harness: StoreHarness | undefined;
-    const pair = {} as Pair;
+  const test: DutyTest = baseTest.extend<{ pair: Pair }>({
+    pair: async ({ task: _task }, use) => {
+      const { open, elapse, dispose } = await makeStore();
+      const one = await open();
+      const other = await open();
+      await use({ one, other, elapse });
+      await one.close();
+      await other.close();
+      await dispose();
+    },
+  });
 
-    beforeEach(async (context) => {
-      skipWithout(context, missing);
-      harness = await makeStore();
-      pair.one = await harness.open();
-      pair.other = await harness.open();
-      pair.elapse = harness.elapse;
-    });
+  // Half of them wait for something to expire, each in a store of its own.
+  describe.concurrent(`${name} keeps the duties of a store:`, () => {
+    beforeEach(({ skip }) => skipWithout({ skip }, missing));
 
-    afterEach(async () => {
-      if (!harness) return;
-      await pair.one.close();
-      await pair.other.close();
-      await harness.dispose();
-    });
-
-    recordDuties(pair);
-    walkDuties(pair);
-    writeDuties(pair);
-    indexDuties(pair);
-    counterDuties(pair);
-    logDuties(pair);
-    leaseDuties(pair);
-    messageDuties(pair);
-    copyDuties(pair);
-    closingDuties(pair);
+    recordDuties(test);
+    walkDuties(test);
+    writeDuties(test);
+    indexDuties(test);
+    counterDuties(test);
+    logDuties(test);
+    leaseDuties(test);
+    messageDuties(test);
+    copyDuties(test);
+    closingDuties(test);
   });
 }
 
-function recordDuties(pair: Pair): void {
+function recordDuties(test: DutyTest): void {
   describe('records', () => {
-    test('what one process wrote, the other reads, byte for byte', async () => {
+    test('what one process wrote, the other reads, byte for byte', async ({ pair }) => {
       const value = 'ünï\u0000 "\\ \n 😀';
       expect(await pair.one.write([{ put: 'a', value }])).toBe(true);
       expect((await pair.other.get('a'))?.value).toBe(value);
       expect(await pair.one.get('missing')).toBeUndefined();
     });
 
-    test('a version grows with each write and never repeats, not even after the key was deleted', async () => {
+    test('a version grows with each write and never repeats, not even after the key was deleted', async ({ pair }) => {
       const seen: number[] = [];
       for (const store of [pair.one, pair.other, pair.one]) {
         await store.write([{ put: 'a', value: 'same' }]);
@@ -75,7 +74,9 @@ function recordDuties(pair: Pair): void {
       expect(seen[2]).toBeGreaterThan(seen[1] ?? 0);
     });
 
-    test('a put that leaves the lifetime unchanged ends when the record would have ended, and lasts where it lasted', async () => {
+    test('a put that leaves the lifetime unchanged ends when the record would have ended, and lasts where it lasted', async ({
+      pair,
+    }) => {
       await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 3 }]);
       await pair.one.write([{ put: 'b', value: '1' }]);
       await pair.elapse(1_000);
@@ -87,7 +88,7 @@ function recordDuties(pair: Pair): void {
       expect((await pair.one.get('c'))?.value).toBe('2');
     });
 
-    test('an expired record is gone from everything: get, take and conditions', async () => {
+    test('an expired record is gone from everything: get, take and conditions', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 3 }]);
       await pair.elapse(1_000);
       expect((await pair.one.get('a'))?.value).toBe('1');
@@ -97,14 +98,14 @@ function recordDuties(pair: Pair): void {
       expect(await pair.one.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBe(true);
     });
 
-    test('a put without a lifetime lasts, even over one that had a lifetime', async () => {
+    test('a put without a lifetime lasts, even over one that had a lifetime', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 1 }]);
       await pair.one.write([{ put: 'a', value: '2' }]);
       await pair.elapse(1_200);
       expect((await pair.one.get('a'))?.value).toBe('2');
     });
 
-    test('a put with a lifetime of zero or less leaves nothing behind', async () => {
+    test('a put with a lifetime of zero or less leaves nothing behind', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: '1' }]);
       await pair.one.write([{ put: 'a', value: '2', lifetimeSeconds: 0 }]);
       expect(await pair.one.get('a')).toBeUndefined();
@@ -112,7 +113,7 @@ function recordDuties(pair: Pair): void {
       expect(await pair.one.get('b')).toBeUndefined();
     });
 
-    test('of many callers of take exactly one gets the value', async () => {
+    test('of many callers of take exactly one gets the value', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: 'once' }]);
       const stores = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? pair.one : pair.other));
       const values = await Promise.all(stores.map((store) => store.take('a')));
@@ -122,12 +123,14 @@ function recordDuties(pair: Pair): void {
   });
 }
 
-function walkDuties(pair: Pair): void {
+function walkDuties(test: DutyTest): void {
   describe('a walk', () => {
-    const walked = async () => (await Array.fromAsync(pair.other.walk())).flat();
+    const walked = async (pair: Pair) => (await Array.fromAsync(pair.other.walk())).flat();
 
-    test('gives every record with its value and version, and no counter, index, log, lease or expired record', async () => {
-      expect(await walked()).toEqual([]);
+    test('gives every record with its value and version, and no counter, index, log, lease or expired record', async ({
+      pair,
+    }) => {
+      expect(await walked(pair)).toEqual([]);
       await pair.one.write([
         { put: 'a:{t}', value: '1:x' },
         { index: 'i:{t}', add: 'm', score: 1 },
@@ -140,14 +143,14 @@ function walkDuties(pair: Pair): void {
       await pair.one.ready();
       await pair.elapse(1_100);
       const versionOf = async (key: string) => (await pair.one.get(key))?.version;
-      const found = (await walked()).toSorted((x, y) => (x.key < y.key ? -1 : 1));
+      const found = (await walked(pair)).toSorted((x, y) => (x.key < y.key ? -1 : 1));
       expect(found).toEqual([
         { key: 'a:{t}', value: '1:x', version: await versionOf('a:{t}') },
         { key: 'b', value: 'ü\n', version: await versionOf('b') },
       ]);
     });
 
-    test('misses none of many that stay, whatever is written and deleted meanwhile', async () => {
+    test('misses none of many that stay, whatever is written and deleted meanwhile', async ({ pair }) => {
       const keys = Array.from({ length: 1_500 }, (_, n) => `stays ${n} {${n}}`);
       await Promise.all(keys.map((key) => pair.one.write([{ put: key, value: 'v' }])));
       const seen = new Set<string>();
@@ -168,9 +171,9 @@ function walkDuties(pair: Pair): void {
   });
 }
 
-function writeDuties(pair: Pair): void {
+function writeDuties(test: DutyTest): void {
   describe('writes', () => {
-    test('a compare-and-set succeeds on the version that was read, and only once', async () => {
+    test('a compare-and-set succeeds on the version that was read, and only once', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: '1' }]);
       const version = (await pair.one.get('a'))?.version ?? 0;
       const attempts = [pair.one, pair.other, pair.one].map((store, index) =>
@@ -180,13 +183,13 @@ function writeDuties(pair: Pair): void {
       expect((await pair.one.get('a'))?.value).toMatch(/^winner/);
     });
 
-    test('ifVersion 0 demands that the key is absent', async () => {
+    test('ifVersion 0 demands that the key is absent', async ({ pair }) => {
       expect(await pair.one.write([{ put: 'a', value: '1', ifVersion: 0 }])).toBe(true);
       expect(await pair.other.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBe(false);
       expect((await pair.one.get('a'))?.value).toBe('1');
     });
 
-    test('a delete may carry a condition too', async () => {
+    test('a delete may carry a condition too', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: '1' }]);
       const version = (await pair.one.get('a'))?.version ?? 0;
       expect(await pair.one.write([{ delete: 'a', ifVersion: version + 1 }])).toBe(false);
@@ -194,7 +197,7 @@ function writeDuties(pair: Pair): void {
       expect(await pair.one.get('a')).toBeUndefined();
     });
 
-    test('all steps or none: one condition that fails leaves everything as it was', async () => {
+    test('all steps or none: one condition that fails leaves everything as it was', async ({ pair }) => {
       await pair.one.write([
         { put: 'x:{t}', value: 'old' },
         { index: 'i:{t}', add: 'kept', score: 1 },
@@ -212,7 +215,7 @@ function writeDuties(pair: Pair): void {
       expect((await pair.one.page('i:{t}', { limit: 9 })).items).toEqual([{ member: 'kept', score: 1 }]);
     });
 
-    test('conditions are judged against the state before the first step', async () => {
+    test('conditions are judged against the state before the first step', async ({ pair }) => {
       const steps = [
         { put: 'a:{t}', value: '1', ifVersion: 0 },
         { put: 'a:{t}', value: '2', ifVersion: 0 },
@@ -221,7 +224,9 @@ function writeDuties(pair: Pair): void {
       expect((await pair.one.get('a:{t}'))?.value).toBe('2');
     });
 
-    test('keys that differ in their tag are refused with a TypeError, the lease of the fence included', async () => {
+    test('keys that differ in their tag are refused with a TypeError, the lease of the fence included', async ({
+      pair,
+    }) => {
       const steps = [
         { put: 'a:{one}', value: '1' },
         { index: 'i:{two}', add: 'm', score: 1 },
@@ -232,17 +237,19 @@ function writeDuties(pair: Pair): void {
       expect(await pair.one.get('a:{one}')).toBeUndefined();
     });
 
-    test('a write of nothing succeeds', async () => {
+    test('a write of nothing succeeds', async ({ pair }) => {
       expect(await pair.one.write([])).toBe(true);
     });
   });
 }
 
-function indexDuties(pair: Pair): void {
+function indexDuties(test: DutyTest): void {
   const add = (member: string, score: number) => ({ index: 'i', add: member, score });
 
   describe('indexes', () => {
-    test('members come in order of score, ties by the bytes of the member, in both directions and page by page', async () => {
+    test('members come in order of score, ties by the bytes of the member, in both directions and page by page', async ({
+      pair,
+    }) => {
       const members = [add('b', 2), add('ｚ', 1), add('😀', 1), add('a', 1), add('c', -1.5), add('B', 1)];
       await pair.one.write(members);
       const expected = ['c', 'B', 'a', 'ｚ', '😀', 'b'];
@@ -252,7 +259,7 @@ function indexDuties(pair: Pair): void {
       expect(await pair.other.count('i')).toBe(6);
     });
 
-    test('adding a member again moves it; the last page has no next; an unknown index is empty', async () => {
+    test('adding a member again moves it; the last page has no next; an unknown index is empty', async ({ pair }) => {
       await pair.one.write([add('a', 1), add('b', 2)]);
       await pair.one.write([add('a', 3)]);
       const page = await pair.one.page('i', { limit: 2 });
@@ -271,7 +278,7 @@ function indexDuties(pair: Pair): void {
       expect(await pair.one.count('unknown')).toBe(0);
     });
 
-    test('a page goes on behind its last member even when that member was removed', async () => {
+    test('a page goes on behind its last member even when that member was removed', async ({ pair }) => {
       await pair.one.write([add('a', 1), add('b', 1), add('c', 1), add('d', 2)]);
       const { next } = await pair.one.page('i', { limit: 2 });
       await pair.other.write([{ index: 'i', remove: 'b' }]);
@@ -279,7 +286,7 @@ function indexDuties(pair: Pair): void {
       expect(rest.items.map((item) => item.member)).toEqual(['c', 'd']);
     });
 
-    test('a foreign cursor is the caller’s mistake, a bad limit or score a TypeError', async () => {
+    test('a foreign cursor is the caller’s mistake, a bad limit or score a TypeError', async ({ pair }) => {
       for (const after of ['junk', '', 'WzEsMl0']) {
         await expect(pair.one.page('i', { limit: 2, after })).rejects.toMatchObject({ code: 'invalid_request' });
       }
@@ -289,7 +296,7 @@ function indexDuties(pair: Pair): void {
       await expect(pair.one.write([add('a', Number.NaN)])).rejects.toBeInstanceOf(TypeError);
     });
 
-    test('paging while others add and remove never skips nor repeats a member that stays', async () => {
+    test('paging while others add and remove never skips nor repeats a member that stays', async ({ pair }) => {
       let round = 0;
       const scores = fc.integer({ min: 0, max: 3 });
       const staying = fc.array(scores, { minLength: 1, maxLength: 12 });
@@ -324,9 +331,9 @@ function indexDuties(pair: Pair): void {
   });
 }
 
-function counterDuties(pair: Pair): void {
+function counterDuties(test: DutyTest): void {
   describe('counters', () => {
-    test('increments of both processes add up; a counter that does not exist is 0', async () => {
+    test('increments of both processes add up; a counter that does not exist is 0', async ({ pair }) => {
       expect(await pair.one.counter('c')).toBe(0);
       const options = { lifetimeSeconds: 60 };
       await Promise.all(
@@ -336,7 +343,7 @@ function counterDuties(pair: Pair): void {
       expect(await pair.other.increment('c', -10, options)).toBe(50);
     });
 
-    test('the lifetime starts with the first increment and later ones do not extend it', async () => {
+    test('the lifetime starts with the first increment and later ones do not extend it', async ({ pair }) => {
       await pair.one.increment('c', 1, { lifetimeSeconds: 3 });
       await pair.elapse(1_000);
       expect(await pair.one.increment('c', 1, { lifetimeSeconds: 3 })).toBe(2);
@@ -345,7 +352,7 @@ function counterDuties(pair: Pair): void {
       expect(await pair.other.increment('c', 1, { lifetimeSeconds: 3 })).toBe(1);
     });
 
-    test('with a limit, what would pass it changes nothing', async () => {
+    test('with a limit, what would pass it changes nothing', async ({ pair }) => {
       const options = { lifetimeSeconds: 60, limit: 10 };
       expect(await pair.one.increment('c', 8, options)).toBe(8);
       expect(await pair.other.increment('c', 3, options)).toBeUndefined();
@@ -358,9 +365,11 @@ function counterDuties(pair: Pair): void {
   });
 }
 
-function logDuties(pair: Pair): void {
+function logDuties(test: DutyTest): void {
   describe('logs', () => {
-    test('entries of all processes come in order of appending, in both directions, page by page, log by log', async () => {
+    test('entries of all processes come in order of appending, in both directions, page by page, log by log', async ({
+      pair,
+    }) => {
       const ids: string[] = [];
       for (const [n, store] of [pair.one, pair.other, pair.one, pair.other, pair.one].entries()) {
         ids.push(await store.append('l', `entry ${n}`, 1_000 - n));
@@ -387,7 +396,7 @@ function logDuties(pair: Pair): void {
       expect((await pair.other.logEntries('another', ids)).filter(({ entry }) => entry !== 'not this one')).toEqual([]);
     });
 
-    test('an entry and its members of indexes are there together or not at all', async () => {
+    test('an entry and its members of indexes are there together or not at all', async ({ pair }) => {
       const indexes = ['i:{l}', 'j:{l}'];
       const ids = await Promise.all([
         pair.one.append('log:{l}', 'first', 20, indexes),
@@ -405,7 +414,9 @@ function logDuties(pair: Pair): void {
       expect((await pair.one.page('j:{l}', { limit: 9 })).items).toHaveLength(1);
     });
 
-    test('trimming deletes from the oldest up to the first entry that is not older, and says how many', async () => {
+    test('trimming deletes from the oldest up to the first entry that is not older, and says how many', async ({
+      pair,
+    }) => {
       await pair.one.append('another', 'kept', 0);
       for (let n = 0; n < 1_203; n += 1) void pair.one.append('l', `${n}`, n);
       await pair.one.append('l', '1203', 1_203);
@@ -423,7 +434,7 @@ function logDuties(pair: Pair): void {
       expect((await pair.one.readLog('another', { limit: 9 })).items).toHaveLength(1);
     });
 
-    test('a foreign cursor is the caller’s mistake', async () => {
+    test('a foreign cursor is the caller’s mistake', async ({ pair }) => {
       await expect(pair.one.readLog('l', { limit: 2, after: 'x; DROP' })).rejects.toMatchObject({
         code: 'invalid_request',
       });
@@ -431,9 +442,9 @@ function logDuties(pair: Pair): void {
   });
 }
 
-function leaseDuties(pair: Pair): void {
+function leaseDuties(test: DutyTest): void {
   describe('leases', () => {
-    test('one owner at a time; numbers grow with every acquisition, over release and expiry', async () => {
+    test('one owner at a time; numbers grow with every acquisition, over release and expiry', async ({ pair }) => {
       const first = (await pair.one.acquireLease('l', 'A', 2_000)) ?? 0;
       expect(first).toBeGreaterThan(0);
       expect(await pair.other.acquireLease('l', 'B', 2_000)).toBeUndefined();
@@ -446,14 +457,14 @@ function leaseDuties(pair: Pair): void {
       expect(await pair.one.acquireLease('l', 'A', 2_000)).toBeGreaterThan(third);
     });
 
-    test('of many that ask at once exactly one gets the lease', async () => {
+    test('of many that ask at once exactly one gets the lease', async ({ pair }) => {
       const numbers = await Promise.all(
         Array.from({ length: 20 }, (_, n) => (n % 2 ? pair.one : pair.other).acquireLease('l', `owner ${n}`, 5_000)),
       );
       expect(numbers.filter((number) => number !== undefined)).toHaveLength(1);
     });
 
-    test('renewing extends it for its holder, and for nobody else nor after its end', async () => {
+    test('renewing extends it for its holder, and for nobody else nor after its end', async ({ pair }) => {
       await pair.one.acquireLease('l', 'A', 3_000);
       await pair.elapse(1_600);
       expect(await pair.one.renewLease('l', 'A', 3_000)).toBe(true);
@@ -465,7 +476,7 @@ function leaseDuties(pair: Pair): void {
       expect(await pair.other.acquireLease('l', 'B', 3_000)).toBeDefined();
     });
 
-    test('releasing leaves another owner’s lease alone', async () => {
+    test('releasing leaves another owner’s lease alone', async ({ pair }) => {
       await pair.one.acquireLease('l', 'A', 1_000);
       await pair.elapse(1_100);
       await pair.other.acquireLease('l', 'B', 5_000);
@@ -473,7 +484,9 @@ function leaseDuties(pair: Pair): void {
       expect(await pair.one.acquireLease('l', 'A', 1_000)).toBeUndefined();
     });
 
-    test('R36: a stale holder cannot overwrite: the fence refuses it, even when the later holder has released', async () => {
+    test('R36: a stale holder cannot overwrite: the fence refuses it, even when the later holder has released', async ({
+      pair,
+    }) => {
       const write = (store: Store, number: number, value: string) =>
         store.write([{ put: 'grant:{g}', value }], { fence: { lease: 'lease:{g}', number } });
       const stale = (await pair.one.acquireLease('lease:{g}', 'A', 1_000)) ?? 0;
@@ -488,7 +501,7 @@ function leaseDuties(pair: Pair): void {
       expect((await pair.one.get('grant:{g}'))?.value).toBe('by B');
     });
 
-    test('R36: a fence of a lease that nobody knows is refused', async () => {
+    test('R36: a fence of a lease that nobody knows is refused', async ({ pair }) => {
       expect(await pair.one.write([{ put: 'a:{g}', value: '1' }], { fence: { lease: 'l:{g}', number: 7 } })).toBe(
         false,
       );
@@ -496,9 +509,9 @@ function leaseDuties(pair: Pair): void {
   });
 }
 
-function messageDuties(pair: Pair): void {
+function messageDuties(test: DutyTest): void {
   describe('messages', () => {
-    test('reach every subscriber of the channel in every process, each once and in order', async () => {
+    test('reach every subscriber of the channel in every process, each once and in order', async ({ pair }) => {
       const heard: string[] = [];
       await pair.one.publish('c', 'before anybody listened');
       await pair.one.subscribe('c', (message) => heard.push(`one ${message}`));
@@ -516,7 +529,7 @@ function messageDuties(pair: Pair): void {
       expect(heard.filter((line) => line.startsWith('other'))).toEqual(each('other'));
     });
 
-    test('a subscription that was ended hears nothing more, the others go on', async () => {
+    test('a subscription that was ended hears nothing more, the others go on', async ({ pair }) => {
       const heard: string[] = [];
       const end = await pair.other.subscribe('c', () => heard.push('ended'));
       await pair.other.subscribe('c', () => heard.push('goes on'));
@@ -529,11 +542,11 @@ function messageDuties(pair: Pair): void {
   });
 }
 
-function copyDuties(pair: Pair): void {
+function copyDuties(test: DutyTest): void {
   describe('a copy', () => {
-    const dumped = async () => (await Array.fromAsync(pair.other.dump())).flat();
+    const dumped = async (pair: Pair) => (await Array.fromAsync(pair.other.dump())).flat();
     const byName = (x: KeptItem, y: KeptItem) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1);
-    const fill = async () => {
+    const fill = async (pair: Pair) => {
       await pair.one.write([
         { put: 'a:{t}', value: '1:ünï\u0000 "\u2028\\\n 😀' },
         { index: 'i:{t}', add: '😀', score: -1.5 },
@@ -549,10 +562,12 @@ function copyDuties(pair: Pair): void {
       await pair.elapse(1_100);
     };
 
-    test('gives everything with its version and end, logs first, and no lease or what has expired', async () => {
-      expect(await dumped()).toEqual([]);
-      await fill();
-      const items = await dumped();
+    test('gives everything with its version and end, logs first, and no lease or what has expired', async ({
+      pair,
+    }) => {
+      expect(await dumped(pair)).toEqual([]);
+      await fill(pair);
+      const items = await dumped(pair);
       const versionOf = async (key: string) => (await pair.one.get(key))?.version;
       const logged = (await pair.one.readLog('l', { limit: 9 })).items.map((item) => ({ log: 'l', ...item }));
       expect(items.slice(0, 3)).toEqual(logged);
@@ -567,16 +582,16 @@ function copyDuties(pair: Pair): void {
 
     test('that is cleared but for one record and loaded again is the same, twice too, and lives on', {
       timeout: 20_000,
-    }, async () => {
-      await fill();
-      const items = await dumped();
+    }, async ({ pair }) => {
+      await fill(pair);
+      const items = await dumped(pair);
       await pair.one.clear('b');
-      const kept = await dumped();
+      const kept = await dumped(pair);
       expect(kept).toEqual([{ record: 'b', value: '', version: expect.any(Number), expiresAt: expect.any(Number) }]);
       const placed = items.map((item, at) => ('log' in item ? { ...item, id: pair.one.logIdAt(at + 1) } : item));
       await pair.one.load(placed);
       await pair.one.load(placed);
-      expect((await dumped()).toSorted(byName)).toEqual(placed.toSorted(byName));
+      expect((await dumped(pair)).toSorted(byName)).toEqual(placed.toSorted(byName));
 
       const before = await pair.other.get('a:{t}');
       const lost = Math.max(...items.map((item) => ('version' in item ? item.version : 0)));
@@ -593,7 +608,7 @@ function copyDuties(pair: Pair): void {
       expect(await pair.one.get('b')).toBeUndefined();
     });
 
-    test('never tears what one write changed, while others write', async () => {
+    test('never tears what one write changed, while others write', async ({ pair }) => {
       const keys = ['x:{t}', 'y:{t}'];
       await Promise.all(Array.from({ length: 600 }, (_, n) => pair.one.write([{ put: `filler ${n}`, value: 'v' }])));
       await pair.one.write(keys.map((put) => ({ put, value: 'start' })));
@@ -604,7 +619,7 @@ function copyDuties(pair: Pair): void {
       const seen = new Set<string>();
       for (let round = 0; round < 200 && seen.size < 5; round += 1) {
         await new Promise((resolve) => setTimeout(resolve, 2));
-        const found = await dumped();
+        const found = await dumped(pair);
         const [x, y] = keys.map((key) => found.find((item) => 'record' in item && item.record === key));
         const values = [x, y].map((item) => (item && 'value' in item ? item.value : undefined));
         expect(values[0]).toBe(values[1]);
@@ -615,7 +630,7 @@ function copyDuties(pair: Pair): void {
       expect(seen.size).toBe(5);
     });
 
-    test('misses none of many that stay, while others write', async () => {
+    test('misses none of many that stay, while others write', async ({ pair }) => {
       const keys = Array.from({ length: 1_500 }, (_, n) => `stays ${n} {${n % 500}}`);
       await Promise.all(keys.map((put) => pair.one.write([{ put, value: 'v' }])));
       const members = Array.from({ length: 2_500 }, (_, n) => ({ index: 'large', add: `m${n}`, score: n % 7 }));
@@ -636,12 +651,14 @@ function copyDuties(pair: Pair): void {
   });
 }
 
-function closingDuties(pair: Pair): void {
-  test('a store that can take writes is ready', async () => {
+function closingDuties(test: DutyTest): void {
+  test('a store that can take writes is ready', async ({ pair }) => {
     await expect(pair.one.ready()).resolves.toBeUndefined();
   });
 
-  test('closing twice is closing once; then every method rejects with storage_unavailable, and the data stays', async () => {
+  test('closing twice is closing once; then every method rejects with storage_unavailable, and the data stays', async ({
+    pair,
+  }) => {
     await pair.one.write([{ put: 'b', value: 'there' }]);
     const written = pair.one.write([{ put: 'a', value: 'kept' }]);
     const asked = [pair.one.get('b'), pair.one.get('b')];
