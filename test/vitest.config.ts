@@ -53,7 +53,7 @@ export default defineConfig({
           name: 'many processes',
           include: MANY_PROCESSES,
           exclude: HELD_TO_DEADLINES,
-          maxWorkers: availableParallelism() + 3,
+          maxWorkers: availableParallelism() + 4,
           sequence: { groupOrder: 1 },
         },
       },

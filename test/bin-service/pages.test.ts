@@ -1,13 +1,8 @@
 /** The account page in a real browser: narrow and wide, light and dark, without a complaint. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
-import { expectNoSideways, leaveBy, picture, throughProvider } from '../support/journey.ts';
+import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
 import { type BinSite, startBinSiteWithAccounts, statuses } from './site.ts';
-
-const LOOKS = [
-  { name: 'narrow-light', viewport: { width: 360, height: 740 }, colorScheme: 'light' },
-  { name: 'wide-dark', viewport: { width: 1440, height: 900 }, colorScheme: 'dark' },
-] as const;
 
 const openPage = useBrowser();
 let site: BinSite;
@@ -16,32 +11,27 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-describe.each(LOOKS)('$name', ({ name, viewport, colorScheme }) => {
-  test('registering, a plan and a key', async () => {
-    const page = await openPage({ viewport, colorScheme }, /status of 400/);
-    const look = async (what: string) => {
-      await expectNoSideways(page);
-      await picture(page, `bin-service-${what}-${name}`);
-    };
-    await statuses(`${site.url}/45717360`, 300);
-    await page.goto(site.url);
-    await look('front');
-    await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
-    await throughProvider(page, site);
-    await look('empty');
-    const choose = page.getByRole('button', { name: 'Choose' }).first();
-    await leaveBy(page, () => choose.click());
-    await page.getByLabel('Name').fill('Shop');
-    await page.locator('#new-networks').fill('10.0.0.0/8\n192.0.2.1');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Make the key' }).click());
-    expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^gthb_/);
-    await look('key');
-    await page.getByLabel('Name').fill('Other');
-    await page.locator('#new-networks').fill('anywhere');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Make the key' }).click());
-    await look('fault');
-    await page.goto(`${site.url}/account`);
-    await page.getByText('Works from:').first().click();
-    await look('addresses');
-  });
+test('registering, a plan and a key', async () => {
+  const page = await openPage({}, /status of 400/);
+  const look = (name: string) => lookAround(page, `bin-service-${name}`);
+  await statuses(`${site.url}/45717360`, 300);
+  await page.goto(site.url);
+  await look('front');
+  await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+  await throughProvider(page, site);
+  await look('empty');
+  const choose = page.getByRole('button', { name: 'Choose' }).first();
+  await leaveBy(page, () => choose.click());
+  await page.getByLabel('Name').fill('Shop');
+  await page.locator('#new-networks').fill('10.0.0.0/8\n192.0.2.1');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Make the key' }).click());
+  expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^gthb_/);
+  await look('key');
+  await page.getByLabel('Name').fill('Other');
+  await page.locator('#new-networks').fill('anywhere');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Make the key' }).click());
+  await look('fault');
+  await page.goto(`${site.url}/account`);
+  await page.getByText('Works from:').first().click();
+  await look('addresses');
 });

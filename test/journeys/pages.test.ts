@@ -1,11 +1,10 @@
 /** What holds on every page: nothing wider than a small telephone, no complaint of the browser, light and dark; and consent through a third origin. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { expectNoSideways, leaveBy, picture, signInBy, throughProvider } from '../support/journey.ts';
+import { leaveBy, lookAround, signInBy, throughProvider } from '../support/journey.ts';
 
 /** Pages that fail on purpose are told of on the console; nothing else may be. */
 const FAILED_PAGE = /Failed to load resource: the server responded with a status of (4\d\d|503)/;
@@ -20,66 +19,57 @@ beforeAll(async () => {
 afterEach(() => site.sandbox.faults.clear());
 afterAll(() => site?.close());
 
-const LOOKS = [360, 1440].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
-
-describe.each(LOOKS)('$width px, $scheme', ({ width, scheme }) => {
-  const look = async (page: Page, name: string) => {
-    await expectNoSideways(page);
-    await picture(page, `${name}-${width}-${scheme}`);
+test('every page fits, and the browser has nothing to complain of', async () => {
+  const page = await openPage({}, FAILED_PAGE);
+  const visit = async (path: string, name: string) => {
+    await page.goto(site.url + path);
+    await lookAround(page, name);
   };
+  await visit('/', 'signed-out');
+  await visit('/sign-in', 'choose');
+  await visit('/nothing/here', 'not-found');
+  await visit('/problems/reconnect_needed', 'problem');
+  await visit('/oauth/callback/platform?state=invented&code=x', 'callback-error');
 
-  test('every page fits, and the browser has nothing to complain of', async () => {
-    const page = await openPage({ viewport: { width, height: 800 }, colorScheme: scheme }, FAILED_PAGE);
-    const visit = async (path: string, name: string) => {
-      await page.goto(site.url + path);
-      await look(page, name);
-    };
-    await visit('/', 'signed-out');
-    await visit('/sign-in', 'choose');
-    await visit('/nothing/here', 'not-found');
-    await visit('/problems/reconnect_needed', 'problem');
-    await visit('/oauth/callback/platform?state=invented&code=x', 'callback-error');
+  await page.goto(`${site.url}/sign-in?app=platform`);
+  await lookAround(page, 'provider-sign-in');
+  await page.locator('input[name=login]').fill('user@example.test');
+  await page.locator('input[name=password]').fill('gatehouse-demo');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+  await lookAround(page, 'provider-consent');
+  await throughProvider(page, site);
+  await lookAround(page, 'home');
+  await signIn(site, undefined, { path: '/sign-in?app=platform' });
+  await visit('/sessions', 'sign-ins');
+  await leaveBy(page, () => page.getByRole('button', { name: 'End', exact: true }).click());
+  await lookAround(page, 'sign-in-ended');
+  await visit('/connections', 'connections');
+  await visit('/connections/platform', 'connection');
+  await visit('/connections/second', 'connection-none');
 
-    await page.goto(`${site.url}/sign-in?app=platform`);
-    await look(page, 'provider-sign-in');
-    await page.locator('input[name=login]').fill('user@example.test');
-    await page.locator('input[name=password]').fill('gatehouse-demo');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
-    await look(page, 'provider-consent');
-    await throughProvider(page, site);
-    await look(page, 'home');
-    await signIn(site, undefined, { path: '/sign-in?app=platform' });
-    await visit('/sessions', 'sign-ins');
-    await leaveBy(page, () => page.getByRole('button', { name: 'End', exact: true }).click());
-    await look(page, 'sign-in-ended');
-    await visit('/connections', 'connections');
-    await visit('/connections/platform', 'connection');
-    await visit('/connections/second', 'connection-none');
+  for (const [digits, name] of [
+    ['45717360', 'bin-found'],
+    ['4571', 'bin-invalid'],
+    ['400000', 'bin-short'],
+    ['371449', 'bin-amex'],
+  ]) {
+    await page.goto(`${site.url}/`);
+    await page.locator('input[name=bin]').fill(digits ?? '');
+    await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
+    await lookAround(page, name ?? '');
+  }
 
-    for (const [digits, name] of [
-      ['45717360', 'bin-found'],
-      ['4571', 'bin-invalid'],
-      ['400000', 'bin-short'],
-      ['371449', 'bin-amex'],
-    ]) {
-      await page.goto(`${site.url}/`);
-      await page.locator('input[name=bin]').fill(digits ?? '');
-      await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
-      await look(page, name ?? '');
-    }
+  site.sandbox.faults.set({ on: 'platform', kind: 'unavailable' });
+  await visit('/', 'home-platform-down');
+  site.sandbox.faults.clear();
+  await visit('/nothing/here', 'not-found-signed-in');
 
-    site.sandbox.faults.set({ on: 'platform', kind: 'unavailable' });
-    await visit('/', 'home-platform-down');
-    site.sandbox.faults.clear();
-    await visit('/nothing/here', 'not-found-signed-in');
-
-    await page.goto(`${site.url}/connections/platform`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
-    await look(page, 'disconnected');
-    await visit('/', 'home-not-connected');
-    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
-    await look(page, 'provider-sign-out');
-  });
+  await page.goto(`${site.url}/connections/platform`);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
+  await lookAround(page, 'disconnected');
+  await visit('/', 'home-not-connected');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+  await lookAround(page, 'provider-sign-out');
 });
 
 describe('R68 no form-action: consent goes through as many origins as the provider likes', () => {

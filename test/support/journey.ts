@@ -39,6 +39,19 @@ export async function expectNoSideways(page: Page): Promise<void> {
   expect(widths.content, `${page.url()} is wider than its window`).toBeLessThanOrEqual(widths.window);
 }
 
+/** The last is how the page stays, and goes on. */
+const LOOKS = [1440, 360].flatMap((width) => (['dark', 'light'] as const).map((scheme) => ({ width, scheme })));
+
+/** Looks at the page on a wide screen and on a small telephone, dark and light: it fits each of them. */
+export async function lookAround(page: Page, name: string): Promise<void> {
+  for (const { width, scheme } of LOOKS) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme: scheme });
+    await expectNoSideways(page);
+    await picture(page, `${name}-${width}-${scheme}`);
+  }
+}
+
 /** Saves a picture of the page where `SCREENSHOTS` names a folder: for eyes, no test compares them. */
 export async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env.SCREENSHOTS;
