@@ -32,7 +32,7 @@ import { createFaultReport, LONG } from './report.ts';
 
 const PROCESSES = 4;
 /** By two policies on two stores: 50 in a short run, 500 in a long one. */
-const KILLS = LONG ? 125 : 13;
+const KILLS = LONG ? 125 : 8;
 /** In a short run the provider is slow by more than one lease; in a long one by three. */
 const SLOW_MILLISECONDS = LONG ? 3 * REFRESH_LEASE_MILLISECONDS : REFRESH_LEASE_MILLISECONDS + 1_000;
 const [UMA = '', SVEN = '', ADA = ''] = LOGINS;

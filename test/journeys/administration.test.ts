@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { CLIENT_SECRET, startSite, type TestSite } from '../support/gatehouse.ts';
-import { expectNoSideways, leaveBy, picture, throughProvider } from '../support/journey.ts';
+import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
 
 /** A form that comes back with its faults is told of on the console; nothing else may be. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
@@ -16,13 +16,7 @@ afterAll(() => site?.close());
 
 test('an app is registered against the sandbox, broken and mended, with nothing but the pages', async () => {
   const page = await openPage({ viewport: { width: 360, height: 800 } }, FAULTY_FORM);
-  const look = async (name: string) => {
-    for (const width of [360, 1440]) {
-      await page.setViewportSize({ width, height: 800 });
-      await expectNoSideways(page);
-      await picture(page, `admin-${name}-${width}`);
-    }
-  };
+  const look = (name: string) => lookAround(page, `admin-${name}`);
   const save = () => leaveBy(page, () => page.locator('button[value=save]').click());
 
   await page.goto(`${site.url}/sign-in`);
