@@ -34,7 +34,8 @@ export interface BinEnrichment {
   /** What was imported, or the file of the settings. */
   dataset: LiveDataset;
   stored: StoredDatasets;
-  builtIn: Dataset;
+  /** Made when it is first needed, in a tenth of a second: where another data set knows all that is asked, never. */
+  builtIn: () => Dataset;
   /** Undefined where no service is set. */
   quota: BinQuota | undefined;
   tally: BinTally;
@@ -57,11 +58,10 @@ export async function createBinEnrichment(parts: EnrichmentParts): Promise<BinEn
   const { store, clock, service, file, events = {} } = parts;
   const stored = createStoredDatasets({ store, clock });
   const dataset = await createLiveDataset({ file, stored, events });
-  const builtIn = builtInDataset();
   const tally = createBinTally({ store, clock });
   const quota = service && createBinQuota({ ...service, store, limit: service.monthlyQuota, clock });
   const lookup = createBinLookup({
-    ...{ imported: dataset.current, builtIn, quota, store, clock },
+    ...{ imported: dataset.current, builtIn: builtInDataset, quota, store, clock },
     client: service && createBinClient({ ...service, fetch: parts.fetch, store, clock }),
     events: {
       answered(outcome, count) {
@@ -80,5 +80,5 @@ export async function createBinEnrichment(parts: EnrichmentParts): Promise<BinEn
   const close = async () => {
     await Promise.all([dataset.close(), tally.close()]);
   };
-  return { lookup, dataset, stored, builtIn, quota, tally, close };
+  return { lookup, dataset, stored, builtIn: builtInDataset, quota, tally, close };
 }

@@ -20,7 +20,8 @@ export interface LookupEvents extends RemoteEvents {
 export interface BinLookupParts {
   /** The imported data set that counts now. */
   imported?: (() => Dataset | undefined) | undefined;
-  builtIn: Dataset;
+  /** Asked for only where nothing else has an answer. */
+  builtIn: () => Dataset;
   client?: BinClient | undefined;
   /** Without it calls are not counted. */
   quota?: BinQuota | undefined;
@@ -84,7 +85,8 @@ function createLocalSources({ builtIn }: BinLookupParts) {
   };
   const after = (told: ServiceAnswer, bin: Bin, dataset: Dataset | undefined): LookupAnswer => {
     if (told !== 'unknown' && told.problem === undefined) return told;
-    for (const one of [dataset, builtIn]) {
+    for (const source of [() => dataset, builtIn]) {
+      const one = source();
       const hit = one?.find(bin);
       if (one && hit) return fromDataset(one, hit);
     }

@@ -55,7 +55,7 @@ afterEach(async () => {
 function lookupWith(parts: Partial<BinLookupParts> & { limit?: number; bulkReserve?: number } = {}) {
   const { limit = 100, bulkReserve = 0, ...rest } = parts;
   return createBinLookup({
-    builtIn,
+    builtIn: () => builtIn,
     client: createBinClient({ url: service.url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
     quota: createBinQuota({ store, limit, bulkReserve, clock }),
     store,
@@ -112,7 +112,7 @@ describe('the order of sources', () => {
   });
 
   test('without a service the built-in set and the rules answer at once', async () => {
-    const lookup = createBinLookup({ builtIn, store, clock });
+    const lookup = createBinLookup({ builtIn: () => builtIn, store, clock });
     expect(await lookup.lookUp(bin('410000'))).toMatchObject(FROM_BUILT_IN);
     expect(await lookup.lookUp(bin('420000'))).toMatchObject({ source: 'rules' });
     expect(await lookup.lookUp(bin('990000'))).toEqual({ problem: 'bin_not_found' });

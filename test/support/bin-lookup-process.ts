@@ -15,7 +15,7 @@ const store = storage.startsWith('redis:')
   : await createSqliteStore({ directory: storage, deadlineMilliseconds: 10_000 });
 const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
 const lookup = createBinLookup({
-  builtIn: datasetOf(),
+  builtIn: () => datasetOf(),
   client: createBinClient({ url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
   quota: createBinQuota({ store, limit: Number(limit), clock }),
   store,
