@@ -53,7 +53,7 @@ const SETTLED_AT_ONCE = 8;
 /** How often a refresh is begun anew because the grant was written by others just then. */
 const OPENED_AT_MOST = 3;
 /** How often the result of another process is looked for, and for how long. */
-const WAIT = { pauseMilliseconds: 25, mostMilliseconds: 30_000 };
+const WAIT = { lookMilliseconds: { least: 5, most: 40 }, tryMilliseconds: 25, mostMilliseconds: 30_000 };
 
 export function createRefresher(parts: {
   grants: GrantStore;
@@ -174,13 +174,18 @@ export function createRefresher(parts: {
   /** Does it, or waits for the process that does. */
   const run = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const { userId, app } = request;
-    const giveUpAt = performance.now() + WAIT.mostMilliseconds;
-    for (;;) {
+    const beganAt = performance.now();
+    for (let tryAt = beganAt; ; ) {
       const stored = await grants.load(userId, app.id);
-      if (!due(stored, request) || performance.now() > giveUpAt) return stored;
-      const held = await leases.hold(keys.refreshLease(userId, app.id), (fence) => underLease(request, fence));
-      if (held) return held.value;
-      await sleep(WAIT.pauseMilliseconds * (1 + random()));
+      const now = performance.now();
+      if (!due(stored, request) || now > beganAt + WAIT.mostMilliseconds) return stored;
+      if (now >= tryAt) {
+        const held = await leases.hold(keys.refreshLease(userId, app.id), (fence) => underLease(request, fence));
+        if (held) return held.value;
+        tryAt = performance.now() + WAIT.tryMilliseconds * (1 + random());
+      }
+      // Most refreshes are over soon; the longer one takes, the less a late look matters.
+      await sleep(Math.min(WAIT.lookMilliseconds.most, WAIT.lookMilliseconds.least + (now - beganAt) / 8));
     }
   };
 
