@@ -1,5 +1,5 @@
 /** Owns the part on the refresh storm: one user whose access token has ended, asked for by many at once in several processes. */
-import { startCrowd } from '../support/crowd.ts';
+import { type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Question, questionOf } from './connection.ts';
 import { type Effort, type Outcome, say } from './effort.ts';
@@ -8,26 +8,35 @@ import { burst, median, quantile } from './load.ts';
 
 const PROCESSES = 4;
 const EACH = 50;
+/** Who use the processes before. */
+const OTHERS = 20;
 /** How long the provider takes for its answer. */
 const PROVIDER_MILLISECONDS = 100;
 const STORE = missingRedis === undefined ? 'Redis' : 'SQLite';
 
 export async function benchRefreshStorm({ runs }: Effort): Promise<Outcome> {
-  const crowd = await startCrowd({ kind: STORE, processes: PROCESSES, people: 1 });
+  const crowd = await startCrowd({ kind: STORE, processes: PROCESSES, people: 1 + OTHERS });
   try {
-    const [person] = crowd.people;
+    const [person, ...others] = crowd.people;
     if (!person) throw new Error('Nobody is signed in.');
     crowd.provider.delayMilliseconds = () => PROVIDER_MILLISECONDS;
-    const headers = {
+    const headersOf = ({ cookie }: CrowdPerson) => ({
       host: new URL(crowd.env.PUBLIC_URL ?? '').host,
       accept: 'application/json',
-      cookie: person.cookie,
+      cookie,
+    });
+    const questionsOf = (one: CrowdPerson) => {
+      const body = Buffer.from(JSON.stringify({ owner: one.userId }));
+      const questions = crowd.members.map(({ url }) =>
+        questionOf(`${url}/threads/current`, { headers: headersOf(one), body }),
+      );
+      return questions.flatMap((question) => Array<Question>(EACH).fill(question));
     };
-    const body = Buffer.from(JSON.stringify({ owner: person.userId }));
-    const questions = crowd.members.flatMap(({ url }) =>
-      Array.from({ length: EACH }, () => questionOf(`${url}/threads/current`, { headers, body })),
-    );
-    const session = ({ host, port }: Question) => questionOf(`http://${host}:${port}/session`, { headers });
+    const session = ({ host, port }: Question) =>
+      questionOf(`http://${host}:${port}/session`, { headers: headersOf(person) });
+    // A storm meets processes that are in use: what they do for the first time is not what is measured.
+    for (const other of others) await burst(questionsOf(other), session);
+    const questions = questionsOf(person);
     const storms: { calls: number; failed: number; p99: number }[] = [];
     // The first one starts what starts with the first call of the provider, and does not count.
     for (let run = 0; run <= runs; run++) {
