@@ -34,7 +34,7 @@ export interface BinEnrichment {
   /** What was imported, or the file of the settings. */
   dataset: LiveDataset;
   stored: StoredDatasets;
-  /** Made when it is first needed, in a tenth of a second: where another data set knows all that is asked, never. */
+  /** Made when it is first needed: where another data set knows all that is asked, never. */
   builtIn: () => Dataset;
   /** Undefined where no service is set. */
   quota: BinQuota | undefined;

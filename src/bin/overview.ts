@@ -52,7 +52,7 @@ export async function overviewOf(bins: BinEnrichment): Promise<BinOverview> {
   ]);
   const version = bins.dataset.version();
   const dataset = bins.dataset.current();
-  const current = dataset ?? bins.builtIn();
+  const shown = dataset ?? bins.builtIn();
   const report = bins.dataset.report();
   const origin = dataset ? (version ? 'import' : 'file') : 'built_in';
   const { month, outcomes, cache, service } = tally;
@@ -60,14 +60,14 @@ export async function overviewOf(bins: BinEnrichment): Promise<BinOverview> {
   return {
     dataset: {
       origin,
-      ...aboutOf(current),
+      ...aboutOf(shown),
       badRows: report?.skipped ?? null,
       faults: report?.faults ?? [],
       importedAt: version?.importedAt ?? null,
     },
     // While the file counts a rollback would change nothing.
     previous: versions?.previous && origin !== 'file' ? previousView(versions.previous) : null,
-    ...coverageOf(current.coverage),
+    ...coverageOf(shown.coverage),
     quota,
     service: { status: quota ? statusOf(service) : 'not_set', ...service },
     lookups: { month, outcomes },

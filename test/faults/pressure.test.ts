@@ -20,7 +20,7 @@ const SPARE_DESCRIPTORS = 20;
 const IDLE_CONNECTIONS = 40;
 /** Drawn by templates, sent from files, or made of packages. */
 const PAGES = [
-  ...['/', '/connections', '/bin', '/sessions', '/docs', '/admin', '/nowhere'],
+  ...['/', '/connections', '/bin', '/bin/400000', '/sessions', '/docs', '/admin', '/nowhere'],
   ...['/assets/gatehouse.css', '/assets/pico.css', '/assets/flags/de.svg'],
 ];
 const SECONDS = LONG ? 30 : 3;
