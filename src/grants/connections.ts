@@ -2,8 +2,8 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderSaid, RevocationOutcome } from '../connected-apps/provider-said.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
-import { type Consent, canLast, consentedGrant, isBroken, OFFLINE, sameAccount } from './consent.ts';
-import { type Grant, type Health, healthOf, revocationToken, type TroubleCause } from './grant.ts';
+import { type Consent, canLast, consentedGrant, OFFLINE, sameAccount } from './consent.ts';
+import { type Grant, type Health, healthOf, isBroken, revocationToken, type TroubleCause } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { PendingRevocation, RevocationRequest, Revocations } from './revocations.ts';
 

@@ -1,7 +1,7 @@
 /** Owns what a consent makes of a grant: the scopes it is good for, and what of an earlier one lasts. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { TokenAnswer } from '../connected-apps/token-answer.ts';
-import { type Grant, withTokens } from './grant.ts';
+import { type Grant, isBroken, withTokens } from './grant.ts';
 
 export interface Consent {
   userId: string;
@@ -44,10 +44,6 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     refresh: undefined,
   };
   return withTokens(base, { ...answer, scopes: granted }, now, app.accessTokenLifetimeSeconds);
-}
-
-export function isBroken({ trouble }: Grant): boolean {
-  return trouble !== undefined && trouble.kind !== 'passing';
 }
 
 /** A refresh token is worth keeping beside new tokens unless it was refused, or would bring back what was dropped. */

@@ -119,6 +119,11 @@ export function isBackingOff(grant: Grant, now: number): boolean {
   return left > 0 && left <= 1.25 * BACK_OFF.mostAskedMilliseconds;
 }
 
+/** Good for nothing before its user connects again, or before it is clear whether they have to. */
+export function isBroken({ trouble }: Grant): boolean {
+  return trouble !== undefined && trouble.kind !== 'passing';
+}
+
 /** How people see the grant. */
 export function healthOf(grant: Grant, now: number): Health {
   if (grant.trouble && grant.trouble.kind !== 'passing') return grant.trouble.kind;

@@ -52,7 +52,7 @@ const WITHDRAWN_WITHIN_MILLISECONDS = 10_000;
 const SETTLED_AT_ONCE = 8;
 /** How often a refresh is begun anew because the grant was written by others just then. */
 const OPENED_AT_MOST = 3;
-/** How often the result of another process is looked for, and for how long. */
+/** How often the result of another process is looked for, which reads, and the lease asked for, which writes; and for how long. */
 const WAIT = { lookMilliseconds: { least: 5, most: 40 }, tryMilliseconds: 25, mostMilliseconds: 30_000 };
 
 export function createRefresher(parts: {
