@@ -39,7 +39,7 @@ export async function expectNoSideways(page: Page): Promise<void> {
   expect(widths.content, `${page.url()} is wider than its window`).toBeLessThanOrEqual(widths.window);
 }
 
-/** The last is how the page stays, and goes on. */
+/** The last is how the page stays, and goes on: what a page decides once, while it loads, is seen on a telephone. */
 const LOOKS = [1440, 360].flatMap((width) => (['dark', 'light'] as const).map((scheme) => ({ width, scheme })));
 
 /** Looks at the page on a wide screen and on a small telephone, dark and light: it fits each of them. */

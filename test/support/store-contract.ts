@@ -36,7 +36,8 @@ export function storeContract(name: string, makeStore: () => Promise<StoreHarnes
     },
   });
 
-  // Half of them wait for something to expire, each in a store of its own.
+  // Half of them wait for something to expire, each in a store of its own. What polls takes the `expect` of its own test:
+  // the other one asks which test is running, of which there are several.
   describe.concurrent(`${name} keeps the duties of a store:`, () => {
     beforeEach(({ skip }) => skipWithout({ skip }, missing));
 
@@ -511,7 +512,7 @@ function leaseDuties(test: DutyTest): void {
 
 function messageDuties(test: DutyTest): void {
   describe('messages', () => {
-    test('reach every subscriber of the channel in every process, each once and in order', async ({ pair }) => {
+    test('reach every subscriber of the channel in every process, each once and in order', async ({ pair, expect }) => {
       const heard: string[] = [];
       await pair.one.publish('c', 'before anybody listened');
       await pair.one.subscribe('c', (message) => heard.push(`one ${message}`));
@@ -529,7 +530,7 @@ function messageDuties(test: DutyTest): void {
       expect(heard.filter((line) => line.startsWith('other'))).toEqual(each('other'));
     });
 
-    test('a subscription that was ended hears nothing more, the others go on', async ({ pair }) => {
+    test('a subscription that was ended hears nothing more, the others go on', async ({ pair, expect }) => {
       const heard: string[] = [];
       const end = await pair.other.subscribe('c', () => heard.push('ended'));
       await pair.other.subscribe('c', () => heard.push('goes on'));
@@ -580,9 +581,9 @@ function copyDuties(test: DutyTest): void {
       ]);
     });
 
-    test('that is cleared but for one record and loaded again is the same, twice too, and lives on', {
-      timeout: 20_000,
-    }, async ({ pair }) => {
+    test('that is cleared but for one record and loaded again is the same, twice too, and lives on', async ({
+      pair,
+    }) => {
       await fill(pair);
       const items = await dumped(pair);
       await pair.one.clear('b');
