@@ -32,17 +32,22 @@ export async function benchRefreshStorm({ runs }: Effort): Promise<Outcome> {
       );
       return questions.flatMap((question) => Array<Question>(EACH).fill(question));
     };
-    const session = ({ host, port }: Question) =>
-      questionOf(`http://${host}:${port}/session`, { headers: headersOf(person) });
+    const sessionOf =
+      (one: CrowdPerson) =>
+      ({ host, port }: Question) =>
+        questionOf(`http://${host}:${port}/session`, { headers: headersOf(one) });
     // A storm meets processes that are in use: what they do for the first time is not what is measured.
-    for (const other of others) await burst(questionsOf(other), session);
+    for (const other of others) {
+      const { failed } = await burst(questionsOf(other), sessionOf(other));
+      if (failed > 0) throw new Error(`${failed} requests failed before the storm.`);
+    }
     const questions = questionsOf(person);
     const storms: { calls: number; failed: number; p99: number }[] = [];
     // The first one starts what starts with the first call of the provider, and does not count.
     for (let run = 0; run <= runs; run++) {
       await crowd.expire(person);
       const before = crowd.provider.refreshes();
-      const { failed, milliseconds } = await burst(questions, session);
+      const { failed, milliseconds } = await burst(questions, sessionOf(person));
       storms.push({ calls: crowd.provider.refreshes() - before, failed, p99: quantile(milliseconds, 0.99) });
     }
     const counted = storms.slice(1);
