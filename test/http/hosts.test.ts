@@ -60,6 +60,13 @@ describe('R73 without a proxy of ours', () => {
       expect(data.status).toBe(401);
       expect(data.body).toContain(`${site.url}/problems/sign_in_required`);
       expect(data.body).not.toContain('evil');
+      // What changes something is judged as it is: a form that was sent elsewhere would come back without its fields.
+      const form = await ask(`${site.url}/sign-out`, {
+        method: 'POST',
+        headers: { ...PAGE, ...FORM, host },
+        body: 'a=b',
+      });
+      expect([form.status, form.headers.location]).toEqual([303, '/']);
       // Whoever takes anything is a page's reader there, and goes on under the right name.
       const start = await ask(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
       expect([start.status, start.headers.location]).toEqual([302, `${site.url}/sign-in?app=platform`]);

@@ -47,6 +47,14 @@ describe('R55 lifetimes', () => {
     expect(await look()).toBeUndefined();
   });
 
+  test('and leaves nothing in the store then', async () => {
+    await records.write(ID, DATA);
+    pass(599);
+    expect(await store.get(keys.session(hashOf(ID)))).toBeDefined();
+    pass(1);
+    expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
+  });
+
   test('use extends the idle time, and only use does', async () => {
     await records.write(ID, DATA);
     pass(300);
@@ -191,6 +199,21 @@ describe('R56 all that are signed in', () => {
     for (const name of ['ann', 'bob', 'cid']) await records.read(`session of ${name}`, { extend: true });
     pass(120);
     expect(await pages(2)).toEqual([['cid', 'bob'], ['ann']]);
+  });
+
+  test('R55 are not in use because somebody looks at them', async () => {
+    await begin('ann');
+    pass(LIFETIMES.idleSeconds - 60);
+    expect((await pages(9)).flat()).toEqual(['ann']);
+    pass(60);
+    expect((await pages(9)).flat()).toEqual([]);
+  });
+
+  test('a sweep of more than it reads at once comes to its end', async () => {
+    const fresh = Array.from({ length: 450 }, (_, n) => hashOf(`on its way ${n}`));
+    await store.write(fresh.map((add) => ({ index: keys.liveSessions, add, score: now })));
+    await index.sweep();
+    expect(await index.count()).toBe(450);
   });
 
   test('who came back to nothing is swept out, and nobody else', async () => {

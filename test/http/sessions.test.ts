@@ -10,6 +10,7 @@ import { createSessionIndex } from '../../src/http/session-index.ts';
 import { createSessionLists, listKeys, MOST_SESSIONS } from '../../src/http/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
 import { createUserSessions, type UserSessions } from '../../src/http/user-sessions.ts';
+import { hashOf } from '../../src/storage/keys.ts';
 import { createSqliteStore, DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
@@ -368,6 +369,14 @@ describe('R56 the lists themselves', () => {
     now += 61_000;
     expect(await store.get(listKeys.ofUser('u1'))).toBeUndefined();
     expect(await store.get(listKeys.ofProviderSession('sid'))).toBeUndefined();
+  });
+
+  test('drop who must have ended when another is listed', async () => {
+    await records.write('one', dataOf());
+    now += LIFETIMES.maxSeconds * 1000;
+    await records.write('two', dataOf());
+    now += 61_000;
+    expect((await lists.read(listKeys.ofUser('u1'))).map(({ hash }) => hash)).toEqual([hashOf('two')]);
   });
 
   test('show the last use, and forget what was idle too long', async () => {

@@ -259,6 +259,9 @@ describe('good settings', () => {
     expect(metrics.body).toContain(
       'gatehouse_http_request_duration_seconds_count{route="/session",method="GET",status="2xx"} 1',
     );
+    const took = /duration_seconds_sum\{route="\/session",method="GET",status="2xx"\} (\S+)/.exec(metrics.body);
+    expect(Number(took?.[1])).toBeGreaterThan(0);
+    expect(Number(took?.[1])).toBeLessThan(10);
     expect((await manage('/nothing')).status).toBe(404);
     expect((await ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}/healthz`, { method: 'POST' })).status).toBe(405);
     for (const path of ['/healthz', '/readyz', '/metrics'])
