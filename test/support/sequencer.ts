@@ -1,7 +1,7 @@
 /** Owns the order in which test files start: what takes longest first, so that nothing is left running alone at the end. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Over half a minute each. Those that mostly wait stand between those that load the machine. */
+/** Of each group those that take longest. Those that mostly wait stand between those that load the machine. */
 const LONGEST = [
   'faults/sqlite',
   'commands/backup-redis',
