@@ -55,5 +55,6 @@ export async function lookAround(page: Page, name: string): Promise<void> {
 /** Saves a picture of the page where `SCREENSHOTS` names a folder: for eyes, no test compares them. */
 export async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env.SCREENSHOTS;
-  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+  // A colour on its way from dark to light is taken at its end.
+  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true, animations: 'disabled' });
 }
