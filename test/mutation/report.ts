@@ -57,15 +57,24 @@ export function readTried(isChosen: (mutant: Mutant) => boolean): Tried[] {
   });
 }
 
+/** In percent of all mutants of a room. */
+interface Part {
+  sample: number;
+  from: number;
+}
+
 /** @returns everything that is known of the room: what was tried now, in place of what was known of the same mutants */
-export function keep(room: string, sample: number, tried: Tried[], isAgain: boolean): Tried[] {
+export function keep(room: string, part: Part, tried: Tried[], isAgain: boolean): Tried[] {
   mkdirSync(REPORTS, { recursive: true });
   const now = new Map(tried.map((mutant) => [nameOf(mutant), mutant]));
   const known = isAgain ? lastOf(room).map((mutant) => now.get(nameOf(mutant)) ?? mutant) : tried;
   writeFileSync(fileOf(room), `${JSON.stringify(known, null, 1)}\n`);
   const results = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : {};
-  const samplePercent = isAgain ? results[room]?.samplePercent : sample;
-  const entry = { measuredAt: new Date().toISOString().slice(0, 10), samplePercent, ...count(known) };
+  const { samplePercent, fromPercent } = isAgain
+    ? (results[room] ?? {})
+    : { samplePercent: part.sample, fromPercent: part.from || undefined };
+  const measuredAt = new Date().toISOString().slice(0, 10);
+  const entry = { measuredAt, samplePercent, fromPercent, ...count(known) };
   writeFileSync(RESULTS, `${JSON.stringify({ ...results, [room]: entry }, null, 2)}\n`);
   return known;
 }

@@ -8,6 +8,8 @@ import { isInSample, type Mutant, nameOf } from './sample.ts';
 
 interface Kept extends Figures {
   samplePercent: number;
+  /** Left out where it is nought. */
+  fromPercent?: number;
 }
 
 const mutants: Mutant[] = Array.from({ length: 5_000 }, (_one, n) => ({
@@ -17,7 +19,8 @@ const mutants: Mutant[] = Array.from({ length: 5_000 }, (_one, n) => ({
   mutator: 'ConditionalExpression',
   replacement: n % 2 ? 'true' : 'false',
 }));
-const sampled = (percent: number) => new Set(mutants.filter((one) => isInSample(one, percent)).map(nameOf));
+const sampled = (percent: number, from?: number) =>
+  new Set(mutants.filter((one) => isInSample(one, percent, from)).map(nameOf));
 
 test('a sample holds about its share, over all files, and a larger one holds it', () => {
   const [some, more] = [sampled(8), sampled(16)];
@@ -26,6 +29,13 @@ test('a sample holds about its share, over all files, and a larger one holds it'
   expect([...some].filter((name) => !more.has(name))).toEqual([]);
   expect(new Set([...some].map((name) => JSON.parse(name)[0])).size).toBe(20);
   expect([sampled(100).size, sampled(0).size]).toEqual([mutants.length, 0]);
+});
+
+test('a sample from where another ends holds none of it, and both together are the larger one', () => {
+  const [first, next] = [sampled(8), sampled(6, 8)];
+  expect(next.size).toBeGreaterThan(200);
+  expect(first.isDisjointFrom(next)).toBe(true);
+  expect(first.union(next)).toEqual(sampled(14));
 });
 
 test('a mutant is the same in the project and in the copy that Stryker works on', () => {
@@ -46,10 +56,12 @@ test('docs/testing.md shows the figures that were kept', () => {
   const results = JSON.parse(readFileSync(join(import.meta.dirname, 'results.json'), 'utf8')) as Record<string, Kept>;
   expect(Object.keys(results).sort()).toEqual(Object.keys(ROOMS).sort());
   for (const [room, kept] of Object.entries(results)) {
-    const { samplePercent, mutants, killed, timedOut, survived, noCoverage, notTried, failed, score } = kept;
+    const { samplePercent, fromPercent, mutants, killed, timedOut, survived, noCoverage, notTried, failed, score } =
+      kept;
     const tried = mutants - notTried - failed;
     expect(Math.round((1_000 * (killed + timedOut)) / tried) / 10).toBe(score);
-    const cells = [`${samplePercent} %`, tried, killed, timedOut, survived, noCoverage, `${score} %`];
+    const sample = fromPercent ? `${samplePercent} %, from ${fromPercent} % on` : `${samplePercent} %`;
+    const cells = [sample, tried, killed, timedOut, survived, noCoverage, `${score} %`];
     expect(document).toContain(`| \`${room}\` | ${cells.join(' | ')} |`);
   }
 });

@@ -14,6 +14,7 @@ export interface Mutant {
 
 /** What tells the runner's process, which Stryker starts, what the command was asked for. */
 export const SAMPLE = 'MUTATION_SAMPLE';
+export const FROM = 'MUTATION_FROM';
 export const AGAIN = 'MUTATION_AGAIN';
 
 export function nameOf({ file, start, end, mutator, replacement }: Mutant): string {
@@ -21,15 +22,21 @@ export function nameOf({ file, start, end, mutator, replacement }: Mutant): stri
   return JSON.stringify([file.slice(file.lastIndexOf('src/')), place, mutator, replacement]);
 }
 
-/** @param percent of all mutants */
-export function isInSample(mutant: Mutant, percent: number): boolean {
-  return createHash('sha256').update(nameOf(mutant)).digest().readUInt32BE() / 2 ** 32 < percent / 100;
+/**
+ * @param percent of all mutants
+ * @param from how many percent are passed over first: a sample from where another one ends shares no mutant with it
+ */
+export function isInSample(mutant: Mutant, percent: number, from = 0): boolean {
+  const place = (createHash('sha256').update(nameOf(mutant)).digest().readUInt32BE() / 2 ** 32) * 100;
+  return from <= place && place < from + percent;
 }
 
 /** @param env of the process that was started for a run: a share, or a file that names some mutants */
 export function chosenBy(env: NodeJS.ProcessEnv): (mutant: Mutant) => boolean {
   const file = env[AGAIN];
-  if (file === undefined || !existsSync(file)) return (mutant) => isInSample(mutant, Number(env[SAMPLE]));
+  if (file === undefined || !existsSync(file)) {
+    return (mutant) => isInSample(mutant, Number(env[SAMPLE]), Number(env[FROM] ?? 0));
+  }
   const named = new Set(JSON.parse(readFileSync(file, 'utf8')) as string[]);
   return (mutant) => named.has(nameOf(mutant));
 }
