@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SessionData } from 'express-session';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { AppError } from '../../src/errors.ts';
 import { createSessionIndex, type SessionIndex } from '../../src/http/session-index.ts';
 import { createSessionLists } from '../../src/http/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
@@ -122,6 +123,104 @@ describe('R55 lifetimes', () => {
   });
 });
 
+describe('a session in the store', () => {
+  /** The same store, which notes what is asked of it, and does the first writes of a session as it is told. */
+  function noting(firstWrites: (() => Promise<boolean>)[] = []) {
+    const asked: string[] = [];
+    const isOfSession = (one: object) => 'put' in one && one.put === keys.session(hashOf(ID));
+    const noted: Store = {
+      ...store,
+      get: (key) => {
+        asked.push(`get ${key.split(':')[0]}`);
+        return store.get(key);
+      },
+      write: async (writes) => {
+        asked.push('write');
+        const first = writes.some(isOfSession) ? firstWrites.shift() : undefined;
+        return first ? first() : store.write(writes);
+      },
+    };
+    const own = createSessionRecords({ store: noted, lists: listsOf(store), lifetimes: LIFETIMES, clock: () => now });
+    return { own, asked };
+  }
+
+  test('that is new is written once and not looked for', async () => {
+    const { own, asked } = noting();
+    await own.write(ID, DATA);
+    expect(asked).toEqual(['write']);
+    expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, data: { createdAt: now } });
+  });
+
+  test('that is there after all is written over, and began when it began', async () => {
+    await records.write(ID, DATA);
+    const begun = now;
+    pass(60);
+    await records.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
+    expect(await look()).toMatchObject({ seenAt: now, data: { csrfToken: 'another', createdAt: begun } });
+  });
+
+  test('that went while it was looked for begins', async () => {
+    const { own, asked } = noting([async () => false]);
+    await own.write(ID, DATA);
+    expect(asked).toEqual(['write', 'get session', 'write']);
+    expect(await look()).toBeDefined();
+  });
+
+  test('that another request changed meanwhile is written once more', async () => {
+    await records.write(ID, DATA);
+    const live = await read();
+    const { own } = noting([async () => false]);
+    await own.write(ID, { ...live?.data, csrfToken: 'another' } as SessionData);
+    expect((await look())?.data.csrfToken).toBe('another');
+  });
+
+  test('whose use cannot be written down for another reason than the store’s is a failure', async () => {
+    await records.write(ID, DATA);
+    pass(60);
+    for (const error of [new Error('a fault'), new AppError('internal')]) {
+      const { own } = noting([() => Promise.reject(error)]);
+      await expect(own.read(ID, { extend: true })).rejects.toBe(error);
+    }
+    const away = new AppError('storage_unavailable');
+    const { own } = noting([() => Promise.reject(away)]);
+    expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000 });
+  });
+
+  test('whose use another request has written down lives as long as was known', async () => {
+    await records.write(ID, DATA);
+    pass(60);
+    const { own } = noting([async () => false]);
+    expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000, expiresAt: now + 540_000 });
+  });
+
+  test('is remembered by whose it was, and by nothing of one that was never read', async () => {
+    const hash = hashOf(ID);
+    await records.write(ID, { ...DATA, user: { id: 'u1' } } as SessionData);
+    expect(records.lastUserOf(hash)).toBeUndefined();
+    await look();
+    expect(records.lastUserOf(hash)).toBe('u1');
+    await records.end(ID);
+    await look();
+    expect(records.lastUserOf(hash)).toBeUndefined();
+    await records.write('anonymous', DATA);
+    await records.read('anonymous', { extend: false });
+    expect(records.lastUserOf(hashOf('anonymous'))).toBeUndefined();
+  });
+
+  test('that never was leaves nothing when it is ended', async () => {
+    await records.end(ID);
+    expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
+  });
+
+  test('is named by the beginning of its hash, whole in none of its parts', async () => {
+    await records.write(ID, { ...DATA, user: { id: 'u1' }, acr: undefined } as unknown as SessionData);
+    const live = await look();
+    expect(live?.ref).toBe(hashOf(ID).slice(0, 16));
+    expect(Object.isFrozen(live?.data.user)).toBe(true);
+    expect(Object.isFrozen(live?.data.cookie)).toBe(true);
+  });
+});
+
 describe('R62 an ended session stays ended', () => {
   test('whatever was under way when it ended', async () => {
     await records.write(ID, DATA);
@@ -214,6 +313,39 @@ describe('R56 all that are signed in', () => {
     await store.write(fresh.map((add) => ({ index: keys.liveSessions, add, score: now })));
     await index.sweep();
     expect(await index.count()).toBe(450);
+  });
+
+  test('who is listed without anybody signed in is not among them', async () => {
+    await begin('ann');
+    await records.write(ID, DATA);
+    await store.write([{ index: keys.liveSessions, add: hashOf(ID), score: now }]);
+    expect((await pages(9)).flat()).toEqual(['ann']);
+    expect([await index.look(hashOf(ID)), await index.look(hashOf('unheard of'))]).toEqual([undefined, undefined]);
+  });
+
+  test('each with what is known of it', async () => {
+    const user = { id: 'ann', issuer: 'https://provider.test', subject: 'ann', name: 'Ann', email: 'a', admin: true };
+    await records.write(ID, { ...DATA, user, browser: 'Firefox on Windows', address: '192.0.2.1' } as SessionData);
+    const startedAt = now;
+    pass(120);
+    await read();
+    expect(await index.look(hashOf(ID))).toEqual({
+      ...{ user, ref: hashOf(ID).slice(0, 16), startedAt, seenAt: now },
+      ...{ browser: 'Firefox on Windows', address: '192.0.2.1', app: 'platform' },
+    });
+  });
+
+  test('a sweep takes out all that is over, however much it is', async () => {
+    const over = Array.from({ length: 450 }, (_, n) => hashOf(`over ${n}`));
+    await store.write(over.map((add) => ({ index: keys.liveSessions, add, score: now })));
+    await begin('ann');
+    pass(59);
+    // To the millisecond: what is listed for a minute may still be on its way.
+    await index.sweep();
+    expect(await index.count()).toBe(451);
+    now += 1;
+    await index.sweep();
+    expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['ann']]);
   });
 
   test('who came back to nothing is swept out, and nobody else', async () => {

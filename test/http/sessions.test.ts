@@ -10,7 +10,7 @@ import { createSessionIndex } from '../../src/http/session-index.ts';
 import { createSessionLists, listKeys, MOST_SESSIONS } from '../../src/http/session-lists.ts';
 import { createSessionRecords, type SessionRecords } from '../../src/http/session-record.ts';
 import { createUserSessions, type UserSessions } from '../../src/http/user-sessions.ts';
-import { hashOf } from '../../src/storage/keys.ts';
+import { hashOf, keys } from '../../src/storage/keys.ts';
 import { createSqliteStore, DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
@@ -406,6 +406,55 @@ describe('R56 the lists themselves', () => {
       true,
     ]);
     expect((await lists.read(listKeys.ofUser('u1'))).length).toBe(MOST_SESSIONS);
+  });
+
+  test('keep who is only about to begin, for a minute, and forget who never began', async () => {
+    const about = { isOver: async () => false, end: async () => expect.fail('There is room.') };
+    const [early, late] = [now, now + 60_000];
+    const startedAt = (index: number) => (index % 2 ? late : early);
+    for (let index = 0; index < MOST_SESSIONS; index += 1) {
+      const listed = { hash: hashOf(`about-${index}`), startedAt: startedAt(index) };
+      expect(await lists.add(listKeys.ofUser('u1'), listed, now / 1000, about)).toBe(true);
+    }
+    // Each a minute old at the most: all may still begin, and the oldest makes room.
+    now = late;
+    await records.write('one', dataOf());
+    expect((await lists.read(listKeys.ofUser('u1'))).length).toBe(MOST_SESSIONS);
+    expect((await store.get(keys.session(hashOf('about-0'))))?.value).toBe('ended');
+    now += 1;
+    await records.write('two', dataOf());
+    const left = await lists.read(listKeys.ofUser('u1'));
+    expect(left.map(({ startedAt: at }) => at).includes(early)).toBe(false);
+    expect(left.length).toBe(MOST_SESSIONS / 2 + 2);
+  });
+
+  test('lists one session once, however often it is added', async () => {
+    const inStore = { isOver: async () => false, end: async () => undefined };
+    for (const startedAt of [now, now + 1]) {
+      expect(await lists.add('a list', { hash: 'h', startedAt }, 1, inStore)).toBe(true);
+    }
+    expect(await lists.read('a list')).toEqual([{ hash: 'h', startedAt: now + 1 }]);
+  });
+
+  test('of a user without sessions, and of one that the provider names, are ended one by one', async () => {
+    await records.write('one', dataOf());
+    now += 10;
+    await records.write('two', dataOf());
+    const [last, first] = await userSessions.list('u1');
+    expect([first?.startedAt, last?.startedAt]).toEqual([now - 10, now]);
+    expect(first).not.toHaveProperty('user');
+    expect(await userSessions.end('u1', 'unheard of')).toBe(false);
+    expect(await userSessions.end('u2', first?.ref ?? '')).toBe(false);
+    expect(await userSessions.end('u1', first?.ref ?? '')).toBe(true);
+    expect([await isValid('one'), await isValid('two')]).toEqual([false, true]);
+  });
+
+  test('R58 of those that the provider ends, the valid ones are counted', async () => {
+    await records.write('idle', dataOf());
+    now += LIFETIMES.idleSeconds * 1000;
+    await records.write('valid', dataOf());
+    expect(await userSessions.endByProvider({ userId: 'u1' }, now / 1000)).toBe(1);
+    expect(await isValid('valid')).toBe(false);
   });
 
   test('lose none of many sign-ins at once', async () => {
