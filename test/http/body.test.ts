@@ -1,7 +1,76 @@
-/** What is read of a form and of an address: a text that is there once, or nothing. */
+/** What is read of a body, and of an address: a text that is there once, or nothing. */
 import type { IncomingMessage } from 'node:http';
-import { describe, expect, test } from 'vitest';
-import { formField, formFields, queryField } from '../../src/http/body.ts';
+import { gzipSync } from 'node:zlib';
+import express, { type ErrorRequestHandler } from 'express';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { formField, formFields, knownLength, queryField, readBody, readLongBody } from '../../src/http/body.ts';
+import { ask, FORM, JSON_BODY } from '../support/ask.ts';
+import { type Served, serve } from './serve.ts';
+
+describe('a body', () => {
+  let served: Served;
+  beforeAll(async () => {
+    const app = express().use(knownLength).use('/long', readLongBody).use(readBody);
+    app.use((req, res) => void res.json(req.body));
+    const failed: ErrorRequestHandler = (error, _req, res, _next) =>
+      void res.status(error.status).json({ type: error.type, headers: error.headers, detail: error.detail });
+    served = await serve(app.use(failed));
+  });
+  afterAll(() => served.close());
+  const read = async (headers: Record<string, string>, body?: string, path = '/') => {
+    const answer = await ask(served.url + path, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
+    return [answer.status, JSON.parse(answer.body)];
+  };
+
+  test('is a form or JSON, and empty where it is neither', async () => {
+    expect(await read(FORM, 'a=1&b=x+y&a=2')).toEqual([200, { a: ['1', '2'], b: 'x y' }]);
+    expect(await read(JSON_BODY, '{"a":[1]}')).toEqual([200, { a: [1] }]);
+    expect(await read({ 'content-type': 'text/plain' }, 'a=1')).toEqual([200, {}]);
+    expect(await read({})).toEqual([200, {}]);
+    // Brackets are a part of the name.
+    expect(await read(FORM, 'a[b]=c')).toEqual([200, { 'a[b]': 'c' }]);
+  });
+
+  test('of JSON is an object or a list', async () => {
+    expect(await read(JSON_BODY, '[1]')).toEqual([200, [1]]);
+    for (const text of ['"text"', '7', 'null', '{']) {
+      expect(await read(JSON_BODY, text), text).toMatchObject([400, { type: 'entity.parse.failed' }]);
+    }
+  });
+
+  test('has up to 64 KB', async () => {
+    const most = 64 * 1024;
+    expect((await read(FORM, `a=${'x'.repeat(most - 2)}`))[0]).toBe(200);
+    expect(await read(FORM, `a=${'x'.repeat(most - 1)}`)).toMatchObject([413, { type: 'entity.too.large' }]);
+    expect((await read(JSON_BODY, `["${'x'.repeat(most - 4)}"]`))[0]).toBe(200);
+    expect(await read(JSON_BODY, `["${'x'.repeat(most - 3)}"]`)).toMatchObject([413, { type: 'entity.too.large' }]);
+  });
+
+  test('has up to 50 fields, and 300 in the long forms of administrators', async () => {
+    const fields = (count: number) => Array.from({ length: count }, (_, n) => `f${n}=1`).join('&');
+    const TOO_MANY = [413, { type: 'parameters.too.many' }];
+    expect((await read(FORM, fields(50)))[0]).toBe(200);
+    expect(await read(FORM, fields(51))).toMatchObject(TOO_MANY);
+    expect((await read(FORM, fields(300), '/long'))[0]).toBe(200);
+    expect(await read(FORM, fields(301), '/long')).toMatchObject(TOO_MANY);
+  });
+
+  test('is not unpacked: a few bytes could be very many', async () => {
+    for (const [headers, text] of [
+      [FORM, 'a=1'],
+      [JSON_BODY, '{}'],
+    ] as const) {
+      const packed = gzipSync(text).toString('latin1');
+      const refused = await read({ ...headers, 'content-encoding': 'gzip' }, packed);
+      expect(refused).toMatchObject([415, { type: 'encoding.unsupported' }]);
+    }
+  });
+
+  test('R78 says beforehand how long it is', async () => {
+    const refusal = { detail: 'Send the body with a Content-Length.', headers: { Connection: 'close' } };
+    expect(await read({ 'transfer-encoding': 'chunked' })).toMatchObject([411, refusal]);
+  });
+});
 
 describe('a field of a form', () => {
   test.each([

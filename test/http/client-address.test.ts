@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { clientAddress } from '../../src/http/client-address.ts';
+import { trustedProxies } from '../../src/http/trusted-proxies.ts';
 
 const addressOf = clientAddress((address) => address.startsWith('10.'));
 const from = (remoteAddress: string | undefined, forwarded?: string | string[]) =>
@@ -30,4 +31,25 @@ test('R73 whatever a client writes, what our proxy saw of it is what counts', ()
       expect(from('192.0.2.1', claimed)).toBe('192.0.2.1');
     }),
   );
+});
+
+test.each([
+  [['10.0.0.1'], '10.0.0.1', true],
+  [['10.0.0.1'], '10.0.0.2', false],
+  [['10.0.0.0/8'], '10.255.0.1', true],
+  [['10.0.0.0/8'], '11.0.0.1', false],
+  [['10.0.0.0/8', '192.0.2.1'], '192.0.2.1', true],
+  [['10.0.0.0/8'], '::ffff:10.1.2.3', true],
+  [['10.0.0.0/8'], '::ffff:11.1.2.3', false],
+  [['110.0.0.1'], '1::ffff:10.0.0.1', false],
+  [['2001:db8::1'], '2001:db8::1', true],
+  [['2001:db8::1'], '2001:db8::2', false],
+  [['2001:db8::/32'], '2001:db8:1::9', true],
+  [['2001:db8::/32'], '2001:db9::9', false],
+  [['2001:db8::/32'], '10.0.0.1', false],
+  [['::/0', '0.0.0.0/0'], '', false],
+  [[], '10.0.0.1', false],
+  [[], '', false],
+])('R73 with proxies of ours at %j, %s is one: %s', (networks, address, isOne) => {
+  expect(trustedProxies(networks)(address)).toBe(isOne);
 });

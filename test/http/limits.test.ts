@@ -1,9 +1,11 @@
 /** R89: what one peer may ask of a listener, and what is turned away when all is busy. */
 import { once } from 'node:events';
-import type { RequestListener, Server } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import perfHooks from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createBusyGauge, createLimitedServer, LISTENER_LIMITS, withinLimits } from '../../src/http/limits.ts';
 import { refuseUnreadable } from '../../src/http/protocol.ts';
 import { ask } from '../support/ask.ts';
@@ -58,13 +60,24 @@ describe('R89 Gatehouse as shipped', () => {
   });
 
   test('refusals carry their headers, and end the connection', async () => {
-    const { headers } = await ask(`${site.url}/?${'&'.repeat(500)}`);
-    expect(headers).toMatchObject({
+    const { headers, body } = await ask(`${site.url}/?${'&'.repeat(500)}`);
+    const { date: _date, 'x-request-id': id, ...others } = headers;
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(others).toEqual({
       connection: 'close',
       'content-type': 'application/problem+json; charset=utf-8',
+      'content-length': String(body.length),
       'cache-control': 'no-store',
+      'content-security-policy': "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+      'referrer-policy': 'same-origin',
       'x-content-type-options': 'nosniff',
-      'x-request-id': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(JSON.parse(body)).toEqual({
+      type: `${site.url}/problems/invalid_request`,
+      title: 'The request is not valid',
+      status: 400,
+      instance: `urn:uuid:${id}`,
+      code: 'invalid_request',
     });
   });
 });
@@ -163,6 +176,108 @@ describe('R89 a listener with small limits', () => {
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
     isBusy = false;
     expect((await ask(url)).status).toBe(200);
+  });
+});
+
+describe('R89 the limits to the letter', () => {
+  const limits = { headers: 4, targetBytes: 20, parameters: 3 };
+
+  /** @returns the status and headers of the refusal, or undefined where the request is let in */
+  function refusal(url: string | undefined, headers = 2, isBusy = false) {
+    const refused: string[] = [];
+    let answer: { status: number; headers: Record<string, string> } | undefined;
+    const res = { writeHead: (status: number, given: Record<string, string>) => (answer = { status, headers: given }) };
+    let isIn = false;
+    const listener = withinLimits({
+      ...{ limits, isBusy: () => isBusy, publicHref: 'http://127.0.0.1' },
+      onRefused: (code) => void refused.push(code),
+    })(() => {
+      isIn = true;
+    });
+    const rawHeaders = Array.from({ length: headers * 2 }, () => 'x');
+    listener({ url, rawHeaders } as IncomingMessage, { ...res, end() {} } as unknown as ServerResponse);
+    expect(isIn).toBe(answer === undefined);
+    return answer && [answer.status, ...refused, answer.headers['Retry-After']];
+  }
+
+  test.each([
+    ['/', 4, undefined],
+    ['/', 5, [431, 'too_large', undefined]],
+    [`/${'x'.repeat(19)}`, 2, undefined],
+    [`/${'x'.repeat(20)}`, 2, [413, 'too_large', undefined]],
+    ['/?a&b&c', 2, undefined],
+    ['/?a&b&c&d', 2, [400, 'invalid_request', undefined]],
+    ['/?&&&', 2, [400, 'invalid_request', undefined]],
+    ['?a&b&c&d', 2, [400, 'invalid_request', undefined]],
+    ['/&a&b&c&d', 2, undefined],
+    [undefined, 2, undefined],
+  ])('%s with %i headers: %j', (url, headers, refused) => {
+    expect(refusal(url, headers)).toEqual(refused);
+  });
+
+  test('busy comes before all of them, and says when to come back', () => {
+    expect(refusal('/?a&b&c&d', 5, true)).toEqual([503, 'overloaded', '2']);
+  });
+
+  test('the server has those that are its own, as shipped', () => {
+    const server = createLimitedServer(LISTENER_LIMITS, () => undefined);
+    const { maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount } = server;
+    expect({ maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount }).toEqual({
+      ...{ maxConnections: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 65_000 },
+      maxHeadersCount: 101,
+    });
+  });
+});
+
+describe('R89 the event loop is late', () => {
+  /** In place of Node's histogram of delays: of one window, in milliseconds. */
+  const delays = { count: 0, median: 0, enable: vi.fn(), disable: vi.fn(), reset: vi.fn(), percentile: vi.fn() };
+  const monitor = perfHooks.monitorEventLoopDelay;
+  const watch = vi.fn(() => delays as unknown as ReturnType<typeof monitor>);
+  beforeAll(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    perfHooks.monitorEventLoopDelay = watch;
+    syncBuiltinESMExports();
+    delays.percentile.mockImplementation((percent) => (percent === 50 ? delays.median * 1e6 : 1e12));
+  });
+  afterAll(() => {
+    perfHooks.monitorEventLoopDelay = monitor;
+    syncBuiltinESMExports();
+    vi.useRealTimers();
+  });
+
+  test('in most of a window, by more than half a second: busy until a better window', () => {
+    const gauge = createBusyGauge(200);
+    expect(watch).toHaveBeenCalledWith({ resolution: 20 });
+    expect([delays.enable.mock.calls.length, gauge.isBusy()]).toEqual([1, false]);
+    const busyAfter = (count: number, median: number, milliseconds = 200) => {
+      Object.assign(delays, { count, median });
+      vi.advanceTimersByTime(milliseconds);
+      return gauge.isBusy();
+    };
+    expect(busyAfter(3, 520)).toBe(false);
+    expect(busyAfter(3, 521, 199)).toBe(false);
+    expect(busyAfter(3, 521, 1)).toBe(true);
+    expect(delays.reset).toHaveBeenCalledTimes(2);
+    // Too few to tell: they count for the next window.
+    expect(busyAfter(2, 20)).toBe(true);
+    expect(delays.reset).toHaveBeenCalledTimes(2);
+    expect(busyAfter(3, 20)).toBe(false);
+    expect(busyAfter(2, 900)).toBe(false);
+
+    gauge.stop();
+    expect(delays.disable).toHaveBeenCalledTimes(1);
+    expect(busyAfter(3, 900)).toBe(false);
+  });
+
+  test('a window is a second', () => {
+    const gauge = createBusyGauge();
+    Object.assign(delays, { count: 3, median: 900 });
+    vi.advanceTimersByTime(999);
+    expect(gauge.isBusy()).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(gauge.isBusy()).toBe(true);
+    gauge.stop();
   });
 });
 

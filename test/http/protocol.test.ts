@@ -1,5 +1,8 @@
 /** R77 and R78: methods that no route has, and bytes that two servers could read in two ways. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EventEmitter } from 'node:events';
+import type { Server } from 'node:http';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { refuseUnreadable } from '../../src/http/protocol.ts';
 import { ask, DATA, FORM } from '../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { sendRaw } from '../support/raw-http.ts';
@@ -170,5 +173,65 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     );
     expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(200);
     expect((await slow).status).toBe(0);
+  });
+});
+
+describe('R78 what never becomes a request', () => {
+  /** @returns what is written to the connection, or undefined where it is cut without a word */
+  function said(event: 'clientError' | 'connect', first: object, of: object = {}): string | undefined {
+    const server = new EventEmitter();
+    refuseUnreadable(server as unknown as Server, 'https://gatehouse.test/gate');
+    const socket = { writable: true, end: vi.fn<(text: string) => void>(), destroy: vi.fn(), ...of };
+    server.emit(event, first, socket);
+    expect(socket.end.mock.calls.length + socket.destroy.mock.calls.length).toBe(1);
+    return socket.end.mock.calls[0]?.[0];
+  }
+
+  const written = (text = '') => {
+    const [head = '', body = ''] = text.split('\r\n\r\n');
+    const [line, ...headers] = head.split('\r\n');
+    const { instance, ...problem } = JSON.parse(body);
+    const id = /^urn:uuid:([0-9a-f-]{36})$/.exec(instance)?.[1];
+    return { line, headers: headers.map((header) => header.replace(String(id), 'ID')), problem, length: body.length };
+  };
+  const HEADERS = (length: number) => [
+    'Connection: close',
+    'Content-Type: application/problem+json; charset=utf-8',
+    `Content-Length: ${length}`,
+    'Cache-Control: no-store',
+    "Content-Security-Policy: default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    'Referrer-Policy: same-origin',
+    'X-Content-Type-Options: nosniff',
+    'X-Request-Id: ID',
+  ];
+  const type = (code: string) => `https://gatehouse.test/gate/problems/${code}`;
+
+  test.each([
+    ['HPE_HEADER_OVERFLOW', '431 Request Header Fields Too Large', 'too_large', 'The request is too large'],
+    ['HPE_CHUNK_EXTENSIONS_OVERFLOW', '413 Content Too Large', 'too_large', 'The request is too large'],
+    ['ERR_HTTP_REQUEST_TIMEOUT', '408 Request Timeout', 'invalid_request', 'The request is not valid'],
+    ['HPE_INVALID_METHOD', '400 Bad Request', 'invalid_request', 'The request is not valid'],
+    [undefined, '400 Bad Request', 'invalid_request', 'The request is not valid'],
+  ])('%s is answered with %s', (failure, status, code, title) => {
+    const { line, headers, problem, length } = written(said('clientError', { code: failure }));
+    expect(line).toBe(`HTTP/1.1 ${status}`);
+    expect(headers).toEqual(HEADERS(length));
+    expect(problem).toEqual({ type: type(code), title, status: Number(status.slice(0, 3)), code });
+  });
+
+  test('a tunnel is answered with what is allowed', () => {
+    const { line, headers, problem, length } = written(said('connect', {}));
+    expect(line).toBe('HTTP/1.1 405 Method Not Allowed');
+    expect(headers).toEqual(['Allow: GET, HEAD, POST', ...HEADERS(length)]);
+    expect(problem).toMatchObject({ type: type('method_not_allowed'), status: 405, code: 'method_not_allowed' });
+  });
+
+  test('who is gone, or has an answer already, is told nothing', () => {
+    const broken = { code: 'HPE_INVALID_METHOD' };
+    expect(said('clientError', { code: 'ECONNRESET' })).toBeUndefined();
+    expect(said('clientError', broken, { writable: false })).toBeUndefined();
+    expect(said('clientError', broken, { _httpMessage: { _headerSent: true } })).toBeUndefined();
+    expect(said('clientError', broken, { _httpMessage: { _headerSent: false } })).toContain('400 Bad Request');
+    expect(said('clientError', broken, { _httpMessage: null })).toContain('400 Bad Request');
   });
 });

@@ -2,6 +2,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createRateLimits, type LimitKind, type RateLimits } from '../../src/http/rate-limit.ts';
+import { keys } from '../../src/storage/keys.ts';
+import type { Store } from '../../src/storage/store.ts';
 
 const MINUTE = 60_000;
 const PER_MINUTE = { address: 10, session: 10, 'relay-token': 0, guess: 10 };
@@ -10,11 +12,14 @@ const REFUSED = expect.objectContaining({ code: 'rate_limited' });
 let now: number;
 /** What the store knows, by key. */
 let told: Map<string, number>;
+/** How long the store keeps it. */
+let keptSeconds: Set<number | undefined>;
 let storeFails: boolean;
 let limits: RateLimits;
 beforeEach(() => {
-  [now, told, storeFails] = [30 * MINUTE, new Map(), false];
-  const increment = async (key: string, by = 1) => {
+  [now, told, keptSeconds, storeFails] = [30 * MINUTE, new Map(), new Set(), false];
+  const increment: Store['increment'] = async (key, by = 1, options) => {
+    keptSeconds.add(options?.lifetimeSeconds);
     if (storeFails) throw new Error('away');
     const all = (told.get(key) ?? 0) + by;
     told.set(key, all);
@@ -98,7 +103,30 @@ test('what is told to the others is told once, from half of the limit on, and wh
 test('a session is told of much earlier', async () => {
   take(1, 'session', 'a');
   await limits.settle();
-  expect([...told.values()]).toEqual([1]);
+  expect([...told]).toEqual([[keys.limit('session', 'a', 30), 1]]);
+  // Long enough for whoever looks at the end of the minute, and no longer.
+  expect([...keptSeconds]).toEqual([120]);
+});
+
+test('what the others have told is not forgotten where the store was emptied', async () => {
+  take(5, 'guess', 'a');
+  await limits.settle();
+  const key = keys.limit('guess', 'a', 30);
+  told.set(key, 7);
+  take(1, 'guess', 'a');
+  await limits.settle();
+  told.clear();
+  take(1, 'guess', 'a');
+  await limits.settle();
+  expect(take(1, 'guess', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=1;') });
+});
+
+test('so many callers are remembered, and no more: then all begin anew', () => {
+  take(10, 'session', 'a');
+  for (let n = 1; n < 50_000; n += 1) limits.check('session', `caller ${n}`);
+  expect(() => limits.check('session', 'a')).toThrow(REFUSED);
+  limits.check('session', 'one more');
+  expect(() => limits.check('session', 'a')).not.toThrow();
 });
 
 test('a store that is away makes nobody limited, and nobody unlimited', async () => {
