@@ -136,6 +136,28 @@ test('R88 whatever text is written out, it ends neither its element nor its attr
   );
 });
 
+test('R88 each character that could end something is written as what it is, and controls are left out', () => {
+  // Made here: a template that is missing is found out now and not when somebody asks for its page.
+  const own = createViews({ directory });
+  const written = (text: unknown) =>
+    own.renderAdmin('text' as Admin[0], { text } as unknown as Admin[1]).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
+  expect(written(`<a href="x">Tom & 'Ada'</a>`)).toBe('&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;');
+  expect(written('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
+  expect(written('a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai')).toBe(
+    'a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai',
+  );
+  expect(written(7)).toBe('7');
+});
+
+test('pages are drawn by the template of their name', () => {
+  const page = { title: 'T', basePath: '/gate', operatorName: 'Us' };
+  const own = createViews({ directory: join(import.meta.dirname, '../../views') });
+  const failure = { page, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' };
+  expect(own.render('error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
+  expect(own.render('problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
+  expect(own.render('home-signed-out', { page, signInApps: [] })).toMatch(/^<!doctype html>/);
+});
+
 describe('words for what has a name', () => {
   const NETWORKS = {
     ...{ visa: 'Visa', mastercard: 'Mastercard', maestro: 'Maestro', amex: 'American Express', diners: 'Diners Club' },
@@ -166,9 +188,78 @@ describe('words for what has a name', () => {
   });
 
   test.each(Object.keys(PROBLEMS))('the problem %s: what it means, and what to do', (code) => {
-    const { title, meaning, nextStep } = show('problem', code, 30);
+    const { title, meaning, nextStep, whose, step } = show('problem', code, 30);
     expect(title).toMatch(/^\p{Lu}.{6,}[^.]$/u);
     for (const words of [meaning, nextStep]) expect(words).toMatch(/^\p{Lu}.{12,}[.?]$/u);
     expect(`${title} ${meaning} ${nextStep}`).not.toContain('{');
+    expect(show('whose', whose)).toMatch(/^(Something in|It is our|It lies with|Nobody’s fault$)/);
+    expect(step.label).toMatch(/^(Go to|Try again|See your|Sign in|Look up)/);
+    expect(step.path).toMatch(/^\/(sign-in|connections)?$/);
+  });
+
+  test('whose fault a problem is, and where its button leads', () => {
+    const texts = Object.keys(PROBLEMS).map((code) => [code, show('problem', code)]);
+    const codes = (found: (text: { whose: string; step: { path: string } }) => boolean) =>
+      texts.filter(([, text]) => found(text)).map(([code]) => code);
+    const whose = (one: string) => codes((text) => text.whose === one);
+    expect(whose('yours')).toEqual([
+      ...['relay_token_invalid', 'insufficient_scope', 'invalid_bin', 'rate_limited', 'invalid_request'],
+      ...['length_required', 'too_large'],
+    ]);
+    expect(whose('ours')).toEqual(['bin_quota_exhausted', 'storage_unavailable', 'overloaded', 'internal']);
+    expect(whose('provider')).toEqual(['reconnect_needed', 'provider_unavailable']);
+    expect(whose('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
+    expect(whose('bin_service')).toEqual(['bin_service_unavailable']);
+    const leadsTo = (path: string) => codes((text) => text.step.path === path);
+    expect(leadsTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
+    expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed']);
+  });
+
+  test('who has to wait is told how long, in words of the right size', () => {
+    const wait = (seconds?: number) =>
+      /^Try again in (.*)\.$/.exec(
+        show('problem', 'upstream_timeout', ...(seconds === undefined ? [] : [seconds])).nextStep,
+      )?.[1];
+    expect(wait()).toBe('a few minutes');
+    for (const [seconds, words] of [
+      ...([
+        [0, '1 second'],
+        [1, '1 second'],
+        [1.2, '2 seconds'],
+        [89, '89 seconds'],
+      ] as const),
+      ...([
+        [90, '2 minutes'],
+        [121, '3 minutes'],
+        [5_399, '90 minutes'],
+      ] as const),
+      ...([
+        [5_400, '2 hours'],
+        [129_599, '36 hours'],
+        [129_600, '2 days'],
+        [172_801, '3 days'],
+      ] as const),
+    ] as const) {
+      expect(wait(seconds), String(seconds)).toBe(`about ${words}`);
+    }
+  });
+
+  test.each([
+    ['active', 'Working', 'good', 'check'],
+    ['expiring', 'Ends soon', 'notice', 'clock'],
+    ['in_doubt', 'Not certain', 'notice', 'question'],
+    ['reconnect_needed', 'Not working', 'bad', 'warning'],
+    ['not_connected', 'Not connected', 'idle', 'unlinked'],
+  ])('a connection that is %s: %s, in its colour and with its sign', (health, label, tone, icon) => {
+    const text = show('health', health);
+    expect(text).toEqual({ label, tone, icon, meaning: expect.stringMatching(/^\p{Lu}.{15,}\.$/u) });
+  });
+
+  test('a scope is what it lets us do; one that only its provider can explain has no words', () => {
+    const scopes = ['openid', 'profile', 'email', 'offline_access', 'platform_read_only', 'platform_full_access'];
+    const words = scopes.map((scope) => show('scope', scope));
+    for (const one of words) expect(one).toMatch(/^(Know|See|Stay|Read) .{10,}[^.]$/);
+    expect(new Set(words).size).toBe(scopes.length);
+    expect(show('scope', 'odd:scope')).toBeNull();
   });
 });
