@@ -32,13 +32,16 @@ function handlers() {
   return { list, add, forget, stream };
 }
 
+let failures: unknown[];
 const failed: ErrorRequestHandler = (error, _req, res, _next) => {
+  failures.push(error);
   if (error instanceof AppError) res.status(error.status).json({ ...error, headers: undefined });
   else res.status(500).json({ message: String(error) });
 };
 
 let served: Served;
 beforeEach(async () => {
+  failures = [];
   const { list, add, forget, stream } = handlers();
   const app = express().set('query parser', false).use(readBody);
   app.get('/things', list).post('/things', add).delete('/things', forget).get('/stream', stream);
@@ -67,6 +70,7 @@ describe('what is answered', () => {
   test('is left alone where the handler has sent it itself', async () => {
     const sent = await ask(`${served.url}/stream`);
     expect([sent.status, sent.headers['content-type'], sent.body]).toEqual([200, 'text/csv; charset=utf-8', 'a,b\n']);
+    expect(failures).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 /** What becomes of anything that is thrown: which problem it is, its headers, and what the page for it is given. */
-import express, { type Request } from 'express';
+import express, { type ErrorRequestHandler, type Request } from 'express';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AppError, type AppErrorOptions, type ProblemCode } from '../../src/errors.ts';
 import type { PageData } from '../../src/http/page-data.ts';
@@ -19,8 +19,10 @@ let fails: (res: express.Response) => unknown;
 let context: Partial<Request['context']>;
 let failures: unknown[];
 let shown: PageData['error'] | undefined;
+/** What the handler itself failed with. */
+let unhandled: unknown[];
 beforeEach(async () => {
-  failures = [];
+  [failures, unhandled] = [[], []];
   shown = undefined;
   context = {};
   const pages = {
@@ -41,9 +43,16 @@ beforeEach(async () => {
   app.use(
     problemHandler({ pages, events, publicHref: 'https://gatehouse.test/gate', basePath: '/gate', clock: () => NOW }),
   );
-  served = await serve(app);
+  const lastResort: ErrorRequestHandler = (error, _req, res, _next) => {
+    unhandled.push(error);
+    res.destroy();
+  };
+  served = await serve(app.use(lastResort));
 });
-afterEach(() => served.close());
+afterEach(async () => {
+  await served.close();
+  expect(unhandled).toEqual([]);
+});
 
 const failWith = (thrown: unknown, headers: Record<string, string> = DATA, method = 'GET') => {
   fails = () => thrown;
