@@ -48,7 +48,7 @@ const NEEDLES = [
   '%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91',
 ];
 
-// Some ten thousand questions: a connection for each would cost more than the answers.
+// Some thousand questions: a connection for each would cost more than the answers.
 const agent = new Agent({ keepAlive: true });
 let recorder: OutboundRecorder;
 let site: TestSite;
@@ -82,50 +82,66 @@ function spellingsAt(turn: number): string[] {
   return [plain, grouped, others[turn % others.length] ?? ''];
 }
 
-/** One question for each place of a request in which the digits can stand. */
-function* questions({ method, path, pattern }: ListedRoute, turn: number): Generator<[string, string, Question]> {
+/** At every route each place meets the plain spelling in every way, and another one in one of them, by turns over the routes. */
+const waysOf = (digits: unknown, turn: number) =>
+  digits === CARD ? WAYS : WAYS.filter((_way, at) => at === turn % WAYS.length);
+
+/** One question for each place of a request in which the digits can stand, and the ways to ask it. */
+function* questions(
+  { method, path, pattern }: ListedRoute,
+  turn: number,
+): Generator<[string, string, Question, typeof WAYS]> {
   // Signing out for good, or deleting the account, would leave nothing to ask with.
   const leaves = pattern.startsWith('/sign-out') || pattern === '/account/delete';
   const change = method === 'POST' && !leaves ? { 'x-csrf-token': csrf } : {};
   const base = { cookie, ...change };
   const bodies = method === 'POST' ? ['_csrf', 'bin', 'scope', 'return_to', 'app', 'x'] : [];
-  for (const digits of SPELLINGS) {
+  for (const [at, digits] of SPELLINGS.entries()) {
+    const ways = waysOf(digits, turn + at);
     yield [
       'path',
       `${pattern.includes(':') ? pattern.replace(/:\w+/g, digits) : `${path.replace(/\/$/, '')}/${digits}`}`,
       { headers: base },
+      ways,
     ];
-    yield ['query name', `${path}?${digits}=${digits}`, { headers: base }];
+    yield ['query name', `${path}?${digits}=${digits}`, { headers: base }, ways];
   }
   for (const [at, name] of QUERY_NAMES.entries()) {
     for (const digits of spellingsAt(turn + at)) {
       const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
-      yield [`query ${name}`, `${path}?${name}=${value}`, { headers: base }];
+      yield [`query ${name}`, `${path}?${name}=${value}`, { headers: base }, waysOf(digits, turn + at)];
     }
   }
   for (const [at, name] of bodies.entries()) {
     for (const digits of spellingsAt(turn + at)) {
       const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
-      yield [`form ${name}`, path, { headers: { ...base, ...FORM }, body: `${name}=${value}` }];
+      const question = { headers: { ...base, ...FORM }, body: `${name}=${value}` };
+      yield [`form ${name}`, path, question, waysOf(digits, turn + at)];
     }
   }
-  for (const value of [CARD, GROUPED, DASHED, Number(CARD), [CARD], { bins: CARD }]) {
-    if (method !== 'POST') break;
-    for (const body of [
-      { bins: [value] },
-      { bins: value },
-      { bin: value },
-      { return_to: `/x?${value}` },
-      { scope: value },
-      { [CARD]: value },
-    ]) {
-      yield ['JSON', path, { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) }];
+  if (method === 'POST') {
+    for (const [at, value] of [CARD, GROUPED, DASHED, Number(CARD), [CARD], { bins: CARD }].entries()) {
+      for (const body of [
+        { bins: [value] },
+        { bins: value },
+        { bin: value },
+        { return_to: `/x?${value}` },
+        { scope: value },
+        { [CARD]: value },
+      ]) {
+        const question = { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) };
+        yield ['JSON', path, question, waysOf(value, turn + at)];
+      }
     }
-    yield ['a broken JSON', path, { headers: { ...base, ...JSON_BODY }, body: `{"bins":["${CARD}"` }];
-    yield ['plain text', path, { headers: { ...base, 'content-type': 'text/plain' }, body: CARD }];
-    yield ['the type of the body', path, { headers: { ...base, 'content-type': `application/${CARD}` }, body: '{}' }];
+    for (const [place, type, body] of [
+      ['a broken JSON', JSON_BODY['content-type'], `{"bins":["${CARD}"`],
+      ['plain text', 'text/plain', CARD],
+      ['the type of the body', `application/${CARD}`, '{}'],
+    ] as const) {
+      yield [place, path, { headers: { ...base, 'content-type': type }, body }, WAYS];
+    }
   }
-  for (const name of [
+  for (const [at, name] of [
     'x-request-id',
     'user-agent',
     'accept-language',
@@ -140,13 +156,15 @@ function* questions({ method, path, pattern }: ListedRoute, turn: number): Gener
     'sec-fetch-site',
     'x-anything',
     'traceparent',
-  ]) {
-    for (const digits of [CARD, DASHED]) yield [`header ${name}`, path, { headers: { ...base, [name]: digits } }];
+  ].entries()) {
+    for (const digits of [CARD, DASHED]) {
+      yield [`header ${name}`, path, { headers: { ...base, [name]: digits } }, waysOf(digits, turn + at)];
+    }
   }
   for (const sent of [`gatehouse=${CARD}`, `gatehouse-tx=${CARD}`, `${CARD}=${CARD}; ${cookie}`]) {
-    yield ['cookie', path, { headers: { ...change, cookie: sent } }];
+    yield ['cookie', path, { headers: { ...change, cookie: sent } }, WAYS];
   }
-  yield ['accept', path, { headers: { ...base, accept: `text/${CARD}` } }];
+  yield ['accept', path, { headers: { ...base, accept: `text/${CARD}` } }, WAYS];
 }
 
 describe('R85 R86 every route, every place', () => {
@@ -155,8 +173,8 @@ describe('R85 R86 every route, every place', () => {
     async ({ turn, ...route }) => {
       let count = 0;
       const failed: string[] = [];
-      for (const [place, path, question] of questions(route, turn)) {
-        for (const { accept, ...way } of WAYS) {
+      for (const [place, path, question, ways] of questions(route, turn)) {
+        for (const { accept, ...way } of ways) {
           const headers = { accept, ...question.headers, ...way };
           const answer = await ask(`${site.url}/`, { ...question, method: route.method, target: path, headers, agent });
           count += 1;
@@ -168,7 +186,7 @@ describe('R85 R86 every route, every place', () => {
         }
       }
       expect(failed).toEqual([]);
-      expect(count).toBeGreaterThan(300);
+      expect(count).toBeGreaterThan(150);
     },
     60_000,
   );
