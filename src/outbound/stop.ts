@@ -14,28 +14,24 @@ export interface StopSwitch extends Stop {
 }
 
 export function createStop(): StopSwitch {
-  let stopped = false;
-  let tooLate = false;
   let end: (() => void) | undefined;
-  const stop = () => {
-    stopped = true;
-    end?.();
-  };
-  return {
-    get stopped() {
-      return stopped;
+  // Plain properties: an object with getters of its own gets a hidden class of its own, which outlives it by far and with
+  // it all that its functions hold, the whole request (docs/performance.md).
+  const state = {
+    stopped: false,
+    tooLate: false,
+    stop() {
+      state.stopped = true;
+      end?.();
     },
-    get tooLate() {
-      return tooLate;
-    },
-    stop,
     stopLate() {
-      tooLate = true;
-      stop();
+      state.tooLate = true;
+      state.stop();
     },
-    whenStopped(action) {
+    whenStopped(action: () => void) {
       end = action;
-      if (stopped) action();
+      if (state.stopped) action();
     },
   };
+  return state;
 }
