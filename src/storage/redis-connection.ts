@@ -2,6 +2,7 @@
 
 import { Cluster, type Redis } from 'ioredis';
 import type { AppError } from '../errors.ts';
+import { createSlots } from '../slots.ts';
 import { fenceConnections } from './redis-barrier.ts';
 import { createClient, type RandomNumber } from './redis-clients.ts';
 import { createDeadlines } from './redis-deadlines.ts';
@@ -42,7 +43,7 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   await untilReady(client);
   const stopHeartbeat = startHeartbeat(() => (client instanceof Cluster ? client.nodes('all') : [client]));
   const deadlines = createDeadlines(parts.deadlineMilliseconds);
-  const unanswered = new Map<Promise<unknown>, number>();
+  const unanswered = createSlots<Promise<unknown>>();
   const askOne = (key: string) => bounded((server) => server.get(key));
   const askAll = (keys: string[]) => bounded((server) => server.mget(keys), keys.length);
   const turn = client instanceof Cluster ? undefined : createTurn(client, { askOne, askAll });
@@ -52,10 +53,10 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   function send<T>(command: (client: RedisClient) => Promise<T>, count: number): Promise<T> {
     turn?.begin();
     const answer = command(client);
-    unanswered.set(answer, count);
+    const slot = unanswered.enter(answer);
     unansweredCount += count;
     const settle = () => {
-      unanswered.delete(answer);
+      unanswered.leave(slot);
       unansweredCount -= count;
     };
     answer.then(settle, settle);
@@ -92,7 +93,7 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
       closed = true;
       stopHeartbeat();
       turn?.end();
-      await deadlines.bound(Promise.allSettled(unanswered.keys())).catch(() => undefined);
+      await deadlines.bound(Promise.allSettled(unanswered.values())).catch(() => undefined);
       // A client that was not connected just now says nothing about its end.
       await deadlines.bound(disconnect(client)).catch(() => undefined);
     },
