@@ -61,6 +61,12 @@ const failWith = (thrown: unknown, headers: Record<string, string> = DATA, metho
 const withCode = (code: string) => Object.assign(new Error('secret'), { code });
 const withStatus = (status: unknown) => Object.assign(new Error('secret'), { status });
 
+/** What the caller may read of it, where that is more than the code. */
+const DETAILS: Record<string, string> = {
+  too_large: 'Send less at once.',
+  invalid_request: 'The address or the body of the request cannot be read.',
+};
+
 describe('what is thrown', () => {
   test.each([
     ['want of descriptors in the process', withCode('EMFILE'), 503, 'overloaded'],
@@ -79,7 +85,8 @@ describe('what is thrown', () => {
     ['a problem of ours', new AppError('version_conflict'), 409, 'version_conflict'],
   ])('%s', async (_what, thrown, status, code) => {
     const answer = await failWith(thrown);
-    expect([answer.status, JSON.parse(answer.body).code]).toEqual([status, code]);
+    const { code: told, detail } = JSON.parse(answer.body);
+    expect([answer.status, told, detail]).toEqual([status, code, DETAILS[code]]);
     expect(answer.body).not.toContain('secret');
     expect(answer.headers['retry-after']).toBe(code === 'overloaded' ? '2' : undefined);
     const cause = ['internal', 'overloaded'].includes(code) ? thrown : undefined;
