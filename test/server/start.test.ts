@@ -54,6 +54,8 @@ function start(command: string[], changes: Record<string, string> = {}): Program
 }
 
 const ready = (program: Program) => program.printed('Gatehouse is ready at');
+/** As an earlier start would have left it. */
+const makeDatabase = async () => (await startGatehouse(env, { write: () => undefined })).close();
 const manage = (path: string) => ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
 
 describe('bad settings', () => {
@@ -212,10 +214,7 @@ describe('bad settings', () => {
   );
 
   test('R49 keys that do not fit the data: 78, what is wrong, and the data is untouched', async () => {
-    const first = start(NODE);
-    await ready(first);
-    first.signal('SIGTERM');
-    expect((await first.ended).status).toBe(0);
+    await makeDatabase();
     const wrong = start(NODE, { ENCRYPTION_KEYS: generateEncryptionKey(new Date(0)) });
     expect((await wrong.ended).status).toBe(78);
     expect(wrong.stderr()).toMatch(/ENCRYPTION_KEYS/);
@@ -225,10 +224,7 @@ describe('bad settings', () => {
   });
 
   test('a file that is no database: 78 and no new one in its place', async () => {
-    const first = start(NODE);
-    await ready(first);
-    first.signal('SIGTERM');
-    await first.ended;
+    await makeDatabase();
     writeFileSync(join(directory, 'data', DATABASE_FILE), 'not a database at all '.repeat(400));
     const program = start(NODE);
     expect((await program.ended).status).toBe(78);
@@ -326,10 +322,7 @@ describe('good settings', () => {
 
   /** Another process holds the database, so that a start goes on until it lets go. */
   async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: () => void }> {
-    const first = start(NODE);
-    await ready(first);
-    first.signal('SIGTERM');
-    await first.ended;
+    await makeDatabase();
     const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
     other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
     return { program: start(NODE), unlock: () => other.isOpen && other.close() };
