@@ -21,7 +21,7 @@ export interface Turn {
 interface Asking {
   askOne(key: string): Promise<string | null>;
   /** Answers the values in the order of the keys. */
-  askAll(keys: string[]): Promise<(string | null)[]>;
+  askAll(keys: string[]): Promise<(Buffer | null)[]>;
 }
 
 /** One late answer then spoils no more than these. */
@@ -42,8 +42,8 @@ export function createTurn(client: Redis, { askOne, askAll }: Asking): Turn {
 
   const ask = (all: readonly Wanted[]) => {
     if (all.length === 1 || !isTogether) return askEach(all);
-    const answer = (values: (string | null)[]) => {
-      for (const [n, { resolve }] of all.entries()) resolve(values[n] ?? null);
+    const answer = (values: (Buffer | null)[]) => {
+      for (const [n, { resolve }] of all.entries()) resolve(values[n]?.toString() ?? null);
     };
     const fail = (error: unknown) => {
       if (refusesSeveralKeys(error)) {
