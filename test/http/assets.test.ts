@@ -26,7 +26,10 @@ beforeEach(async () => {
   });
   app.use('/assets', assets(directory), (_req, res) => void res.status(404).send('nothing'));
   const failed: ErrorRequestHandler = (error, _req, res, _next) =>
-    void res.status(error.status).set(error.headers).send(error.code);
+    void res
+      .status(error.status)
+      .set(error.headers ?? {})
+      .send(error.code);
   served = await serve(app.use(failed));
 });
 afterEach(async () => {
@@ -59,6 +62,13 @@ describe('a file', () => {
       expect([status, headers.location, headers['cache-control']]).toEqual([404, undefined, undefined]);
     },
   );
+
+  test('that cannot be given as it was asked for is refused, and keeps nobody waiting', async () => {
+    for (const path of ['/own.css', '/pico.css']) {
+      const { status } = await ask(`${served.url}/assets${path}`, { headers: { range: 'bytes=99999999-' } });
+      expect(status, path).toBe(416);
+    }
+  });
 
   test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('is changed by no %s', async (method) => {
     for (const path of ['/own.css', '/pico.css', '/none.css']) {

@@ -1,7 +1,7 @@
 /** What every request carries from its begin on, on the short way and on the long one, and how its time is counted. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { addHeaders, sendHead } from '../../src/http/answer-head.ts';
+import { addHeaders, sendHead, sendJson } from '../../src/http/answer-head.ts';
 import { type BeginRequest, requestContext } from '../../src/http/request-context.ts';
 import type { Metrics } from '../../src/observability/metrics.ts';
 import { ask } from '../support/ask.ts';
@@ -91,6 +91,19 @@ describe('on the long way', () => {
     });
     expect([status, headers['x-one'], headers['x-two'], headers['x-three']]).toEqual([203, '1', '2', '3']);
     expect(headers['content-security-policy']).toBe("default-src 'none'; frame-ancestors 'none'; sandbox");
+  });
+});
+
+test.each(['long', 'short'])('on the %s way a value leaves as JSON, with its length in bytes', async (way) => {
+  const { status, headers, body } = await answers((req, res) => {
+    if (way === 'short') begin.short(req, res, '/short');
+    else begin(req, res);
+    sendJson(req, res, { ETag: '"v1"' }, { price: '5 €' });
+  });
+  expect([status, body]).toEqual([200, '{"price":"5 €"}']);
+  expect(headers).toMatchObject({
+    ...{ 'content-type': 'application/json; charset=utf-8', 'content-length': '17', etag: '"v1"' },
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
   });
 });
 
