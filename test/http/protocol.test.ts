@@ -1,8 +1,9 @@
 /** R77 and R78: methods that no route has, and bytes that two servers could read in two ways. */
 import { EventEmitter } from 'node:events';
 import type { Server } from 'node:http';
+import type { Request, Response } from 'express';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { refuseUnreadable } from '../../src/http/protocol.ts';
+import { plainHttp, refuseUnreadable } from '../../src/http/protocol.ts';
 import { ask, DATA, FORM } from '../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { sendRaw } from '../support/raw-http.ts';
@@ -174,6 +175,25 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(200);
     expect((await slow).status).toBe(0);
   });
+});
+
+const NO_UPGRADE = 'Ask in plain HTTP: nothing here is an upgrade.';
+test.each([
+  [undefined, ['a'], undefined],
+  ['h2c', ['a'], undefined],
+  ['H2', ['a'], undefined],
+  ['h2cx', ['a'], NO_UPGRADE],
+  ['xh2c', ['a'], NO_UPGRADE],
+  ['h2c, websocket', ['a'], NO_UPGRADE],
+  // As HTTP/1.0 allows it.
+  [undefined, undefined, undefined],
+  [undefined, ['a', 'b'], 'Name one host.'],
+  [undefined, ['a', 'a'], 'Name one host.'],
+])('R78 an upgrade to %s for %j: %s', (upgrade, host, detail) => {
+  const next = vi.fn();
+  plainHttp({ headers: { upgrade }, headersDistinct: { host } } as unknown as Request, {} as Response, next);
+  const refusal = { code: 'invalid_request', detail, headers: { Connection: 'close' } };
+  expect(next.mock.calls).toEqual([detail === undefined ? [] : [expect.objectContaining(refusal)]]);
 });
 
 describe('R78 what never becomes a request', () => {
