@@ -1,5 +1,5 @@
 /** Owns the keeping of grants: sealed, bound to their owner, and written only over the version that was read. */
-import { createBoundedMap } from '../bounded-map.ts';
+import { remembered, rememberedOfEach } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Fence } from '../storage/lease.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
@@ -40,16 +40,20 @@ export interface GrantStore {
   lastUse(userId: string, appId: string): Promise<number | undefined>;
 }
 
-const CACHED_GRANTS = 10_000;
+/** Of the memory: opened grants, and the time of their last use. */
+const GRANTS_SHARE = 1 / 16;
+const USES_SHARE = 1 / 64;
+/** Until they are read for the first time. */
+const MOST_SAVED = 10_000;
 const USE_MILLISECONDS = 60_000;
 
 export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: () => number }): GrantStore {
   const { store, sealer, clock } = parts;
   // Opened grants by key: an entry counts only for the very version that was just read.
-  const opened = createBoundedMap<{ version: number; grant: Grant }>(CACHED_GRANTS);
+  const opened = rememberedOfEach<{ version: number; grant: Grant }>(GRANTS_SHARE);
   // The same of what this process saved last. Its version is not known yet: it counts for the very text that was kept.
-  const saved = createBoundedMap<{ textHash: string; grant: Grant }>(CACHED_GRANTS);
-  const usedAt = createBoundedMap<number>(CACHED_GRANTS);
+  const saved = remembered<{ textHash: string; grant: Grant }>(MOST_SAVED);
+  const usedAt = rememberedOfEach<number>(USES_SHARE);
 
   const load: GrantStore['load'] = async (userId, appId, ahead) => {
     const key = keys.grant(userId, appId);
@@ -62,7 +66,8 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       const isOwn = own !== undefined && own.textHash === hashOf(record.value);
       const grant = isOwn ? own.grant : (JSON.parse(await sealer.open(record.value, key)) as Grant);
       const entry = { version: record.version, grant };
-      opened.set(key, entry);
+      // Sealed it is a third longer.
+      opened.set(key, entry, record.value.length * 0.75);
       saved.delete(key);
       return entry;
     } catch (error) {

@@ -1,11 +1,11 @@
 /** Owns access tokens with fewer scopes than the grant has: had by a refresh that names them, handed out, and never kept as the grant's own. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createBoundedMap } from '../bounded-map.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
 import type { TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { Events } from '../observability/events.ts';
+import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
 import { type Grant, isBackingOff, isSpentByUse } from './grant.ts';
@@ -50,7 +50,7 @@ export function createNarrowedTokens(parts: {
   clock: () => number;
 }): NarrowedTokens {
   const { grants, provider, refresher, outcomes, leases, events, clock } = parts;
-  const given = createBoundedMap<Known>(MOST_KEPT);
+  const given = remembered<Known>(MOST_KEPT);
   /** Callers at the same time for the same user, app and scopes share one call. */
   const underWay = new Map<string, Promise<NarrowedResult>>();
 

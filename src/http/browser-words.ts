@@ -1,6 +1,6 @@
 /** Owns the words for a browser: what it says of itself, reduced to names that are known. */
 import Bowser from 'bowser';
-import { createBoundedMap } from '../bounded-map.ts';
+import { remembered } from '../remembered.ts';
 
 /** What is longer says nothing more, and costs time to read. */
 const MOST_CHARACTERS = 512;
@@ -9,7 +9,7 @@ const BROWSERS: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP))
 const SYSTEMS: ReadonlySet<string> = new Set(Object.values(Bowser.OS_MAP));
 
 /** The words for what was said before: many browsers say the same, and each one says it each time. */
-const told = createBoundedMap<{ words: string | undefined }>(1_000);
+const told = remembered<{ words: string | undefined }>(1_000);
 
 /** Such as "Firefox on Windows"; undefined where neither is known. Nothing of the text itself is repeated. */
 export function browserWords(userAgent: string | undefined): string | undefined {

@@ -1,7 +1,7 @@
 /** Owns what a session is in the store and when it is valid: one definition for express-session and for the relayed routes. */
 import type { SessionData } from 'express-session';
-import { createBoundedMap } from '../bounded-map.ts';
 import { AppError } from '../errors.ts';
+import { rememberedOfEach } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import { type ListedSession, listKeys, type SessionLists } from './session-lists.ts';
@@ -80,7 +80,8 @@ export interface SessionRecords {
 export const sessionRefOf = (hash: string): string => hash.slice(0, 16);
 
 const ENDED = 'ended';
-const PARSED_RECORDS = 10_000;
+/** Of the memory. */
+const RECORDS_SHARE = 1 / 16;
 const TOUCH_MILLISECONDS = 60_000;
 /** A session is written right after its entry; an entry without one after this time never got one. */
 export const BEGIN_MILLISECONDS = 60_000;
@@ -97,12 +98,12 @@ export function createSessionRecords(parts: {
     Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
 
   // An entry counts only for the very version that was just read: whether a session is valid is asked of the store each time.
-  const parsed = createBoundedMap<{ version: number; record: LiveRecord | undefined }>(PARSED_RECORDS);
+  const parsed = rememberedOfEach<{ version: number; record: LiveRecord | undefined }>(RECORDS_SHARE);
   const recordOf = (hash: string, { value, version }: StoredRecord): LiveRecord | undefined => {
     const known = parsed.get(hash);
     if (known?.version === version) return known.record;
     const record = value === ENDED ? undefined : frozen(JSON.parse(value) as LiveRecord);
-    parsed.set(hash, { version, record });
+    parsed.set(hash, { version, record }, value.length);
     return record;
   };
 

@@ -4,8 +4,8 @@ import { parse as parseCookies } from 'cookie';
 import { sign, unsign } from 'cookie-signature';
 import type { CookieOptions, Request, RequestHandler } from 'express';
 import session, { type SessionData, Store as SessionStore } from 'express-session';
-import { createBoundedMap } from '../bounded-map.ts';
 import type { PublicUrl } from '../config-rules.ts';
+import { rememberedOfEach } from '../remembered.ts';
 import { hashOf } from '../storage/keys.ts';
 import type { LiveSession, SessionRecords } from './session-record.ts';
 
@@ -23,7 +23,8 @@ export interface Sessions {
   cookie: { name: string; options: CookieOptions };
 }
 
-const KNOWN_COOKIES = 10_000;
+/** Of the memory. */
+const COOKIES_SHARE = 1 / 32;
 /** Longer headers are read anew each time, so that what is remembered stays small. */
 const LONGEST_KNOWN = 1_024;
 
@@ -48,14 +49,14 @@ export function createSessions(parts: {
   });
 
   // Only what was found to be signed by us: what others make up is checked each time, and takes nobody's place.
-  const hashes = createBoundedMap<string>(KNOWN_COOKIES);
+  const hashes = rememberedOfEach<string>(COOKIES_SHARE);
   const sessionHashOf = (cookies: string): string | undefined => {
     const known = hashes.get(cookies);
     if (known !== undefined) return known;
     const sessionId = unsigned(parseCookies(cookies)[name]?.replace(/^s:/, ''), secrets);
     if (sessionId === undefined) return undefined;
     const hash = hashOf(sessionId);
-    if (cookies.length <= LONGEST_KNOWN) hashes.set(cookies, hash);
+    if (cookies.length <= LONGEST_KNOWN) hashes.set(cookies, hash, cookies.length);
     return hash;
   };
 

@@ -1,6 +1,6 @@
 /** Owns networks as an administrator writes them: how a CIDR is read, and whether an address lies in one. Pure. */
 import ipaddr from 'ipaddr.js';
-import { createBoundedMap } from '../bounded-map.ts';
+import { remembered } from '../remembered.ts';
 
 /** Why this is no network, as a sentence; undefined for a good one. One address counts as a network of itself. */
 export function networkFault(text: string): string | undefined {
@@ -27,7 +27,7 @@ export function isInNetworks(address: string, networks: readonly string[]): bool
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** Those of services that call again and again. */
-const knownAddresses = createBoundedMap<Address>(10_000);
+const knownAddresses = remembered<Address>(10_000);
 
 function addressOf(text: string): Address | undefined {
   const kept = knownAddresses.get(text);
@@ -41,7 +41,7 @@ function addressOf(text: string): Address | undefined {
 type Network = [Address, number];
 
 /** Those of relay tokens, which every call asks for. */
-const known = createBoundedMap<Network>(10_000);
+const known = remembered<Network>(10_000);
 
 function read(text: string): Network | undefined {
   const kept = known.get(text);

@@ -1,6 +1,7 @@
 /** Owns the provider's limits as one budget of all processes: kept from the settings, learnt from its answers, with a share left for browsers. */
-import { createBoundedMap } from '../bounded-map.ts';
+
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { remembered } from '../remembered.ts';
 import type { Store } from '../storage/store.ts';
 import type { CallWindows } from './call-windows.ts';
 import { createStatedWindows, type StatedLimit } from './stated-windows.ts';
@@ -46,7 +47,7 @@ export async function createProviderBudget(parts: {
 }): Promise<ProviderBudget> {
   const { store, windows, clock } = parts;
   /** Until when nobody calls, or services alone do not, in milliseconds since the epoch. */
-  const holds = createBoundedMap<number>(MOST_HOLDS);
+  const holds = remembered<number>(MOST_HOLDS);
   let lastEnd = 0;
   const stated = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service') });
 

@@ -1,7 +1,7 @@
 /** Owns relay tokens: made and shown once, kept as a hash, rotated with an overlap, and revoked for every process within a second. */
 
-import { createBoundedMap } from '../bounded-map.ts';
 import { AppError } from '../errors.ts';
+import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import { createOpaqueToken, isOpaqueTokenId, isSameHash, parseOpaqueToken } from '../storage/opaque-token.ts';
 import type { PageOptions, Store } from '../storage/store.ts';
@@ -69,7 +69,7 @@ export async function createRelayTokens(parts: { store: Store; clock: () => numb
   const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
 
   // What a text says and hashes to is worked out once. Only of tokens that were valid then: guesses take nobody's place.
-  const shown = createBoundedMap<Shown>(MOST_CACHED);
+  const shown = remembered<Shown>(MOST_CACHED);
   const shownBy = (text: string): Shown | undefined => {
     const known = shown.get(text);
     if (known) return known;

@@ -1,5 +1,5 @@
 /** Owns the counting of services' calls within the limits that a provider states: tickets of one store, fetched a few at a time. */
-import { createBoundedMap } from '../bounded-map.ts';
+import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
@@ -54,7 +54,7 @@ export function createStatedWindows(parts: {
   shareOf: (limit: number) => number;
 }): StatedWindows {
   const { store, clock, shareOf } = parts;
-  const windows = createBoundedMap<Window>(MOST_WINDOWS);
+  const windows = remembered<Window>(MOST_WINDOWS);
 
   const count = ({ key, endsAt }: Window, calls: number, limit?: number) =>
     store.increment(key, calls, {

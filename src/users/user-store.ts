@@ -1,5 +1,5 @@
 /** Owns who has ever signed in: kept from the first sign-in on, found by the beginning of a name or address, and disabled. */
-import { createBoundedMap } from '../bounded-map.ts';
+import { rememberedOfEach } from '../remembered.ts';
 import { decodeCursor, encodeCursor } from '../storage/index-cursor.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
@@ -49,7 +49,8 @@ export interface UserStore {
   count(): Promise<number>;
 }
 
-const KNOWN_USERS = 10_000;
+/** Of the memory. */
+const USERS_SHARE = 1 / 64;
 const MOST_TERMS = 10;
 const MOST_TERM_CHARACTERS = 100;
 /** Stands in no term, and before everything that does. */
@@ -66,7 +67,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   const find = async (id: string) => (await load(id)).user;
 
   // Each relayed call of a service asks. An entry counts only for the very version that was just read.
-  const disabled = createBoundedMap<{ version: number; disabled: boolean }>(KNOWN_USERS);
+  const disabled = rememberedOfEach<{ version: number; disabled: boolean }>(USERS_SHARE);
   const isDisabled: UserStore['isDisabled'] = async (id, ahead) => {
     const stored = await read(id, ahead);
     if (!stored) return false;
