@@ -2,13 +2,13 @@
 
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { questionOf } from './connection.ts';
+import { type Question, questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
 import { type Effort, type Outcome, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { inTurn, load } from './load.ts';
 import { seatPeople } from './people.ts';
-import { startGatehouseProcess } from './process.ts';
+import { type Measured, startGatehouseProcess } from './process.ts';
 import { reservePlace, signIn, startGatehouse, startIdentityProvider, startPlatform, withAll } from './site.ts';
 import { type Summary, table } from './table.ts';
 
@@ -19,9 +19,11 @@ const MANY = 10_000;
 
 interface Crowded extends Contestant {
   users: number;
-  /** Bytes of the Redis for each person, and of the process for `MANY` of them. */
+  /** Bytes for each person, of the Redis and of the process. */
   storageEach: number;
-  memoryForMany: number;
+  memoryForEach: number;
+  /** CPU seconds for 1,000 requests where each was the first of its user at this process. */
+  first: number;
 }
 
 export async function benchUsers(effort: Effort): Promise<Outcome> {
@@ -41,9 +43,17 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
       const ask = () => load(inTurn(questions.slice(0, 1)), { connections: CONNECTIONS, seconds: effort.seconds });
       await ask();
       const memory = site.process.memory();
-      if (users > MANY) await askEach(questions.slice(0, MANY));
-      const memoryForMany = site.process.memory() - memory;
-      crowds.push({ name, users, questions: inTurn(questions), processes: [site.process], storageEach, memoryForMany });
+      const first = await askEach(questions, site.process);
+      const memoryForEach = (site.process.memory() - memory) / users;
+      crowds.push({
+        name,
+        users,
+        questions: inTurn(questions),
+        processes: [site.process],
+        storageEach,
+        memoryForEach,
+        first,
+      });
     }
     const rows = await contest(crowds, CONNECTIONS, effort);
     say(table(`GET /threads/current, Redis, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
@@ -53,11 +63,13 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
   });
 }
 
-/** Each question once. */
-async function askEach(questions: Parameters<typeof inTurn>[0]): Promise<void> {
+/** Each question once, so that everybody has been here; answers the CPU seconds for 1,000 of them. */
+async function askEach(questions: readonly Question[], process: Measured): Promise<number> {
   const next = inTurn(questions);
-  let left = questions.length;
-  while (left > 0) left -= (await load(next, { connections: CONNECTIONS, seconds: 0.5 })).requests;
+  const before = process.cpuSeconds();
+  let asked = 0;
+  while (asked < questions.length) asked += (await load(next, { connections: CONNECTIONS, seconds: 0.5 })).requests;
+  return ((process.cpuSeconds() - before) / asked) * 1000;
 }
 
 function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[]): Finding[] {
@@ -71,8 +83,10 @@ function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[]): Findi
       ...(name === most.name ? { target: { most: 1.15 } } : {}),
     }),
   );
+  const ofOne = rows[0]?.cpuPer1000 ?? Number.NaN;
   return [
     ...costs,
+    { what: `${most.name}: the same where it is the first request of each`, measured: most.first / ofOne, unit: '' },
     {
       what: 'storage for each user, session and grant, token of 800 characters',
       measured: most.storageEach,
@@ -86,7 +100,7 @@ function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[]): Findi
     },
     {
       what: `process for ${MANY.toLocaleString('en-GB')} sessions and grants in use`,
-      measured: most.memoryForMany / 1e6,
+      measured: (most.memoryForEach * MANY) / 1e6,
       unit: 'MB',
     },
   ];
