@@ -135,8 +135,9 @@ describe('a session in the store', () => {
         return store.get(key);
       },
       write: async (writes) => {
-        asked.push('write');
-        const first = writes.some(isOfSession) ? firstWrites.shift() : undefined;
+        const [session] = writes.filter(isOfSession);
+        asked.push(session && 'ifVersion' in session ? `write over ${session.ifVersion}` : 'write');
+        const first = session && firstWrites.shift();
         return first ? first() : store.write(writes);
       },
     };
@@ -147,7 +148,7 @@ describe('a session in the store', () => {
   test('that is new is written once and not looked for', async () => {
     const { own, asked } = noting();
     await own.write(ID, DATA);
-    expect(asked).toEqual(['write']);
+    expect(asked).toEqual(['write over 0']);
     expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, data: { createdAt: now } });
   });
 
@@ -162,7 +163,7 @@ describe('a session in the store', () => {
   test('that went while it was looked for begins', async () => {
     const { own, asked } = noting([async () => false]);
     await own.write(ID, DATA);
-    expect(asked).toEqual(['write', 'get session', 'write']);
+    expect(asked).toEqual(['write over 0', 'get session', 'write over 0']);
     expect(await look()).toBeDefined();
   });
 

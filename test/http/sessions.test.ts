@@ -490,7 +490,11 @@ describe('R56 the lists themselves', () => {
     async (_name, which) => {
       const until = now / 1000;
       expect(await userSessions.endByProvider(which, until)).toBe(0);
-      await expect(records.write('late', dataOf(until))).rejects.toMatchObject({ code: 'sign_in_required' });
+      await expect(records.write('late', dataOf(until))).rejects.toMatchObject({
+        code: 'sign_in_required',
+        detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
+        logDetail: 'ended by the provider meanwhile',
+      });
       expect(await isValid('late')).toBe(false);
       await records.write('new', dataOf(until + 1));
       expect(await isValid('new')).toBe(true);
