@@ -6,6 +6,8 @@ type Kept = object | string | number;
 
 export interface Remembered<T extends Kept> {
   get(key: string): T | undefined;
+  /** The same where it is no use that would keep it. */
+  peek(key: string): T | undefined;
   set(key: string, value: T): void;
   delete(key: string): void;
   clear(): void;
@@ -33,6 +35,7 @@ export function rememberedOfEach<T extends Kept>(share: number): RememberedOfEac
   const cache = new LRUCache<string, T>({ maxSize: Math.ceil(getHeapStatistics().heap_size_limit * share) });
   return {
     get: (key) => cache.get(key),
+    peek: (key) => cache.peek(key),
     set: (key, value, characters = 0) => void cache.set(key, value, { size: ENTRY_BYTES + Math.ceil(characters) }),
     delete: (key) => void cache.delete(key),
     clear: () => cache.clear(),

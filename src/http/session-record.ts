@@ -181,7 +181,7 @@ export function createSessionRecords(parts: {
   return {
     read: (sessionId, options) => readHashed(hashOf(sessionId), options),
     readHashed,
-    lastUserOf: (hash) => parsed.get(hash)?.record?.data.user?.id,
+    lastUserOf: (hash) => parsed.peek(hash)?.record?.data.user?.id,
 
     async write(sessionId, data) {
       const hash = hashOf(sessionId);

@@ -71,7 +71,7 @@ export function createSessions(parts: {
       return hash === undefined ? undefined : records.readHashed(hash, readOptions);
     },
     likelyUser({ headers: { cookie } }) {
-      const hash = cookie === undefined ? undefined : hashes.get(cookie);
+      const hash = cookie === undefined ? undefined : hashes.peek(cookie);
       return hash === undefined ? undefined : records.lastUserOf(hash);
     },
     readBrowserId: (req) => unsigned(cookieOf(req, browserCookieName), secrets),
