@@ -9,10 +9,17 @@ import type { Grant } from './grant.ts';
 /** `unreadable`: the record is there but cannot be opened (wrong key, damaged, another's): only this connection is lost. */
 export type StoredGrant = { grant: Grant; version: number } | { unreadable: SealError; version: number };
 
+interface OpenedGrant {
+  grant: Grant;
+  version: number;
+}
+
 /** A reading that was begun before it was known whose grant will be asked for. */
 export interface GrantReading {
   key: string;
-  record: Promise<StoredRecord | undefined>;
+  /** What was known of it then: the grant, where it is unchanged. */
+  known: OpenedGrant | undefined;
+  record: Promise<StoredRecord | 'unchanged' | undefined>;
 }
 
 export interface GrantStore {
@@ -50,17 +57,22 @@ const USE_MILLISECONDS = 60_000;
 export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: () => number }): GrantStore {
   const { store, sealer, clock } = parts;
   // Opened grants by key: an entry counts only for the very version that was just read.
-  const opened = rememberedOfEach<{ version: number; grant: Grant }>(GRANTS_SHARE);
+  const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
   // The same of what this process saved last. Its version is not known yet: it counts for the very text that was kept.
   const saved = remembered<{ textHash: string; grant: Grant }>(MOST_SAVED);
   const usedAt = rememberedOfEach<number>(USES_SHARE);
 
+  const read = (key: string): GrantReading => {
+    const known = opened.get(key);
+    return { key, known, record: store.getUnless(key, known?.version) };
+  };
+
   const load: GrantStore['load'] = async (userId, appId, ahead) => {
     const key = keys.grant(userId, appId);
-    const record = await (ahead?.key === key ? ahead.record : store.get(key));
+    const { known, record: reading } = ahead?.key === key ? ahead : read(key);
+    const record = await reading;
+    if (record === 'unchanged') return known;
     if (!record) return undefined;
-    const cached = opened.get(key);
-    if (cached?.version === record.version) return cached;
     try {
       const own = saved.get(key);
       const isOwn = own !== undefined && own.textHash === hashOf(record.value);
@@ -91,11 +103,10 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
     load,
 
     readAhead(userId, appId) {
-      const key = keys.grant(userId, appId);
-      const record = store.get(key);
+      const reading = read(keys.grant(userId, appId));
       // Whoever waits for it hears of a failure; it may be that nobody does.
-      record.catch(() => undefined);
-      return { key, record };
+      reading.record.catch(() => undefined);
+      return reading;
     },
 
     async list(userId) {

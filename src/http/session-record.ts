@@ -48,6 +48,12 @@ interface LiveRecord {
   seenAt: number;
 }
 
+/** `record`: undefined where it was ended. */
+interface ParsedRecord {
+  version: number;
+  record: LiveRecord | undefined;
+}
+
 export interface LiveSession {
   data: SessionData;
   expiresAt: number;
@@ -98,21 +104,21 @@ export function createSessionRecords(parts: {
     Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
 
   // An entry counts only for the very version that was just read: whether a session is valid is asked of the store each time.
-  const parsed = rememberedOfEach<{ version: number; record: LiveRecord | undefined }>(RECORDS_SHARE);
-  const recordOf = (hash: string, { value, version }: StoredRecord): LiveRecord | undefined => {
-    const known = parsed.get(hash);
-    if (known?.version === version) return known.record;
+  const parsed = rememberedOfEach<ParsedRecord>(RECORDS_SHARE);
+  const parse = (hash: string, { value, version }: StoredRecord): ParsedRecord => {
     const record = value === ENDED ? undefined : frozen(JSON.parse(value) as LiveRecord);
-    parsed.set(hash, { version, record }, value.length);
-    return record;
+    const read = { version, record };
+    parsed.set(hash, read, value.length);
+    return read;
   };
 
   /** `over`: ended, or past one of its lifetimes. */
   const load = async (hash: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
-    const stored = await store.get(keys.session(hash));
-    if (!stored) return { version: 0, over: false };
-    const record = recordOf(hash, stored);
-    const { version } = stored;
+    const known = parsed.get(hash);
+    const stored = await store.getUnless(keys.session(hash), known?.version);
+    const found = stored === 'unchanged' ? known : stored && parse(hash, stored);
+    if (!found) return { version: 0, over: false };
+    const { record, version } = found;
     return record && expiryOf(record) > clock() ? { version, over: false, record } : { version, over: true };
   };
 

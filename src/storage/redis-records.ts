@@ -16,11 +16,21 @@ export interface RedisParts {
 /** 3,000 years: what lives longer than Redis can count lives that long. */
 const LONGEST_LIFETIME_MILLISECONDS = 1e14;
 
-export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<Store, 'get' | 'write' | 'take'> {
+export function redisRecords({
+  connection,
+  runWrite,
+  names,
+}: RedisParts): Pick<Store, 'get' | 'getUnless' | 'write' | 'take'> {
+  const get = async (key: string): Promise<StoredRecord | undefined> => {
+    const text = await connection.get(names.of(key));
+    return text === null ? undefined : readRecord(text);
+  };
+
   return {
-    async get(key) {
-      const text = await connection.get(names.of(key));
-      return text === null ? undefined : readRecord(text);
+    get,
+    async getUnless(key, version) {
+      const record = await get(key);
+      return record && record.version === version ? 'unchanged' : record;
     },
     async write(writes, options = {}) {
       const script = writeScript(writes, options, names);

@@ -9,6 +9,7 @@ import type { StoredRecord, WalkedRecord, Write, WriteOptions } from './store.ts
 
 export interface SqliteRecords {
   get(key: string): StoredRecord | undefined;
+  getUnless(key: string, version: number | undefined): StoredRecord | 'unchanged' | undefined;
   /** The next records by key, beyond this one. */
   beyond(key: string, limit: number): WalkedRecord[];
   /** Inside a transaction only, as all that follows. */
@@ -27,6 +28,9 @@ const ALIVE = '(expires_at IS NULL OR expires_at > ?)';
 
 export function createSqliteRecords({ database, clock, indexes, leases }: SqliteRecordsParts): SqliteRecords {
   const select = database.prepare(`SELECT value, version FROM records WHERE key = ? AND ${ALIVE}`);
+  const selectUnless = database.prepare(
+    `SELECT CASE WHEN version = ? THEN NULL ELSE value END AS value, version FROM records WHERE key = ? AND ${ALIVE}`,
+  );
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`);
@@ -40,6 +44,12 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   function get(key: string): StoredRecord | undefined {
     const row = select.get(key, clock()) as StoredRecord | undefined;
     return row && { value: row.value, version: row.version };
+  }
+
+  function getUnless(key: string, known: number | undefined): StoredRecord | 'unchanged' | undefined {
+    const row = selectUnless.get(known ?? null, key, clock()) as { value: string | null; version: number } | undefined;
+    if (row === undefined) return undefined;
+    return row.value === null ? 'unchanged' : { value: row.value, version: row.version };
   }
 
   function holds(step: Write): boolean {
@@ -67,6 +77,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
 
   return {
     get,
+    getUnless,
     beyond: (key, limit) =>
       selectBeyond.all(key, clock(), limit).map((row) => ({
         key: String(row.key),

@@ -76,7 +76,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   };
 }
 
-type RecordMethods = 'get' | 'walk' | 'write' | 'take' | 'page' | 'count' | 'increment' | 'counter';
+type RecordMethods = 'get' | 'getUnless' | 'walk' | 'write' | 'take' | 'page' | 'count' | 'increment' | 'counter';
 type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
 
 function recordMethods(
@@ -92,6 +92,7 @@ function recordMethods(
   const walkBeyond = (key: string) => read(() => records.beyond(key, WALKED_AT_ONCE));
   return {
     get: (key) => runTogether(() => records.get(key)),
+    getUnless: (key, version) => runTogether(() => records.getUnless(key, version)),
     async *walk() {
       let last: string | undefined = '';
       while (last !== undefined) {

@@ -72,6 +72,9 @@ export type KeptItem =
 export interface Store {
   get(key: string): Promise<StoredRecord | undefined>;
 
+  /** The same, but `unchanged` where it still has this version: a store may then spare itself the value. */
+  getUnless(key: string, version: number | undefined): Promise<StoredRecord | 'unchanged' | undefined>;
+
   /**
    * Every record, a few hundred at a time, in no order. One that is there from the first to the last is given once at least,
    * whatever is written meanwhile; one that comes or goes may be given or not.

@@ -294,6 +294,7 @@ describe('writes that come in between', () => {
     return {
       ...store,
       get: guarded(store.get),
+      getUnless: guarded(store.getUnless),
       write: guarded(store.write),
       renewLease: guarded(store.renewLease),
       releaseLease: guarded(store.releaseLease),

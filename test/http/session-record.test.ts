@@ -130,9 +130,9 @@ describe('a session in the store', () => {
     const isOfSession = (one: object) => 'put' in one && one.put === keys.session(hashOf(ID));
     const noted: Store = {
       ...store,
-      get: (key) => {
+      getUnless: (key, version) => {
         asked.push(`get ${key.split(':')[0]}`);
-        return store.get(key);
+        return store.getUnless(key, version);
       },
       write: async (writes) => {
         const [session] = writes.filter(isOfSession);

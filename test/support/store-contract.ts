@@ -63,6 +63,32 @@ function recordDuties(test: DutyTest): void {
       expect(await pair.one.get('missing')).toBeUndefined();
     });
 
+    test('what is known is not read again while it has the same version, and is once another process wrote it', async ({
+      pair,
+    }) => {
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 60 }]);
+      const first = await pair.other.getUnless('a', undefined);
+      if (typeof first !== 'object') throw new Error('Of what nobody knows yet the value is told.');
+      expect(first.value).toBe('1');
+      expect(await pair.other.getUnless('a', first.version)).toBe('unchanged');
+      await pair.one.write([{ put: 'a', value: '1' }]);
+      const second = await pair.other.getUnless('a', first.version);
+      expect(second).toEqual(await pair.one.get('a'));
+      expect(second).not.toMatchObject({ version: first.version });
+      await pair.one.write([{ delete: 'a' }]);
+      expect(await pair.other.getUnless('a', first.version)).toBeUndefined();
+      await pair.one.write([{ put: 'a', value: '1' }]);
+      expect(await pair.other.getUnless('a', first.version)).toMatchObject({ value: '1' });
+      expect(await pair.one.getUnless('missing', undefined)).toBeUndefined();
+    });
+
+    test('what is known has ended all the same once its lifetime is over', async ({ pair }) => {
+      await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 1 }]);
+      const version = (await pair.one.get('a'))?.version;
+      await pair.elapse(1_100);
+      expect(await pair.one.getUnless('a', version)).toBeUndefined();
+    });
+
     test('a version grows with each write and never repeats, not even after the key was deleted', async ({ pair }) => {
       const seen: number[] = [];
       for (const store of [pair.one, pair.other, pair.one]) {
