@@ -7,15 +7,11 @@ import type { Store } from '../storage/store.ts';
 /** Who is counted: an address, a session, a relay token, and whoever guesses relay or admin tokens from an address. */
 export type LimitKind = 'address' | 'session' | 'relay-token' | 'guess';
 
-export interface LimitState {
-  limited: boolean;
-  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers). */
-  headers: Record<string, string>;
-}
-
 export interface RateLimits {
   /** Counts one request of this caller. @throws AppError `rate_limited` where it is one too many */
-  take(kind: LimitKind, whom: string): Record<string, string>;
+  take(kind: LimitKind, whom: string): void;
+  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) for this caller; none where there is no limit. */
+  headers(kind: LimitKind, whom: string): Record<string, string>;
   /** The same without counting. @throws AppError `rate_limited` where the limit is reached */
   check(kind: LimitKind, whom: string): void;
   /** Hands on what is counted and not told yet. */
@@ -98,12 +94,12 @@ export function createRateLimits(parts: {
   return {
     take(kind, whom) {
       const limit = perMinute[kind];
-      if (limit === 0) return {};
+      if (limit === 0) return;
       const entry = entryOf(kind, whom);
       if (countOf(entry) >= limit) refuse(kind, countOf(entry));
       entry.own += 1;
-      return headersOf(kind, countOf(entry));
     },
+    headers: (kind, whom) => (perMinute[kind] === 0 ? {} : headersOf(kind, countOf(entryOf(kind, whom)))),
     check(kind, whom) {
       const limit = perMinute[kind];
       if (limit === 0) return;

@@ -67,7 +67,8 @@ export function createRelayGate(parts: {
       limits.take('guess', address);
       return undefined;
     }
-    addHeaders(req, res, limits.take('relay-token', token.id));
+    limits.take('relay-token', token.id);
+    addHeaders(req, res, limits.headers('relay-token', token.id));
     void tokens.noteUse(token.id, address);
     return { token, address, requestId: req.context.id };
   };
