@@ -42,13 +42,15 @@ export function createAuthorizedFetch(parts: {
   const carrier = createTokenCarrier();
 
   const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedAnswer> =>
-    carrier.send(token, target, async (authorization) => {
-      const { headers, stop, beforeSending } = request;
-      const awaited = beforeSending?.();
-      if (awaited) await awaited;
-      const call = outbound.stream(target, [...headers, ...authorization]);
-      stop.whenStopped(() => call.destroy(new Error('Nobody waits for the answer any longer.')));
-      return call.answer;
+    carrier.send(token, target, (authorization) => {
+      const { headers, stop } = request;
+      const call = () => {
+        const { answer, destroy } = outbound.stream(target, [...headers, ...authorization]);
+        stop.whenStopped(() => destroy(new Error('Nobody waits for the answer any longer.')));
+        return answer;
+      };
+      const awaited = request.beforeSending?.();
+      return awaited ? awaited.then(call) : call();
     });
 
   const tokenFor = ({ userId, app, stop, ahead }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>

@@ -65,13 +65,12 @@ export function createThreadCall(parts: {
 }): ThreadCall {
   const { authorizedFetch, publicHref, limits, clock, onLimited } = parts;
 
-  const send = async ({ userId, app, ahead }: ThreadRequest, stop: StopSwitch): Promise<AuthorizedAnswer> => {
-    try {
-      return await authorizedFetch.get({ userId, app, url: urlOf(app), headers: REQUEST_HEADERS, stop, ahead });
-    } catch (error) {
-      throw error instanceof AppError ? error : callError(error, stop.tooLate);
-    }
-  };
+  const send = ({ userId, app, ahead }: ThreadRequest, stop: StopSwitch): Promise<AuthorizedAnswer> =>
+    authorizedFetch
+      .get({ userId, app, url: urlOf(app), headers: REQUEST_HEADERS, stop, ahead })
+      .catch((error: unknown) => {
+        throw error instanceof AppError ? error : callError(error, stop.tooLate);
+      });
 
   /** The platform's answer, judged; whatever has to be refused is thrown. */
   const begin = async (request: ThreadRequest, stop: StopSwitch): Promise<StreamedAnswer> => {
