@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
 import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
+import { patiently } from '../../src/storage/patience.ts';
 import { ask, DATA, FORM } from '../support/ask.ts';
 import { type Fleet, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
 import { sandboxApp } from '../support/gatehouse.ts';
@@ -93,7 +94,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     for (const app of ['limited', 'personal', 'stated', 'platform']) {
       // Signing in has stored the person's own grant of the platform.
       const owners = app === 'platform' ? users : [...users, person.userId];
-      for (const userId of owners) await fleet.vault.grants.save(grantOf(userId, app), 0);
+      for (const userId of owners) await patiently(() => fleet.vault.grants.save(grantOf(userId, app), 0));
     }
   }, 120_000);
   afterAll(async () => {
