@@ -33,7 +33,7 @@ const STOREYS: string[][] = [
   ['config.ts', 'errors.ts', 'start-refused.ts'],
   ['config-groups.ts'],
   ['config-reader.ts'],
-  ['config-rules.ts', 'input-faults.ts', 'remembered.ts', 'slots.ts'],
+  ['config-rules.ts', 'input-faults.ts', 'remembered.ts'],
 ];
 
 /** Rooms of one storey that may use each other in this one direction. */

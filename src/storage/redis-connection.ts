@@ -2,7 +2,6 @@
 
 import { Cluster, type Redis } from 'ioredis';
 import type { AppError } from '../errors.ts';
-import { createSlots } from '../slots.ts';
 import { fenceConnections } from './redis-barrier.ts';
 import { createClient, type RandomNumber } from './redis-clients.ts';
 import { createDeadlines } from './redis-deadlines.ts';
@@ -43,7 +42,7 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   await untilReady(client);
   const stopHeartbeat = startHeartbeat(() => (client instanceof Cluster ? client.nodes('all') : [client]));
   const deadlines = createDeadlines(parts.deadlineMilliseconds);
-  const unanswered = createSlots<Promise<unknown>>();
+  const unanswered = new Map<Promise<unknown>, number>();
   const askOne = (key: string) => bounded((server) => server.get(key));
   // As bytes: of texts ioredis makes an array whose texts outlive it by far (docs/performance.md).
   const askAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
@@ -54,10 +53,10 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
   function send<T>(command: (client: RedisClient) => Promise<T>, count: number): Promise<T> {
     turn?.begin();
     const answer = command(client);
-    const slot = unanswered.enter(answer);
+    unanswered.set(answer, count);
     unansweredCount += count;
     const settle = () => {
-      unanswered.leave(slot);
+      unanswered.delete(answer);
       unansweredCount -= count;
     };
     answer.then(settle, settle);
@@ -94,7 +93,7 @@ export async function openRedisConnection(parts: RedisConnectionParts): Promise<
       closed = true;
       stopHeartbeat();
       turn?.end();
-      await deadlines.bound(Promise.allSettled(unanswered.values())).catch(() => undefined);
+      await deadlines.bound(Promise.allSettled(unanswered.keys())).catch(() => undefined);
       // A client that was not connected just now says nothing about its end.
       await deadlines.bound(disconnect(client)).catch(() => undefined);
     },

@@ -1,6 +1,5 @@
 /** Owns the deadline of commands: one timer for all that wait, and a last look at the socket before giving up. */
 
-import { createSlots } from '../slots.ts';
 import { unavailable } from './redis-faults.ts';
 
 export interface Deadlines {
@@ -9,31 +8,25 @@ export interface Deadlines {
 }
 
 interface Waiting {
-  /** Infinite once it was given up. */
   until: number;
   giveUp(): void;
 }
 
 export function createDeadlines(milliseconds: number): Deadlines {
-  const waiting = createSlots<Waiting>();
-  /** How many may still be given up. */
-  let pending = 0;
+  /** All wait equally long, so the order of coming is the order of the deadlines. */
+  const waiting = new Set<Waiting>();
   let timer: NodeJS.Timeout | undefined;
 
   function expire(): void {
     timer = undefined;
-    const now = performance.now();
-    let next = Number.POSITIVE_INFINITY;
-    for (const entry of waiting.values()) {
-      if (entry.until > now) {
-        next = Math.min(next, entry.until);
-        continue;
+    for (const entry of waiting) {
+      if (entry.until > performance.now()) {
+        arm(Math.ceil(entry.until - performance.now()));
+        return;
       }
-      entry.until = Number.POSITIVE_INFINITY;
-      pending -= 1;
+      waiting.delete(entry);
       entry.giveUp();
     }
-    if (pending > 0) arm(Math.ceil(next - now));
   }
 
   /** Timers come before input in a turn of the event loop: after a stall the answers may lie there unread. */
@@ -41,18 +34,16 @@ export function createDeadlines(milliseconds: number): Deadlines {
     timer = setTimeout(() => setImmediate(expire), delay);
   }
 
-  function enter(entry: Waiting): number {
-    pending += 1;
+  function add(entry: Waiting): void {
+    waiting.add(entry);
     if (timer) timer.ref();
     else arm(milliseconds);
-    return waiting.enter(entry);
   }
 
   /** With nothing to wait for the timer goes on, for the next command, but keeps no process alive. */
-  function leave(slot: number, entry: Waiting): void {
-    waiting.leave(slot);
-    if (entry.until < Number.POSITIVE_INFINITY) pending -= 1;
-    if (pending === 0) timer?.unref();
+  function remove(entry: Waiting): void {
+    waiting.delete(entry);
+    if (waiting.size === 0) timer?.unref();
   }
 
   return {
@@ -60,14 +51,14 @@ export function createDeadlines(milliseconds: number): Deadlines {
       new Promise((resolve, reject) => {
         const giveUp = () => reject(unavailable('Redis did not answer before the deadline'));
         const entry = { until: performance.now() + milliseconds, giveUp };
-        const slot = enter(entry);
+        add(entry);
         promise.then(
           (value) => {
-            leave(slot, entry);
+            remove(entry);
             resolve(value);
           },
           (error: unknown) => {
-            leave(slot, entry);
+            remove(entry);
             reject(error);
           },
         );
