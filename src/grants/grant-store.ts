@@ -12,6 +12,8 @@ export type StoredGrant = { grant: Grant; version: number } | { unreadable: Seal
 interface OpenedGrant {
   grant: Grant;
   version: number;
+  /** When its use was noted last, in milliseconds since the epoch; 0 where this process does not know. */
+  notedAt: number;
 }
 
 /** A reading that was begun before it was known whose grant will be asked for. */
@@ -42,14 +44,13 @@ export interface GrantStore {
   assertWritable(): Promise<void>;
   noteClosed(userId: string, appId: string): Promise<void>;
   listOpen(): Promise<{ userId: string; appId: string }[]>;
-  /** Notes the use, at most once a minute for each grant and process. Never rejects: a note is worth no request. */
+  /** Notes the use of a grant that was loaded, at most once a minute for each and process. Never rejects: a note is worth no request. */
   noteUse(userId: string, appId: string): Promise<void>;
   lastUse(userId: string, appId: string): Promise<number | undefined>;
 }
 
-/** Of the memory: opened grants, and the time of their last use. */
+/** Of the memory. */
 const GRANTS_SHARE = 1 / 16;
-const USES_SHARE = 1 / 64;
 /** Until they are read for the first time. */
 const MOST_SAVED = 10_000;
 const USE_MILLISECONDS = 60_000;
@@ -60,7 +61,6 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
   // The same of what this process saved last. Its version is not known yet: it counts for the very text that was kept.
   const saved = remembered<{ textHash: string; grant: Grant }>(MOST_SAVED);
-  const usedAt = rememberedOfEach<number>(USES_SHARE);
 
   const read = (key: string): GrantReading => {
     const known = opened.get(key);
@@ -77,7 +77,7 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       const own = saved.get(key);
       const isOwn = own !== undefined && own.textHash === hashOf(record.value);
       const grant = isOwn ? own.grant : (JSON.parse(await sealer.open(record.value, key)) as Grant);
-      const entry = { version: record.version, grant };
+      const entry = { version: record.version, grant, notedAt: known?.notedAt ?? 0 };
       // Sealed it is a third longer.
       opened.set(key, entry, record.value.length * 0.75);
       saved.delete(key);
@@ -167,17 +167,16 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
       ]);
       opened.delete(key);
       saved.delete(key);
-      usedAt.delete(keys.lastUse(userId, appId));
       return removed;
     },
 
     async noteUse(userId, appId) {
-      const key = keys.lastUse(userId, appId);
+      const known = opened.peek(keys.grant(userId, appId));
       const now = clock();
-      const last = usedAt.get(key);
-      if (last !== undefined && now >= last && now - last < USE_MILLISECONDS) return;
-      usedAt.set(key, now);
-      if (!(await writeUse(userId, appId, now).catch(() => false))) usedAt.delete(key);
+      if (known && now >= known.notedAt && now - known.notedAt < USE_MILLISECONDS) return;
+      if (known) known.notedAt = now;
+      const isNoted = await writeUse(userId, appId, now).catch(() => false);
+      if (known && !isNoted) known.notedAt = 0;
     },
 
     lastUse,
