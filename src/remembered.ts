@@ -10,7 +10,6 @@ export interface Remembered<T extends Kept> {
   peek(key: string): T | undefined;
   set(key: string, value: T): void;
   delete(key: string): void;
-  clear(): void;
 }
 
 /** @param most entries */
@@ -23,21 +22,22 @@ export interface RememberedOfEach<T extends Kept> extends Remembered<T> {
   set(key: string, value: T, characters?: number): void;
 }
 
+/** What of the heap's limit is for what has just been made, unless Node is told otherwise. */
+const YOUNG_BYTES = 96 * 1024 * 1024;
 /** Of the key, the places in tables, and the objects around what is kept. */
 const ENTRY_BYTES = 300;
 
 /**
- * For what there is one of for each person: so much of it as fits into a share of the memory that Node may use. A small
- * machine then remembers few people, and a large one all who are there.
- * @param share of the limit of the heap
+ * For what there is one of for each person: so much of it as fits into a share of the memory that Node may use for what
+ * lasts. A small machine then remembers few people, and a large one all who are there.
  */
 export function rememberedOfEach<T extends Kept>(share: number): RememberedOfEach<T> {
-  const cache = new LRUCache<string, T>({ maxSize: Math.ceil(getHeapStatistics().heap_size_limit * share) });
+  const limit = getHeapStatistics().heap_size_limit;
+  const cache = new LRUCache<string, T>({ maxSize: Math.ceil(Math.max(limit - YOUNG_BYTES, limit / 4) * share) });
   return {
     get: (key) => cache.get(key),
     peek: (key) => cache.peek(key),
     set: (key, value, characters = 0) => void cache.set(key, value, { size: ENTRY_BYTES + Math.ceil(characters) }),
     delete: (key) => void cache.delete(key),
-    clear: () => cache.clear(),
   };
 }

@@ -1,5 +1,4 @@
 /** Owns the provider's limits as one budget of all processes: kept from the settings, learnt from its answers, with a share left for browsers. */
-
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { remembered } from '../remembered.ts';
 import type { Store } from '../storage/store.ts';

@@ -1,5 +1,4 @@
 /** Owns relay tokens: made and shown once, kept as a hash, rotated with an overlap, and revoked for every process within a second. */
-
 import { AppError } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
