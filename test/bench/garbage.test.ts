@@ -13,7 +13,7 @@ import { prepareGatehouse, reservePlace, startPlatform, withAll } from './site.t
 const CONNECTIONS = 4;
 const LEAST_COLLECTIONS = 8;
 /** A request makes some 40,000; what was under way counts as well. */
-const MOST_BYTES = 3_000;
+const MOST_BYTES = 1_500;
 
 /** Bytes that outlived two collections of the young generation, as V8 traces them. */
 function outlived(trace: string): { bytes: number; collections: number } {

@@ -139,7 +139,7 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
     let last = '';
     socket.on('data', (text: string) => {
       const read = last + text;
-      answered += read.match(/HTTP\/1\.1 \d{3} /g)?.length ?? 0;
+      answered += read.match(/HTTP\/1\.1 \d{3}/g)?.length ?? 0;
       cookies += read.match(/\nset-cookie:/gi)?.length ?? 0;
       // As much as does not hold a whole one.
       last = read.slice(-11);

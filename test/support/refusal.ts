@@ -2,13 +2,17 @@
 import { startGatehouse } from '../../src/start.ts';
 import { StartRefused } from '../../src/start-refused.ts';
 
-/** @throws Error where a server of these settings starts */
+/** What is told of it, and what was logged before. @throws Error where a server of these settings starts */
 export async function refusalOf(env: Record<string, string>): Promise<string> {
   const own = { ...env, PORT: '0', MANAGEMENT_PORT: '0' };
-  const refused = await startGatehouse(own, { write: () => undefined }).then(
+  let logged = '';
+  const write = (text: string) => {
+    logged += text;
+  };
+  const refused = await startGatehouse(own, { write }).then(
     (gatehouse) => gatehouse.close(),
     (error: unknown) => error,
   );
   if (!(refused instanceof StartRefused)) throw new Error('It was not refused.', { cause: refused });
-  return refused.faults.join('\n');
+  return `${refused.faults.join('\n')}\n${logged}`;
 }
