@@ -68,6 +68,12 @@ describe('a good entry', () => {
     expect([faults, apps[0]?.clientSecret]).toEqual([[], SECRET]);
   });
 
+  test('may name pages of its own that people return to', () => {
+    const returnUrls = ['https://app.example.com/welcome', 'https://app.example.com/settings?tab=access'];
+    const { apps, faults } = parse([{ ...GOOD, returnUrls }]);
+    expect([faults, apps[0]?.returnUrls]).toEqual([[], returnUrls]);
+  });
+
   test('a public client has no secret', () => {
     const { clientSecret: _, ...rest } = GOOD;
     expect(parse([{ ...rest, tokenEndpointAuthMethod: 'none' }]).faults).toEqual([]);

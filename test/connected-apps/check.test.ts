@@ -1,5 +1,6 @@
 /** The doctor against a provider that misbehaves in one way at a time, over real HTTP. */
 
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -224,10 +225,44 @@ describe('each fault is named where it lies', () => {
   });
 
   test('clocks that differ, in which direction and by how much', async () => {
-    clock = () => Date.now() - 95_000;
-    const finding = await found('clock');
-    expect(finding?.result).toBe('problem');
-    expect(finding?.detail).toMatch(/^This clock is 9[4-6] s behind the provider's\.$/);
+    for (const [seconds, words] of [
+      [-95, /^This clock is 9[4-6] s behind the provider's\.$/],
+      [95, /^This clock is 9[4-6] s ahead of the provider's\.$/],
+    ] as const) {
+      clock = () => Date.now() + seconds * 1000;
+      const finding = await found('clock');
+      expect(finding?.result).toBe('problem');
+      expect(finding?.detail).toMatch(words);
+    }
+    clock = () => Date.now() + 6_000;
+    expect(await found('clock')).toMatchObject({
+      result: 'fine',
+      detail: expect.stringMatching(/^This clock is [567] s ahead/),
+    });
+  });
+
+  test.each([
+    ['that is no JSON', 200, '<p>Welcome</p>', /^Discovery answers with an answer that is no provider metadata\.$/],
+    ['that is null', 200, 'null', /no provider metadata\.$/],
+    ['that is a text', 200, '"issuer"', /no provider metadata\.$/],
+    ['without an issuer', 200, '{"keys":[]}', /no provider metadata\.$/],
+    ['whose issuer is a number', 200, '{"issuer":5}', /no provider metadata\.$/],
+    ['that there is not', 404, '{"issuer":"https://idp.example"}', /^Discovery answers with status 404\.$/],
+    ['that does not work', 500, '', /^Discovery answers with status 500\.$/],
+    ['that lies elsewhere', 302, '', /^Discovery answers with status 302\. Redirects are not followed: /],
+    ['of which there are several', 300, '', /status 300\. Redirects are not followed: /],
+    ['that a cache has', 399, '', /status 399\. Redirects are not followed: /],
+    ['that is refused', 400, '', /status 400\.$/],
+  ])('discovery %s', async (_words, status, body, detail) => {
+    const server = createServer((_req, res) => void res.writeHead(status).end(body)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const discoveryUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/metadata`;
+    expect(await found('discovery', at.appOf({ discoveryUrl }))).toMatchObject({
+      result: 'problem',
+      detail: expect.stringMatching(detail),
+      pointer: '#/discoveryUrl',
+    });
+    server.close();
   });
 
   test('a platform that cannot be called, and one that does not know the path', async () => {
