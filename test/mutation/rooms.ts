@@ -83,6 +83,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'connected-apps/provider-facts',
     'connected-apps/observations',
     'connected-apps/id-token',
+    'connected-apps/id-token-fault',
     'connected-apps/check',
     'connected-apps/signing-keys',
     'connected-apps/refresh-failure',
