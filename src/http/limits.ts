@@ -57,14 +57,26 @@ const WINDOW_MILLISECONDS = 1_000;
 const LEAST_SAMPLES = 3;
 const RESOLUTION_MILLISECONDS = 20;
 
+/** What is read of Node's histogram of delays; percentiles in nanoseconds. */
+type Delays = Pick<ReturnType<typeof monitorEventLoopDelay>, 'count' | 'enable' | 'disable' | 'reset' | 'percentile'>;
+
 export interface BusyGauge {
   isBusy(): boolean;
   stop(): void;
 }
 
-/** The median of a window: one long pause, or a process that was stopped, turns nobody away; a queue that does not end does. */
-export function createBusyGauge(windowMilliseconds = WINDOW_MILLISECONDS): BusyGauge {
-  const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MILLISECONDS });
+/**
+ * The median of a window: one long pause, or a process that was stopped, turns nobody away; a queue that does not end does.
+ * @param parts `monitor` begins to measure how late the event loop is
+ */
+export function createBusyGauge({
+  windowMilliseconds = WINDOW_MILLISECONDS,
+  monitor = monitorEventLoopDelay,
+}: {
+  windowMilliseconds?: number;
+  monitor?: (options: { resolution: number }) => Delays;
+} = {}): BusyGauge {
+  const delays = monitor({ resolution: RESOLUTION_MILLISECONDS });
   delays.enable();
   let busy = false;
   const windows = setInterval(() => {

@@ -1,9 +1,7 @@
 /** R89: what one peer may ask of a listener, and what is turned away when all is busy. */
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
-import { syncBuiltinESMExports } from 'node:module';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import perfHooks from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createBusyGauge, createLimitedServer, LISTENER_LIMITS, withinLimits } from '../../src/http/limits.ts';
@@ -232,23 +230,16 @@ describe('R89 the limits to the letter', () => {
 describe('R89 the event loop is late', () => {
   /** In place of Node's histogram of delays: of one window, in milliseconds. */
   const delays = { count: 0, median: 0, enable: vi.fn(), disable: vi.fn(), reset: vi.fn(), percentile: vi.fn() };
-  const monitor = perfHooks.monitorEventLoopDelay;
-  const watch = vi.fn(() => delays as unknown as ReturnType<typeof monitor>);
+  const monitor = vi.fn((_options: { resolution: number }) => delays);
   beforeAll(() => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    perfHooks.monitorEventLoopDelay = watch;
-    syncBuiltinESMExports();
     delays.percentile.mockImplementation((percent) => (percent === 50 ? delays.median * 1e6 : 1e12));
   });
-  afterAll(() => {
-    perfHooks.monitorEventLoopDelay = monitor;
-    syncBuiltinESMExports();
-    vi.useRealTimers();
-  });
+  afterAll(() => void vi.useRealTimers());
 
   test('in most of a window, by more than half a second: busy until a better window', () => {
-    const gauge = createBusyGauge(200);
-    expect(watch).toHaveBeenCalledWith({ resolution: 20 });
+    const gauge = createBusyGauge({ windowMilliseconds: 200, monitor });
+    expect(monitor).toHaveBeenCalledWith({ resolution: 20 });
     expect([delays.enable.mock.calls.length, gauge.isBusy()]).toEqual([1, false]);
     const busyAfter = (count: number, median: number, milliseconds = 200) => {
       Object.assign(delays, { count, median });
@@ -271,7 +262,7 @@ describe('R89 the event loop is late', () => {
   });
 
   test('a window is a second', () => {
-    const gauge = createBusyGauge();
+    const gauge = createBusyGauge({ monitor });
     Object.assign(delays, { count: 3, median: 900 });
     vi.advanceTimersByTime(999);
     expect(gauge.isBusy()).toBe(false);
@@ -282,7 +273,7 @@ describe('R89 the event loop is late', () => {
 });
 
 test('R89 one long pause makes nobody busy, an event loop that is always late does, and it recovers', async () => {
-  const gauge = createBusyGauge(200);
+  const gauge = createBusyGauge({ windowMilliseconds: 200 });
   // The event loop stands still, and the processor is free for others.
   const still = new Int32Array(new SharedArrayBuffer(4));
   const block = (milliseconds: number) => Atomics.wait(still, 0, 0, milliseconds);
