@@ -8,10 +8,10 @@ import type { Store } from '../storage/store.ts';
 export type LimitKind = 'address' | 'session' | 'relay-token' | 'guess';
 
 export interface RateLimits {
-  /** Counts one request of this caller. @throws AppError `rate_limited` where it is one too many */
-  take(kind: LimitKind, whom: string): void;
-  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) for this caller; none where there is no limit. */
-  headers(kind: LimitKind, whom: string): Record<string, string>;
+  /** Counts one request of this caller, and answers how many there were in this minute. @throws AppError `rate_limited` where it is one too many */
+  take(kind: LimitKind, whom: string): number;
+  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after so many; none where there is no limit. */
+  headers(kind: LimitKind, count: number): Record<string, string>;
   /** The same without counting. @throws AppError `rate_limited` where the limit is reached */
   check(kind: LimitKind, whom: string): void;
   /** Hands on what is counted and not told yet. */
@@ -60,10 +60,13 @@ export function createRateLimits(parts: {
     return entry;
   };
 
-  const headersOf = (kind: LimitKind, count: number): Record<string, string> => ({
-    'RateLimit-Policy': `"${kind}";q=${perMinute[kind]};w=60`,
-    RateLimit: `"${kind}";r=${Math.max(0, perMinute[kind] - count)};t=${secondsLeft(clock())}`,
-  });
+  const headersOf = (kind: LimitKind, count: number): Record<string, string> =>
+    perMinute[kind] === 0
+      ? {}
+      : {
+          'RateLimit-Policy': `"${kind}";q=${perMinute[kind]};w=60`,
+          RateLimit: `"${kind}";r=${Math.max(0, perMinute[kind] - count)};t=${secondsLeft(clock())}`,
+        };
 
   const tell = async (kind: LimitKind, whom: string, entry: Entry): Promise<void> => {
     const more = entry.own - entry.told;
@@ -94,12 +97,13 @@ export function createRateLimits(parts: {
   return {
     take(kind, whom) {
       const limit = perMinute[kind];
-      if (limit === 0) return;
+      if (limit === 0) return 0;
       const entry = entryOf(kind, whom);
       if (countOf(entry) >= limit) refuse(kind, countOf(entry));
       entry.own += 1;
+      return countOf(entry);
     },
-    headers: (kind, whom) => (perMinute[kind] === 0 ? {} : headersOf(kind, countOf(entryOf(kind, whom)))),
+    headers: headersOf,
     check(kind, whom) {
       const limit = perMinute[kind];
       if (limit === 0) return;

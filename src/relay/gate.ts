@@ -67,8 +67,7 @@ export function createRelayGate(parts: {
       limits.take('guess', address);
       return undefined;
     }
-    limits.take('relay-token', token.id);
-    addHeaders(req, res, limits.headers('relay-token', token.id));
+    addHeaders(req, res, limits.headers('relay-token', limits.take('relay-token', token.id)));
     void tokens.noteUse(token.id, address);
     return { token, address, requestId: req.context.id };
   };
