@@ -9,16 +9,9 @@ import type { SessionRecords } from '../../src/http/session-record.ts';
 import { hashOf } from '../../src/storage/keys.ts';
 import { ask } from '../support/ask.ts';
 import { type Served, serve } from './serve.ts';
+import { USER } from './user.ts';
 
 const SECRETS = ['the first secret of this test, which signs', 'the second one, which is on its way out'];
-const USER = {
-  id: 'u1',
-  issuer: 'https://idp.test',
-  subject: 's',
-  name: 'Ada',
-  email: 'ada@example.test',
-  admin: false,
-};
 
 /** What was asked of the records, in order. */
 let asked: string[];

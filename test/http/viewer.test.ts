@@ -9,15 +9,9 @@ import { createViewerGuards, viewerOf, wantsData, wantsPage } from '../../src/ht
 import type { Views } from '../../src/http/views.ts';
 import { ask, DATA, PAGE } from '../support/ask.ts';
 import { type Served, serve } from './serve.ts';
+import { USER as PERSON } from './user.ts';
 
-const USER = {
-  id: 'u1',
-  issuer: 'https://idp.test',
-  subject: 's',
-  name: 'Ada',
-  email: 'ada@example.test',
-  admin: true,
-};
+const USER = { ...PERSON, admin: true };
 const DATA_OF_SESSION = { cookie: {}, user: USER, csrfToken: 'token', app: 'platform', acr: 'gold', createdAt: 1 };
 const live = (changes: object = {}) =>
   ({ data: { ...DATA_OF_SESSION, ...changes }, expiresAt: 9, seenAt: 5, ref: 'ref' }) as LiveSession;
