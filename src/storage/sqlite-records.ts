@@ -31,6 +31,8 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   const selectUnless = database.prepare(
     `SELECT CASE WHEN version = ? THEN NULL ELSE value END AS value, version FROM records WHERE key = ? AND ${ALIVE}`,
   );
+  // The read of every relayed call: an array is made faster than an object.
+  selectUnless.setReturnArrays(true);
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`);
@@ -47,9 +49,10 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   }
 
   function getUnless(key: string, known: number | undefined): StoredRecord | 'unchanged' | undefined {
-    const row = selectUnless.get(known ?? null, key, clock()) as { value: string | null; version: number } | undefined;
+    const row = selectUnless.get(known ?? null, key, clock()) as unknown as [string | null, number] | undefined;
     if (row === undefined) return undefined;
-    return row.value === null ? 'unchanged' : { value: row.value, version: row.version };
+    const [value, version] = row;
+    return value === null ? 'unchanged' : { value, version };
   }
 
   function holds(step: Write): boolean {
