@@ -33,10 +33,7 @@ export async function passAnswer(
   // Closed before anybody listened.
   if (res.destroyed) return;
   const answer = await open(stop);
-  if (!stop.stopped) await pass(answer, req, res);
-}
-
-async function pass(answer: PassedAnswer, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  if (stop.stopped) return;
   const whole = wholeOf(answer);
   if (!whole) return passOn(answer, req, res);
   sendHead(req, res, answer.status, answer.headers);

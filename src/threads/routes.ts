@@ -32,7 +32,7 @@ export function threadRoutes(parts: {
       const userId = app && !another ? sessions.likelyUser(req) : undefined;
       return app && userId !== undefined ? grants.readAhead(userId, app.id) : undefined;
     },
-    async current(req, res, ahead) {
+    current(req, res, ahead) {
       const app = apps.threadApp(queryField(req, 'app'));
       const { user } = viewerOf(req);
       return passAnswer(req, res, (stop) => threads.stream({ userId: user.id, app, ahead }, stop));

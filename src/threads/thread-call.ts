@@ -65,30 +65,28 @@ export function createThreadCall(parts: {
 }): ThreadCall {
   const { authorizedFetch, publicHref, limits, clock, onLimited } = parts;
 
-  const send = ({ userId, app, ahead }: ThreadRequest, stop: StopSwitch): Promise<AuthorizedAnswer> =>
-    authorizedFetch
-      .get({ userId, app, url: urlOf(app), headers: REQUEST_HEADERS, stop, ahead })
-      .catch((error: unknown) => {
-        throw error instanceof AppError ? error : callError(error, stop.tooLate);
-      });
-
-  /** The platform's answer, judged; whatever has to be refused is thrown. */
-  const begin = async (request: ThreadRequest, stop: StopSwitch): Promise<StreamedAnswer> => {
-    const answer = await send(request, stop);
-    if (answer.kind !== 'answer') throw grantError(request.app, answer, publicHref);
-    const { response } = answer;
-    if (response.statusCode < 300) return response;
+  /** Whatever of the platform's answers has to be refused is thrown. */
+  const assertServed = async (request: ThreadRequest, response: StreamedAnswer): Promise<void> => {
     const refusal = await refusalOf(response, clock(), (limit) => onLimited?.(request, limit));
-    if (!refusal) return response;
+    if (!refusal) return;
     response.body.destroy(refusal);
     throw refusal;
   };
 
+  // One function of all its steps, since each promise on the way of a relayed call is felt.
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
+    const { userId, app, ahead } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     try {
-      const { statusCode, headers, body } = await begin(request, stop);
+      const url = urlOf(app);
+      const answer = await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, stop, ahead });
+      if (answer.kind !== 'answer') throw grantError(app, answer, publicHref);
+      const { response } = answer;
+      if (response.statusCode >= 300) await assertServed(request, response);
+      const { statusCode, headers, body } = response;
       return { status: statusCode, headers: passedHeaders(headers), body: boundedBody(body, limits) };
+    } catch (error) {
+      throw error instanceof AppError ? error : callError(error, stop.tooLate);
     } finally {
       clearTimeout(deadline);
     }
