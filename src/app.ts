@@ -97,14 +97,6 @@ export function createApp(parts: AppParts): RequestListener {
     await to.bin.one(req, res, bin);
   };
   const perAddress = (req: IncomingMessage) => void limits.take('address', addressOf(req));
-  /** The short way passes the middleware by, so that each request is counted once on either. */
-  const counted =
-    (handle: RelayedBelow): RelayedBelow =>
-    async (req, res, rest) => {
-      perAddress(req);
-      await handle(req, res, rest);
-    };
-
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', false).set('trust proxy', isTrusted);
@@ -170,16 +162,18 @@ export function createApp(parts: AppParts): RequestListener {
   return frontDoor({
     app,
     begin,
+    // The middleware that counts stands in Express: each request is counted once on either way.
+    admit: perAddress,
     isClean,
     basePath: publicUrl.basePath,
     ways: {
       exact: [
-        { route: '/threads/current', handle: counted(currentThread) },
-        { route: '/relay/threads/current', handle: counted(to.relay.currentThread) },
+        { route: '/threads/current', handle: currentThread },
+        { route: '/relay/threads/current', handle: to.relay.currentThread },
       ],
       below: [
-        { prefix: '/bin/', rest: BIN, route: '/bin/:bin', handle: counted(oneBin) },
-        { prefix: '/relay/bin/', rest: BIN, route: '/relay/bin/:bin', handle: counted(relayedBin) },
+        { prefix: '/bin/', rest: BIN, route: '/bin/:bin', handle: oneBin },
+        { prefix: '/relay/bin/', rest: BIN, route: '/relay/bin/:bin', handle: relayedBin },
       ],
     },
   });

@@ -26,16 +26,18 @@ declare module 'node:http' {
  * Express costs more than the relaying itself, so an ordinary relayed call does without it. Whatever could make a difference
  * to guards, redirects or pages (another method, a page wanted, a foreign site, a proxy's id, a body, an upgrade, digits in
  * the query) goes through Express, where the same route stands with the same handler.
- * @param parts `basePath`: stands before every path; `isClean`: false for texts that hold a card number
+ * @param parts `basePath`: stands before every path; `admit`: hears of each request that goes the short way, and throws where it may not
+ *   go on; `isClean`: false for texts that hold a card number
  */
 export function frontDoor(parts: {
   app: Express;
   basePath: string;
   ways: ShortWays;
   begin: BeginRequest;
+  admit: (req: IncomingMessage) => void;
   isClean: (text: string) => boolean;
 }): RequestListener {
-  const { app, begin, isClean } = parts;
+  const { app, begin, admit, isClean } = parts;
   const wayOf = shortWayFinder(parts.ways, parts.basePath);
   return (req, res) => {
     const url = req.url ?? '';
@@ -43,10 +45,16 @@ export function frontDoor(parts: {
     const way = wayOf(end < 0 ? url : url.slice(0, end));
     if (!way || !isOrdinary(req) || (end >= 0 && !isClean(url))) return app(req, res);
     begin.short(req, res, way.route);
-    way.handle(req, res, way.rest).catch((error: unknown) => {
+    const failed = (error: unknown) => {
       req.failure = error;
       app(req, res);
-    });
+    };
+    try {
+      admit(req);
+    } catch (error) {
+      return failed(error);
+    }
+    way.handle(req, res, way.rest).catch(failed);
   };
 }
 

@@ -9,16 +9,19 @@ import { PATIENTLY } from '../support/until.ts';
 
 const HOST = ['Host', 'gatehouse.test'];
 
-function door({ basePath = '', fails = undefined as unknown } = {}) {
+function door({ basePath = '', fails = undefined as unknown, refused = undefined as unknown } = {}) {
   const taken: string[] = [];
   const handle = async (_req: IncomingMessage, _res: ServerResponse, rest?: string) => {
     if (fails) throw fails;
     taken.push(`short ${rest}`);
   };
   const begin = Object.assign(vi.fn(), { short: vi.fn(), long: vi.fn() });
+  const admit = vi.fn(() => {
+    if (refused) throw refused;
+  });
   const app = vi.fn((req: IncomingMessage) => void taken.push(req.failure ? `failed ${req.failure}` : 'express'));
   const listener = frontDoor({
-    ...{ app: app as unknown as Express, basePath, begin: begin as unknown as BeginRequest },
+    ...{ app: app as unknown as Express, basePath, begin: begin as unknown as BeginRequest, admit },
     ways: {
       exact: [{ route: '/threads/current', handle }],
       below: [{ prefix: '/bin/', rest: /^\d{6,8}$/, route: '/bin/:bin', handle }],
@@ -32,7 +35,7 @@ function door({ basePath = '', fails = undefined as unknown } = {}) {
     listener(req as unknown as IncomingMessage, {} as ServerResponse);
     return taken;
   };
-  return { open, begin };
+  return { open, begin, admit };
 }
 
 test.each([
@@ -92,6 +95,14 @@ test('the short way begins the request under the name of its route; what fails t
   const taken = open('/bin/457173');
   expect(begin.short.mock.calls[0]?.[2]).toBe('/bin/:bin');
   await vi.waitFor(() => expect(taken).toEqual(['failed by the store']), PATIENTLY);
+});
+
+test('each request is counted once on the short way; one too many is answered by Express, and goes no further', () => {
+  const { open, admit, begin } = door({ refused: 'as one too many' });
+  expect(open('/threads/current')).toEqual(['failed as one too many']);
+  expect(begin.short).toHaveBeenCalledOnce();
+  expect(open('/')).toEqual(['express']);
+  expect(admit).toHaveBeenCalledOnce();
 });
 
 test('Express begins what has not begun, goes on with what has, and hands on what failed', () => {
