@@ -5,8 +5,7 @@ import type { CookieOptions, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
 import { AppError } from '../errors.ts';
 import { browserWords } from '../http/browser-words.ts';
-import type { SessionRecords } from '../http/session-record.ts';
-import type { Viewer } from '../http/viewer.ts';
+import type { SessionRecords, Viewer } from '../http/session-record.ts';
 import type { Account } from './accounts.ts';
 
 export interface Browsers {
@@ -44,11 +43,7 @@ export function createBrowsers(parts: {
   const note = async (req: IncomingMessage): Promise<Viewer | undefined> => {
     const id = read(req, SESSION);
     const live = id === undefined ? undefined : await records.read(id, { extend: true });
-    const { user, csrfToken, app } = live?.data ?? {};
-    req.context.viewer =
-      live && user && csrfToken && app
-        ? { user, csrfToken, app, expiresAt: live.expiresAt, sessionRef: live.ref }
-        : undefined;
+    req.context.viewer = live?.viewer;
     return req.context.viewer;
   };
 

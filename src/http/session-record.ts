@@ -41,6 +41,20 @@ declare module 'express-session' {
   }
 }
 
+/** Whom a session lets in. */
+export interface Viewer {
+  user: SessionUser;
+  csrfToken: string;
+  /** Id of the app that signed the user in. */
+  app: string;
+  /** How the user signed in, as the ID token's `acr` says it. */
+  acr?: string | undefined;
+  /** Milliseconds since the epoch. */
+  expiresAt: number;
+  /** Names this session among the user's own. */
+  sessionRef: string;
+}
+
 /** Times in milliseconds since the epoch. */
 interface LiveRecord {
   data: SessionData;
@@ -48,19 +62,23 @@ interface LiveRecord {
   seenAt: number;
 }
 
-/** `record`: undefined where it was ended. */
+/** What follows from one version of a record. `record` and `live`: undefined where it was ended. */
 interface ParsedRecord {
   version: number;
   record: LiveRecord | undefined;
+  live: LiveSession | undefined;
 }
 
+/** The same object for each request that finds the record unchanged: frozen, as is what it holds. */
 export interface LiveSession {
-  data: SessionData;
-  expiresAt: number;
+  readonly data: Readonly<SessionData>;
+  readonly expiresAt: number;
   /** When it was last used, to the minute; milliseconds since the epoch. */
-  seenAt: number;
+  readonly seenAt: number;
   /** Names the session towards its user; opens nothing. */
-  ref: string;
+  readonly ref: string;
+  /** Undefined where nobody has signed in with it. */
+  readonly viewer: Readonly<Viewer> | undefined;
 }
 
 export interface SessionRecords {
@@ -107,16 +125,28 @@ export function createSessionRecords(parts: {
   const parsed = rememberedOfEach<ParsedRecord>(RECORDS_SHARE);
   const parse = (hash: string, { value, version }: StoredRecord): ParsedRecord => {
     const record = value === ENDED ? undefined : frozen(JSON.parse(value) as LiveRecord);
-    const read = { version, record };
+    const read = { version, record, live: record && liveOf(hash, record) };
     parsed.set(hash, read, value.length);
     return read;
   };
 
-  /** `over`: ended, or past one of its lifetimes. */
-  const load = async (hash: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
+  const liveOf = (hash: string, { data, createdAt, seenAt }: LiveRecord): LiveSession => {
+    const [expiresAt, ref] = [expiryOf({ data, createdAt, seenAt }), sessionRefOf(hash)];
+    const { user, csrfToken, app, acr } = data;
+    const viewer =
+      user && csrfToken && app ? Object.freeze({ user, csrfToken, app, acr, expiresAt, sessionRef: ref }) : undefined;
+    return Object.freeze({ data: Object.freeze({ ...data, createdAt }), expiresAt, seenAt, ref, viewer });
+  };
+
+  const find = async (hash: string): Promise<ParsedRecord | undefined> => {
     const known = parsed.get(hash);
     const stored = await store.getUnless(keys.session(hash), known?.version);
-    const found = stored === 'unchanged' ? known : stored && parse(hash, stored);
+    return stored === 'unchanged' ? known : stored && parse(hash, stored);
+  };
+
+  /** `over`: ended, or past one of its lifetimes. */
+  const load = async (hash: string): Promise<{ version: number; over: boolean; record?: LiveRecord }> => {
+    const found = await find(hash);
     if (!found) return { version: 0, over: false };
     const { record, version } = found;
     return record && expiryOf(record) > clock() ? { version, over: false, record } : { version, over: true };
@@ -163,16 +193,10 @@ export function createSessionRecords(parts: {
   };
 
   const readHashed = async (hash: string, { extend }: { extend: boolean }): Promise<LiveSession | undefined> => {
-    const { record, version } = await load(hash);
-    if (!record) return undefined;
+    const { record, version, live } = (await find(hash)) ?? {};
     const now = clock();
-    const seen = extend && now - record.seenAt >= TOUCH_MILLISECONDS ? await touch(hash, record, version) : record;
-    return {
-      data: { ...record.data, createdAt: record.createdAt },
-      expiresAt: expiryOf(seen),
-      seenAt: seen.seenAt,
-      ref: sessionRefOf(hash),
-    };
+    if (!record || !live || version === undefined || live.expiresAt <= now) return undefined;
+    return extend && now - live.seenAt >= TOUCH_MILLISECONDS ? liveOf(hash, await touch(hash, record, version)) : live;
   };
 
   /** The record as it is then. */

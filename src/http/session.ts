@@ -66,9 +66,9 @@ export function createSessions(parts: {
       Object.defineProperty(req, 'secure', { value: publicUrl.secure, configurable: true });
       express(req, res, next);
     },
-    async read({ headers: { cookie } }, readOptions) {
+    read({ headers: { cookie } }, readOptions) {
       const hash = cookie === undefined ? undefined : sessionHashOf(cookie);
-      return hash === undefined ? undefined : records.readHashed(hash, readOptions);
+      return hash === undefined ? Promise.resolve(undefined) : records.readHashed(hash, readOptions);
     },
     likelyUser({ headers: { cookie } }) {
       const hash = cookie === undefined ? undefined : hashes.peek(cookie);
@@ -107,7 +107,8 @@ class RecordStore extends SessionStore {
   }
 
   override get(id: string, done: (error: unknown, data?: SessionData | null) => void): void {
-    this.#records.read(id, { extend: true }).then((live) => done(null, live?.data ?? null), done);
+    // A copy: express-session makes its own of it.
+    this.#records.read(id, { extend: true }).then((live) => done(null, live ? { ...live.data } : null), done);
   }
 
   /** express-session writes a new session once more at the end of the answer: what `save` has written is not written again. */

@@ -388,11 +388,26 @@ describe('what was read before counts for nothing', () => {
     expect((await look())?.data.csrfToken).toBe('another');
   });
 
+  test('lets in whoever signed in with it, until it ends', async () => {
+    const data = { ...DATA, user: { id: 'u1', admin: false }, acr: 'gold' } as SessionData;
+    await records.write(ID, data);
+    const { viewer, expiresAt, ref } = (await look()) ?? {};
+    const { user, csrfToken } = data;
+    expect(viewer).toEqual({ user, csrfToken, app: 'platform', acr: 'gold', expiresAt, sessionRef: ref });
+  });
+
+  test.each(['user', 'csrfToken', 'app'])('without %s it lets nobody in', async (part) => {
+    await records.write(ID, { ...DATA, user: { id: 'u1' }, [part]: undefined } as SessionData);
+    const live = await look();
+    expect(live).toBeDefined();
+    expect(live?.viewer).toBeUndefined();
+  });
+
   test('whoever changes what was read changes nobody else’s', async () => {
     await records.write(ID, { ...DATA, user: { id: 'u1', admin: false } } as SessionData);
     const first = await look();
-    if (first) first.data.csrfToken = 'changed';
-    expect(() => Object.assign(first?.data.user ?? {}, { admin: true })).toThrow(TypeError);
+    for (const part of [first, first?.data, first?.data.user, first?.viewer])
+      expect(() => Object.assign(part ?? {}, { csrfToken: 'changed', admin: true })).toThrow(TypeError);
     const second = await look();
     expect([second?.data.csrfToken, second?.data.user.admin]).toEqual(['token', false]);
   });

@@ -21,12 +21,12 @@ const records = {
   async read(id, { extend }) {
     asked.push(`read ${extend ? 'and extend' : ''}`);
     const data = kept.get(id);
-    return data && { data: { ...data, createdAt: 1 }, expiresAt: 2, seenAt: 1, ref: 'ref' };
+    return data && { data: { ...data, createdAt: 1 }, expiresAt: 2, seenAt: 1, ref: 'ref', viewer: undefined };
   },
   async readHashed(hash, { extend }) {
     asked.push(`read hashed ${extend ? 'and extend' : ''}`);
     const [, data] = [...kept].find(([id]) => hashOf(id) === hash) ?? [];
-    return data && { data: { ...data, createdAt: 1 }, expiresAt: 2, seenAt: 1, ref: 'ref' };
+    return data && { data: { ...data, createdAt: 1 }, expiresAt: 2, seenAt: 1, ref: 'ref', viewer: undefined };
   },
   lastUserOf: (hash) => [...kept].find(([id]) => hashOf(id) === hash)?.[1].user?.id,
   async write(id, data) {
