@@ -238,12 +238,11 @@ async function assemble(parts: DependencyParts, { store, sealer, wasEmpty }: Ope
     apps,
     provider,
     connections,
-    transactions: createTransactions({ store, sealer, clock }),
+    transactions: createTransactions({ store, clock }),
     states: createStateSigner({ secrets: config.sessionSecrets, randomBytes }),
     admin: { ...config.admin, app: adminApp },
     events,
     clock,
-    randomToken: () => randomBytes(32).toString('base64url'),
     publicHref: publicUrl.href,
   });
   const site = { isClean, origin: publicUrl.origin, href: publicUrl.href, home: `${publicUrl.basePath}/` };

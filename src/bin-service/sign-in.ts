@@ -2,7 +2,7 @@
  * Owns how somebody registers or signs in: OpenID Connect code flow with PKCE, bound to the browser. Nothing secret is kept:
  * nonce and verifier follow from the state and from the random value in the browser's own cookie.
  */
-import { createHmac } from 'node:crypto';
+import { authorizationProofs } from '../connected-apps/authorization-proofs.ts';
 import { type ConnectedApp, connectedAppSchema } from '../connected-apps/connected-app.ts';
 import type { AuthorizationRequest, ProviderClient } from '../connected-apps/provider-client.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
@@ -104,9 +104,7 @@ function appOf({ issuer, name, clientId, clientSecret }: SignInSettings, redirec
 }
 
 function requestOf(browserSecret: string, state: string, redirectUri: string): AuthorizationRequest {
-  const derive = (purpose: string) =>
-    createHmac('sha256', browserSecret).update(`${purpose}:${state}`).digest('base64url');
-  return { redirectUri, state, nonce: derive('nonce'), codeVerifier: derive('verifier'), scopes: SCOPES };
+  return { redirectUri, ...authorizationProofs(browserSecret, state), scopes: SCOPES };
 }
 
 /** A state is good once, in the browser that began it, and only so many are kept for one browser. */

@@ -1,5 +1,6 @@
 /** Owns the course of a sign-in or consent: start, finish, sign out. Knows the protocol and nothing of Express. */
 import type { AppStore } from '../connected-apps/app-store.ts';
+import { type AuthorizationProofs, authorizationProofs } from '../connected-apps/authorization-proofs.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { isSignInTooOld } from '../connected-apps/id-token-fault.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
@@ -75,12 +76,15 @@ export function createSignInFlow(
   const start = createStart(parts, fail);
 
   /** Finds the transaction that this callback answers, or says why there is none. */
-  const takeTransaction = async (request: FinishRequest, state: string): Promise<Transaction | 'already_done'> => {
+  const takeTransaction = async (
+    request: FinishRequest,
+    state: string,
+    madeAt: number | undefined,
+  ): Promise<{ transaction: Transaction; proofs: AuthorizationProofs } | 'already_done'> => {
     const { browserId } = request.visit;
-    const madeAt = states.madeAt(state);
     if (madeAt === undefined) throw fail('state_invented');
-    const taken = browserId === undefined ? undefined : await transactions.take(browserId, state);
-    if (taken) return taken;
+    const transaction = browserId === undefined ? undefined : await transactions.take(browserId, state);
+    if (browserId !== undefined && transaction) return { transaction, proofs: authorizationProofs(browserId, state) };
     if (request.userId !== undefined) return 'already_done';
     const again = { appId: request.appId };
     if (clock() - madeAt > TRANSACTION_SECONDS * 1000) throw fail('state_expired', again);
@@ -91,12 +95,12 @@ export function createSignInFlow(
 
   const exchange = async (
     app: ConnectedApp,
-    { callback, state, course }: { callback: URL; state: string; course: Course },
+    { callback, proofs, course }: { callback: URL; proofs: AuthorizationProofs; course: Course },
     transaction: Transaction,
   ) => {
     const facts = { appId: app.id, purpose: transaction.purpose };
     try {
-      const answer = await provider.exchangeCode(app, callback, { ...transaction, state });
+      const answer = await provider.exchangeCode(app, callback, { ...transaction, ...proofs });
       // Known from here on, whatever userinfo does to the sign-in.
       if (transaction.purpose === 'sign_in' && answer.claims) course.user = sessionUser(app, answer.claims, admin);
       return { answer, claims: await completeClaims({ provider, admin }, app, answer) };
@@ -169,9 +173,11 @@ export function createSignInFlow(
     trace.pass('came_back');
     const state = singleState(request.callback, fail);
     // Only a state of ours leads to its record.
-    if (states.madeAt(state) !== undefined) course.state = state;
-    const transaction = await takeTransaction(request, state);
-    if (transaction === 'already_done') return { kind: 'already_done' };
+    const madeAt = states.madeAt(state);
+    if (madeAt !== undefined) course.state = state;
+    const taken = await takeTransaction(request, state, madeAt);
+    if (taken === 'already_done') return { kind: 'already_done' };
+    const { transaction, proofs } = taken;
     const { purpose } = transaction;
     course.purpose = purpose;
     if (transaction.attempt) course.attempt = { ...transaction.attempt };
@@ -185,7 +191,7 @@ export function createSignInFlow(
     trace.pass('redirect_uri', transaction.redirectUri);
     const { answer, claims } = await exchange(
       app,
-      { callback: callbackAt(transaction.redirectUri, request.callback), state, course },
+      { callback: callbackAt(transaction.redirectUri, request.callback), proofs, course },
       transaction,
     );
     trace.passAll('answer', claims ? 'claims' : 'token_endpoint');

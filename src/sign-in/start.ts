@@ -1,4 +1,5 @@
 /** Owns the start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
+import { authorizationProofs } from '../connected-apps/authorization-proofs.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { Connections } from '../grants/connections.ts';
@@ -18,7 +19,7 @@ export interface StartRequest {
   /** Who is signed in; for `connect` required. */
   user: SessionUser | undefined;
   purpose: Transaction['purpose'];
-  visit: Visit;
+  visit: Visit & { browserId: string };
   /** Of the app's registered scopes; all of them where left out. */
   scopes?: readonly string[] | undefined;
   /** Asks for the proof that the administration demands; at the app of administrators alone. */
@@ -34,7 +35,6 @@ export interface StartParts {
   admin: AdminRule;
   events: Events;
   clock: () => number;
-  randomToken: () => string;
   publicHref: string;
 }
 
@@ -43,8 +43,7 @@ const STEP_UP_SECONDS = 900;
 
 /** Answers the URL of the authorization endpoint. The start itself rejects with SignInError. */
 export function createStart(parts: StartParts, fail: Fail): (request: StartRequest, trace: Trace) => Promise<string> {
-  const { provider, connections, recorder, transactions, states, admin, events, clock, randomToken, publicHref } =
-    parts;
+  const { provider, connections, recorder, transactions, states, admin, events, clock, publicHref } = parts;
 
   /** Nothing where the administration demands nothing, or where this app makes no administrators. */
   const stepUpOf = ({ app, stepUp }: StartRequest) =>
@@ -61,14 +60,13 @@ export function createStart(parts: StartParts, fail: Fail): (request: StartReque
       throw fail('unusable_app', { appId: app.id, purpose, facts: { seen: compared.detail } });
     }
     const state = states.create(clock());
+    const proofs = authorizationProofs(visit.browserId, state);
     const transaction: Transaction = {
       purpose,
       appId: app.id,
       issuer: app.issuer,
       redirectUri: callbackUrlOf(app.id, publicHref),
       scopes: [...(request.scopes ?? app.scopes)],
-      nonce: randomToken(),
-      codeVerifier: randomToken(),
       returnTo: request.returnTo,
       attempt: { id: attemptIdOf(visit.reference), startedAt: clock() },
       userId,
@@ -78,14 +76,14 @@ export function createStart(parts: StartParts, fail: Fail): (request: StartReque
       transaction.scopes.includes('offline_access') &&
       !(userId && (await connections.holdsRefreshToken(userId, app.id, transaction.scopes, purpose === 'connect')));
     const url = await provider
-      .authorizationUrl(app, { ...transaction, state, prompt: needsConsent ? 'consent' : undefined })
+      .authorizationUrl(app, { ...transaction, ...proofs, prompt: needsConsent ? 'consent' : undefined })
       .catch((cause: unknown) => {
         throw fail(providerFailure(cause), { appId: app.id, purpose, cause });
       });
     trace.pass('sent', compared.detail);
     // At the same time: neither needs the other, and the record is worth no sign-in.
     await Promise.all([
-      transactions.put(visit.browserId ?? '', state, transaction, visit.isNewBrowser),
+      transactions.put(visit.browserId, state, transaction, visit.isNewBrowser),
       recorder.started(visit, trace, { state, transaction, user }),
     ]);
     events.signInStarted({ app: app.id, purpose, userId });

@@ -1,6 +1,5 @@
-/** Owns pending authorization requests: kept sealed by browser and state, bounded in time and number, taken once. */
+/** Owns pending authorization requests: kept by browser and state, bounded in time and number, taken once. */
 import { hashOf, keys } from '../storage/keys.ts';
-import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 
 export interface Transaction {
@@ -9,8 +8,6 @@ export interface Transaction {
   issuer: string;
   redirectUri: string;
   scopes: string[];
-  nonce: string;
-  codeVerifier: string;
   returnTo: string;
   /** With a step-up: the `acr` that has to come back, and how long ago the person may have proved it. */
   acrValues?: string | undefined;
@@ -37,29 +34,27 @@ const MOST_PENDING = 10;
 
 type Pending = Record<string, { startedAt: number; transaction: Transaction }>;
 
-/** All of one browser's lie in one record, so that their number is bounded and nothing outlives them. */
-export function createTransactions(parts: { store: Store; sealer: Sealer; clock: () => number }): Transactions {
-  const { store, sealer, clock } = parts;
+/**
+ * All of one browser's lie in one record, so that their number is bounded and nothing outlives them. It holds no secret: what
+ * proves a request follows from the browser's cookie (connected-apps/authorization-proofs.ts).
+ */
+export function createTransactions(parts: { store: Store; clock: () => number }): Transactions {
+  const { store, clock } = parts;
 
   const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
-    const opened = await sealer.open(record.value, key).catch((error: unknown) => {
-      if (error instanceof SealError) return '{}';
-      throw error;
-    });
-    // What cannot be read (its key was given up) is no request that anybody could finish: the browser begins anew.
-    const all = JSON.parse(opened) as Pending;
+    // A process of before sealed them, and kept what proves them there: nobody can finish those, and the browser begins anew.
+    const all: Pending = record.value.startsWith('{') ? JSON.parse(record.value) : {};
     const horizon = clock() - TRANSACTION_SECONDS * 1000;
     const alive = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
     return { pending: Object.fromEntries(alive), version: record.version };
   };
 
-  const save = async (key: string, pending: Pending, ifVersion: number): Promise<boolean> => {
-    if (Object.keys(pending).length === 0) return store.write([{ delete: key, ifVersion }]);
-    const value = await sealer.seal(JSON.stringify(pending), key);
-    return store.write([{ put: key, value, ifVersion, lifetimeSeconds: TRANSACTION_SECONDS }]);
-  };
+  const save = (key: string, pending: Pending, ifVersion: number): Promise<boolean> =>
+    Object.keys(pending).length === 0
+      ? store.write([{ delete: key, ifVersion }])
+      : store.write([{ put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS }]);
 
   return {
     async put(browserId, state, transaction, isNew = false) {

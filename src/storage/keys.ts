@@ -14,7 +14,7 @@
  * | `sessions-of:{USER}` | that user's sessions, at most 100: hash of the id, and start; and when the provider last ended all of them | 60 s longer than its newest session can last |
  * | `sessions-of-sid:{SID_HASH}` | the same by issuer and the provider's `sid` | the same |
  * | `logout-token:{TOKEN_HASH}` | that a provider's logout token was used, by issuer and `jti` | while it could be accepted once more |
- * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests (sealed), at most 10 | 600 s |
+ * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests, at most 10 | 600 s |
  * | `grant:{USER}:APP` | one grant: token set (sealed), version, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 s after its holder's last sign of life |
@@ -94,6 +94,7 @@ export function kindOf(key: string): string {
  */
 export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
   'key-check': 'deleted',
+  // Of an earlier version; they end after ten minutes.
   transactions: 'deleted',
   grant: 'left',
   'connected-app': 'left',

@@ -16,7 +16,7 @@ const TRANSACTION = {
     redirectUri: APP.callbackUrls[0],
     scopes: ['openid'],
   },
-  ...{ nonce: 'n', codeVerifier: 'v', returnTo: '/', userId: undefined },
+  ...{ returnTo: '/', userId: undefined },
 };
 
 /** Whatever else is asked of it answers nothing. */
@@ -37,7 +37,6 @@ function flowWith(users: Record<string, unknown>) {
     admin: { app: undefined, claim: 'groups', values: [] },
     events: quiet({}),
     clock: () => 1_800_000_000_000,
-    randomToken: () => 'random',
     publicHref: HREF,
   } as unknown as Parameters<typeof createSignInFlow>[0]);
   const finish = () =>

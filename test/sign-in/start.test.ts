@@ -1,5 +1,6 @@
 /** Authorization requests as they leave, over real HTTP from the shipped app. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson } from '../support/gatehouse.ts';
 import type { ModeName } from '../support/hostile-provider.ts';
@@ -44,6 +45,20 @@ describe('R1', () => {
     }
     expect(seen.size).toBe(3_000);
   });
+});
+
+test('R44 nothing that is kept proves a request: neither its state, nor its nonce, nor what the browser holds', async () => {
+  const { agent, asked } = await begin(site, { path: START });
+  const [browser = ''] = decodeURIComponent(agent.cookies.get('gatehouse-tx') ?? '').split('.');
+  const store = await createSqliteStore({ directory: site.dataDirectory });
+  let records = '';
+  for await (const walked of store.walk()) records += JSON.stringify(walked);
+  await store.close();
+  expect(records).toContain('transactions:{');
+  for (const proof of [asked.get('state'), asked.get('nonce'), browser]) {
+    expect(proof?.length).toBeGreaterThanOrEqual(32);
+    expect(records).not.toContain(proof);
+  }
 });
 
 describe('R2, R3, R4: nothing that is typed changes the request', () => {
