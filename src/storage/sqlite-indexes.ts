@@ -2,6 +2,7 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 import { decodeCursor, encodeCursor } from './index-cursor.ts';
+import { LIMIT } from './sqlite-schema.ts';
 import type { IndexPage, PageOptions, Write } from './store.ts';
 
 export interface SqliteIndexes {
@@ -39,7 +40,7 @@ export function createSqliteIndexes(database: DatabaseSync): SqliteIndexes {
 type ReadRows = (index: string, after: string | undefined, limit: number) => IndexPage['items'];
 
 function preparePages(database: DatabaseSync, beyond: '>' | '<', direction: 'ASC' | 'DESC'): ReadRows {
-  const order = `ORDER BY score ${direction}, member ${direction} LIMIT ?`;
+  const order = `ORDER BY score ${direction}, member ${direction} ${LIMIT}`;
   const first = database.prepare(`SELECT member, score FROM index_members WHERE index_key = ? ${order}`);
   const later = database.prepare(
     `SELECT member, score FROM index_members WHERE index_key = ? AND (score, member) ${beyond} (?, ?) ${order}`,

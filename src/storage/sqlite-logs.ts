@@ -3,6 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { invalidCursor } from './index-cursor.ts';
 import { assertLimit } from './sqlite-indexes.ts';
+import { LIMIT } from './sqlite-schema.ts';
 import type { LogPage, PageOptions } from './store.ts';
 
 export interface SqliteLogs {
@@ -18,7 +19,7 @@ export const TRIM_BATCH = 500;
 
 export function createSqliteLogs(database: DatabaseSync): SqliteLogs {
   const insert = database.prepare('INSERT INTO log_entries (log, at, entry) VALUES (?, ?, ?)');
-  const oldest = database.prepare('SELECT id, at FROM log_entries WHERE log = ? ORDER BY id LIMIT ?');
+  const oldest = database.prepare(`SELECT id, at FROM log_entries WHERE log = ? ORDER BY id ${LIMIT}`);
   const removeUpTo = database.prepare('DELETE FROM log_entries WHERE log = ? AND id <= ?');
   const one = database.prepare('SELECT id, at, entry FROM log_entries WHERE log = ? AND id = ?');
   const ascending = prepareRead(database, '>', 'ASC');
@@ -49,7 +50,7 @@ export function createSqliteLogs(database: DatabaseSync): SqliteLogs {
 type ReadRows = (log: string, after: string | undefined, limit: number) => LogPage['items'];
 
 function prepareRead(database: DatabaseSync, beyond: '>' | '<', direction: 'ASC' | 'DESC'): ReadRows {
-  const order = `ORDER BY id ${direction} LIMIT ?`;
+  const order = `ORDER BY id ${direction} ${LIMIT}`;
   const first = database.prepare(`SELECT id, at, entry FROM log_entries WHERE log = ? ${order}`);
   const later = database.prepare(`SELECT id, at, entry FROM log_entries WHERE log = ? AND id ${beyond} ? ${order}`);
   return (log, after, limit) => {

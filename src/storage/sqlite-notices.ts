@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { isStorageFault } from './sqlite-faults.ts';
+import { LIMIT } from './sqlite-schema.ts';
 
 export interface SqliteNotices {
   /** Inside a transaction only. */
@@ -77,7 +78,7 @@ export function createSqliteNotices({ database, clock, pollMilliseconds }: Sqlit
 function createForeignReader(database: DatabaseSync, origin: string): () => Notice[] {
   const version = database.prepare('PRAGMA data_version');
   const later = database.prepare(
-    'SELECT id, channel, message FROM notices WHERE id > ? AND origin <> ? ORDER BY id LIMIT ?',
+    `SELECT id, channel, message FROM notices WHERE id > ? AND origin <> ? ORDER BY id ${LIMIT}`,
   );
   const last = database.prepare('SELECT max(id) AS id FROM notices').get() as { id: number | null };
   let seenId = last.id ?? 0;

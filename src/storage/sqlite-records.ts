@@ -4,7 +4,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { assertOneTag } from './key-tag.ts';
 import type { SqliteIndexes } from './sqlite-indexes.ts';
 import type { SqliteLeases } from './sqlite-leases.ts';
-import { createSequence } from './sqlite-schema.ts';
+import { createSequence, LIMIT } from './sqlite-schema.ts';
 import type { StoredRecord, WalkedRecord, Write, WriteOptions } from './store.ts';
 
 export interface SqliteRecords {
@@ -39,7 +39,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   const refill = database.prepare(`UPDATE records SET value = ?, version = ? WHERE key = ? AND ${ALIVE}`);
   const remove = database.prepare('DELETE FROM records WHERE key = ?');
   const selectBeyond = database.prepare(
-    `SELECT key, value, version FROM records WHERE key > ? AND ${ALIVE} ORDER BY key LIMIT ?`,
+    `SELECT key, value, version FROM records WHERE key > ? AND ${ALIVE} ORDER BY key ${LIMIT}`,
   );
   const nextVersion = createSequence(database);
 

@@ -68,6 +68,12 @@ const MIGRATIONS: readonly string[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
+/**
+ * At the end of a statement that gives so many rows. A bare `LIMIT ?` counts as part of the plan, so that SQLite would parse the
+ * statement anew at each run: 15 us in place of 3.
+ */
+export const LIMIT = 'LIMIT CAST(? AS INTEGER)';
+
 export function readPragma(database: DatabaseSync, name: string): unknown {
   return Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
 }
