@@ -1,4 +1,5 @@
-/** Owns the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster specification, "Hash tags"). */
+/** Owns which keys a write changes, and the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster specification, "Hash tags"). */
+import type { Write } from './store.ts';
 
 /** What stands between the first `{` and the next `}`, if anything does; otherwise the whole key. */
 export function keyTag(key: string): string {
@@ -12,3 +13,6 @@ export function assertOneTag(keys: readonly string[]): void {
   const tags = new Set(keys.map(keyTag));
   if (tags.size > 1) throw new TypeError(`Keys that change together need one {tag}; these have ${tags.size}.`);
 }
+
+/** The record or index that a step changes. */
+export const keyOf = (step: Write): string => ('index' in step ? step.index : 'put' in step ? step.put : step.delete);

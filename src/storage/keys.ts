@@ -104,6 +104,21 @@ export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
   revocation: 'left',
 };
 
+/**
+ * The kinds that may be answered before they are on disk: what a power cut then takes are the last moments of them, which nobody
+ * misses (R51 names what it may not take). A process that is killed loses nothing, and what is written durably later takes them
+ * along. Redis decides by its own settings.
+ */
+export const RELAXED_KINDS: ReadonlySet<string> = new Set([
+  'transactions',
+  'sign-in',
+  'sign-in-alias',
+  'sign-ins',
+  'live-sessions',
+  'last-use',
+  'limit',
+]);
+
 /** Records that list others and are written before those: a copy that is not of one moment reads them after those. */
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 

@@ -1,6 +1,6 @@
 /** Owns records and their versions in Redis, and the atomic write that also moves index members. */
 
-import { assertOneTag } from './key-tag.ts';
+import { assertOneTag, keyOf } from './key-tag.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import type { RunWrite } from './redis-durable.ts';
 import type { RedisNames } from './redis-names.ts';
@@ -59,7 +59,7 @@ interface WriteScript {
 
 /** The keys and arguments of the script, or undefined where there is nothing to do. */
 function writeScript(writes: readonly Write[], { fence }: WriteOptions, names: RedisNames): WriteScript | undefined {
-  const stepKeys = writes.map((step) => ('index' in step ? step.index : 'put' in step ? step.put : step.delete));
+  const stepKeys = writes.map(keyOf);
   const [anyKey] = fence === undefined ? stepKeys : [fence.lease];
   if (anyKey === undefined) return undefined;
   assertOneTag([anyKey, ...stepKeys]);

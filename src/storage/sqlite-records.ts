@@ -1,7 +1,7 @@
 /** Owns records and their versions in the embedded database, and the atomic write that also moves index members. */
 
 import type { DatabaseSync } from 'node:sqlite';
-import { assertOneTag } from './key-tag.ts';
+import { assertOneTag, keyOf } from './key-tag.ts';
 import type { SqliteIndexes } from './sqlite-indexes.ts';
 import type { SqliteLeases } from './sqlite-leases.ts';
 import { createSequence, LIMIT } from './sqlite-schema.ts';
@@ -57,7 +57,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
 
   function holds(step: Write): boolean {
     if ('index' in step || step.ifVersion === undefined) return true;
-    return (get('put' in step ? step.put : step.delete)?.version ?? 0) === step.ifVersion;
+    return (get(keyOf(step))?.version ?? 0) === step.ifVersion;
   }
 
   function apply(step: Write): void {
@@ -103,6 +103,6 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
 
 /** Refuses what a cluster would refuse. */
 export function assertWritable(writes: readonly Write[], { fence }: WriteOptions): void {
-  const keys = writes.map((step) => ('index' in step ? step.index : 'put' in step ? step.put : step.delete));
+  const keys = writes.map(keyOf);
   assertOneTag(fence === undefined ? keys : [...keys, fence.lease]);
 }

@@ -2,7 +2,8 @@
 
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { assertOneTag } from './key-tag.ts';
+import { assertOneTag, keyOf } from './key-tag.ts';
+import { kindOf, RELAXED_KINDS } from './keys.ts';
 import { sqliteCopies } from './sqlite-copies.ts';
 import { createSqliteCounters } from './sqlite-counters.ts';
 import { openDatabase } from './sqlite-database.ts';
@@ -31,6 +32,8 @@ export interface SqliteStoreOptions {
   /** How often expired records are removed; they are invisible before. */
   sweepMilliseconds?: number;
 }
+
+const isRelaxed = (key: string) => RELAXED_KINDS.has(kindOf(key));
 
 const WALKED_AT_ONCE = 500;
 
@@ -103,12 +106,13 @@ function recordMethods(
     },
     async write(writes, options = {}) {
       assertWritable(writes, options);
-      return writer.run(() => records.write(writes, options));
+      return writer.run(() => records.write(writes, options), { relaxed: writes.map(keyOf).every(isRelaxed) });
     },
     take: (key) => writer.run(() => records.take(key)),
     page: (index, options) => read(() => indexes.page(index, options)),
     count: (index) => read(() => indexes.count(index)),
-    increment: (key, by, options) => writer.run(() => counters.increment(key, by, options)),
+    increment: (key, by, options) =>
+      writer.run(() => counters.increment(key, by, options), { relaxed: isRelaxed(key) }),
     counter: (key) => read(() => counters.value(key)),
     acquireLease: (lease, owner, milliseconds) => writer.run(() => leases.acquire(lease, owner, milliseconds)),
     renewLease: (lease, owner, milliseconds) => writer.run(() => leases.renew(lease, owner, milliseconds)),

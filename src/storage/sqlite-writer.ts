@@ -6,13 +6,17 @@ import { isBusy, isStorageFault, storeClosed, toStoreError } from './sqlite-faul
 import { pauseMilliseconds, type RetryOptions } from './sqlite-retry.ts';
 
 export interface SqliteWriter {
-  /** Runs synchronous work inside an immediate transaction and resolves once it is on disk. An error undoes that work alone. */
-  run<T>(work: () => T): Promise<T>;
+  /**
+   * Runs synchronous work inside an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
+   * committed: a power cut may undo that, a kill does not. An error undoes that work alone.
+   */
+  run<T>(work: () => T, options?: { relaxed?: boolean }): Promise<T>;
   /** Takes no more work and resolves when what was taken is done. */
   close(): Promise<void>;
 }
 
 interface Job {
+  relaxed: boolean;
   deadline: number;
   /** Does the work and answers what to do with its result after the commit. */
   start(): () => void;
@@ -54,10 +58,11 @@ export function createSqliteWriter(
   }
 
   return {
-    run<T>(work: () => T): Promise<T> {
+    run<T>(work: () => T, { relaxed = false } = {}): Promise<T> {
       if (closed) return Promise.reject(storeClosed());
       return new Promise<T>((resolve, reject) => {
         waiting.push({
+          relaxed,
           deadline: performance.now() + deadlineMilliseconds,
           start() {
             const result = work();
@@ -99,8 +104,10 @@ function createTransaction(database: DatabaseSync): (batch: readonly Job[]) => '
   const begin = database.prepare('BEGIN IMMEDIATE');
   const commit = database.prepare('COMMIT');
   const runJob = createJobRunner(database);
+  const setFlushing = createFlushing(database);
   return (batch) => {
     try {
+      setFlushing(batch.some(({ relaxed }) => !relaxed));
       begin.run();
       const finish = batch.map(runJob);
       commit.run();
@@ -111,6 +118,16 @@ function createTransaction(database: DatabaseSync): (batch: readonly Job[]) => '
       for (const job of batch) job.fail(error);
     }
     return 'settled';
+  };
+}
+
+/** Whether commits wait for the disk from now on. In the log of SQLite a flush takes along all that was committed before. */
+function createFlushing(database: DatabaseSync): (flushed: boolean) => void {
+  let now: boolean | undefined;
+  return (flushed) => {
+    if (flushed === now) return;
+    database.exec(`PRAGMA synchronous = ${flushed ? 'FULL' : 'NORMAL'}`);
+    now = flushed;
   };
 }
 

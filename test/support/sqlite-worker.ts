@@ -81,14 +81,15 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
   },
 
   /** Writes pairs for ever and prints each number once its write was answered. */
+  /** All under keys of the named kind. */
   async storm(store) {
-    for (let n = Number((await store.get('left:{p}'))?.value ?? 0) + 1; ; n += 1) {
+    for (let n = Number((await store.get(`${name}:{p}:left`))?.value ?? 0) + 1; ; n += 1) {
       const value = String(n);
       await store.write([
-        { put: 'left:{p}', value },
-        { put: `filler ${n % 20}:{p}`, value: value.repeat(500) },
-        { index: 'numbers:{p}', add: value, score: n },
-        { put: 'right:{p}', value },
+        { put: `${name}:{p}:left`, value },
+        { put: `${name}:{p}:filler ${n % 20}`, value: value.repeat(500) },
+        { index: `${name}:{p}:numbers`, add: value, score: n },
+        { put: `${name}:{p}:right`, value },
       ]);
       print(n);
     }

@@ -1,0 +1,103 @@
+/** R51: which writes are on disk before they are answered. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { keys, RELAXED_KINDS } from '../../src/storage/keys.ts';
+import { openDatabase } from '../../src/storage/sqlite-database.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteWriter } from '../../src/storage/sqlite-writer.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const [NORMAL, FULL] = [1, 2];
+const RETRY = { deadlineMilliseconds: 1_000, random: Math.random };
+
+let directory: string;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-durability-'));
+});
+afterAll(() => rmSync(directory, { recursive: true }));
+
+test('a transaction waits for the disk unless all that is in it is relaxed', async () => {
+  const database = await openDatabase(join(directory, 'writer.sqlite'), RETRY);
+  const writer = createSqliteWriter(database, RETRY);
+  const level = () => database.prepare('PRAGMA synchronous').get()?.synchronous;
+  const write = (relaxed: boolean) => writer.run(level, { relaxed });
+  expect(await writer.run(level)).toBe(FULL);
+  expect(await Promise.all([write(true), write(true)])).toEqual([NORMAL, NORMAL]);
+  expect(await Promise.all([write(true), write(false), write(true)])).toEqual([FULL, FULL, FULL]);
+  expect(await write(true)).toBe(NORMAL);
+  expect(await write(false)).toBe(FULL);
+  await writer.close();
+  database.close();
+});
+
+describe('the store', () => {
+  let store: Store;
+  beforeAll(async () => {
+    store = await createSqliteStore({ directory });
+  });
+  afterAll(() => store.close());
+
+  /** How this write was committed, whatever came before it. */
+  const levelOf = async (write: () => Promise<unknown>): Promise<string> => {
+    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
+    const levels: string[] = [];
+    const [durable, relaxed] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
+    for (const before of [
+      [durable, relaxed],
+      [relaxed, durable],
+    ]) {
+      for (const put of before) await store.write([{ put, value: 'x' }]);
+      await write();
+      levels.push(
+        exec.mock.calls.flatMap(([sql]) => /^PRAGMA synchronous = (\w+)$/.exec(sql)?.[1] ?? []).at(-1) ?? 'none',
+      );
+    }
+    expect(new Set(levels).size).toBe(1);
+    return levels[0] ?? '';
+  };
+
+  test.each([...RELAXED_KINDS])('answers before the disk has it: %s', async (kind) => {
+    expect(await levelOf(() => store.write([{ put: `${kind}:{t}:record`, value: 'x' }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ delete: `${kind}:{t}:record` }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ index: `${kind}:{t}:index`, add: 'x', score: 1 }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.increment(`${kind}:{t}:count`, 1, { lifetimeSeconds: 9 }))).toBe('NORMAL');
+  });
+
+  test.each([
+    keys.grant('u', 'app'),
+    keys.session('h'),
+    keys.sessionsOfUser('u'),
+    keys.user('u'),
+    keys.connectedApp('app'),
+    keys.relayToken('r'),
+    keys.adminToken('a'),
+    keys.revocation('u', 'r'),
+    keys.webhook('w'),
+    keys.ownKeys,
+    keys.logoutToken('issuer', 'jti'),
+  ])('answers what the disk has: %s', async (key) => {
+    expect(await levelOf(() => store.write([{ put: key, value: 'x' }]))).toBe('FULL');
+    expect(await levelOf(() => store.write([{ delete: key }]))).toBe('FULL');
+  });
+
+  test('so does the audit trail, a lease, a reservation, a message, what is taken, and a write that is durable in part', async () => {
+    const both = () =>
+      store.write([
+        { put: 'last-use:{t}', value: 'x' },
+        { put: 'grant:{t}', value: 'x' },
+      ]);
+    const index = keys.auditIndex('all', '');
+    for (const write of [
+      () => store.append(keys.auditLog, '{}', 1, [index]),
+      () => store.acquireLease(keys.refreshLease('u', 'app'), 'me', 10),
+      () => store.increment(keys.binQuota('2026-11'), 1, { lifetimeSeconds: 9 }),
+      () => store.publish('channel', 'x'),
+      () => store.take(keys.session('h')),
+      both,
+    ])
+      expect(await levelOf(write), String(write)).toBe('FULL');
+  });
+});
