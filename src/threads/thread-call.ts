@@ -86,7 +86,7 @@ export function createThreadCall(parts: {
       const { statusCode, headers, body } = response;
       return { status: statusCode, headers: passedHeaders(headers), body: boundedBody(body, limits) };
     } catch (error) {
-      throw error instanceof AppError ? error : callError(error, stop.tooLate);
+      throw isOurs(error) ? error : callError(error, stop.tooLate);
     } finally {
       clearTimeout(deadline);
     }
@@ -154,6 +154,9 @@ async function refusalOf(
   const served = statusCode >= 400 && statusCode < 500 && statusCode !== 401;
   return served ? undefined : upstreamError('upstream_error', `the platform answered ${statusCode}`);
 }
+
+/** Judged already, or a mistake in this program, for which the platform is not to blame. Node's own TypeErrors have a code. */
+const isOurs = (error: unknown) => error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
 /** Asked for once more after that, most of the calls that wait now have had their turn. */
 const BUSY_RETRY_SECONDS = 2;

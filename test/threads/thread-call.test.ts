@@ -75,6 +75,19 @@ async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
   return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
+test('a mistake of ours is not told as the platform’s; what its connection fails with is, whatever class that has', async () => {
+  const failing = (error: Error) => {
+    token = async () => {
+      throw error;
+    };
+    return current();
+  };
+  await expect(failing(new TypeError('x is not a function'))).rejects.toThrow(/^x is not a function$/);
+  const refused = Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' });
+  expect(await codeOf(failing(refused))).toBe('upstream_error');
+  expect(await codeOf(failing(new Error('the connection ended')))).toBe('upstream_error');
+});
+
 describe('F15: deadlines', () => {
   test('a platform that does not answer: upstream_timeout, and the connection is given up', async () => {
     platform.answer(() => undefined);
