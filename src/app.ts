@@ -97,6 +97,7 @@ export function createApp(parts: AppParts): RequestListener {
     await to.bin.one(req, res, bin);
   };
   const perAddress = (req: IncomingMessage) => void limits.take('address', addressOf(req));
+
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('query parser', false).set('trust proxy', isTrusted);

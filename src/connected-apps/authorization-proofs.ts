@@ -11,8 +11,8 @@ export interface AuthorizationProofs {
 }
 
 /**
- * HMAC-SHA256 with the browser's secret over the state. Whoever reads our store has neither the
- * secret, of which only a hash is kept, nor the verifier; whoever sees the nonce in a URL learns nothing of the verifier.
+ * HMAC-SHA256 with the browser's secret over the state. Whoever reads our store has neither the secret, of which only a hash
+ * is kept, nor the verifier; whoever sees the nonce in a URL learns nothing of the verifier.
  * @param browserSecret random, and in a cookie of that browser alone
  */
 export function authorizationProofs(browserSecret: string, state: string): AuthorizationProofs {

@@ -1,4 +1,7 @@
-/** Owns which keys a write changes, and the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster specification, "Hash tags"). */
+/**
+ * Owns which keys a write changes, and the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster
+ * specification, "Hash tags").
+ */
 import type { Write } from './store.ts';
 
 /** What stands between the first `{` and the next `}`, if anything does; otherwise the whole key. */

@@ -37,8 +37,8 @@ const HEADER = 'SQLite format 3\0';
 const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
 
 /**
- * `synchronous=FULL`: an answered write survives a power cut; sqlite-writer.ts relaxes it for what nobody misses. `secure_delete`: what was purged is overwritten.
- * `temp_store`: nothing spills to a temporary folder.
+ * `synchronous=FULL`: an answered write survives a power cut; sqlite-writer.ts relaxes it for what nobody misses.
+ * `secure_delete`: what was purged is overwritten. `temp_store`: nothing spills to a temporary folder.
  */
 const SETTINGS = `
   PRAGMA journal_mode = WAL;
