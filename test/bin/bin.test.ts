@@ -57,7 +57,7 @@ describe('parseBin', () => {
 describe('card number guard', () => {
   test('R86: finds and removes card numbers of 13 to 19 digits in any text, grouped or not', () => {
     const around = fc.stringMatching(/^[a-z:=/"]{0,10}$/);
-    const separators = fc.constantFrom('', ' ', '-', '.');
+    const separators = fc.constantFrom('', ' ', '-', '.', '\u00a0', '\u2010', '\u2011', '\u2013');
     fc.assert(
       fc.property(around, cardNumbers, separators, around, (before, number, separator, after) => {
         const written = number.replace(/(.{4})(?=.)/g, `$1${separator}`);

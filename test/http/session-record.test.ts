@@ -48,6 +48,17 @@ describe('R55 lifetimes', () => {
     expect(await look()).toBeUndefined();
   });
 
+  test('also where the store keeps the record for longer', async () => {
+    await records.write(ID, DATA);
+    const put = keys.session(hashOf(ID));
+    await store.write([{ put, value: (await store.get(put))?.value ?? '' }]);
+    pass(599);
+    expect(await look()).toBeDefined();
+    pass(1);
+    expect(await store.get(put)).toBeDefined();
+    expect([await look(), await read()]).toEqual([undefined, undefined]);
+  });
+
   test('and leaves nothing in the store then', async () => {
     await records.write(ID, DATA);
     pass(599);

@@ -1,5 +1,6 @@
 /** Authorization requests as they leave, over real HTTP from the shipped app. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { authorizationProofs } from '../../src/connected-apps/authorization-proofs.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson } from '../support/gatehouse.ts';
@@ -47,7 +48,7 @@ describe('R1', () => {
   });
 });
 
-test('R44 nothing that is kept proves a request: neither its state, nor its nonce, nor what the browser holds', async () => {
+test('R44 nothing that is kept proves a request: neither its state, nonce and verifier, nor what the browser holds', async () => {
   const { agent, asked } = await begin(site, { path: START });
   const [browser = ''] = decodeURIComponent(agent.cookies.get('gatehouse-tx') ?? '').split('.');
   const store = await createSqliteStore({ directory: site.dataDirectory });
@@ -55,8 +56,10 @@ test('R44 nothing that is kept proves a request: neither its state, nor its nonc
   for await (const walked of store.walk()) records += JSON.stringify(walked);
   await store.close();
   expect(records).toContain('transactions:{');
-  for (const proof of [asked.get('state'), asked.get('nonce'), browser]) {
-    expect(proof?.length).toBeGreaterThanOrEqual(32);
+  const { state, nonce, codeVerifier } = authorizationProofs(browser, asked.get('state') ?? '');
+  expect(nonce).toBe(asked.get('nonce'));
+  for (const proof of [state, nonce, codeVerifier, browser]) {
+    expect(proof.length).toBeGreaterThanOrEqual(32);
     expect(records).not.toContain(proof);
   }
 });

@@ -120,6 +120,15 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
+  test('a 500 whose body drips: upstream_error at once, and the body is waited for by nobody', async () => {
+    platform.answer((socket) => {
+      socket.write('HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5000\r\n\r\n');
+      drip(socket, 'x');
+    });
+    expect(await within(250, codeOf(current()))).toBe('upstream_error');
+    await until(() => platform.open() === 0);
+  });
+
   test('a 503 whose body has to be judged and drips: upstream_error by the first deadline', async () => {
     platform.answer((socket) => {
       socket.write('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5000\r\n\r\n');
