@@ -51,12 +51,11 @@ export function createLimitedServer(limits: ListenerLimits, listener: RequestLis
   return server;
 }
 
-/** How long a turn of the event loop takes: beyond this again and again, answers come too late to be of use. */
+/** How late the event loop is: beyond this again and again, answers come too late to be of use. */
 const BUSY_MILLISECONDS = 500;
 const WINDOW_MILLISECONDS = 1_000;
 const LEAST_SAMPLES = 3;
-/** Each look wakes a process that has nothing to do. Shorter turns count as so long. */
-const RESOLUTION_MILLISECONDS = 100;
+const RESOLUTION_MILLISECONDS = 20;
 
 /** What is read of Node's histogram of delays; percentiles in nanoseconds. */
 type Delays = Pick<ReturnType<typeof monitorEventLoopDelay>, 'count' | 'enable' | 'disable' | 'reset' | 'percentile'>;
@@ -82,7 +81,7 @@ export function createBusyGauge({
   let busy = false;
   const windows = setInterval(() => {
     if (delays.count < LEAST_SAMPLES) return;
-    busy = delays.percentile(50) / 1e6 > BUSY_MILLISECONDS;
+    busy = delays.percentile(50) / 1e6 - RESOLUTION_MILLISECONDS > BUSY_MILLISECONDS;
     delays.reset();
   }, windowMilliseconds).unref();
   return {

@@ -29,12 +29,9 @@ export const LABEL_VALUES = {
   spans: ['sent', 'lost'],
 } as const;
 
-/** Each look wakes a process that has nothing to do. Shorter turns of the event loop than this count as so long. */
-const EVENT_LOOP_LOOK_MILLISECONDS = 50;
-
 export function createMetrics(): Metrics {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MILLISECONDS });
+  collectDefaultMetrics({ register: registry });
   const registers = [registry];
   let outboundLoad = () => ({ running: 0, waiting: 0 });
   new Gauge({

@@ -239,16 +239,16 @@ describe('R89 the event loop is late', () => {
 
   test('in most of a window, by more than half a second: busy until a better window', () => {
     const gauge = createBusyGauge({ windowMilliseconds: 200, monitor });
-    expect(monitor).toHaveBeenCalledWith({ resolution: 100 });
+    expect(monitor).toHaveBeenCalledWith({ resolution: 20 });
     expect([delays.enable.mock.calls.length, gauge.isBusy()]).toEqual([1, false]);
     const busyAfter = (count: number, median: number, milliseconds = 200) => {
       Object.assign(delays, { count, median });
       vi.advanceTimersByTime(milliseconds);
       return gauge.isBusy();
     };
-    expect(busyAfter(3, 500)).toBe(false);
-    expect(busyAfter(3, 501, 199)).toBe(false);
-    expect(busyAfter(3, 501, 1)).toBe(true);
+    expect(busyAfter(3, 520)).toBe(false);
+    expect(busyAfter(3, 521, 199)).toBe(false);
+    expect(busyAfter(3, 521, 1)).toBe(true);
     expect(delays.reset).toHaveBeenCalledTimes(2);
     // Too few to tell: they count for the next window.
     expect(busyAfter(2, 20)).toBe(true);
