@@ -8,16 +8,13 @@ export type Bin = string & { readonly [checked]: true };
 const BIN = /^[0-9]{6,8}$/;
 const MIN_CARD_DIGITS = 13;
 const MAX_CARD_DIGITS = 19;
+const SEPARATORS = new Set([' ', '\u00a0', '-', '\u2010', '\u2011', '\u2013', '.']);
 /** Code of the zero in each script whose digits people type: ASCII, Arabic-Indic, Persian, Devanagari, full width. */
 const ZEROS = [0x30, 0x660, 0x6f0, 0x966, 0xff10];
-const DIGIT = `[${ZEROS.map((zero) => String.fromCharCode(zero, 0x2d, zero + 9)).join('')}]`;
-/** Spaces, dashes and the dot. */
-const SEPARATOR = '[ \u00a0\\-\u2010\u2011\u2013.]';
-/** Digits that single separators join, so many that a card number may be among them. */
-const RUN = `(?:${DIGIT}${SEPARATOR}?){${MIN_CARD_DIGITS},}`;
-const [DIGITS, RUNS] = [new RegExp(`${DIGIT}+`, 'g'), new RegExp(RUN, 'g')];
-/** Few texts have one: the others are done with one look. */
-const HAS_RUN = new RegExp(RUN);
+const DIGIT = ZEROS.map((zero) => String.fromCharCode(zero, 0x2d, zero + 9)).join('');
+const SEPARATOR = [...SEPARATORS].join('').replace('-', '\\-');
+/** Every text with a card number has this, and few others do: most texts are done with one look. */
+const CANDIDATE = new RegExp(`(?:[${DIGIT}][${SEPARATOR}]?){${MIN_CARD_DIGITS}}`);
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi;
 const REMOVED = '[digits removed]';
 
@@ -38,12 +35,12 @@ export function parseBin(input: unknown): { bin: Bin; problem?: never } | { bin?
  * groups with one space, dash or dot between them. Longer runs without a separator, and UUIDs, are no card numbers.
  */
 export function containsCardNumber(text: string): boolean {
-  return HAS_RUN.test(text) && !cardNumbers(text).next().done;
+  return CANDIDATE.test(text) && !cardNumbers(text).next().done;
 }
 
 /** Puts `[digits removed]` in the place of every card number that `containsCardNumber` would find (R86). Linear in the text's length. */
 export function scrubCardNumbers(text: string): string {
-  if (!HAS_RUN.test(text)) return text;
+  if (!CANDIDATE.test(text)) return text;
   let result = '';
   let kept = 0;
   for (const { start, end } of cardNumbers(text)) {
@@ -53,15 +50,15 @@ export function scrubCardNumbers(text: string): string {
   return result + text.slice(kept);
 }
 
+/** Costly: for texts that have a candidate. */
 function* cardNumbers(text: string): Generator<{ start: number; end: number }> {
   // One request id in some hundreds would pass for a card number by its last groups.
   const masked = text.replace(UUID, (id) => (/[a-f]/i.test(id) ? '_'.repeat(id.length) : id));
-  for (const { 0: run, index: offset } of masked.matchAll(RUNS)) {
-    const groups = groupsOf(run, offset);
+  for (const run of digitRuns(masked)) {
     let end = 0;
-    for (const [index, group] of groups.entries()) {
+    for (const [index, group] of run.entries()) {
       if (group.start < end) continue;
-      const found = cardNumberEnd(groups, index);
+      const found = cardNumberEnd(run, index);
       if (found === undefined) continue;
       yield { start: group.start, end: found };
       end = found;
@@ -82,17 +79,38 @@ function cardNumberEnd(run: readonly Group[], from: number): number | undefined 
   return end;
 }
 
-/** The groups of digits in a run, with their places in the whole text. */
-function groupsOf(run: string, offset: number): Group[] {
-  return Array.from(run.matchAll(DIGITS), ({ 0: digits, index }) => {
-    const start = offset + index;
-    return { digits: Array.from(digits, digitOf), start, end: start + digits.length };
-  });
+/** Groups of digits that single separators join. */
+function* digitRuns(text: string): Generator<Group[]> {
+  let run: Group[] = [];
+  for (let index = 0; index < text.length; index++) {
+    const group = groupAt(text, index);
+    if (!group) continue;
+    const last = run.at(-1);
+    if (last && !(group.start === last.end + 1 && SEPARATORS.has(text.charAt(last.end)))) {
+      yield run;
+      run = [];
+    }
+    run.push(group);
+    index = group.end;
+  }
+  if (run.length > 0) yield run;
 }
 
-function digitOf(character: string): number {
-  const code = character.charCodeAt(0);
-  return code - (ZEROS.find((zero) => code <= zero + 9) ?? 0);
+function groupAt(text: string, start: number): Group | undefined {
+  const digits: number[] = [];
+  for (let digit = digitAt(text, start); digit !== undefined; digit = digitAt(text, start + digits.length)) {
+    digits.push(digit);
+  }
+  return digits.length > 0 ? { digits, start, end: start + digits.length } : undefined;
+}
+
+function digitAt(text: string, index: number): number | undefined {
+  const code = text.charCodeAt(index);
+  for (const zero of ZEROS) {
+    if (code < zero) return undefined;
+    if (code <= zero + 9) return code - zero;
+  }
+  return undefined;
 }
 
 function passesLuhn(digits: readonly number[]): boolean {
