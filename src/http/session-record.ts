@@ -106,6 +106,8 @@ export const sessionRefOf = (hash: string): string => hash.slice(0, 16);
 const ENDED = 'ended';
 /** Of the memory. */
 const RECORDS_SHARE = 1 / 16;
+/** Of what is worked out of a record, beside its texts. */
+const LIVE_CHARACTERS = 400;
 const TOUCH_MILLISECONDS = 60_000;
 /** A session is written right after its entry; an entry without one after this time never got one. */
 export const BEGIN_MILLISECONDS = 60_000;
@@ -126,7 +128,7 @@ export function createSessionRecords(parts: {
   const parse = (hash: string, { value, version }: StoredRecord): ParsedRecord => {
     const record = value === ENDED ? undefined : frozen(JSON.parse(value) as LiveRecord);
     const read = { version, record, live: record && liveOf(hash, record) };
-    parsed.set(hash, read, value.length);
+    parsed.set(hash, read, value.length + LIVE_CHARACTERS);
     return read;
   };
 
