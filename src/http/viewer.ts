@@ -21,11 +21,11 @@ export interface ViewerGuards {
 export function createViewerGuards(parts: { sessions: Sessions; publicHref: string; basePath: string }): ViewerGuards {
   const { sessions, publicHref, basePath } = parts;
 
-  const note = async (req: IncomingMessage, extend: boolean): Promise<Viewer | undefined> => {
-    const viewer = (await sessions.read(req, { extend }))?.viewer;
-    req.context.viewer = viewer;
-    return viewer;
-  };
+  const note = (req: IncomingMessage, extend: boolean): Promise<Viewer | undefined> =>
+    sessions.read(req, { extend }).then((live) => {
+      req.context.viewer = live?.viewer;
+      return live?.viewer;
+    });
 
   const required = () =>
     new AppError('sign_in_required', {
@@ -34,9 +34,7 @@ export function createViewerGuards(parts: { sessions: Sessions; publicHref: stri
     });
 
   const requireUser = async (req: IncomingMessage): Promise<Viewer> => {
-    // Not by `note`: each promise on the way of a relayed call is felt.
-    const viewer = (await sessions.read(req, { extend: true }))?.viewer;
-    req.context.viewer = viewer;
+    const viewer = await note(req, true);
     if (!viewer) throw required();
     return viewer;
   };
