@@ -132,8 +132,9 @@ export function createSessionRecords(parts: {
     return read;
   };
 
-  const liveOf = (hash: string, { data, createdAt, seenAt }: LiveRecord): LiveSession => {
-    const [expiresAt, ref] = [expiryOf({ data, createdAt, seenAt }), sessionRefOf(hash)];
+  const liveOf = (hash: string, record: LiveRecord): LiveSession => {
+    const { data, createdAt, seenAt } = record;
+    const [expiresAt, ref] = [expiryOf(record), sessionRefOf(hash)];
     const { user, csrfToken, app, acr } = data;
     const viewer =
       user && csrfToken && app ? Object.freeze({ user, csrfToken, app, acr, expiresAt, sessionRef: ref }) : undefined;
