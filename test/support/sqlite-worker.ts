@@ -80,8 +80,7 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     print((await store.get('first'))?.value ?? 'lost');
   },
 
-  /** Writes pairs for ever and prints each number once its write was answered. */
-  /** All under keys of the named kind. */
+  /** Writes pairs under keys of the named kind for ever, and prints each number once its write was answered. */
   async storm(store) {
     for (let n = Number((await store.get(`${name}:{p}:left`))?.value ?? 0) + 1; ; n += 1) {
       const value = String(n);
