@@ -51,6 +51,21 @@ describe('R68, R69: the same answer with the same headers on either way', () => 
   });
 });
 
+test.each(['/threads/current', '/bin/45717360', '/relay/threads/current', '/relay/bin/45717360'])(
+  'R89: a request is counted for its address once, on either way: %s',
+  async (path) => {
+    const limited = await startSite({ env: { RATE_LIMIT_PER_ADDRESS: '4' } });
+    try {
+      const statuses: number[] = [];
+      for (const more of [{}, { 'content-length': '0' }, {}, { 'content-length': '0' }, {}, { 'content-length': '0' }])
+        statuses.push((await ask(limited.url + path, { headers: { ...DATA, ...more } })).status);
+      expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
+    } finally {
+      await limited.close();
+    }
+  },
+);
+
 describe('R85: what is no plain BIN goes the long way, where the guard against card numbers stands', () => {
   test.each([
     ['9 digits', '/bin/457173601'],
