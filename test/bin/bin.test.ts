@@ -68,6 +68,16 @@ describe('card number guard', () => {
     );
   });
 
+  test.each([0x660, 0x6f0, 0x966, 0xff10])(
+    'R86: finds and removes them in the digits of every script: from %i on',
+    (zero) => {
+      const written = '4571736000000000'.replace(/\d/g, (digit) => String.fromCharCode(zero + Number(digit)));
+      expect(containsCardNumber(written)).toBe(containsCardNumber('4571736000000000'));
+      expect(scrubCardNumbers(`a ${written} b`)).toBe(scrubCardNumbers('a 4571736000000000 b'));
+      expect(scrubCardNumbers(`a ${written} b`)).not.toContain(written);
+    },
+  );
+
   test('R86: what was scrubbed holds no card number any more', () => {
     const text = fc.array(fc.oneof(cardNumbers, digitsOf(1, 9), fc.constantFrom(' ', '-', '.', ':', 'x', '  ')));
     fc.assert(
