@@ -8,7 +8,7 @@ import { readLongBody } from '../http/body.ts';
 import type { ClientAddress } from '../http/client-address.ts';
 import { csrfGuard } from '../http/csrf.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
-import type { Viewer } from '../http/session-record.ts';
+import type { Viewer } from '../http/session-data.ts';
 import { type ViewerGuards, viewerOf, wantsData } from '../http/viewer.ts';
 import { parseOpaqueToken } from '../storage/opaque-token.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-token.ts';

@@ -5,7 +5,8 @@ import type { CookieOptions, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
 import { AppError } from '../errors.ts';
 import { browserWords } from '../http/browser-words.ts';
-import type { SessionRecords, Viewer } from '../http/session-record.ts';
+import type { Viewer } from '../http/session-data.ts';
+import type { SessionRecords } from '../http/session-record.ts';
 import type { Account } from './accounts.ts';
 
 export interface Browsers {

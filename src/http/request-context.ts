@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Metrics } from '../observability/metrics.ts';
 import { flatDataHeaders } from './security-headers.ts';
-import type { Viewer } from './session-record.ts';
+import type { Viewer } from './session-data.ts';
 
 export interface RequestContext {
   /** `X-Request-Id` of the answer. */

@@ -1,7 +1,8 @@
 /** Owns the list of all that are signed in: looked at one by one or by pages, counted, and rid of what has ended by itself. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import { BEGIN_MILLISECONDS, type SessionRecords, type SessionUser } from './session-record.ts';
+import type { SessionUser } from './session-data.ts';
+import { BEGIN_MILLISECONDS, type SessionRecords } from './session-record.ts';
 
 export interface SessionIndex {
   /** A valid session, by the hash of its id, with when it was last used, to the minute; undefined where it is not valid. */

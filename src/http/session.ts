@@ -7,7 +7,8 @@ import session, { type SessionData, Store as SessionStore } from 'express-sessio
 import type { PublicUrl } from '../config-rules.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf } from '../storage/keys.ts';
-import type { LiveSession, SessionRecords } from './session-record.ts';
+import type { LiveSession } from './session-data.ts';
+import type { SessionRecords } from './session-record.ts';
 
 export interface Sessions {
   /** express-session, for the routes that begin and end sessions. */

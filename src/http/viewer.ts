@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 import type { Sessions } from './session.ts';
-import type { Viewer } from './session-record.ts';
+import type { Viewer } from './session-data.ts';
 
 export interface ViewerGuards {
   /** Notes who is signed in, if anybody; extends the idle time. */

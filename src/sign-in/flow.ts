@@ -6,7 +6,7 @@ import { isSignInTooOld } from '../connected-apps/id-token-fault.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { Claims, TokenAnswer } from '../connected-apps/token-answer.ts';
 import type { Connections } from '../grants/connections.ts';
-import type { ProviderSession, SessionUser } from '../http/session-record.ts';
+import type { ProviderSession, SessionUser } from '../http/session-data.ts';
 import type { UserStore } from '../users/user-store.ts';
 import { callbackAt, singleState } from './callback-url.ts';
 import { completeClaims } from './claims.ts';

@@ -1,7 +1,7 @@
 /** Owns what follows from verified claims: who somebody is here, whether they may sign in, and whether they administer. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Claims } from '../connected-apps/token-answer.ts';
-import type { ProviderSession, SessionUser } from '../http/session-record.ts';
+import type { ProviderSession, SessionUser } from '../http/session-data.ts';
 import { hashOf } from '../storage/keys.ts';
 
 export interface AdminRule {

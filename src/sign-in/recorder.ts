@@ -3,7 +3,7 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { idTokenFault, namedEmail } from '../connected-apps/id-token-fault.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import { AppError } from '../errors.ts';
-import type { SessionUser } from '../http/session-record.ts';
+import type { SessionUser } from '../http/session-data.ts';
 import type { Events, Origin } from '../observability/events.ts';
 import { hashOf } from '../storage/keys.ts';
 import { SignInError, type SignInFacts } from './failure.ts';

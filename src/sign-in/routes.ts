@@ -12,7 +12,7 @@ import { readings } from '../http/card-numbers.ts';
 import type { Pages } from '../http/pages.ts';
 import { type LocalSite, returnTarget } from '../http/return-path.ts';
 import { destroy, regenerate, type Sessions, save } from '../http/session.ts';
-import type { Viewer } from '../http/session-record.ts';
+import type { Viewer } from '../http/session-data.ts';
 import type { UserSessions } from '../http/user-sessions.ts';
 import { viewerOf } from '../http/viewer.ts';
 import type { Events } from '../observability/events.ts';

@@ -3,7 +3,7 @@ import { authorizationProofs } from '../connected-apps/authorization-proofs.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { Connections } from '../grants/connections.ts';
-import type { SessionUser } from '../http/session-record.ts';
+import type { SessionUser } from '../http/session-data.ts';
 import type { Events } from '../observability/events.ts';
 import { type Fail, providerFailure } from './fail.ts';
 import type { AdminRule } from './identity.ts';

@@ -1,5 +1,5 @@
 /** Somebody who is signed in, as their session knows them. */
-import type { SessionUser } from '../../src/http/session-record.ts';
+import type { SessionUser } from '../../src/http/session-data.ts';
 
 export const USER: SessionUser = {
   id: 'u1',

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AppError } from '../../src/errors.ts';
 import { createPages } from '../../src/http/pages.ts';
 import type { Sessions } from '../../src/http/session.ts';
-import type { LiveSession } from '../../src/http/session-record.ts';
+import type { LiveSession } from '../../src/http/session-data.ts';
 import { createViewerGuards, viewerOf, wantsData, wantsPage } from '../../src/http/viewer.ts';
 import type { Views } from '../../src/http/views.ts';
 import { ask, DATA, PAGE } from '../support/ask.ts';

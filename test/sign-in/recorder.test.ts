@@ -6,7 +6,7 @@ import {
   type ProviderErrorFacts,
   type ProviderFailure,
 } from '../../src/connected-apps/provider-error.ts';
-import type { SessionUser } from '../../src/http/session-record.ts';
+import type { SessionUser } from '../../src/http/session-data.ts';
 import type { Events } from '../../src/observability/events.ts';
 import type { SignInChanges, SignInRecord } from '../../src/sign-in/attempt.ts';
 import { SignInError, type SignInFacts, type SignInFailure } from '../../src/sign-in/failure.ts';
