@@ -249,7 +249,7 @@ async function assemble(parts: DependencyParts, { store, sealer, wasEmpty }: Ope
   const publicHref = publicUrl.href;
   const { basePath } = publicUrl;
   const guards = createViewerGuards({ sessions, publicHref, basePath });
-  const people = createPeople({ users, apps, connections, sessions: userSessions, signIns: signInRecords });
+  const people = createPeople({ store, users, apps, connections, sessions: userSessions, signIns: signInRecords });
   const everyone = createDisconnectEveryone({ store, index: connectionIndex, connections, findApp: apps.find, clock });
   const administration = createAdministration({
     ...{ store, sealer, outbound, pages, trail: audit, tallies, apps, registry, metadata, provider, observations },

@@ -1,6 +1,7 @@
 /** Owns what is done to a user as a whole: signed out, disabled, enabled, and everything kept about them deleted. */
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { Connections, Disconnected, EndedBy } from '../grants/connections.ts';
+import type { Store } from '../storage/store.ts';
 import type { User, UserStore } from './user-store.ts';
 
 export interface People {
@@ -10,12 +11,13 @@ export interface People {
   signOut(userId: string): Promise<void>;
   /**
    * Revokes and deletes the connections first, then ends the sessions, then deletes all else. What the audit trail says
-   * stays there, for its set time.
+   * stays there, for its set time. No power cut brings back what was deleted once this resolves.
    */
   erase(userId: string, by: EndedBy): Promise<({ app: string } & Disconnected)[]>;
 }
 
 export function createPeople(parts: {
+  store: Pick<Store, 'ready'>;
   users: UserStore;
   apps: Pick<AppStore, 'find'>;
   connections: Pick<Connections, 'list' | 'end' | 'forget'>;
@@ -24,7 +26,7 @@ export function createPeople(parts: {
   /** Deletes the records of their sign-ins. */
   signIns: { forgetUser(user: { id: string; email?: string | undefined }): Promise<void> };
 }): People {
-  const { users, apps, connections, sessions, signIns } = parts;
+  const { store, users, apps, connections, sessions, signIns } = parts;
 
   const disconnect = async (userId: string, appId: string, by: EndedBy) => {
     const app = apps.find(appId);
@@ -48,6 +50,8 @@ export function createPeople(parts: {
       const user = await users.find(userId);
       await signIns.forgetUser({ id: userId, email: user?.email });
       await users.remove(userId);
+      // Records of sign-ins are deleted without a flush, and nothing durable follows where the user was gone already.
+      await store.ready();
       return ended;
     },
   };

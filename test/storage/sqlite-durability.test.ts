@@ -4,11 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createSignInRecords } from '../../src/sign-in/record.ts';
 import { keys, RELAXED_KINDS } from '../../src/storage/keys.ts';
 import { openDatabase } from '../../src/storage/sqlite-database.ts';
 import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
 import { createSqliteWriter } from '../../src/storage/sqlite-writer.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { createPeople } from '../../src/users/people.ts';
+import { createUserStore } from '../../src/users/user-store.ts';
 
 const [NORMAL, FULL] = [1, 2];
 const RETRY = { deadlineMilliseconds: 1_000, random: Math.random };
@@ -105,5 +108,22 @@ describe('the store', () => {
       both,
     ])
       expect(await levelOf(write), String(write)).toBe('FULL');
+  });
+
+  test('so does the deletion of somebody of whom nothing is left but records of sign-ins', async () => {
+    const signIns = createSignInRecords({ store, clock: Date.now });
+    const people = createPeople({
+      ...{ store, signIns, apps: { find: () => undefined }, sessions: { endAll: async () => {} } },
+      users: createUserStore({ store, clock: Date.now }),
+      connections: { list: async () => [], end: async () => undefined, forget: async () => undefined },
+    });
+    const begun = { app: 'platform', purpose: 'sign_in' as const, startedAt: Date.now(), steps: [], facts: {} };
+    const erase = async () => {
+      await signIns.begin({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' });
+      expect((await signIns.find('AAAA1111'))?.userId).toBe('gone');
+      await people.erase('gone', {});
+      expect(await signIns.find('AAAA1111')).toBeUndefined();
+    };
+    expect(await levelOf(erase)).toBe('FULL');
   });
 });
