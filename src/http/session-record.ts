@@ -22,7 +22,7 @@ interface ParsedRecord {
 }
 
 export interface SessionRecords {
-  /** The session if it is valid. With `extend` its idle time starts anew, written at most once a minute. */
+  /** The session if it is valid. With `extend` its idle time starts anew, written at most once a minute (of short idle times ten times in each). */
   read(sessionId: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
   /** The same by the hash of its id. */
   readHashed(hash: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
@@ -48,7 +48,9 @@ const ENDED = 'ended';
 const RECORDS_SHARE = 1 / 16;
 /** Of what is worked out of a record, beside its texts. */
 const LIVE_CHARACTERS = 400;
-const TOUCH_MILLISECONDS = 60_000;
+/** How often a use is noted: of short idle times more often, so that nobody loses more than a tenth of theirs. */
+const LONGEST_TOUCH_MILLISECONDS = 60_000;
+const TOUCHES_IN_IDLE_TIME = 10;
 /** A session is written right after its entry; an entry without one after this time never got one. */
 export const BEGIN_MILLISECONDS = 60_000;
 
@@ -59,9 +61,11 @@ export function createSessionRecords(parts: {
   clock: () => number;
 }): SessionRecords {
   const { store, lists, lifetimes, clock } = parts;
+  const idleMilliseconds = lifetimes.idleSeconds * 1000;
+  const touchMilliseconds = Math.min(LONGEST_TOUCH_MILLISECONDS, idleMilliseconds / TOUCHES_IN_IDLE_TIME);
 
   const expiryOf = (record: LiveRecord) =>
-    Math.min(record.seenAt + lifetimes.idleSeconds * 1000, record.createdAt + lifetimes.maxSeconds * 1000);
+    Math.min(record.seenAt + idleMilliseconds, record.createdAt + lifetimes.maxSeconds * 1000);
 
   // An entry counts only for the very version that was just read: whether a session is valid is asked of the store each time.
   const parsed = rememberedOfEach<ParsedRecord>(RECORDS_SHARE);
@@ -139,7 +143,7 @@ export function createSessionRecords(parts: {
     const { record, version, live } = (await find(hash)) ?? {};
     const now = clock();
     if (!record || !live || version === undefined || live.expiresAt <= now) return undefined;
-    return extend && now - live.seenAt >= TOUCH_MILLISECONDS ? liveOf(hash, await touch(hash, record, version)) : live;
+    return extend && now - live.seenAt >= touchMilliseconds ? liveOf(hash, await touch(hash, record, version)) : live;
   };
 
   /** The record as it is then. */

@@ -28,7 +28,7 @@ beforeEach(async () => {
   now = Date.parse('2026-03-15T12:00:00Z');
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-sessions-'));
   store = await createSqliteStore({ directory, clock: () => now });
-  records = createSessionRecords({ store, lists: listsOf(store), lifetimes: LIFETIMES, clock: () => now });
+  records = recordsWith(LIFETIMES);
 });
 afterEach(async () => {
   await store.close();
@@ -36,6 +36,8 @@ afterEach(async () => {
 });
 
 const listsOf = (of: Store) => createSessionLists({ store: of, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
+const recordsWith = (lifetimes: { idleSeconds: number; maxSeconds: number }) =>
+  createSessionRecords({ store, lists: listsOf(store), lifetimes, clock: () => now });
 const read = () => records.read(ID, { extend: true });
 const look = () => records.read(ID, { extend: false });
 
@@ -102,6 +104,20 @@ describe('R55 lifetimes', () => {
     await records.write(ID, live?.data ?? DATA);
     expect(await look()).toBeUndefined();
   });
+
+  test.each([60, 90, 300, 600, 1_800])(
+    'who comes again within nine tenths of %i s stays signed in',
+    async (idleSeconds) => {
+      const own = recordsWith({ idleSeconds, maxSeconds: 28_800 });
+      await own.write(ID, DATA);
+      for (const share of [0.05, 0.85, 0.09, 0.9, 0.5, 0.05, 0.9]) {
+        pass(idleSeconds * share);
+        expect([share, (await own.read(ID, { extend: true }))?.ref]).toEqual([share, expect.any(String)]);
+      }
+      pass(idleSeconds);
+      expect(await own.read(ID, { extend: true })).toBeUndefined();
+    },
+  );
 
   test('the idle time is written at most once a minute', async () => {
     await records.write(ID, DATA);
