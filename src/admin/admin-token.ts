@@ -111,8 +111,7 @@ function createUseNotes(store: Store, clock: () => number): (id: string) => Prom
     noted.set(id, now);
     try {
       // A call may end after its token was revoked: then nothing is left behind.
-      if (await store.get(keys.adminToken(id)))
-        await store.write([{ put: keys.adminTokenUse(id), value: String(now) }]);
+      await store.write([{ exists: keys.adminToken(id) }, { put: keys.adminTokenUse(id), value: String(now) }]);
     } catch {
       noted.delete(id);
     }

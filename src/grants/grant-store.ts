@@ -94,10 +94,8 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
   };
 
   /** A call may end after its connection was ended: then nothing is left behind, and the answer is false. */
-  const writeUse = async (userId: string, appId: string, now: number): Promise<boolean> => {
-    if (!(await store.get(keys.grant(userId, appId)))) return false;
-    return store.write([{ put: keys.lastUse(userId, appId), value: String(now) }]);
-  };
+  const writeUse = (userId: string, appId: string, now: number): Promise<boolean> =>
+    store.write([{ exists: keys.grant(userId, appId) }, { put: keys.lastUse(userId, appId), value: String(now) }]);
 
   return {
     load,

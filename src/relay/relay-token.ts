@@ -142,8 +142,8 @@ export async function createRelayTokens(parts: { store: Store; clock: () => numb
       usedAt.set(id, now);
       try {
         // A call may end after its token was revoked: then nothing is left behind.
-        if (!(await store.get(keys.relayToken(id)))) return;
-        await store.write([{ put: keys.relayTokenUse(id), value: JSON.stringify({ at: now, address }) }]);
+        const value = JSON.stringify({ at: now, address });
+        await store.write([{ exists: keys.relayToken(id) }, { put: keys.relayTokenUse(id), value }]);
       } catch {
         usedAt.delete(id);
       }

@@ -17,5 +17,9 @@ export function assertOneTag(keys: readonly string[]): void {
   if (tags.size > 1) throw new TypeError(`Keys that change together need one {tag}; these have ${tags.size}.`);
 }
 
-/** The record or index that a step changes. */
-export const keyOf = (step: Write): string => ('index' in step ? step.index : 'put' in step ? step.put : step.delete);
+/** The record or index that a step changes, or that it demands. */
+export function keyOf(step: Write): string {
+  if ('index' in step) return step.index;
+  if ('exists' in step) return step.exists;
+  return 'put' in step ? step.put : step.delete;
+}

@@ -76,6 +76,7 @@ function stepArguments(step: Write, keyPlace: number): (string | number)[] {
     if (!Number.isFinite(step.score)) throw new TypeError('The score of an index member must be a finite number.');
     return ['add', keyPlace, step.score, '', step.add];
   }
+  if ('exists' in step) return ['exists', keyPlace, '', '', ''];
   const condition = step.ifVersion ?? '';
   if ('delete' in step) return ['delete', keyPlace, condition, '', ''];
   const { lifetimeSeconds } = step;

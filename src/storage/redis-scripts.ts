@@ -42,6 +42,7 @@ for i = 2, #ARGV, 5 do
   else
     versions[key] = versions[key] or versionOf(key)
     if ARGV[i + 2] ~= '' and tonumber(ARGV[i + 2]) ~= versions[key] then return 0 end
+    if ARGV[i] == 'exists' and versions[key] == 0 then return 0 end
   end
 end
 local function put(key, value, life)
@@ -65,7 +66,7 @@ for i = 2, #ARGV, 5 do
   if kind == 'add' then redis.call('ZADD', key, ARGV[i + 2], content)
   elseif kind == 'remove' then redis.call('ZREM', key, content)
   elseif kind == 'put' and life ~= '0' then put(key, content, life)
-  else delete(key) end
+  elseif kind ~= 'exists' then delete(key) end
 end
 return 1
 `;

@@ -56,6 +56,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   }
 
   function holds(step: Write): boolean {
+    if ('exists' in step) return get(step.exists) !== undefined;
     if ('index' in step || step.ifVersion === undefined) return true;
     return (get(keyOf(step))?.version ?? 0) === step.ifVersion;
   }
@@ -63,7 +64,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   function apply(step: Write): void {
     if ('index' in step) indexes.apply(step);
     else if ('delete' in step) remove.run(step.delete);
-    else put(step.put, step.value, step.lifetimeSeconds);
+    else if ('put' in step) put(step.put, step.value, step.lifetimeSeconds);
   }
 
   function put(key: string, value: string, lifetimeSeconds: number | 'unchanged' | undefined): void {

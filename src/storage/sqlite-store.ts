@@ -16,7 +16,7 @@ import { createSqliteReader, type SqliteReader } from './sqlite-reader.ts';
 import { assertWritable, createSqliteRecords } from './sqlite-records.ts';
 import { startSqliteSweep } from './sqlite-sweep.ts';
 import { createSqliteWriter, type SqliteWriter } from './sqlite-writer.ts';
-import type { Store, WalkedRecord } from './store.ts';
+import type { Store, WalkedRecord, Write } from './store.ts';
 
 export interface SqliteStoreOptions {
   /** Holds the database; made, for its owner alone, where it is missing. */
@@ -34,6 +34,8 @@ export interface SqliteStoreOptions {
 }
 
 const isRelaxed = (key: string) => RELAXED_KINDS.has(kindOf(key));
+/** What a step only demands is not written. */
+const isRelaxedStep = (step: Write) => 'exists' in step || isRelaxed(keyOf(step));
 
 const WALKED_AT_ONCE = 500;
 
@@ -106,7 +108,7 @@ function recordMethods(
     },
     async write(writes, options = {}) {
       assertWritable(writes, options);
-      return writer.run(() => records.write(writes, options), { relaxed: writes.map(keyOf).every(isRelaxed) });
+      return writer.run(() => records.write(writes, options), { relaxed: writes.every(isRelaxedStep) });
     },
     take: (key) => writer.run(() => records.take(key)),
     page: (index, options) => read(() => indexes.page(index, options)),

@@ -14,12 +14,14 @@ export interface WalkedRecord extends StoredRecord {
  * One step of an atomic write. `ifVersion: 0` means that the key must not exist; every condition is judged against the
  * state before the first step. A put without a lifetime lasts, even over one that had a lifetime; with a lifetime of zero
  * or less it leaves nothing behind; with `unchanged` the record ends when it would have ended. Adding a member again moves it to the new score. Scores are finite numbers.
+ * `exists` changes nothing: it is the condition that there is a record of this key, in whatever version.
  */
 export type Write =
   | { put: string; value: string; lifetimeSeconds?: number | 'unchanged'; ifVersion?: number }
   | { delete: string; ifVersion?: number }
   | { index: string; add: string; score: number }
-  | { index: string; remove: string };
+  | { index: string; remove: string }
+  | { exists: string };
 
 export interface WriteOptions {
   /**
@@ -81,7 +83,7 @@ export interface Store {
    */
   walk(): AsyncIterable<WalkedRecord[]>;
 
-  /** All steps or none. Answers false, with nothing changed, when an `ifVersion` or the fence does not hold. */
+  /** All steps or none. Answers false, with nothing changed, when an `ifVersion`, an `exists` or the fence does not hold. */
   write(writes: readonly Write[], options?: WriteOptions): Promise<boolean>;
 
   /** Reads and deletes at once. Of any number of callers in any number of processes at most one gets the value. */

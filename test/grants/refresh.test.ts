@@ -800,7 +800,10 @@ describe('connections', () => {
     expect(writes).toHaveBeenCalledTimes(1);
     expect(await grants.lastUse('u1', APP.id)).toBe(NOW);
     now += 1_000;
-    await use();
+    await grants.load('u1', APP.id);
+    const reads = vi.spyOn(store, 'get');
+    await grants.noteUse('u1', APP.id);
+    expect(reads).not.toHaveBeenCalled();
     expect(await grants.lastUse('u1', APP.id)).toBe(NOW + 60_000);
     await connections().end('u1', APP);
     await use();

@@ -91,6 +91,12 @@ describe('the store', () => {
     expect(await levelOf(() => store.write([{ delete: key }]))).toBe('FULL');
   });
 
+  test('what a write only demands does not make it wait', async () => {
+    const [grant, note] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
+    expect(await levelOf(() => store.write([{ exists: grant }, { put: note, value: 'x' }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ exists: note }, { put: grant, value: 'x' }]))).toBe('FULL');
+  });
+
   test('so does the audit trail, a lease, a reservation, a message, what is taken, the proof that it is ready, and a write that is durable in part', async () => {
     const both = () =>
       store.write([

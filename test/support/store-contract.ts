@@ -251,6 +251,24 @@ function writeDuties(test: DutyTest): void {
       expect((await pair.one.get('a:{t}'))?.value).toBe('2');
     });
 
+    test('a write that demands a record changes nothing where there is none, or none any more', async ({ pair }) => {
+      const steps = [{ put: 'note:{t}', value: '1' }, { index: 'i:{t}', add: 'm', score: 1 }, { exists: 'owner:{t}' }];
+      expect(await pair.one.write(steps)).toBe(false);
+      expect([await pair.one.get('note:{t}'), await pair.one.count('i:{t}')]).toEqual([undefined, 0]);
+      await pair.other.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }]);
+      const owner = await pair.one.get('owner:{t}');
+      expect(await pair.one.write(steps)).toBe(true);
+      expect([(await pair.one.get('note:{t}'))?.value, await pair.one.count('i:{t}')]).toEqual(['1', 1]);
+      expect(await pair.one.get('owner:{t}')).toEqual(owner);
+      await pair.elapse(3_100);
+      expect(await pair.one.write([{ exists: 'owner:{t}' }, { delete: 'note:{t}' }])).toBe(false);
+      expect((await pair.one.get('note:{t}'))?.value).toBe('1');
+      // Judged, as every condition, before the first step.
+      const made = [{ put: 'owner:{t}', value: 'x' }, { exists: 'owner:{t}' }];
+      expect([await pair.one.write(made), await pair.one.get('owner:{t}')]).toEqual([false, undefined]);
+      await expect(pair.one.write([{ exists: 'a:{one}' }, { put: 'a:{two}', value: '1' }])).rejects.toThrow(TypeError);
+    });
+
     test('keys that differ in their tag are refused with a TypeError, the lease of the fence included', async ({
       pair,
     }) => {
