@@ -24,7 +24,13 @@ interface Crowded extends Contestant {
   memoryForEach: number;
   /** CPU seconds for 1,000 requests where each was the first of its user at this process. */
   first: number;
+  asked(): number;
+  /** Changes of what its Redis keeps, so far. */
+  writes(): number;
 }
+
+/** Of a request that comes a minute after the one before, which notes that the session and the connection were used. */
+const WRITES_OF_NOTES = 2;
 
 export async function benchUsers(effort: Effort): Promise<Outcome> {
   if (missingRedis !== undefined) return notMeasured(missingRedis);
@@ -35,7 +41,9 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
       const parts = { place: await reservePlace(), storage: 'Redis' as const, platformUrl: platform.url };
       // Nobody signs in here, so that no provider is asked for anything.
       const site = keep(await startGatehouse({ ...parts, issuer: 'https://idp.bench.example' }));
-      const used = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.ask('INFO', 'memory') ?? '')?.[1]);
+      const told = (section: string, field: string) =>
+        Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(site.redis?.ask('INFO', section) ?? '')?.[1]);
+      const used = () => told('memory', 'used_memory');
       const before = used();
       const questions = await seatPeople(site, users);
       const storageEach = (used() - before) / users;
@@ -45,19 +53,28 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
       const memory = site.process.memory();
       const first = await askEach(questions, site.process);
       const memoryForEach = (site.process.memory() - memory) / users;
+      const next = inTurn(questions);
+      let asked = 0;
       crowds.push({
         name,
         users,
-        questions: inTurn(questions),
+        questions(connection) {
+          asked += 1;
+          return next(connection);
+        },
+        asked: () => asked,
+        writes: () => told('persistence', 'rdb_changes_since_last_save'),
         processes: [site.process],
         storageEach,
         memoryForEach,
         first,
       });
     }
+    const written = crowds.at(-1)?.writes() ?? Number.NaN;
     const rows = await contest(crowds, CONNECTIONS, effort);
+    const notes = ((crowds.at(-1)?.writes() ?? Number.NaN) - written) / WRITES_OF_NOTES;
     say(table(`GET /threads/current, Redis, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
-    const findings = judgeUsers(crowds, rows);
+    const findings = judgeUsers(crowds, rows, notes);
     say(tellFindings('In relation to one user of the same run', findings));
     return { tables: rows, findings };
   });
@@ -72,7 +89,8 @@ async function askEach(questions: readonly Question[], process: Measured): Promi
   return ((process.cpuSeconds() - before) / asked) * 1000;
 }
 
-function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[]): Finding[] {
+/** @param notes that fell into the runs of the largest crowd: each comes once a minute, so that short runs on a quick machine have none */
+function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[], notes: number): Finding[] {
   const most = crowds.at(-1);
   if (!most) return [];
   const costs = rows.slice(1).map(
@@ -86,6 +104,7 @@ function judgeUsers(crowds: readonly Crowded[], rows: readonly Summary[]): Findi
   const ofOne = rows[0]?.cpuPer1000 ?? Number.NaN;
   return [
     ...costs,
+    { what: `${most.name}: requests that noted their use`, measured: (notes / most.asked()) * 100, unit: '%' },
     { what: `${most.name}: the same where it is the first request of each`, measured: most.first / ofOne, unit: '' },
     {
       what: 'storage for each user, session and grant, token of 800 characters',
