@@ -72,13 +72,22 @@ export function createRelayUses(parts: {
   let waiting = new Map<string, { use: RelayUse; at: number; count: number }>();
   let writing: Promise<void> = Promise.resolve();
 
-  /** Reads, changes and writes; of processes that do it at once each comes through in its turn. */
-  const change = async <T>(key: string, seconds: number, start: T, apply: (kept: T) => T): Promise<void> => {
+  /**
+   * Reads, changes and writes; of processes that do it at once each comes through in its turn.
+   * @param owner key of the record that this one goes with: where it is gone, nothing is left behind
+   */
+  const change = async <T>(
+    { key, owner, lifetimeSeconds }: { key: string; owner?: string; lifetimeSeconds: number },
+    start: T,
+    apply: (kept: T) => T,
+  ): Promise<void> => {
+    const demanded = owner === undefined ? [] : [{ exists: owner }];
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
       const record = await store.get(key);
       const next = JSON.stringify(apply(record ? (JSON.parse(record.value) as T) : start));
       const ifVersion = record?.version ?? 0;
-      if (await store.write([{ put: key, value: next, ifVersion, lifetimeSeconds: seconds }])) return;
+      if (await store.write([...demanded, { put: key, value: next, ifVersion, lifetimeSeconds }])) return;
+      if (owner !== undefined && !(await store.get(owner))) return;
     }
   };
 
@@ -86,17 +95,16 @@ export function createRelayUses(parts: {
     const batch = [...waiting.values()];
     waiting = new Map();
     for (const [tokenId, uses] of Map.groupBy(batch, ({ use }) => use.token.id)) {
-      await change<KeptHours>(keys.relayUses(tokenId), HOURS_LIFETIME_SECONDS, {}, (kept) =>
-        withHours(kept, uses, clock()),
-      );
+      const place = { key: keys.relayUses(tokenId), lifetimeSeconds: HOURS_LIFETIME_SECONDS };
+      await change<KeptHours>(place, {}, (kept) => withHours(kept, uses, clock()));
     }
     const connections = Map.groupBy(batch, ({ use }) => connectionKeyOf(use));
     for (const [key, uses] of connections) {
       const [first] = uses;
+      if (key === undefined) continue;
       const { userId = '', app = '' } = first?.use ?? {};
-      // The connection may have ended meanwhile: then nothing is left behind.
-      if (key === undefined || !(await store.get(keys.grant(userId, app)))) continue;
-      await change<ServiceUse[]>(key, SERVICES_LIFETIME_SECONDS, [], (kept) => withServices(kept, uses));
+      const place = { key, owner: keys.grant(userId, app), lifetimeSeconds: SERVICES_LIFETIME_SECONDS };
+      await change<ServiceUse[]>(place, [], (kept) => withServices(kept, uses));
     }
   };
 

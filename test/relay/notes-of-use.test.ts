@@ -1,0 +1,105 @@
+/** What is noted of uses goes with what was used: nothing is left behind where that ends while the note is written. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createAdminTokens } from '../../src/admin/admin-token.ts';
+import { createRelayTokens } from '../../src/relay/relay-token.ts';
+import { createRelayUses } from '../../src/relay/uses.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
+import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Store } from '../../src/storage/store.ts';
+import { until } from '../support/until.ts';
+
+const NOW = Date.parse('2026-03-15T12:00:00Z');
+const clock = () => NOW;
+
+let directory: string;
+let store: Store;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-notes-'));
+  store = await createSqliteStore({ directory });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+/** The same store, in which this happens right before that key is written for the first time. */
+function justBefore(key: string, happen: () => Promise<unknown>): Store & { written(): boolean } {
+  let written = false;
+  return {
+    ...store,
+    written: () => written,
+    async write(writes, options) {
+      const isMeant = !written && writes.some((step) => 'put' in step && step.put === key);
+      if (isMeant) await happen();
+      const answer = await store.write(writes, options);
+      written ||= isMeant;
+      return answer;
+    },
+  };
+}
+
+const nothing = async () => undefined;
+const isThere = async (key: string) => (await store.get(key)) !== undefined;
+
+test.each([true, false])('the last use of a relay token: %s', async (lasts) => {
+  const [owner, note] = [keys.relayToken('t'), keys.relayTokenUse('t')];
+  await store.write([{ put: owner, value: '{}' }]);
+  const by = justBefore(note, lasts ? nothing : () => store.write([{ delete: owner }]));
+  const tokens = await createRelayTokens({ store: by, clock });
+  await tokens.noteUse('t', '127.0.0.1');
+  expect([by.written(), await isThere(note)]).toEqual([true, lasts]);
+});
+
+test.each([true, false])('the last use of an admin token: %s', async (lasts) => {
+  const id = newOpaqueTokenId();
+  const [owner, note] = [keys.adminToken(id), keys.adminTokenUse(id)];
+  const by = justBefore(note, lasts ? nothing : () => store.write([{ delete: owner }]));
+  const tokens = createAdminTokens({ store: by, clock });
+  const { text } = await tokens.create({ id, name: 'n', scope: 'read', expiresAt: NOW + 1 });
+  expect(await tokens.verify(text)).toMatchObject({ id });
+  await until(() => by.written());
+  expect(await isThere(note)).toBe(lasts);
+});
+
+describe('the services that used a connection', () => {
+  const [owner, note] = [keys.grant('u', 'app'), keys.relayUsesOf('u', 'app')];
+  const noteUse = async (by: Store) => {
+    const uses = createRelayUses({ store: by, audit: { note: () => undefined }, clock });
+    const token = { id: 't', name: 'reports' };
+    uses.note({
+      ...{ token, route: 'threads:read', app: 'app', userId: 'u', result: 'answered' },
+      ...{ address: '127.0.0.1', requestId: 'r' },
+    });
+    await uses.close();
+    expect((await uses.hoursOf('t')).length).toBeGreaterThan(0);
+    return uses.servicesOf('u', 'app');
+  };
+
+  test('are noted while it lasts, whoever else notes at the same time', async () => {
+    await store.write([{ put: owner, value: 'sealed' }]);
+    const by = justBefore(note, () => noteUse(store));
+    expect(await noteUse(by)).toMatchObject([{ name: 'reports', count: 2 }]);
+  });
+
+  test.each([
+    ['the first', false],
+    ['another', true],
+  ])('are not where it ends before %s is written', async (_name, isKnown) => {
+    await store.write([{ put: owner, value: 'sealed' }]);
+    if (isKnown) expect(await noteUse(store)).toHaveLength(1);
+    const by = justBefore(note, () => store.write([{ delete: owner }, { delete: note }]));
+    expect(await noteUse(by)).toEqual([]);
+    expect([by.written(), await isThere(note)]).toEqual([true, false]);
+  });
+
+  test('are not where it is gone already, which is tried once', async () => {
+    const writes = vi.spyOn(store, 'write');
+    expect(await noteUse(store)).toEqual([]);
+    expect(await isThere(note)).toBe(false);
+    expect(writes.mock.calls.filter(([steps]) => steps.some((step) => 'exists' in step))).toHaveLength(1);
+  });
+});
