@@ -11,7 +11,8 @@ export interface People {
   signOut(userId: string): Promise<void>;
   /**
    * Revokes and deletes the connections first, then ends the sessions, then deletes all else. What the audit trail says
-   * stays there, for its set time. No power cut brings back what was deleted once this resolves.
+   * stays there, for its set time. On embedded storage no power cut brings back what
+   * was deleted once this resolves; Redis decides by its own settings.
    */
   erase(userId: string, by: EndedBy): Promise<({ app: string } & Disconnected)[]>;
 }
@@ -49,9 +50,10 @@ export function createPeople(parts: {
       await sessions.endAll(userId);
       const user = await users.find(userId);
       await signIns.forgetUser({ id: userId, email: user?.email });
-      await users.remove(userId);
-      // Records of sign-ins are deleted without a flush, and nothing durable follows where the user was gone already.
+      // Records of sign-ins are deleted without a flush, and nothing durable follows where the user is gone already. Before the
+      // user is deleted: where this fails there is still somebody to delete.
       await store.ready();
+      await users.remove(userId);
       return ended;
     },
   };

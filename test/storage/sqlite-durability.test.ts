@@ -116,13 +116,18 @@ describe('the store', () => {
       expect(await levelOf(write), String(write)).toBe('FULL');
   });
 
-  test('so does the deletion of somebody of whom nothing is left but records of sign-ins', async () => {
+  const peopleOf = () => {
     const signIns = createSignInRecords({ store, clock: Date.now });
+    const users = createUserStore({ store, clock: Date.now });
     const people = createPeople({
-      ...{ store, signIns, apps: { find: () => undefined }, sessions: { endAll: async () => {} } },
-      users: createUserStore({ store, clock: Date.now }),
+      ...{ store, signIns, users, apps: { find: () => undefined }, sessions: { endAll: async () => {} } },
       connections: { list: async () => [], end: async () => undefined, forget: async () => undefined },
     });
+    return { people, users, signIns };
+  };
+
+  test('so does the deletion of somebody of whom nothing is left but records of sign-ins', async () => {
+    const { people, signIns } = peopleOf();
     const begun = { app: 'platform', purpose: 'sign_in' as const, startedAt: Date.now(), steps: [], facts: {} };
     const erase = async () => {
       await signIns.begin({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' });
@@ -131,5 +136,15 @@ describe('the store', () => {
       expect(await signIns.find('AAAA1111')).toBeUndefined();
     };
     expect(await levelOf(erase)).toBe('FULL');
+  });
+
+  test('a deletion that the disk does not take leaves somebody who can be deleted', async () => {
+    const { people, users } = peopleOf();
+    await users.noteSignIn({ id: 'u', issuer: 'https://idp.example', subject: 's', name: undefined, email: undefined });
+    vi.spyOn(store, 'ready').mockRejectedValueOnce(new Error('disk full'));
+    await expect(people.erase('u', {})).rejects.toThrow('disk full');
+    expect(await users.find('u')).toBeDefined();
+    await people.erase('u', {});
+    expect(await users.find('u')).toBeUndefined();
   });
 });
