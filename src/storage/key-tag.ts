@@ -17,9 +17,12 @@ export function assertOneTag(keys: readonly string[]): void {
   if (tags.size > 1) throw new TypeError(`Keys that change together need one {tag}; these have ${tags.size}.`);
 }
 
-/** The record or index that a step changes, or that it demands. */
+/** The record or index that a step changes, or that it demands. Throws a TypeError where one step is to do both. */
 export function keyOf(step: Write): string {
+  if ('exists' in step) {
+    if (Object.keys(step).length > 1) throw new TypeError('What a write demands is a step of its own.');
+    return step.exists;
+  }
   if ('index' in step) return step.index;
-  if ('exists' in step) return step.exists;
   return 'put' in step ? step.put : step.delete;
 }

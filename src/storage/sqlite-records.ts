@@ -33,6 +33,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   );
   // The read of every relayed call: an array is made faster than an object.
   selectUnless.setReturnArrays(true);
+  const selectExists = database.prepare(`SELECT 1 FROM records WHERE key = ? AND ${ALIVE}`);
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires_at = excluded.expires_at`);
@@ -56,7 +57,7 @@ export function createSqliteRecords({ database, clock, indexes, leases }: Sqlite
   }
 
   function holds(step: Write): boolean {
-    if ('exists' in step) return get(step.exists) !== undefined;
+    if ('exists' in step) return selectExists.get(step.exists, clock()) !== undefined;
     if ('index' in step || step.ifVersion === undefined) return true;
     return (get(keyOf(step))?.version ?? 0) === step.ifVersion;
   }

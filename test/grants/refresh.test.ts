@@ -818,6 +818,19 @@ describe('connections', () => {
     vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
     await expect(grants.noteUse('u1', APP.id)).resolves.toBeUndefined();
   });
+
+  test.each([
+    ['cannot be written', () => Promise.reject(new Error('disk full'))],
+    ['finds no connection', () => Promise.resolve(false)],
+  ])('where a note of use %s, the next use is noted', async (_name, answered) => {
+    await stored();
+    await grants.load('u1', APP.id);
+    vi.spyOn(store, 'write').mockImplementationOnce(answered);
+    await grants.noteUse('u1', APP.id);
+    expect(await grants.lastUse('u1', APP.id)).toBeUndefined();
+    await grants.noteUse('u1', APP.id);
+    expect(await grants.lastUse('u1', APP.id)).toBe(NOW);
+  });
 });
 
 describe('R39: a refusal after a refresh whose answer never came', () => {

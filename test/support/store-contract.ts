@@ -266,7 +266,11 @@ function writeDuties(test: DutyTest): void {
       // Judged, as every condition, before the first step.
       const made = [{ put: 'owner:{t}', value: 'x' }, { exists: 'owner:{t}' }];
       expect([await pair.one.write(made), await pair.one.get('owner:{t}')]).toEqual([false, undefined]);
-      await expect(pair.one.write([{ exists: 'a:{one}' }, { put: 'a:{two}', value: '1' }])).rejects.toThrow(TypeError);
+      for (const mistake of [
+        [{ exists: 'a:{one}' }, { put: 'a:{two}', value: '1' }],
+        [{ exists: 'owner:{t}', ifVersion: 1 }],
+      ])
+        await expect(pair.one.write(mistake)).rejects.toThrow(TypeError);
     });
 
     test('keys that differ in their tag are refused with a TypeError, the lease of the fence included', async ({
