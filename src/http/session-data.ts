@@ -54,7 +54,7 @@ export interface Viewer {
 export interface LiveSession {
   readonly data: Readonly<SessionData>;
   readonly expiresAt: number;
-  /** When it was last used, to the minute; milliseconds since the epoch. */
+  /** When it was last used, to the minute or better; milliseconds since the epoch. */
   readonly seenAt: number;
   /** Names the session towards its user; opens nothing. */
   readonly ref: string;

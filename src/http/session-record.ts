@@ -22,7 +22,7 @@ interface ParsedRecord {
 }
 
 export interface SessionRecords {
-  /** The session if it is valid. With `extend` its idle time starts anew, written at most once a minute (of short idle times ten times in each). */
+  /** The session if it is valid. With `extend` its idle time starts anew, written once a minute, or ten times in a short one. */
   read(sessionId: string, options: { extend: boolean }): Promise<LiveSession | undefined>;
   /** The same by the hash of its id. */
   readHashed(hash: string, options: { extend: boolean }): Promise<LiveSession | undefined>;

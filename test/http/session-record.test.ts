@@ -110,7 +110,7 @@ describe('R55 lifetimes', () => {
     async (idleSeconds) => {
       const own = recordsWith({ idleSeconds, maxSeconds: 28_800 });
       await own.write(ID, DATA);
-      for (const share of [0.05, 0.85, 0.09, 0.9, 0.5, 0.05, 0.9]) {
+      for (const share of [0.05, 0.85, 0.11, 0.9, 0.5, 0.05, 0.9]) {
         pass(idleSeconds * share);
         expect([share, (await own.read(ID, { extend: true }))?.ref]).toEqual([share, expect.any(String)]);
       }
