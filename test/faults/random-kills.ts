@@ -22,6 +22,13 @@ export interface Losses {
   furtherTries: number[];
 }
 
+/**
+ * Between two kills. Whoever waits for a refresh that a killed process was at waits for its lease: with less time between, a quick
+ * machine, whose processes are back at once, would kill more than it refreshes.
+ */
+const LEAST_PAUSE_MILLISECONDS = 200;
+const PAUSE_MILLISECONDS = 1_200;
+
 /** Answers, of which only those that came are judged: a killed process gives none. */
 const threadOf = (fleet: Fleet, member: Member, person: Person) => fleet.thread(member, person).catch(() => undefined);
 
@@ -66,7 +73,7 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   const lives = people.map(live);
   const starts = new Map<Member, Promise<void>>();
   for (let round = 0; round < rounds; round += 1) {
-    await sleep(100 + Math.random() * 500);
+    await sleep(LEAST_PAUSE_MILLISECONDS + Math.random() * PAUSE_MILLISECONDS);
     const ready = members.filter((member) => !starts.has(member));
     const victim = ready[Math.floor(Math.random() * ready.length)];
     if (!victim) throw new Error('No process is left to be killed.');
