@@ -1,9 +1,11 @@
 /** Several real processes of one deployment behind one PUBLIC_URL, on one database or one Redis, with the sandbox or another provider behind them. */
+
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createBinService } from '../../src/bin-service/service.ts';
 import { loadStorageConfig } from '../../src/config.ts';
 import type { Grant } from '../../src/grants/grant.ts';
@@ -128,7 +130,7 @@ export async function startFleet(options: {
   return {
     ...{ ...deployment, sandbox, tokens },
     async signIn(login) {
-      const { agent } = await signIn({ url }, login);
+      const { agent, page } = await signInPatiently(url, login);
       const { sandboxAccount: account } = accountOf(sandbox, login);
       const person = {
         login,
@@ -137,7 +139,7 @@ export async function startFleet(options: {
         csrfToken: '',
       };
       const session = JSON.parse((await get(deployment.member(0), '/session', person)).body);
-      if (!session.signedIn) throw new Error(`${login} is not signed in.`);
+      if (!session.signedIn) throw new Error(`${login} is not signed in: ${page.status} at ${page.url}`);
       return { ...person, csrfToken: String(session.csrfToken) };
     },
     async health(member, person) {
@@ -298,4 +300,16 @@ function limit(pid: number, option: string): Promise<void> {
     child.once('error', reject);
     child.once('exit', (status) => (status === 0 ? resolve() : reject(new Error(`prlimit ended with ${status}.`))));
   });
+}
+
+const TRIES = 10;
+const PAUSE_MILLISECONDS = 500;
+
+/** A store that a busy machine keeps from answering within its deadline is asked again. */
+async function signInPatiently(url: string, login: string): ReturnType<typeof signIn> {
+  for (let tries = 1; ; tries += 1) {
+    const signedIn = await signIn({ url }, login);
+    if (signedIn.page.status !== 503 || tries === TRIES) return signedIn;
+    await sleep(PAUSE_MILLISECONDS);
+  }
 }
