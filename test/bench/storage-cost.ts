@@ -37,7 +37,8 @@ export async function storageCost(redis: RedisServer, question: Question): Promi
   return { commands: each('commands'), roundTrips: each('roundTrips'), writes: each('writes') };
 }
 
-function counted(redis: RedisServer): StorageCost {
+/** All of it since the Redis started. */
+export function counted(redis: RedisServer): StorageCost {
   const lines = redis.ask('INFO', 'everything').split(/\r?\n/);
   const field = (name: string) => Number(lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1));
   const commands = lines

@@ -19,6 +19,7 @@ import {
   startPlatform,
   withAll,
 } from './site.ts';
+import { counted } from './storage-cost.ts';
 import { type Summary, table } from './table.ts';
 
 const USERS = [1, 1_000, 100_000];
@@ -64,12 +65,12 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
     }
     // Everybody is noted with their first request then, and nobody in the contest, as long as that is over within a minute.
     await sleep(NOTED_MILLISECONDS);
-    let first: Visit | undefined;
+    const visits: Visit[] = [];
     for (const crowd of crowds) {
       await load(inTurn(crowd.each.slice(0, 1)), { connections: CONNECTIONS, seconds: effort.seconds });
-      first = await visit(crowd);
+      visits.push(await visit(crowd));
     }
-    const most = crowds.at(-1);
+    const [most, first] = [crowds.at(-1), visits.at(-1)];
     if (!most || !first) throw new Error('There is no crowd.');
     const written = writesOf(most.site);
     const rows = await contest(crowds, CONNECTIONS, {
@@ -86,9 +87,10 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
 }
 
 async function seatCrowd(users: number, site: Site): Promise<Crowd> {
-  const before = toldBy(site, 'memory', 'used_memory');
+  const used = () => Number(/^used_memory:(\d+)/m.exec(site.redis?.ask('INFO', 'memory') ?? '')?.[1]);
+  const before = used();
   const each = await seatPeople(site, users);
-  const storageEach = (toldBy(site, 'memory', 'used_memory') - before) / users;
+  const storageEach = (used() - before) / users;
   const next = inTurn(each);
   let asked = 0;
   return {
@@ -102,12 +104,7 @@ async function seatCrowd(users: number, site: Site): Promise<Crowd> {
   };
 }
 
-function toldBy({ redis }: Site, section: string, field: string): number {
-  return Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(redis?.ask('INFO', section) ?? '')?.[1]);
-}
-
-/** Changes of what its Redis keeps, so far. */
-const writesOf = (site: Site): number => toldBy(site, 'persistence', 'rdb_changes_since_last_save');
+const writesOf = ({ redis }: Site): number => (redis ? counted(redis).writes : Number.NaN);
 
 /** Asks for each person once. */
 async function visit({ each, site: { process } }: Crowd): Promise<Visit> {
