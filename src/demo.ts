@@ -1,31 +1,37 @@
-/** Owns `npm run demo`: the sandbox, and Gatehouse pointed at it, with nothing to set up and nothing kept. */
+/** Runs `npm run demo`: the sandbox and a Gatehouse that uses it, without any set-up, deleted when it stops. */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
-import { destination } from 'pino';
 import { openBinService, readBinServiceSettings } from './bin-service/start.ts';
+import { createAdminToken } from './commands/admin-token.ts';
+import { withStorage } from './commands/open-storage.ts';
+import { demoApps } from './demo-apps.ts';
+import { demoScreen } from './demo-screen.ts';
+import { StartRefused } from './errors.ts';
+import { stopOnSignals } from './http/signals.ts';
+import { openLogSink } from './observability/log-sink.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
-import { stopOnSignals } from './signals.ts';
-import { type Environment, type Gatehouse, startGatehouse } from './start.ts';
-import { StartRefused } from './start-refused.ts';
+import { type Environment, type RunningGatehouse, startGatehouse } from './start.ts';
 import { generateEncryptionKey } from './storage/key-ring.ts';
+import { userIdOf } from './users/user-id.ts';
 
-const CLIENT_ID = 'gatehouse-demo';
-const APP_ID = 'platform';
 const BIN_CLIENT_ID = 'bin-service-demo';
+const SERVICE_USER = 'user@example.test';
 
-const port = process.env.PORT || '3000';
-const publicUrl = (process.env.PUBLIC_URL || `http://127.0.0.1:${port}`).replace(/\/+$/, '');
-const sandboxPort = process.env.SANDBOX_PORT || '3001';
-// Whoever holds the port owns the folder: a second demo beside this one has another.
-const directory = join(process.env.DATA_DIR || './data', `demo-${sandboxPort}`);
-const clientSecret = randomBytes(24).toString('base64url');
+// No other variable is read: the settings of a real Gatehouse in the same shell would give the demo real storage.
+const { PORT, MANAGEMENT_PORT, SANDBOX_PORT, LOG_LEVEL, NODE_ENV } = process.env;
+const port = PORT || '3000';
+const sandboxPort = SANDBOX_PORT || '3001';
+const publicUrl = `http://127.0.0.1:${port}`;
+// Only one demo can listen on the port, so no other uses this folder.
+const directory = join('data', `demo-${sandboxPort}`);
+const logFile = join(directory, 'demo.log');
 const binClientSecret = randomBytes(24).toString('base64url');
-const logs = destination({ fd: 1, sync: false });
+const apps = demoApps(publicUrl);
 
 let sandbox: Sandbox | undefined;
-let gatehouse: Gatehouse | undefined;
+let gatehouse: RunningGatehouse | undefined;
 let binService: Awaited<ReturnType<typeof openBinService>> | undefined;
 const close = async () => {
   await gatehouse?.close();
@@ -34,17 +40,17 @@ const close = async () => {
   await sandbox?.close();
 };
 
+stopOnSignals(close);
 try {
+  if (NODE_ENV === 'production') {
+    throw new StartRefused([
+      'NODE_ENV is production: the demo has accounts with a known password. Run npm start, or unset NODE_ENV.',
+    ]);
+  }
   sandbox = await startSandbox({
     port: Number(sandboxPort),
     clients: [
-      {
-        clientId: CLIENT_ID,
-        clientSecret,
-        name: 'Gatehouse demo',
-        redirectUris: [`${publicUrl}/oauth/callback/${APP_ID}`],
-        postLogoutRedirectUris: [`${publicUrl}/`],
-      },
+      ...apps.clients,
       {
         clientId: BIN_CLIENT_ID,
         clientSecret: binClientSecret,
@@ -52,14 +58,32 @@ try {
         redirectUris: [`http://127.0.0.1:${Number(sandboxPort) + 2}/account/callback`],
       },
     ],
-    // It has no place to keep its counts before the ports are held.
+    // The service opens its storage only once the ports are held.
     binService: ((req, res) => (binService ? binService.listener(req, res) : res.destroy())) satisfies RequestListener,
   });
-  const settings = environment(sandbox);
+  const settings = prepare(sandbox);
+  const logs = openLogSink(openSync(logFile, 'a', 0o600));
   binService = await openBinService({ settings: binServiceSettings(sandbox), logDestination: logs });
+  const source = { env: settings, readFile: (path: string) => readFileSync(path, 'utf8') };
+  const tokenOptions = { name: 'demo start', scope: 'write', days: 1 } as const;
+  const adminToken = await withStorage(source, (storage) => createAdminToken(storage, tokenOptions));
   gatehouse = await startGatehouse(settings, logs);
-  stopOnSignals(close);
-  process.stdout.write(greeting(sandbox, gatehouse));
+  const userId = userIdOf(sandbox.issuer, sandbox.accounts.find(({ login }) => login === SERVICE_USER)?.id ?? '');
+  const relayToken = await apps.setUp({ sandbox, adminToken, userId });
+  const { host, port: managementPort } = gatehouse.config.management;
+  const managementUrl = `http://${host}:${managementPort}`;
+  process.stdout.write(
+    demoScreen({
+      publicUrl,
+      managementUrl,
+      sandbox,
+      logFile,
+      app: apps.edited,
+      relayToken,
+      user: SERVICE_USER,
+      userId,
+    }),
+  );
 } catch (error) {
   await close();
   const faults =
@@ -68,24 +92,25 @@ try {
   process.exit(1);
 }
 
-/** What a newcomer would otherwise have to set; what is set already counts. */
-function environment({ issuer, platformUrl, binServiceUrl }: Sandbox): Environment {
-  // The sandbox forgets everyone when it stops, so grants of an earlier demo could only fail.
+/** Creates an empty folder for the demo. @returns the settings of its Gatehouse */
+function prepare({ issuer, platformUrl, binServiceUrl }: Sandbox): Environment {
+  // The sandbox forgets its accounts when it stops, so the grants of an earlier demo are useless.
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
   const appsFile = join(directory, 'connected-apps.json');
-  writeFileSync(appsFile, JSON.stringify([connectedApp(issuer, platformUrl)], null, 2), { mode: 0o600 });
+  writeFileSync(appsFile, JSON.stringify(apps.ofFile({ issuer, platformUrl }), null, 2), { mode: 0o600 });
   return {
+    PORT: port,
+    MANAGEMENT_PORT,
+    LOG_LEVEL,
+    PUBLIC_URL: publicUrl,
     INTERNAL_HOSTS: '127.0.0.1',
     BIN_SERVICE_URL: binServiceUrl,
-    LOG_LEVEL: 'warn',
-    ...process.env,
-    PUBLIC_URL: publicUrl,
     DATA_DIR: directory,
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
-    DEMO_CLIENT_SECRET: clientSecret,
+    ...apps.secrets,
   };
 }
 
@@ -98,43 +123,6 @@ function binServiceSettings({ issuer, binServiceUrl }: Sandbox) {
     SIGN_IN_CLIENT_ID: BIN_CLIENT_ID,
     SIGN_IN_CLIENT_SECRET: binClientSecret,
     INTERNAL_HOSTS: '127.0.0.1',
-    LOG_LEVEL: process.env.LOG_LEVEL || 'warn',
+    LOG_LEVEL,
   });
-}
-
-function connectedApp(issuer: string, platformUrl: string) {
-  return {
-    id: APP_ID,
-    name: 'Collaboration platform',
-    issuer,
-    clientId: CLIENT_ID,
-    clientSecret: { env: 'DEMO_CLIENT_SECRET' },
-    scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
-    callbackUrls: [`${publicUrl}/oauth/callback/${APP_ID}`],
-    apiBaseUrl: platformUrl,
-    signIn: { allow: 'everyone' },
-  };
-}
-
-function greeting({ accounts, issuer, binServiceUrl }: Sandbox, { config }: Gatehouse): string {
-  const width = Math.max(...accounts.map(({ login }) => login.length));
-  const people = accounts.map(
-    ({ login, name, groups }) => `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ' (administrator)' : ''}`,
-  );
-  return `
-Gatehouse is ready at ${config.publicUrl.href}
-
-Sign in there as one of these, each with the password ${accounts[0]?.password}:
-${people.join('\n')}
-
-Try this:
-  - read the current thread, then look up the BIN 45717360
-  - wait a minute: the access token runs out, and the thread still comes
-  - disconnect the platform under Connections, and connect it again
-
-Behind it: identity provider ${issuer} (its first page shows a code where a second factor is asked for),
-BIN lookup service ${binServiceUrl} (accounts: ${binServiceUrl}/account),
-health and metrics http://${config.management.host}:${config.management.port}/metrics
-Everything is gone when it stops: Ctrl+C.
-`;
 }

@@ -1,5 +1,5 @@
-/** Owns the one error type that leaves a room: a code, its status, a public sentence and a detail for the log alone. */
-import type { InputFault } from './input-faults.ts';
+/** The errors that cross module boundaries: AppError for callers, StartRefused for operators. */
+import type { InputFault } from './config/input-faults.ts';
 
 /** Every problem code of the HTTP interface with its status and title (RFC 9457 `code`, `status`, `title`). */
 export const PROBLEMS = {
@@ -13,7 +13,7 @@ export const PROBLEMS = {
   reconnect_needed: { status: 403, title: 'The connection has ended and must be made again' },
   invalid_bin: { status: 400, title: 'Not a BIN' },
   bin_not_found: { status: 404, title: 'Nothing is known about this BIN' },
-  bin_quota_exhausted: { status: 429, title: 'The monthly BIN look-ups are used up' },
+  bin_quota_exhausted: { status: 429, title: 'The BIN look-ups are used up' },
   bin_service_unavailable: { status: 503, title: 'The BIN lookup service cannot be reached' },
   upstream_rate_limited: { status: 429, title: 'The platform limits the number of calls' },
   upstream_error: { status: 502, title: 'The platform did not answer properly' },
@@ -33,38 +33,38 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** Who has to act, as pages say it. */
+/** Whose fault a problem is; error pages show it. */
 export type WhoseFault = 'yours' | 'ours' | 'provider' | 'platform' | 'bin_service' | 'nobody';
 
-/** A heading, and a sentence on what to do now. */
+/** The heading of an error page, and a sentence that says what to do. */
 export interface PageWords {
   title?: string;
   nextStep?: string;
 }
 
 export interface AppErrorOptions {
-  /** One sentence that the caller may read: says what to do, holds no secret, token, digit string or internal text. */
+  /** One sentence for the caller that says what to do. Holds no secret, token, digit string or internal text. */
   detail?: string;
-  /** For the log alone; never in an answer. */
+  /** Only for the log, never in a response. */
   logDetail?: string;
   cause?: unknown;
-  /** Whole seconds after which trying again makes sense: becomes `Retry-After`. */
+  /** Whole seconds until a retry makes sense; becomes `Retry-After`. */
   retryAfterSeconds?: number;
-  /** Where the person connects or reconnects: becomes `connectUrl`. */
+  /** The URL at which the user connects or reconnects; becomes `connectUrl`. */
   connectUrl?: string;
-  /** Where the code alone would blame the wrong one. */
+  /** Replaces the party that the code alone would blame. */
   whose?: WhoseFault;
-  /** For pages, where the code's own words would mislead. */
+  /** For pages, if the code's own texts would mislead. */
   words?: PageWords | undefined;
-  /** The one next step that a page offers, where the code's own would not help. */
-  step?: { label: string; url: string };
-  /** What is wrong with what was sent, place by place: becomes `errors`. */
+  /** Replaces the next step that a page offers for the code. `isForm`: sent as a POST with the CSRF token. */
+  step?: { label: string; url: string; isForm?: boolean };
+  /** The faults of the input, each with its place; becomes `errors`. */
   faults?: readonly InputFault[];
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
   headers?: Record<string, string>;
 }
 
-/** The error that faces turn into an answer. Told apart by `code`, never by text. */
+/** Becomes a problem response. Distinguish errors by `code`, never by text. */
 export class AppError extends Error {
   readonly code: ProblemCode;
   readonly status: number;
@@ -74,7 +74,7 @@ export class AppError extends Error {
   readonly connectUrl: string | undefined;
   readonly whose: WhoseFault | undefined;
   readonly words: PageWords;
-  readonly step: { label: string; url: string } | undefined;
+  readonly step: AppErrorOptions['step'];
   readonly faults: readonly InputFault[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
@@ -93,4 +93,19 @@ export class AppError extends Error {
     this.faults = options.faults;
     this.headers = options.headers ?? {};
   }
+}
+
+/** The settings, or files and storage that they name, cannot be used. Exit status 78 (`EX_CONFIG`). */
+export class StartRefused extends Error {
+  readonly faults: readonly string[];
+  constructor(faults: readonly string[], options?: ErrorOptions) {
+    super(faults.join('\n'), options);
+    this.name = 'StartRefused';
+    this.faults = faults;
+  }
+}
+
+/** The code of a system error, such as `EADDRINUSE`. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

@@ -1,4 +1,4 @@
-/** Owns how much a process remembers of what it could read or work out again; what was not used for longest goes first. */
+/** Bounded caches: the least recently used entry goes first. */
 import { getHeapStatistics } from 'node:v8';
 import { LRUCache } from 'lru-cache';
 
@@ -14,8 +14,11 @@ export interface Remembered<T extends Kept> {
 
 /** @param most entries */
 export function remembered<T extends Kept>(most: number): Remembered<T> {
-  return new LRUCache<string, T>({ max: most });
+  return new LRUCache<string, T>(roomFor(most));
 }
+
+/** Room for so many entries, taken as they come: `max` would take all of it at once, which is a tenth of what a start costs. */
+export const roomFor = (most: number) => ({ maxSize: most, sizeCalculation: () => 1 });
 
 export interface RememberedOfEach<T extends Kept> extends Remembered<T> {
   /** @param characters how long the texts in it are, all together */

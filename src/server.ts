@@ -1,31 +1,31 @@
-/** Owns `npm start`: Gatehouse with the settings of the environment, until it is told to stop. */
+/** Runs `npm start`: Gatehouse with the settings of the environment, until a signal ends it. */
 import { existsSync } from 'node:fs';
-import { destination } from 'pino';
-import { stopOnSignals } from './signals.ts';
-import { StartRefused } from './start-refused.ts';
+import { StartRefused } from './errors.ts';
+import { stopOnSignals } from './http/signals.ts';
+import { openLogSink } from './observability/log-sink.ts';
 
 const EX_CONFIG = 78;
 
 if (existsSync('.env')) process.loadEnvFile('.env');
-const logs = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 250 });
-// Most of the program is loaded once signals are heard.
+const logs = openLogSink(process.stdout.fd);
+// Loaded after the signal handlers are set, because loading takes most of the start.
 const starting = import('./start.ts').then(({ startGatehouse }) => startGatehouse(process.env, logs));
 stopOnSignals(async () => {
-  // What is being opened is closed in order once it is.
-  await (await starting).close().finally(() => logs.flushSync());
+  // A signal during the start waits until everything is open, and then closes it in order.
+  await (await starting).close().finally(() => logs.flush());
 });
 try {
   const gatehouse = await starting;
   process.stdout.write(`Gatehouse is ready at ${gatehouse.config.publicUrl.href}\n`);
 } catch (error) {
-  logs.flushSync();
+  await logs.flush();
   process.stderr.write(`${refusal(error)}\n`);
   process.exit(error instanceof StartRefused ? EX_CONFIG : 1);
 }
 
 function refusal(error: unknown): string {
   if (error instanceof StartRefused) {
-    // What has a cause is no fault of a setting's form.
+    // An error with a cause comes from files, ports or storage, which .env.example does not explain.
     const help = error.cause === undefined ? ['The settings are explained in .env.example.'] : [];
     return ['Gatehouse cannot start:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
   }

@@ -1,20 +1,21 @@
-/** Owns the course of a start: settings and files are checked, all faults told at once, and only then is anything opened. */
+/** The start: settings and files are checked, all faults are reported at once, and only then is anything opened. */
 import { readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import type { DestinationStream } from 'pino';
 import { type DatasetFile, readDatasetFile } from './bin/dataset-file.ts';
-import { type Config, loadConfig } from './config.ts';
-import type { ConfigSource } from './config-reader.ts';
+import { type Config, loadConfig } from './config/config.ts';
+import type { ConfigSource } from './config/setting.ts';
 import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
-import { createDependencies, type Dependencies, type DependencyParts } from './dependencies.ts';
-import { type BusyGauge, createBusyGauge, LISTENER_LIMITS, withinLimits } from './http/limits.ts';
+import { StartRefused } from './errors.ts';
+import { createGatehouse, type Gatehouse, type GatehouseParts } from './gatehouse.ts';
+import { createEventLoopMonitor, type EventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from './http/limits.ts';
+import { bindPorts, closeServer } from './http/listeners.ts';
 import { refuseUnreadable } from './http/protocol.ts';
-import { closeServer, takePorts } from './listeners.ts';
-import { checkStorageConfig } from './open-storage.ts';
+import type { LogDestination } from './observability/logger.ts';
+import { once } from './once.ts';
 import { ADDRESS_ADVICE, type AddressPolicy, createAddressPolicy } from './outbound/address-policy.ts';
-import { StartRefused } from './start-refused.ts';
+import { checkStorageConfig } from './storage/storage.ts';
 
-export interface Gatehouse {
+export interface RunningGatehouse {
   config: Config;
   /** Stops taking requests, lets those in flight end within the grace, and closes everything. */
   close(): Promise<void>;
@@ -22,35 +23,38 @@ export interface Gatehouse {
 
 export type Environment = ConfigSource['env'];
 
-/** @throws StartRefused with every fault; whatever else goes wrong while opening */
-export async function startGatehouse(env: Environment, logDestination: DestinationStream): Promise<Gatehouse> {
+/**
+ * @param createMonitor makes the monitor that decides whether new requests are refused
+ * @throws StartRefused with every fault; any error of opening the storage
+ */
+export async function startGatehouse(
+  env: Environment,
+  logDestination: LogDestination,
+  createMonitor: () => EventLoopMonitor = createEventLoopMonitor,
+): Promise<RunningGatehouse> {
   const parts = await readSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
   const { config } = parts;
-  // Ports come first: whoever cannot have them leaves the storage untouched.
-  const [main, management] = await takePorts(config);
+  // Ports come first: a process that cannot bind them must not touch the storage.
+  const [main, management] = await bindPorts(config);
   try {
     refuseUnreadable(main.server, config.publicUrl.href);
-    const dependencies = await createDependencies({ ...parts, logDestination });
-    management.open(dependencies.health.listener);
-    const busy = createBusyGauge();
-    const limited = withinLimits({
-      limits: LISTENER_LIMITS,
-      isBusy: busy.isBusy,
-      onRefused: dependencies.countProblem,
-      publicHref: config.publicUrl.href,
-    });
-    main.open(limited(dependencies.app));
+    const gatehouse = await createGatehouse({ ...parts, logDestination });
+    const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href };
+    management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(gatehouse.health.listener));
+    const busy = createMonitor();
+    const limited = enforceRequestLimits({ ...limits, isBusy: busy.isBusy, onRefused: gatehouse.countProblem });
+    main.open(limited(gatehouse.app));
     const servers = { server: main.server, management: management.server, busy };
-    return { config, close: once(() => stop({ ...servers, dependencies, graceSeconds: config.shutdownSeconds })) };
+    return { config, close: once(() => stop({ ...servers, gatehouse, graceSeconds: config.shutdownSeconds })) };
   } catch (error) {
     await Promise.all([main, management].map(({ server }) => closeServer(server, 0)));
     throw error;
   }
 }
 
-async function readSettings(source: ConfigSource): Promise<Omit<DependencyParts, 'logDestination'>> {
+async function readSettings(source: ConfigSource): Promise<Omit<GatehouseParts, 'logDestination'>> {
   const { config, values, faults } = loadConfig(source);
-  // What the settings point at is read even when some of them are wrong: everything is told at once.
+  // Files that the settings name are read even if some settings are wrong, so that all faults are reported at once.
   const policy = createAddressPolicy(values.internalHosts);
   const storage = checkStorageConfig(values);
   const apps = readApps(source, values.connectedAppsFile, policy);
@@ -64,7 +68,7 @@ async function readSettings(source: ConfigSource): Promise<Omit<DependencyParts,
     ...dataset.faults,
   ];
   if (!config || all.length > 0) throw new StartRefused([...new Set(all)]);
-  return { config, encryptionKeys: storage.encryptionKeys, connectedApps: apps.apps, datasetFile: dataset.file };
+  return { config, encryptionKeys: storage.encryptionKeys, fromFile: apps.apps, datasetFile: dataset.file };
 }
 
 function readApps(source: ConfigSource, path: string | undefined, policy: AddressPolicy): ParsedApps {
@@ -78,15 +82,15 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
   return parseConnectedApps(text, source, policy);
 }
 
-/** An app that has faults of its own, or may have, is not told a second time. */
+/** Reports nothing about an app that has, or may have, faults of its own. */
 function adminFaults({ app: named, acr }: Config['admin'], { apps, faultyIds }: ParsedApps): string[] {
   if (named === undefined) return acr === undefined || faultyIds.length > 0 ? [] : stepUpFaults(apps);
   if (faultyIds.includes(named) || faultyIds.includes(undefined)) return [];
   if (apps.some((app) => app.id === named && app.signIn)) return [];
-  return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that people sign in with has the id "${named}".`];
+  return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that users sign in with has the id "${named}".`];
 }
 
-/** A stronger sign-in is demanded of one app: without it every administrator would be sent nowhere. */
+/** Step-up redirects to one app; without it no administrator could sign in again. */
 function stepUpFaults(apps: ParsedApps['apps']): string[] {
   const count = apps.filter(({ signIn }) => signIn !== undefined).length;
   if (count === 1) return [];
@@ -110,26 +114,18 @@ async function readDataset(path: string | undefined): Promise<{ file?: DatasetFi
     : { faults: [`BIN_DATASET_FILE: ${answer.problem}`] };
 }
 
-/** Health answers until the end, so that whoever watches sees "not ready" and not a dead process (R90). */
+/** The management port closes last, so that health checks see "not ready" instead of a dead process (R90). */
 async function stop(parts: {
   server: Server;
   management: Server;
-  busy: BusyGauge;
-  dependencies: Dependencies;
+  busy: EventLoopMonitor;
+  gatehouse: Gatehouse;
   graceSeconds: number;
 }): Promise<void> {
-  const { server, management, busy, dependencies, graceSeconds } = parts;
-  dependencies.health.drain();
+  const { server, management, busy, gatehouse, graceSeconds } = parts;
+  gatehouse.health.drain();
   await closeServer(server, graceSeconds);
   busy.stop();
-  await dependencies.close();
+  await gatehouse.close();
   await closeServer(management, 0);
-}
-
-function once(work: () => Promise<void>): () => Promise<void> {
-  let result: Promise<void> | undefined;
-  return () => {
-    result ??= work();
-    return result;
-  };
 }

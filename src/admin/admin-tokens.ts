@@ -1,25 +1,28 @@
-/** Owns admin tokens in the administration: listed, made, revoked, by page and by API. */
-import type { RequestHandler, Response } from 'express';
+/** Admin tokens in the administration: list, create and revoke, by page and by API. */
+import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import { AppError } from '../errors.ts';
-import { formField, queryField } from '../http/body.ts';
-import { checked, type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import { queryField } from '../http/body.ts';
+import { type DescribedHandler, operation } from '../http/operation.ts';
+import { type FormView, formHandler, wholeNumber } from '../pages/form.ts';
+import type { Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import type { AdminToken, AdminTokens } from './admin-token.ts';
 import { audited } from './change.ts';
 import { listOf, listQuery, matches, pageOptions } from './listing.ts';
+import { givenName } from './name.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/admin-tokens': {
       page: SignedInFrame;
       tokens: readonly AdminTokenView[];
       next: string | undefined;
-      /** The new one, on the only page that ever shows it. */
-      made?: { name: string; text: string } | undefined;
-      form: { name: string; scope: string; days: string; fault?: string | undefined };
+      q: string | undefined;
+      made?: MadeSecret | undefined;
+      form: FormView<typeof tokenForm>;
       notice?: Notice | undefined;
     };
   }
@@ -37,7 +40,7 @@ export interface AdminTokenRoutes {
   revoke: DescribedHandler;
 }
 
-const MOST_DAYS = 3650;
+const MAX_DAYS = 3650;
 const DAY_MILLISECONDS = 86_400_000;
 
 const tokenAnswer = z.object({
@@ -51,9 +54,15 @@ const tokenAnswer = z.object({
 });
 
 const wantedToken = z.strictObject({
-  name: z.string().trim().min(1).max(100),
+  name: givenName,
   scope: z.enum(['read', 'write']),
   expiresAt: z.iso.datetime({ offset: true, error: 'Give a time as in 2027-01-31T00:00:00Z.' }),
+});
+
+const tokenForm = z.object({
+  name: givenName,
+  scope: wantedToken.shape.scope,
+  days: wholeNumber(1, MAX_DAYS, `Enter a number of days from 1 to ${MAX_DAYS}.`),
 });
 
 export function adminTokenRoutes(parts: {
@@ -77,19 +86,19 @@ export function adminTokenRoutes(parts: {
   };
 
   const listed = async (query: z.output<typeof listQuery>) => {
-    const { tokens: found, next } = await tokens.page(pageOptions(query));
-    const items = await Promise.all(found.filter(({ id, name }) => matches(query.q, id, name)).map(told));
-    return next === undefined ? { items } : { items, next };
+    const isMeant = ({ id, name }: AdminToken) => matches(query.q, id, name);
+    const { items, ...rest } = await tokens.page({ ...pageOptions(query), isMeant });
+    return { items: await Promise.all(items.map(told)), ...rest };
   };
 
   const expiryOf = (expiresAt: string): number => {
     const time = Date.parse(expiresAt);
-    if (time > clock() && time <= clock() + MOST_DAYS * DAY_MILLISECONDS) return time;
+    if (time > clock() && time <= clock() + MAX_DAYS * DAY_MILLISECONDS) return time;
     const detail = 'Give a time in the future, at most ten years from now.';
     throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/expiresAt', rule: 'invalid', detail }] });
   };
 
-  const create = (req: Parameters<RequestHandler>[0], wanted: z.output<typeof wantedToken>) => {
+  const create = (req: Request, wanted: z.output<typeof wantedToken>) => {
     const expiresAt = expiryOf(wanted.expiresAt);
     const id = newOpaqueTokenId();
     const target = { kind: 'admin_token', id, name: wanted.name };
@@ -99,59 +108,43 @@ export function adminTokenRoutes(parts: {
     );
   };
 
-  const revoke = async (req: Parameters<RequestHandler>[0], id: string) => {
+  const revoke = async (req: Request, id: string) => {
     const token = await tokens.find(id);
     if (!token) throw new AppError('not_found', { detail: 'There is no admin token with this id.' });
     const target = { kind: 'admin_token', id, name: token.name };
     await audited(trail, req, { event: 'admin_token.revoked', target }, () => tokens.revoke(id));
   };
 
-  const show = async (
-    req: Parameters<RequestHandler>[0],
-    res: Response,
-    more: Partial<{
-      made: { name: string; text: string };
-      form: { name: string; scope: string; days: string; fault?: string };
-    }>,
-  ) => {
-    const { items, next } = await listed({ after: queryField(req, 'after'), limit: 50 });
-    pages.sendAdmin(res, 'admin/admin-tokens', {
-      page: pages.signedInFrame(req, 'Admin tokens'),
-      tokens: items,
-      next,
-      form: { name: '', scope: 'read', days: '90' },
-      notice: queryField(req, 'done') === 'revoked' ? { tone: 'success', text: REVOKED } : undefined,
-      ...more,
-    });
+  const show = async (req: Request, res: Response, form: FormView<typeof tokenForm>) => {
+    const q = queryField(req, 'q');
+    const [{ items, next }, { notice, made }] = await Promise.all([
+      listed({ after: queryField(req, 'after'), limit: 50, q }),
+      pages.flashOf(req),
+    ]);
+    const page = pages.signedInFrame(req, 'Admin tokens', form.faults);
+    pages.sendAdmin(res, 'admin/admin-tokens', { page, tokens: items, next, q, form, notice, made });
   };
 
-  return {
-    page: (req, res) => show(req, res, {}),
+  const here = `${basePath}/admin/admin-tokens`;
 
-    async make(req, res) {
-      const form = {
-        name: formField(req.body, 'name') ?? '',
-        scope: formField(req.body, 'scope') ?? '',
-        days: formField(req.body, 'days') ?? '',
-      };
-      try {
-        const days = /^\d{1,4}$/.test(form.days) ? Number(form.days) : 0;
+  return {
+    page: (req, res) => show(req, res, { values: { name: '', scope: 'read', days: '90' }, faults: [] }),
+
+    make: formHandler({
+      pages,
+      schema: tokenForm,
+      fieldOf: { expiresAt: 'days' },
+      async work(req, { name, scope, days }) {
         const expiresAt = new Date(clock() + days * DAY_MILLISECONDS).toISOString();
-        const { token, text } = await create(
-          req,
-          checked(wantedToken, { name: form.name, scope: form.scope, expiresAt }),
-        );
-        await show(req, res, { made: { name: token.name, text } });
-      } catch (error) {
-        if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error;
-        res.status(error.status);
-        await show(req, res, { form: { ...form, fault: FORM_FAULT } });
-      }
-    },
+        const { token, text } = await create(req, { name, scope, expiresAt });
+        return { url: here, flash: { notice: CREATED, made: { name: token.name, text } } };
+      },
+      show,
+    }),
 
     async revokeByForm(req, res) {
       await revoke(req, String(req.params.id));
-      res.redirect(303, `${basePath}/admin/admin-tokens?done=revoked`);
+      await pages.redirect(req, res, here, { notice: REVOKED });
     },
 
     list: operation(
@@ -185,5 +178,5 @@ export function adminTokenRoutes(parts: {
   };
 }
 
-const REVOKED = 'The token is revoked. No call with it is answered any more.';
-const FORM_FAULT = 'Give the token a name, choose what it may do, and for how many days: 1 to 3650.';
+const CREATED: Notice = { tone: 'success', text: 'Admin token created.' };
+const REVOKED: Notice = { tone: 'success', text: 'Admin token revoked. Every call with it is refused.' };

@@ -1,4 +1,4 @@
-/** Owns the audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
+/** The audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Request, RequestHandler, Response } from 'express';
@@ -6,13 +6,13 @@ import { z } from 'zod';
 import type { AuditFilter } from '../audit/facets.ts';
 import { AUDIT_EVENTS, type AuditRecord, isAuditEvent } from '../audit/kinds.ts';
 import type { AuditTrail } from '../audit/trail.ts';
-import { actorOf } from '../http/actor.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
+import { actorOf } from '../sessions/actor.ts';
 import { listOf, listQuery } from './listing.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/audit': {
       page: SignedInFrame;
@@ -104,6 +104,7 @@ export function auditRoutes(parts: { trail: AuditTrail; pages: Pages }): AuditRo
         summary: 'Search the audit trail, the newest first, or stream it as NDJSON',
         query: auditQuery,
         answer: auditList,
+        mediaType: 'application/x-ndjson',
       },
       async ({ req, res, query }) => {
         const filter = filterOf({ ...query, text: query.text ?? query.q });

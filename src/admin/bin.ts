@@ -1,14 +1,14 @@
-/** Owns BIN data in the administration: the data set that counts, its coverage, the budget of calls, the service and the cache. */
+/** BIN data in the administration: the data set that counts, its coverage, the budget of calls, the service and the cache. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
+import type { Bins } from '../bin/bin.ts';
 import { BUILT_IN_ATTRIBUTION } from '../bin/built-in-dataset.ts';
 import { COUNTRY_ATTRIBUTION } from '../bin/country.ts';
-import type { BinEnrichment } from '../bin/enrichment.ts';
 import { type BinOverview, overviewOf, type Share } from '../bin/overview.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/bin': {
       page: SignedInFrame;
@@ -31,7 +31,7 @@ export interface BinAdminRoutes {
   overview: DescribedHandler;
 }
 
-const MOST_BARS = 12;
+const MAX_BARS = 12;
 
 const share = z.object({
   key: z.string().nullable().describe('the network, or the alpha-2 code; null: none is named'),
@@ -61,7 +61,8 @@ const overview = z.object({
     .object({
       used: z.int(),
       limit: z.int(),
-      bulkReserve: z.int().describe('calls that bulk jobs leave alone'),
+      userReserve: z.int().describe('calls that only users may cause'),
+      userDailyQuota: z.int().describe('calls that one user may cause in a day (UTC)'),
       resetsAt: instant,
     })
     .nullable()
@@ -76,7 +77,7 @@ const overview = z.object({
   cache: z.object({ hits: z.int(), misses: z.int(), hitRate: z.number().nullable() }),
 });
 
-export function binAdminRoutes(parts: { bins: BinEnrichment; pages: Pages }): BinAdminRoutes {
+export function binAdminRoutes(parts: { bins: Bins; pages: Pages }): BinAdminRoutes {
   const { bins, pages } = parts;
   return {
     overview: operation(
@@ -101,7 +102,7 @@ export function binAdminRoutes(parts: { bins: BinEnrichment; pages: Pages }): Bi
 
 /** The longest ones, and the rest as one. */
 function barsOf(shares: readonly Share[], rows: number): Bar[] {
-  const most = shares.length > MOST_BARS ? MOST_BARS - 1 : shares.length;
+  const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
   const others = shares.slice(most);
   const sum = others.reduce((total, one) => total + one.rows, 0);
   const rest = others.length === 0 ? [] : [{ key: null, name: `${others.length} others`, rows: sum }];

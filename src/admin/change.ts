@@ -1,9 +1,9 @@
-/** Owns that no change is made without its entry in the audit trail (R88): the entry comes first, and a change that fails is told. */
+/** Audited changes (R88): the entry in the audit trail is written before the change, and a change that fails gets one too. */
 import type { Request } from 'express';
 import type { AuditEntry } from '../audit/kinds.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import { AppError } from '../errors.ts';
-import { actorOf } from '../http/actor.ts';
+import { actorOf } from '../sessions/actor.ts';
 
 export type AuditedFacts = Pick<AuditEntry, 'event' | 'target' | 'userId' | 'facts'>;
 

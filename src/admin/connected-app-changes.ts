@@ -1,37 +1,45 @@
-/** Owns what becomes of connected apps by the hand of administrators: each change judged as a whole, audited, and made once. */
+/** Changes of connected apps by administrators: each judged as a whole, audited, and made once. */
 import type { Request } from 'express';
 import type { AuditEvent } from '../audit/kinds.ts';
 import type { AuditTrail } from '../audit/trail.ts';
-import type { AppRegistry, RegisteredApp } from '../connected-apps/app-registry.ts';
+import { type InputFault, pointerTo } from '../config/input-faults.ts';
+import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../connected-apps/app-registry.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../connected-apps/connected-app.ts';
+import type { Withdrawal } from '../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../connected-apps/registration-rules.ts';
 import { AppError } from '../errors.ts';
-import { type InputFault, pointerTo } from '../input-faults.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { audited } from './change.ts';
 import type { ChangedApp, NewApp } from './connected-app-input.ts';
 import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from './connected-app-provider.ts';
+import type { Withdraw } from './withdrawal.ts';
 
 /** All of them: @throws AppError `invalid_request` with faults, `not_found`, `version_conflict` */
 export interface ConnectedAppChanges {
-  /** @param secretExpiresAt milliseconds since the epoch, where the provider said when it ends the secret */
-  create(req: Request, given: NewApp, secretExpiresAt?: number): Promise<RegisteredApp>;
+  create(req: Request, given: NewApp, byProvider?: RegistrationExtras): Promise<RegisteredApp>;
   /** What `create` would say of it; nothing is kept. */
   judgeNew(given: NewApp): Promise<void>;
   replace(req: Request, id: string, given: ChangedApp): Promise<RegisteredApp>;
-  /** Refuses while anybody is connected. @param version left out: whichever it is */
-  remove(req: Request, id: string, version: number | undefined): Promise<void>;
+  /**
+   * Refuses while anybody is connected. What Gatehouse registered at the provider is deleted there as well.
+   * @param version left out: whichever it is
+   */
+  remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
 }
+
+/** `withdrawal`: what the provider did, where Gatehouse had registered the app there. */
+export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal: Withdrawal; clientId: string };
 
 export function createConnectedAppChanges(parts: {
   apps: Pick<AppStore, 'list'>;
   registry: AppRegistry;
   trail: AuditTrail;
   examine: Outbound['examine'];
+  withdraw: Withdraw;
   countConnections: (appId: string) => Promise<number>;
 }): ConnectedAppChanges {
-  const { apps, registry, trail, examine, countConnections } = parts;
+  const { apps, registry, trail, examine, withdraw, countConnections } = parts;
 
   const judge = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
@@ -76,12 +84,12 @@ export function createConnectedAppChanges(parts: {
   return {
     judgeNew,
 
-    async create(req, { clientSecret, ...registration }, secretExpiresAt) {
+    async create(req, { clientSecret, ...registration }, byProvider) {
       const { id, name } = registration;
       await judgeNew({ clientSecret, ...registration });
       const entry = { event: 'connected_app.created', target: { kind: 'connected_app', id, name } } as const;
       return audited(trail, req, entry, async () => {
-        const made = await registry.create(registration, clientSecret, secretExpiresAt);
+        const made = await registry.create(registration, clientSecret, byProvider);
         if (!made) throw conflict();
         return made;
       });
@@ -106,8 +114,8 @@ export function createConnectedAppChanges(parts: {
     },
 
     async remove(req, id, version) {
-      if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return;
-      const { app, version: current } = await existing(id);
+      if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
+      const { app, version: current, management } = await existing(id);
       if (version !== undefined && version !== current) throw conflict();
       const count = await countConnections(id);
       if (count > 0) {
@@ -118,6 +126,7 @@ export function createConnectedAppChanges(parts: {
       await audited(trail, req, { event: 'connected_app.deleted', target }, async () => {
         if (!(await registry.remove(id, current))) throw conflict();
       });
+      return management ? { withdrawal: await withdraw(req, app, management), clientId: app.clientId } : {};
     },
   };
 

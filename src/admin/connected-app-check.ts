@@ -1,4 +1,4 @@
-/** Owns the doctor in the administration: an app is tried before users do it, by page and by API. */
+/** The doctor in the administration: an app is tried before users do it, by page and by API. */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
@@ -7,10 +7,10 @@ import type { AppCheck } from '../connected-apps/check.ts';
 import { CHECKS, type CheckName, type Finding } from '../connected-apps/finding.ts';
 import { AppError } from '../errors.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 import { audited } from './change.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/connected-app-check': {
       page: SignedInFrame;

@@ -1,185 +1,145 @@
-/** Owns the form of a connected app: what stands in its fields, and the registration that they make. Pure. */
+/** The form of a connected app: its fields, and the registration that they make. The schema of registrations judges it. */
+import { z } from 'zod';
 import { type ConnectedAppRegistration, TOKEN_ENDPOINT_AUTH_METHODS } from '../connected-apps/connected-app.ts';
-import { formField } from '../http/body.ts';
+import { entriesOf, type FormValues, lines, recordVersion, rows, ticked } from '../pages/form.ts';
 
-export const ENDPOINT_NAMES = [
-  'authorization',
-  'token',
-  'revocation',
-  'introspection',
-  'userinfo',
-  'endSession',
-  'jwks',
-] as const;
+const ENDPOINTS = ['authorization', 'token', 'revocation', 'introspection', 'userinfo', 'endSession', 'jwks'] as const;
+const RATE_LIMITS = ['perUserPerMinute', 'perAppPerMinute'] as const;
 
-export const RATE_LIMITS = ['perUserPerMinute', 'perAppPerMinute'] as const;
+const text = z.string().trim();
 
-/** Everything as it was typed; the client secret is never among it. */
-export interface AppForm {
-  id: string;
-  name: string;
-  issuer: string;
-  discoveryUrl: string;
-  clientId: string;
-  tokenEndpointAuthMethod: string;
-  scopes: string[];
-  callbackUrls: string[];
-  apiBaseUrl: string;
-  threadPath: string;
-  /** '' : nobody signs in with it. */
-  signIn: '' | 'everyone' | 'claim';
-  signInClaim: string;
-  signInValues: string;
-  /** A line for each. */
-  returnUrls: string;
-  endpoints: Record<(typeof ENDPOINT_NAMES)[number], string>;
-  accessTokenLifetimeSeconds: string;
-  refresh: string;
-  par: string;
-  dpop: string;
-  rateLimit: Record<(typeof RATE_LIMITS)[number], string>;
-  providerSignOut: boolean;
-  /** A line `name=value` for each. */
-  parameters: string;
+/** A text field for each of the names. */
+function texts<N extends string>(...names: N[]): Record<N, typeof text> {
+  return Object.fromEntries(names.map((name) => [name, text])) as Record<N, typeof text>;
 }
 
+/** In the order of the page, which is that of the faults. */
+export const newAppForm = z.object({
+  ...texts('id', 'name', 'issuer'),
+  /** `yes` where the page shows what the provider offers. */
+  isRead: z.string(),
+  // A secret counts as it is: spaces may belong to it.
+  initialAccessToken: z.string(),
+  clientId: text,
+  clientSecret: z.string(),
+  tokenEndpointAuthMethod: text,
+  callbackUrl: rows,
+  scope: z.array(z.string()),
+  ...texts('moreScopes', 'signIn', 'signInClaim', 'signInValues', 'apiBaseUrl', 'threadPath', 'discoveryUrl'),
+  ...texts(...ENDPOINTS.map((name) => `endpoint-${name}` as const)),
+  returnUrls: lines,
+  parameters: lines,
+  ...texts('accessTokenLifetimeSeconds', 'refresh', 'par', 'dpop'),
+  ...texts(...RATE_LIMITS.map((name) => `rateLimit-${name}` as const)),
+  providerSignOut: ticked,
+});
+
+/** The same for an app that is there; its id is that of the address. */
+export const changedAppForm = newAppForm
+  .omit({ id: true, initialAccessToken: true })
+  .extend({ version: recordVersion });
+
+export const APP_SECRETS = ['clientSecret', 'initialAccessToken'] as const;
+
+/** Where each field of a registration stands in the form, if it has another name there. */
+export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape & keyof typeof changedAppForm.shape>> = {
+  callbackUrls: 'callbackUrl',
+  scopes: 'moreScopes',
+  signIn: 'signInClaim',
+  ...Object.fromEntries(ENDPOINTS.map((name) => [`endpoints/${name}`, `endpoint-${name}` as const])),
+  ...Object.fromEntries(RATE_LIMITS.map((name) => [`rateLimit/${name}`, `rateLimit-${name}` as const])),
+};
+
 /** What the form shows of an app, or the empty form. */
-export function formOf(app: Partial<ConnectedAppRegistration> = {}): AppForm {
+export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormValues<typeof newAppForm> {
   const allow = app.signIn?.allow;
+  const claim = typeof allow === 'object' ? allow : undefined;
+  const { endpoints, rateLimit } = app;
   return {
     id: app.id ?? '',
     name: app.name ?? '',
     issuer: app.issuer ?? '',
-    discoveryUrl: app.discoveryUrl ?? '',
+    isRead: '',
+    initialAccessToken: '',
     clientId: app.clientId ?? '',
+    clientSecret: '',
     tokenEndpointAuthMethod: app.tokenEndpointAuthMethod ?? TOKEN_ENDPOINT_AUTH_METHODS[0],
-    scopes: [...(app.scopes ?? ['openid', 'profile', 'email', 'offline_access'])],
-    callbackUrls: [...(app.callbackUrls ?? [])],
+    callbackUrl: app.callbackUrls ?? [],
+    scope: app.scopes ?? ['openid', 'profile', 'email', 'offline_access'],
+    moreScopes: '',
+    signIn: claim ? 'claim' : typeof allow === 'string' ? allow : '',
+    signInClaim: claim?.claim ?? '',
+    signInValues: claim?.values.join(', ') ?? '',
     apiBaseUrl: app.apiBaseUrl ?? '',
     threadPath: app.threadPath ?? '',
-    signIn: allow === undefined ? '' : allow === 'everyone' ? 'everyone' : 'claim',
-    signInClaim: typeof allow === 'object' ? allow.claim : '',
-    signInValues: typeof allow === 'object' ? allow.values.join(', ') : '',
+    discoveryUrl: app.discoveryUrl ?? '',
+    ...named(ENDPOINTS, (name) => [`endpoint-${name}`, endpoints?.[name] ?? '']),
     returnUrls: (app.returnUrls ?? []).join('\n'),
-    endpoints: Object.fromEntries(
-      ENDPOINT_NAMES.map((name) => [name, app.endpoints?.[name] ?? '']),
-    ) as AppForm['endpoints'],
+    parameters: Object.entries(app.parameters ?? {})
+      .map(([name, value]) => `${name}=${value}`)
+      .join('\n'),
     accessTokenLifetimeSeconds: app.accessTokenLifetimeSeconds?.toString() ?? '',
     refresh: app.refresh ?? '',
     par: app.par ?? 'auto',
     dpop: app.dpop ?? 'auto',
-    rateLimit: rateLimits((name) => app.rateLimit?.[name]?.toString() ?? ''),
-    providerSignOut: app.providerSignOut ?? true,
-    parameters: Object.entries(app.parameters ?? {})
-      .map(([name, value]) => `${name}=${value}`)
-      .join('\n'),
+    ...named(RATE_LIMITS, (name) => [`rateLimit-${name}`, rateLimit?.[name]?.toString() ?? '']),
+    providerSignOut: (app.providerSignOut ?? true) ? 'yes' : '',
   };
 }
 
-/** What was sent, spaces around it taken off. @param callbackUrl stands in for a list that was left empty */
-export function readForm(body: unknown, callbackUrl: (id: string) => string): AppForm {
-  const text = (name: string) => (formField(body, name) ?? '').trim();
-  const id = text('id');
-  const callbackUrls = listField(body, 'callbackUrl').filter((url) => url !== '');
-  const signIn = text('signIn');
-  return {
-    id,
-    name: text('name'),
-    issuer: text('issuer'),
-    discoveryUrl: text('discoveryUrl'),
-    clientId: text('clientId'),
-    tokenEndpointAuthMethod: text('tokenEndpointAuthMethod'),
-    scopes: [...new Set([...listField(body, 'scope'), ...text('moreScopes').split(/\s+/)])].filter((one) => one !== ''),
-    callbackUrls: callbackUrls.length > 0 || id === '' ? callbackUrls : [callbackUrl(id)],
-    apiBaseUrl: text('apiBaseUrl'),
-    threadPath: text('threadPath'),
-    signIn: signIn === 'everyone' || signIn === 'claim' ? signIn : '',
-    signInClaim: text('signInClaim'),
-    signInValues: text('signInValues'),
-    returnUrls: text('returnUrls'),
-    endpoints: Object.fromEntries(
-      ENDPOINT_NAMES.map((name) => [name, text(`endpoint-${name}`)]),
-    ) as AppForm['endpoints'],
-    accessTokenLifetimeSeconds: text('accessTokenLifetimeSeconds'),
-    refresh: text('refresh'),
-    par: text('par'),
-    dpop: text('dpop'),
-    rateLimit: rateLimits((name) => text(`rateLimit-${name}`)),
-    providerSignOut: formField(body, 'providerSignOut') === 'yes',
-    parameters: text('parameters'),
-  };
-}
+type Typed = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
 
-/** What the form knows nothing of (set by API) stays as it was. @param before the app that is changed */
-export function registrationOf(form: AppForm, before: Partial<ConnectedAppRegistration> = {}): Record<string, unknown> {
-  const kept = Object.fromEntries(Object.entries(before).filter(([name]) => !(name in form)));
-  const endpoints = given(form.endpoints);
-  const { accessTokenLifetimeSeconds: seconds } = form;
-  const rateLimit = Object.fromEntries(
-    Object.entries(given(form.rateLimit)).map(([name, value]) => [name, numberIn(value)]),
-  );
+/** To be checked as a registration. @param callbackUrls those typed, or what stands in for none */
+export function registrationOf(form: Typed, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
-    ...kept,
-    ...given({
-      id: form.id,
-      name: form.name,
-      issuer: form.issuer,
-      discoveryUrl: form.discoveryUrl,
-      clientId: form.clientId,
-      tokenEndpointAuthMethod: form.tokenEndpointAuthMethod,
-      apiBaseUrl: form.apiBaseUrl,
-      threadPath: form.threadPath,
-      refresh: form.refresh,
-      par: form.par,
-      dpop: form.dpop,
-    }),
-    scopes: form.scopes,
-    callbackUrls: form.callbackUrls,
-    returnUrls: lines(form.returnUrls),
+    name: form.name,
+    issuer: form.issuer,
+    clientId: form.clientId,
+    clientSecret: form.clientSecret || undefined,
+    scopes: [...new Set([...form.scope, ...entriesOf(form.moreScopes, /\s+/)])],
+    callbackUrls,
+    returnUrls: form.returnUrls,
     providerSignOut: form.providerSignOut,
-    ...(Object.keys(endpoints).length > 0 ? { endpoints } : {}),
-    ...(form.signIn === '' ? {} : { signIn: { allow: allowOf(form) } }),
-    ...(seconds === '' ? {} : { accessTokenLifetimeSeconds: numberIn(seconds) }),
-    ...(Object.keys(rateLimit).length > 0 ? { rateLimit } : {}),
-    ...(form.parameters === '' ? {} : { parameters: Object.fromEntries(lines(form.parameters).map(parameter)) }),
+    tokenEndpointAuthMethod: form.tokenEndpointAuthMethod || undefined,
+    discoveryUrl: form.discoveryUrl || undefined,
+    apiBaseUrl: form.apiBaseUrl || undefined,
+    threadPath: form.threadPath || undefined,
+    refresh: form.refresh || undefined,
+    par: form.par || undefined,
+    dpop: form.dpop || undefined,
+    signIn: signInOf(form),
+    accessTokenLifetimeSeconds: numberIn(form.accessTokenLifetimeSeconds),
+    endpoints: given(ENDPOINTS.map((name) => [name, form[`endpoint-${name}`] || undefined])),
+    rateLimit: given(RATE_LIMITS.map((name) => [name, numberIn(form[`rateLimit-${name}`])])),
+    parameters: given(form.parameters.map(parameter)),
   };
 }
 
-function rateLimits(read: (name: (typeof RATE_LIMITS)[number]) => string): AppForm['rateLimit'] {
-  return { perUserPerMinute: read('perUserPerMinute'), perAppPerMinute: read('perAppPerMinute') };
+function signInOf({ signIn, signInClaim: claim, signInValues }: Typed): unknown {
+  if (signIn === 'everyone') return { allow: 'everyone' };
+  return signIn === 'claim' ? { allow: { claim, values: entriesOf(signInValues, ',') } } : undefined;
+}
+
+function named<N extends string, F extends string>(
+  names: readonly N[],
+  field: (name: N) => [F, string],
+): Record<F, string> {
+  return Object.fromEntries(names.map(field)) as Record<F, string>;
+}
+
+/** Undefined where none of them has a value. */
+function given(pairs: [string, unknown][]): Record<string, unknown> | undefined {
+  const filled = pairs.filter(([, value]) => value !== undefined);
+  return filled.length === 0 ? undefined : Object.fromEntries(filled);
 }
 
 /** What is no number stays as it was typed, and is judged so. */
-function numberIn(text: string): number | string {
-  return /^\d+$/.test(text) ? Number(text) : text;
-}
-
-/** Every value of a field that may be there more than once. */
-function listField(body: unknown, name: string): string[] {
-  const value = typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[name] : undefined;
-  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string').map((one) => one.trim());
-}
-
-function given(fields: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''));
-}
-
-function allowOf({ signIn, signInClaim, signInValues }: AppForm): unknown {
-  const values = signInValues
-    .split(',')
-    .map((value) => value.trim())
-    .filter((value) => value !== '');
-  return signIn === 'everyone' ? 'everyone' : { claim: signInClaim, values };
+function numberIn(typed: string): number | string | undefined {
+  if (typed === '') return undefined;
+  return /^\d+$/.test(typed) ? Number(typed) : typed;
 }
 
 function parameter(line: string): [string, string] {
   const at = line.indexOf('=');
   return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-}
-
-function lines(text: string): string[] {
-  return text
-    .split(/\r?\n/)
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
 }

@@ -1,8 +1,8 @@
-/** Owns what may be sent to register a connected app or to change one, and what is told of one: never its secret. */
+/** The JSON of a connected app: what registers or changes one, and its view, which never holds the secret. */
 import { z } from 'zod';
-import { containsCardNumber } from '../bin/bin.ts';
 import type { RegisteredApp } from '../connected-apps/app-registry.ts';
 import { type ConnectedApp, callbackUrlOf, connectedAppSchema, isUsable } from '../connected-apps/connected-app.ts';
+import { containsCardNumber } from '../observability/card-numbers.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
 /** Stands on pages, and is told to a provider that registers apps. */

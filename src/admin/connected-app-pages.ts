@@ -1,21 +1,36 @@
-/** Owns the pages of connected apps: the list, one app with its form, and the form for a new one. */
+/** The pages of connected apps: the list, one app with its form, and the form for a new one. */
 import type { Request, RequestHandler, Response } from 'express';
-import { type ConnectedAppRegistration, callbackUrlOf, connectedAppSchema } from '../connected-apps/connected-app.ts';
-import type { FactsRead, ProviderFacts } from '../connected-apps/provider-facts.ts';
-import { AppError } from '../errors.ts';
+import { z } from 'zod';
+import { ADVICE, inputFaults } from '../config/input-faults.ts';
+import {
+  type ConnectedAppRegistration,
+  callbackUrlOf,
+  connectedAppSchema,
+  isUsable,
+} from '../connected-apps/connected-app.ts';
+import type { ProviderFacts, ReadProviderFacts } from '../connected-apps/provider-facts.ts';
 import { formField, queryField } from '../http/body.ts';
 import { checked } from '../http/operation.ts';
-import type { Notice } from '../http/page-data.ts';
-import type { Pages } from '../http/pages.ts';
-import type { ConnectedAppChanges } from './connected-app-changes.ts';
-import { type AppForm, formOf, readForm, registrationOf } from './connected-app-form.ts';
+import { type FormView, fieldFaults, formHandler, recordVersion, typedIn } from '../pages/form.ts';
+import type { FieldFault, Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { ConnectedAppChanges, RemovedApp } from './connected-app-changes.ts';
+import {
+  APP_FIELDS,
+  APP_SECRETS,
+  changedAppForm,
+  newAppForm,
+  registrationOf,
+  valuesOfApp,
+} from './connected-app-form.ts';
 import { type AppAnswer, changedApp, newApp } from './connected-app-input.ts';
 import type { ConnectedAppFacts } from './connected-apps-api.ts';
 import { listQuery, matches, pageOf } from './listing.ts';
 import { type ProviderRegistration, wantedApp } from './provider-registration.ts';
 import { type SecretAge, secretAge } from './secret-age.ts';
+import { withdrawalWords } from './withdrawal.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/connected-apps': {
       page: SignedInFrame;
@@ -25,32 +40,25 @@ declare module '../http/page-data.ts' {
       next: string | undefined;
       notice?: Notice | undefined;
     };
-    'admin/register-app': { page: SignedInFrame } & FormView;
+    'admin/register-app': {
+      page: SignedInFrame;
+      form: FormView<typeof newAppForm>;
+      provider: ProviderFacts | undefined;
+      callbackPattern: string;
+    };
     'admin/connected-app': {
       page: SignedInFrame;
       app: AppView;
       connections: number;
+      form: FormView<typeof changedAppForm>;
+      provider: ProviderFacts | undefined;
+      callbackPattern: string;
       notice?: Notice | undefined;
-    } & FormView;
+    };
   }
 }
 
 type AppView = AppAnswer & { secret: SecretAge };
-
-interface FormView {
-  form: AppForm;
-  /** By the place of the field, such as `callbackUrls/0`; what belongs to no field stands under ''. */
-  faults: Readonly<Record<string, readonly FieldFault[]>>;
-  provider: ProviderFacts | undefined;
-  callbackPattern: string;
-  /** Posted with the form, so that nobody overwrites what somebody else has changed. */
-  version: number | undefined;
-}
-
-interface FieldFault {
-  rule: string;
-  detail: string;
-}
 
 export interface ConnectedAppPages {
   list: RequestHandler;
@@ -60,20 +68,14 @@ export interface ConnectedAppPages {
   change: RequestHandler;
 }
 
-const NOTICES: Readonly<Record<string, Notice>> = {
-  registered_there: { tone: 'success', text: 'The app is registered at the provider and here. It works at once.' },
-  registered: { tone: 'success', text: 'The app is registered. It works at once.' },
-  saved: { tone: 'success', text: 'Saved. The change counts at once, everywhere.' },
-  disabled: { tone: 'info', text: 'The app is disabled: nobody signs in or calls with it until you enable it again.' },
-  enabled: { tone: 'success', text: 'The app is enabled again.' },
-  deleted: { tone: 'success', text: 'The app is deleted.' },
-};
+type NewForm = FormView<typeof newAppForm>;
+type ChangedForm = FormView<typeof changedAppForm>;
 
 export function connectedAppPages(parts: {
   facts: ConnectedAppFacts;
   changes: ConnectedAppChanges;
   registration: ProviderRegistration;
-  readProvider: (at: { issuer: string; discoveryUrl: string | undefined }) => Promise<FactsRead>;
+  readProvider: ReadProviderFacts;
   pages: Pages;
   clock: () => number;
   publicHref: string;
@@ -82,78 +84,111 @@ export function connectedAppPages(parts: {
   const { facts, changes, registration, readProvider, pages, clock, publicHref, basePath } = parts;
   const ownCallback = (id: string) => callbackUrlOf(id, publicHref);
   const home = `${basePath}/admin/connected-apps`;
+  const idOf = (req: Request) => String(req.params.id);
 
   const viewOf = (app: AppAnswer): AppView => {
     const { clientSecretSetAt: setAt, clientSecretExpiresAt: expiresAt } = app;
     return { ...app, secret: secretAge({ setAt, expiresAt }, clock()) };
   };
 
-  const formView = (form: AppForm, more: Partial<FormView> = {}): FormView => ({
-    form,
-    faults: {},
-    provider: undefined,
-    callbackPattern: ownCallback(form.id === '' ? 'ID' : form.id),
-    version: undefined,
-    ...more,
-  });
+  const readAt = async ({ id, issuer, discoveryUrl }: Address): Promise<ProviderRead> => {
+    const address = { issuer, discoveryUrl: discoveryUrl || undefined, id: id || undefined };
+    const parsed = addressSchema.safeParse(address, ADVICE);
+    if (!parsed.success) return { faults: fieldFaults({ schema: newAppForm }, inputFaults(parsed.error)) };
+    const { facts: provider, fault } = await readProvider({ issuer, discoveryUrl: parsed.data.discoveryUrl });
+    return provider ? { provider, faults: [] } : { faults: [{ field: 'issuer', text: fault }] };
+  };
 
-  const showNew = (req: Request, res: Response, view: FormView) =>
-    pages.sendAdmin(res, 'admin/register-app', { page: pages.signedInFrame(req, 'Register an app'), ...view });
+  /** What the page showed of the provider stays on it. */
+  const shownOf = async ({ values }: NewForm | ChangedForm): Promise<ProviderFacts | undefined> =>
+    values.isRead === 'yes' ? (await readAt(values)).provider : undefined;
 
-  const showOne = (req: Request, res: Response, app: AppAnswer, view: FormView) =>
+  const showNew = async (req: Request, res: Response, form: NewForm) =>
+    pages.sendAdmin(res, 'admin/register-app', {
+      page: pages.signedInFrame(req, 'Register an app', form.faults),
+      form,
+      provider: await shownOf(form),
+      callbackPattern: ownCallback(form.values.id === '' ? 'ID' : form.values.id),
+    });
+
+  const showOne = async (req: Request, res: Response, changed: Partial<ChangedForm> = {}) => {
+    const app = await facts.one(idOf(req));
+    const form = { values: { ...valuesOfApp(app), version: '' }, faults: [], ...changed };
+    const { notice } = await pages.flashOf(req);
     pages.sendAdmin(res, 'admin/connected-app', {
-      page: pages.signedInFrame(req, app.name),
+      page: pages.signedInFrame(req, app.name, form.faults),
       app: viewOf(app),
       connections: app.connections ?? 0,
-      notice: NOTICES[queryField(req, 'done') ?? ''],
-      ...view,
-    });
-
-  /** The form again, with what the provider tells filled in where the administrator has not chosen otherwise. */
-  const withProvider = async (form: AppForm): Promise<FormView> => {
-    const { issuer, discoveryUrl } = form;
-    const shape = connectedAppSchema.pick({ issuer: true, discoveryUrl: true });
-    const asked = shape.safeParse({ issuer, ...(discoveryUrl === '' ? {} : { discoveryUrl }) });
-    if (!asked.success) return formView(form, { faults: { issuer: [ISSUER_FIRST] } });
-    const read = await readProvider({ issuer, discoveryUrl: asked.data.discoveryUrl });
-    if (read.fault !== undefined)
-      return formView(form, { faults: { issuer: [{ rule: 'discovery', detail: read.fault }] } });
-    return formView({ ...form, tokenEndpointAuthMethod: methodFor(form, read.facts) }, { provider: read.facts });
-  };
-
-  /** The same page with its faults: what the provider offered stays on it. */
-  const registerThere = (req: Request, res: Response, form: AppForm): Promise<void> => {
-    const work = async () => {
-      const { clientId: _, ...wanted } = registrationOf(form);
-      const token = formField(req.body, 'initialAccessToken') ?? '';
-      const given = checked(wantedApp, { ...wanted, ...(token === '' ? {} : { initialAccessToken: token }) });
-      const { app } = await registration.register(req, given);
-      res.redirect(303, `${home}/${app.id}?done=registered_there`);
-    };
-    return orFaults(work(), async (faults, status) => {
-      const { provider } = await withProvider(form);
-      showNew(req, res.status(status), formView(form, { provider, faults }));
+      form,
+      provider: await shownOf(form),
+      callbackPattern: app.callbackUrl,
+      notice,
     });
   };
 
-  /** Shows the form with its faults where that is what is wrong; anything else is an error page. */
-  const orFaults = async (
-    work: Promise<void>,
-    show: (faults: FormView['faults'], status: number) => Promise<void> | void,
-  ) => {
-    try {
-      await work;
-    } catch (error) {
-      if (!(error instanceof AppError) || (error.faults === undefined && error.code !== 'version_conflict'))
-        throw error;
-      await show(faultsByField(error), error.status);
-    }
+  /** The form again, with what the provider says where the administrator has not chosen otherwise. */
+  const withProvider = async <F extends NewForm | ChangedForm>(typed: Omit<F, 'faults'>) => {
+    const { provider, faults } = await readAt(typed.values);
+    const { tokenEndpointAuthMethod: method } = typed.values;
+    const read = provider && { isRead: 'yes', tokenEndpointAuthMethod: methodFor(method, provider) };
+    return { ...typed, values: { ...typed.values, ...read }, faults };
   };
 
-  const setDisabled = async (req: Request, app: AppAnswer, disabled: boolean) => {
-    const { id: _, disabled: __, ...rest } = registrationIn(app);
-    await changes.replace(req, app.id, { ...rest, ...(disabled ? { disabled } : {}), version: versionIn(req) });
+  /** That of this Gatehouse follows the id of a new app, and stands in for a list that was left empty. */
+  const callbackUrls = (id: string, typed: readonly string[]): readonly string[] => {
+    const own = ownCallback(isId(id) ? id : 'id');
+    return typed.length === 0 ? [own] : typed.map((url) => (url.startsWith(ownCallback('')) ? own : url));
   };
+
+  const register = formHandler({
+    ...NEW_FORM,
+    pages,
+    async work(req, { id, initialAccessToken: token, ...form }) {
+      const { clientId, clientSecret, ...wanted } = registrationOf(form, callbackUrls(id, form.callbackUrl));
+      const isThere = formField(req.body, 'do') === 'register_there';
+      const { app } = isThere
+        ? await registration.register(
+            req,
+            checked(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }),
+          )
+        : await changes.create(req, checked(newApp, { ...wanted, id, clientId, clientSecret }));
+      const notice = isThere ? NOTICES.registered_there : NOTICES.registered;
+      return done(`/${app.id}`, isUsable(app, publicHref) ? notice : NOTICES.registered_unusable);
+    },
+    show: showNew,
+  });
+
+  const save = formHandler({
+    ...CHANGED_FORM,
+    pages,
+    async work(req, { version, ...form }) {
+      const { id, disabled, callbackUrl } = await facts.one(idOf(req));
+      const typed = registrationOf(form, form.callbackUrl.length > 0 ? form.callbackUrl : [callbackUrl]);
+      await changes.replace(req, id, checked(changedApp, { ...typed, disabled, version }));
+      return done(`/${id}`, NOTICES.saved);
+    },
+    show: showOne,
+  });
+
+  /** The buttons beside the form. */
+  const act = formHandler({
+    pages,
+    schema: z.object({ do: z.enum(['delete', 'disable', 'enable', 'add_callback']), version: recordVersion }),
+    async work(req, { do: wanted, version }) {
+      const app = await facts.one(idOf(req));
+      if (wanted === 'delete') return done('', noticeOf(await changes.remove(req, app.id, version)));
+      const { id: _, ...kept } = registrationIn(app);
+      const changed =
+        wanted === 'add_callback'
+          ? { callbackUrls: [...app.callbackUrls, app.callbackUrl] }
+          : { disabled: wanted === 'disable' || undefined };
+      await changes.replace(req, app.id, { ...kept, ...changed, version });
+      return done(`/${app.id}`, NOTICES[wanted]);
+    },
+    show: (req, res, { faults }) => showOne(req, res, { faults }),
+  });
+
+  const done = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
 
   return {
     async list(req, res) {
@@ -166,60 +201,74 @@ export function connectedAppPages(parts: {
         unreadable: await facts.unreadable(),
         q: query.q ?? '',
         next,
-        notice: NOTICES[queryField(req, 'done') ?? ''],
+        notice: (await pages.flashOf(req)).notice,
       });
     },
 
-    newForm: (req, res) => showNew(req, res, formView(formOf())),
+    newForm: (req, res) => showNew(req, res, { values: valuesOfApp(), faults: [] }),
 
-    async register(req, res) {
-      const form = readForm(req.body, ownCallback);
-      if (formField(req.body, 'do') === 'read_provider') return showNew(req, res, await withProvider(form));
-      if (formField(req.body, 'do') === 'register_there') return registerThere(req, res, form);
-      const save = async () => {
-        const { app } = await changes.create(req, checked(newApp, { ...registrationOf(form), ...secretIn(req) }));
-        res.redirect(303, `${home}/${app.id}?done=registered`);
-      };
-      return orFaults(save(), (faults, status) => showNew(req, res.status(status), formView(form, { faults })));
+    async register(req, res, next) {
+      if (formField(req.body, 'do') !== 'read_provider') return register(req, res, next);
+      const form = await withProvider<NewForm>(typedIn(NEW_FORM, req.body));
+      const { id, callbackUrl } = form.values;
+      const filled = isId(id) ? { callbackUrl: callbackUrls(id, callbackUrl) } : {};
+      return showNew(req, res.status(statusOf(form)), { ...form, values: { ...form.values, ...filled } });
     },
 
-    async one(req, res) {
-      const app = await facts.one(String(req.params.id));
-      showOne(req, res, app, formView(formOf(app), { version: app.version ?? undefined }));
-    },
+    one: (req, res) => showOne(req, res),
 
-    async change(req, res) {
-      const id = String(req.params.id);
+    async change(req, res, next) {
       const wanted = formField(req.body, 'do');
-      if (wanted === 'delete_unreadable') {
-        await changes.remove(req, id, undefined);
-        return res.redirect(303, `${home}?done=deleted`);
+      if (wanted === 'save') return save(req, res, next);
+      if (wanted === 'read_provider') {
+        const form = await withProvider<ChangedForm>(typedIn(CHANGED_FORM, req.body));
+        return showOne(req, res.status(statusOf(form)), form);
       }
-      const app = await facts.one(id);
-      const form = { ...readForm(req.body, ownCallback), id: app.id };
-      const version = versionIn(req);
-      const done = (word: string, at = `/${app.id}`) => res.redirect(303, `${home}${at}?done=${word}`);
-      if (wanted === 'read_provider') return showOne(req, res, app, { ...(await withProvider(form)), version });
-      const work = async () => {
-        if (wanted === 'delete') return changes.remove(req, app.id, version).then(() => done('deleted', ''));
-        if (wanted === 'disable' || wanted === 'enable')
-          return setDisabled(req, app, wanted === 'disable').then(() => done(`${wanted}d`));
-        const given = { ...registrationOf(form, registrationIn(app)), ...secretIn(req), version };
-        await changes.replace(req, app.id, checked(changedApp, given));
-        return done('saved');
-      };
-      const shown = wanted === 'save' ? form : formOf(app);
-      return orFaults(work(), (faults, status) =>
-        showOne(req, res.status(status), app, formView(shown, { faults, version: app.version ?? undefined })),
-      );
+      if (wanted !== 'delete_unreadable') return act(req, res, next);
+      await changes.remove(req, idOf(req), undefined);
+      return pages.redirect(req, res, home, { notice: NOTICES.deleted });
     },
   };
 }
 
-const ISSUER_FIRST: FieldFault = {
-  rule: 'invalid',
-  detail: 'Give the issuer first: the whole address, beginning with https://.',
-};
+const NEW_FORM = { schema: newAppForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
+const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_FIELDS };
+
+const addressSchema = connectedAppSchema.pick({ id: true, issuer: true, discoveryUrl: true }).partial({ id: true });
+
+interface Address {
+  id?: string;
+  issuer: string;
+  discoveryUrl: string;
+}
+
+interface ProviderRead {
+  provider?: ProviderFacts;
+  faults: readonly FieldFault[];
+}
+
+const isId = (id: string) => connectedAppSchema.shape.id.safeParse(id).success;
+const statusOf = ({ faults }: { faults: readonly FieldFault[] }) => (faults.length > 0 ? 400 : 200);
+
+const NOTICES = {
+  registered_there: {
+    tone: 'success',
+    text: 'The app is registered at the provider and here. Check it now to see whether it works.',
+  },
+  registered: { tone: 'success', text: 'The app is registered. Check it now to see whether the provider accepts it.' },
+  registered_unusable: {
+    tone: 'info',
+    text: 'The app is registered, but it cannot be used yet: see below what to do.',
+  },
+  add_callback: {
+    tone: 'success',
+    text: 'The callback URL is added here. Make sure that the provider knows it too.',
+  },
+  saved: { tone: 'success', text: 'Saved. The change counts at once, everywhere.' },
+  disable: { tone: 'info', text: 'The app is disabled: nobody signs in or calls with it until you enable it again.' },
+  enable: { tone: 'success', text: 'The app is enabled again.' },
+  deleted: { tone: 'success', text: 'The app is deleted.' },
+} as const satisfies Record<string, Notice>;
 
 /** What a registration is made of, without what is only told of it. */
 function registrationIn(app: AppAnswer): ConnectedAppRegistration {
@@ -227,29 +276,13 @@ function registrationIn(app: AppAnswer): ConnectedAppRegistration {
   return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
 }
 
-/** A secret is taken as it is: spaces may belong to it. */
-function secretIn(req: Request): { clientSecret?: string } {
-  const clientSecret = formField(req.body, 'clientSecret') ?? '';
-  return clientSecret === '' ? {} : { clientSecret };
+function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {
+  if (!withdrawal) return NOTICES.deleted;
+  const tone = withdrawal.outcome === 'deleted' ? 'success' : 'info';
+  return { tone, text: `The app is deleted here. ${withdrawalWords(withdrawal, clientId)}` };
 }
 
-function versionIn(req: Request): number {
-  const version = formField(req.body, 'version') ?? '';
-  return /^\d{1,15}$/.test(version) ? Number(version) : -1;
-}
-
-function methodFor({ tokenEndpointAuthMethod: chosen }: AppForm, { authMethods }: ProviderFacts): string {
+function methodFor(chosen: string, { authMethods }: ProviderFacts): string {
   if (authMethods.length === 0 || authMethods.includes(chosen)) return chosen;
   return ['client_secret_basic', 'client_secret_post'].find((method) => authMethods.includes(method)) ?? chosen;
 }
-
-function faultsByField({ faults = [], detail, code }: AppError): FormView['faults'] {
-  const byField: Record<string, FieldFault[]> = {};
-  for (const { pointer, rule, detail: words } of faults) {
-    const place = pointer.replace(/^#\/?/, '');
-    byField[place] = [...(byField[place] ?? []), { rule, detail: words }];
-  }
-  return code === 'version_conflict' ? { '': [{ rule: code, detail: `${detail ?? ''} ${CONFLICT}`.trim() }] } : byField;
-}
-
-const CONFLICT = 'What you typed stands below and is not saved: saving it now replaces what the other one did.';

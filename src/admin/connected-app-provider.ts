@@ -1,8 +1,9 @@
-/** Owns what keeps secrets and people with their provider when an app is registered or changed: nobody else gets either. Pure. */
+/** Rules that keep client secrets and users with their provider when an app is registered or changed. Pure. */
+
+import type { InputFault } from '../config/input-faults.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../connected-apps/connected-app.ts';
 import { discoveryUrlOf, hasDiscovery } from '../connected-apps/provider-metadata.ts';
 import { calledUrls } from '../connected-apps/registration-rules.ts';
-import type { InputFault } from '../input-faults.ts';
 
 /**
  * A secret that is kept goes where it went before and nowhere else: whoever changes where it is sent has to know it.

@@ -1,4 +1,4 @@
-/** Owns connected apps in the API of the administration. */
+/** Connected apps in the API of the administration. */
 import { z } from 'zod';
 import type { AppRegistry } from '../connected-apps/app-registry.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
@@ -8,6 +8,7 @@ import { type DescribedHandler, operation } from '../http/operation.ts';
 import type { ConnectedAppChanges } from './connected-app-changes.ts';
 import { type AppAnswer, appAnswer, appTold, changedApp, newApp } from './connected-app-input.ts';
 import { type ListQuery, listOf, listQuery, matches, pageOf } from './listing.ts';
+import { withdrawalWords } from './withdrawal.ts';
 
 export interface ConnectedAppApi {
   list: DescribedHandler;
@@ -64,6 +65,14 @@ export function connectedAppFacts(parts: {
   };
 }
 
+const removedApp = z.object({
+  provider: z.object({
+    outcome: z.enum(['deleted', 'refused', 'unreachable']).describe('what became of the registration there'),
+    status: z.int().optional().describe('with which it refused'),
+    detail: z.string(),
+  }),
+});
+
 export function connectedAppApi(parts: {
   facts: ConnectedAppFacts;
   changes: ConnectedAppChanges;
@@ -109,12 +118,24 @@ export function connectedAppApi(parts: {
 
     remove: operation(
       {
-        summary: 'Delete a connected app that nobody is connected with',
+        summary:
+          'Delete a connected app that nobody is connected with: 204, or 200 with what the provider responded ' +
+          'where Gatehouse had registered the app there',
         query: z.strictObject({
           version: z.coerce.number().int().optional().describe('the version that was read: a newer one is not deleted'),
         }),
+        answer: removedApp,
+        emptyStatus: 204,
       },
-      ({ req, query }) => changes.remove(req, String(req.params.id), query.version),
+      async ({ req, res, query }) => {
+        const { withdrawal, clientId } = await changes.remove(req, String(req.params.id), query.version);
+        if (withdrawal) {
+          const { outcome } = withdrawal;
+          const status = outcome === 'refused' ? withdrawal.status : undefined;
+          return { provider: { outcome, status, detail: withdrawalWords(withdrawal, clientId) } };
+        }
+        res.status(204).end();
+      },
     ),
 
     judgeCallbackUrls: operation(

@@ -1,4 +1,4 @@
-/** Owns the list of connections in the administration: everybody's, by app, health or user, and what is still to be revoked. */
+/** The list of connections in the administration, by app, health or user, and the revocations that are pending. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
@@ -8,11 +8,11 @@ import type { DisconnectEveryone } from '../grants/disconnect-everyone.ts';
 import type { PendingRevocation, Revocations } from '../grants/revocations.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 import type { UserStore } from '../users/user-store.ts';
-import { disconnectedNotice } from './disconnect-notice.ts';
 import { connectionGone, type ProgressView, progressView } from './disconnections.ts';
 import { listOf, listQuery, pageOptions } from './listing.ts';
+import { pageOfMatchingUsers } from './matching-users.ts';
 import {
   type ConnectionRow,
   connectionAnswer,
@@ -23,7 +23,7 @@ import {
   splitId,
 } from './person-view.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/connections': {
       page: SignedInFrame;
@@ -50,7 +50,7 @@ export interface AdminConnectionRoutes {
   revocations: DescribedHandler;
 }
 
-const MOST_FOUND = 20;
+const MAX_PENDING_SHOWN = 20;
 
 const connectionQuery = listQuery.extend({
   app: z.string().max(40).optional().describe('id of one connected app'),
@@ -71,7 +71,7 @@ export function adminConnectionRoutes(parts: {
   index: ConnectionIndex;
   connections: Connections;
   everyone: DisconnectEveryone;
-  revocations: Revocations;
+  revocations: Pick<Revocations, 'page'>;
   users: UserStore;
   apps: AppStore;
   pages: Pages;
@@ -104,8 +104,7 @@ export function adminConnectionRoutes(parts: {
     const isMeant = (row: ConnectionRow) => (!app || row.app === app) && (!health || row.health === health);
     if (user !== undefined) return { items: (await ofUser(user)).filter(isMeant) };
     if (q?.trim()) {
-      const found = await users.page({ q, limit: MOST_FOUND });
-      return { items: (await Promise.all(found.users.map(({ id }) => ofUser(id)))).flat().filter(isMeant) };
+      return pageOfMatchingUsers(users, { q, after, limit }, async ({ id }) => (await ofUser(id)).filter(isMeant));
     }
     const page = await index.page({ after: after || undefined, limit, appId: app, state: health });
     const items = (await Promise.all(page.items.map(rowOf))).flat().filter(isMeant);
@@ -126,7 +125,7 @@ export function adminConnectionRoutes(parts: {
       };
       const chosen = apps.find(form.app);
       const progress = chosen && (await everyone.progress(chosen.id));
-      const pending = await revocations.page({ limit: MOST_FOUND });
+      const pending = await revocations.page({ limit: MAX_PENDING_SHOWN });
       pages.sendAdmin(res, 'admin/connections', {
         page: pages.signedInFrame(req, 'Connections'),
         connections: items,
@@ -142,13 +141,14 @@ export function adminConnectionRoutes(parts: {
           confirm: queryField(req, 'confirm') === 'everyone',
           progress: progress && progressView(progress),
         },
-        notice: disconnectedNotice(req),
+        notice: (await pages.flashOf(req)).notice,
       });
     },
 
     list: operation(
       {
-        summary: 'List connections, the one made last first; with q those of the users found by it',
+        summary:
+          'List connections, the one made last first; with q those of each user that it matches, which no page splits',
         query: connectionQuery,
         answer: listOf(connectionAnswer),
       },

@@ -1,4 +1,4 @@
-/** Owns disconnecting by an administrator: one connection, or everyone from an app, by form and by API. */
+/** Disconnecting by an administrator: one connection, or everyone from an app, by form and by API. */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../audit/kinds.ts';
@@ -6,14 +6,16 @@ import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
 import type { ConnectionIndex } from '../grants/connection-index.ts';
-import type { Connections, DisconnectAnswer, Disconnected } from '../grants/connections.ts';
+import { disconnectedAnswer, disconnectedJson } from '../grants/connection-view.ts';
+import type { Connections, Disconnected, DisconnectResult } from '../grants/connections.ts';
 import type { DisconnectEveryone, DisconnectProgress } from '../grants/disconnect-everyone.ts';
-import { actorOf } from '../http/actor.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
+import type { Pages } from '../pages/pages.ts';
+import { actorOf } from '../sessions/actor.ts';
 import { audited } from './change.ts';
-import { disconnectedQuery } from './disconnect-notice.ts';
-import { disconnectedAnswer, splitId } from './person-view.ts';
+import { disconnectedNotice } from './disconnect-notice.ts';
+import { splitId } from './person-view.ts';
 
 export interface DisconnectionRoutes {
   endByForm: RequestHandler;
@@ -42,9 +44,10 @@ export function disconnectionRoutes(parts: {
   everyone: DisconnectEveryone;
   apps: AppStore;
   trail: AuditTrail;
+  pages: Pages;
   basePath: string;
 }): DisconnectionRoutes {
-  const { index, connections, everyone, apps, trail, basePath } = parts;
+  const { index, connections, everyone, apps, trail, pages, basePath } = parts;
 
   const end = async (req: Request): Promise<Disconnected> => {
     const id = String(req.params.id);
@@ -85,7 +88,7 @@ export function disconnectionRoutes(parts: {
       const ended = await end(req);
       const { userId } = splitId(String(req.params.id));
       const back = queryField(req, 'back') === 'user' ? `users/${userId}` : 'connections';
-      res.redirect(303, `${basePath}/admin/${back}${disconnectedQuery(ended)}`);
+      await pages.redirect(req, res, `${basePath}/admin/${back}`, { notice: disconnectedNotice(ended) });
     },
 
     async endAllByForm(req, res) {
@@ -96,8 +99,7 @@ export function disconnectionRoutes(parts: {
     end: operation(
       { summary: 'Disconnect: deleted here at once, revoked at the provider', answer: endedAnswer },
       async ({ req }) => {
-        const { revocation, said } = await end(req);
-        return { id: String(req.params.id), revocation, provider: said ?? null };
+        return { id: String(req.params.id), ...disconnectedJson(await end(req)) };
       },
     ),
     endAll: operation(
@@ -116,7 +118,7 @@ export function disconnectionRoutes(parts: {
 }
 
 /** What the trail says once the provider has answered; the disconnection itself stands in it before. */
-const REVOCATION_EVENTS: Partial<Record<DisconnectAnswer, AuditEvent>> = {
+const REVOCATION_EVENTS: Partial<Record<DisconnectResult, AuditEvent>> = {
   revoked: 'revocation.confirmed',
   pending: 'revocation.pending',
 };

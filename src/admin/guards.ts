@@ -1,15 +1,18 @@
-/** Owns who may enter the administration: the session of an administrator, or at its API an admin token in the header (R82, R88). */
+/** Who may enter the administration: the session of an administrator, or at its API an admin token in the header (R82, R88). */
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import type { AuditEntry } from '../audit/kinds.ts';
 import { AppError } from '../errors.ts';
-import { actorOf } from '../http/actor.ts';
+import { wantsData } from '../http/accept.ts';
+import { bearerOf } from '../http/bearer.ts';
 import { readLongBody } from '../http/body.ts';
-import type { ClientAddress } from '../http/client-address.ts';
-import { csrfGuard } from '../http/csrf.ts';
+import { requiring } from '../http/description.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
-import type { Viewer } from '../http/session-data.ts';
-import { type ViewerGuards, viewerOf, wantsData } from '../http/viewer.ts';
+import { actorOf } from '../sessions/actor.ts';
+import { csrfGuard } from '../sessions/csrf.ts';
+import { type SessionGuards, sessionOf } from '../sessions/guards.ts';
+import type { Session } from '../sessions/session.ts';
+import { isRecent } from '../sessions/step-up.ts';
 import { parseOpaqueToken } from '../storage/opaque-token.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-token.ts';
 
@@ -27,27 +30,26 @@ export interface AdminGuards {
 }
 
 export function createAdminGuards(parts: {
-  viewers: ViewerGuards;
+  sessions: SessionGuards;
   tokens: Pick<AdminTokens, 'verify'>;
   limits: Pick<RateLimits, 'take'>;
-  addressOf: ClientAddress;
   /** Takes a note for the audit trail; never throws. */
   note: (entry: AuditEntry) => void;
   origin: string;
   /** The `acr` that a session must have, where it is had, and what comes after it; left out where any session will do. */
   stepUp?: { acr: string; href: string; home: string } | undefined;
 }): AdminGuards {
-  const { viewers, tokens, limits, addressOf, note, origin, stepUp } = parts;
+  const { sessions, tokens, limits, note, origin, stepUp } = parts;
   const change = [...readLongBody, csrfGuard(origin)];
 
   /** The one place that says who administers, for pages, forms and API alike. @param returnTo where the step-up leads back to */
-  const assertAdministrator = ({ user, acr }: Viewer, returnTo?: string): void => {
+  const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
         detail: 'Only administrators may see this. If you should be one, ask whoever runs this service.',
       });
     }
-    if (!stepUp || acr === stepUp.acr) return;
+    if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
     throw new AppError('step_up_required', {
       detail: 'The administration needs a stronger sign-in than the one you have now: sign in once more.',
       connectUrl: `${stepUp.href}&return_to=${encodeURIComponent(returnTo ?? stepUp.home)}`,
@@ -58,7 +60,7 @@ export function createAdminGuards(parts: {
     (isPage: boolean): RequestHandler =>
     (req, res, next) => {
       try {
-        assertAdministrator(viewerOf(req), isPage ? req.originalUrl : undefined);
+        assertAdministrator(sessionOf(req), isPage ? req.originalUrl : undefined);
         next();
       } catch (error) {
         const leadsOn = isPage && error instanceof AppError && error.code === 'step_up_required' && !wantsData(req);
@@ -68,7 +70,7 @@ export function createAdminGuards(parts: {
     };
   /** Whoever came with something and was refused; that nobody is signed in is no news. */
   const noted = (req: Request, error: unknown): unknown => {
-    const came = req.context.viewer !== undefined || req.headers.authorization !== undefined;
+    const came = req.context.session !== undefined || req.headers.authorization !== undefined;
     if (came && error instanceof AppError && error.status < 500)
       note({ event: 'admin.refused', ...actorOf(req), outcome: error.code, facts: { route: req.context.route } });
     return error;
@@ -76,33 +78,33 @@ export function createAdminGuards(parts: {
 
   /** With a header no cookie counts, not even where the header is refused. */
   const enter = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
-    const given = req.headersDistinct.authorization ?? [];
-    if (given.length === 0) {
-      assertAdministrator(await viewers.requireUser(req).catch(withChallenge));
+    const { given, token: text } = bearerOf(req);
+    if (!given) {
+      assertAdministrator(await sessions.admitUser(req).catch(withChallenge));
       return;
     }
-    const [header = ''] = given;
-    const text = given.length === 1 ? /^Bearer +([!-~]{1,200})$/i.exec(header)?.[1] : undefined;
     const token = text === undefined ? undefined : await tokens.verify(text);
     if (!token) {
       // What is not even formed like one finds no token; whoever tries those that are is held up (R84).
-      if (text !== undefined && parseOpaqueToken(ADMIN_TOKEN_PREFIX, text)) limits.take('guess', addressOf(req));
+      if (text !== undefined && parseOpaqueToken(ADMIN_TOKEN_PREFIX, text)) limits.take('guess', req.context.address);
       throw invalidToken();
     }
     if (scope === 'write' && token.scope !== 'write') throw missingScope(scope);
     req.context.adminToken = { id: token.id, name: token.name };
   };
-  const api =
-    (scope: AdminTokenScope): RequestHandler =>
-    (req, _res, next) =>
-      void enter(req, scope).then(
-        () => next(),
-        (error: unknown) => next(noted(req, error)),
-      );
+  const api = (scope: AdminTokenScope): RequestHandler =>
+    requiring<RequestHandler>(
+      [{ adminToken: [] }, { session: [] }],
+      (req, _res, next) =>
+        void enter(req, scope).then(
+          () => next(),
+          (error: unknown) => next(noted(req, error)),
+        ),
+    );
 
   return {
-    page: [viewers.userPage, administrator(true)],
-    form: [viewers.user, administrator(false), ...change],
+    page: [sessions.requireUserOrRedirect, administrator(true)],
+    form: [sessions.requireUser, administrator(false), ...change],
     read: [api('read')],
     ask: [api('read'), ...change],
     write: [api('write'), ...change],

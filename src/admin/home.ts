@@ -1,13 +1,13 @@
-/** Owns the overview: what happened in the last day or month, how connections are, and what is left of quotas, all from the store. */
+/** The overview: what happened in the last day or month, how connections are, and what is left of quotas, all from the store. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { Tallied, Tallies, TallySpan } from '../audit/tallies.ts';
 import type { ConnectionIndex } from '../grants/connection-index.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Pages } from '../pages/pages.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/home': {
       page: SignedInFrame;

@@ -1,18 +1,18 @@
-/** Owns the keys in the administration: which encryption key seals how much, and the keys that we sign with. No key itself is ever told. */
+/** The keys in the administration: which encryption key seals how much, and the keys that we sign with. Never a key itself. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { OwnKeys } from '../connected-apps/own-keys.ts';
-import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
 import { type KeyReport, reportKeys } from '../storage/key-report.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { audited } from './change.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/keys': {
       page: SignedInFrame;
@@ -109,8 +109,7 @@ export function keyRoutes(parts: {
 
   return {
     async page(req, res) {
-      const notice = queryField(req, 'done') === 'rotated' ? { tone: 'success' as const, text: ROTATED } : undefined;
-      const [report, signing] = await Promise.all([soon(), signingKeys()]);
+      const [report, signing, { notice }] = await Promise.all([soon(), signingKeys(), pages.flashOf(req)]);
       const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
       if (!report) res.set('Refresh', '2');
       pages.sendAdmin(res, 'admin/keys', { page: pages.signedInFrame(req, 'Keys'), report, held, signing, notice });
@@ -118,7 +117,7 @@ export function keyRoutes(parts: {
 
     async rotateByForm(req, res) {
       await rotate(req);
-      res.redirect(303, `${basePath}/admin/keys?done=rotated`);
+      await pages.redirect(req, res, `${basePath}/admin/keys`, { notice: ROTATED });
     },
 
     overview: operation(
@@ -134,4 +133,7 @@ export function keyRoutes(parts: {
   };
 }
 
-const ROTATED = 'The next signing key is published. It signs in a day, when everybody had time to read it.';
+const ROTATED: Notice = {
+  tone: 'success',
+  text: 'The next signing key is published. It signs in a day, when everybody had time to read it.',
+};

@@ -1,4 +1,30 @@
-/** Owns how lists are asked for and told: `?after=&limit=&q=`, and `{"items", "next"}`. */
+/**
+ * Lists of the administration: `?after=&limit=&q=` and `{"items", "next"}`.
+ *
+ * What each list of `/admin/api` offers beside `after` and `limit`, the index that serves it, and what keeping that index
+ * costs. No list can be sorted in another way: a further order, or a filter on a list that grows without bound, takes an
+ * index of its own. "Looked through" is for lists of what administrators make, which are short.
+ *
+ * | list | order | narrowed by | index | cost to keep |
+ * | --- | --- | --- | --- | --- |
+ * | `users` | last sign-in, newest first | none | `users` | a sign-in moves 1 member |
+ * | `users` | the text that was found | `q`: beginning of a name, of a word of it, of an address, id or subject | `user-names` | at most 10 members for each user, written where a text changes |
+ * | `sessions` | start, newest first | none | `live-sessions` | 1 member for each session, added and removed |
+ * | `sessions` | last use, newest first | `user` | none: the record `sessions-of` | with each session |
+ * | `sessions` | user by user as `users` with `q`, then last use | `q` by way of `users` | `user-names` | none more |
+ * | `connections` | connected, newest first | `app` | `connections` | connecting writes 3 members and removes 3; a refresh writes only where the state changes |
+ * | `connections` | newest trouble first | `health`; with `app` looked through | `connections` | the same members |
+ * | `connections` | connected, oldest first | `user` | `grants` | 1 member for each connection, in the write of the grant |
+ * | `connections` | user by user as `users` with `q`, then connected | `q` by way of `users`; with `app`, `health` looked through | `user-names`, `grants` | none more |
+ * | `revocations` | next try, soonest first | none; `q` is taken and not looked at | `revocations` | 1 member for each, moved with each try |
+ * | `sign-ins` | start, newest first | `failed`, `q`: an address; a reference finds the record itself | `sign-ins` | 2 members at the start, at most 3 more and 1 less at the end |
+ * | `audit` | newest first | `event`, `who`, `whom`; the smallest of their indexes is looked through for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-who`, `audit-whom` | at most 8 members for each entry, in its own write |
+ * | `connected-apps` | id | `q`: looked through | none: every process holds them all; `connected-apps` to read them | 1 member for each app |
+ * | `relay-tokens` | made, newest first | `q`: looked through | `relay-tokens` | 1 member for each |
+ * | `service-accounts` | made, newest first | `q`: looked through | `service-accounts` | 1 member for each |
+ * | `webhooks` | made, newest first | `q`: looked through | `webhooks` | 1 member for each |
+ * | `admin-tokens` | made, newest first | `q`: looked through | `admin-tokens` | 1 member for each |
+ */
 import { z } from 'zod';
 import type { PageOptions } from '../storage/store.ts';
 

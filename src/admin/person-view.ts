@@ -1,11 +1,12 @@
-/** Owns how users, their sessions and their connections are told in the administration. */
+/** Views of users, their sessions and their connections for the administration. */
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
-import { saidWords } from '../connected-apps/provider-said.ts';
+import { describeReply } from '../connected-apps/provider-reply.ts';
+import { connectionSchema, providerAnswer } from '../grants/connection-view.ts';
 import type { Connection } from '../grants/connections.ts';
 import { TROUBLE_WORDS } from '../grants/grant.ts';
 import type { PendingRevocation } from '../grants/revocations.ts';
-import type { KnownSession } from '../http/session-index.ts';
+import type { Session } from '../sessions/session.ts';
 import type { User } from '../users/user-store.ts';
 
 export const userAnswer = z.object({
@@ -38,30 +39,13 @@ export const connectionAnswer = z.object({
   app: z.string(),
   appName: z.string(),
   account: z.string().nullable(),
-  health: z.enum(['active', 'expiring', 'in_doubt', 'reconnect_needed']),
+  health: connectionSchema.shape.health,
   cause: z.string().nullable(),
   causeWords: z.string().nullable(),
   scopes: z.array(z.string()),
   connectedAt: z.iso.datetime().nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
 });
-
-/** What the provider answered to a revocation. */
-export const providerAnswer = z
-  .object({
-    status: z.int().optional().describe('of its answer'),
-    error: z.string().optional().describe('its OAuth error code, or why no answer came'),
-  })
-  .nullable()
-  .describe('what the provider answered last; null where it was not asked');
-
-/** A disconnection with what came of it. */
-export const disconnectedAnswer = {
-  revocation: z
-    .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
-    .describe('one that is pending is asked again until the provider confirms it'),
-  provider: providerAnswer,
-};
 
 export const revocationAnswer = z.object({
   id: z.string(),
@@ -96,14 +80,16 @@ export function userView({ disabledAt, firstSignInAt, lastSignInAt, name, email,
   };
 }
 
-export function sessionRow({ user, ref, browser, address, app, startedAt, seenAt }: KnownSession): SessionRow {
+/** @param user as known now; without it as the session knows its user */
+export function sessionRow(session: Session, user: Pick<User, 'id' | 'name' | 'email'> = session.user): SessionRow {
+  const { ref, browser, address, app, createdAt, seenAt } = session;
   return {
     id: `${user.id}.${ref}`,
     user: { id: user.id, name: user.name ?? null, email: user.email ?? null },
     browser: browser ?? null,
     address: address ?? null,
     app: app ?? null,
-    startedAt: iso(startedAt),
+    startedAt: iso(createdAt),
     lastSeenAt: iso(seenAt),
   };
 }
@@ -130,7 +116,7 @@ export function connectionRow(
 }
 
 export function revocationRow({ id, userId, app, since, attempts, nextAt, said }: PendingRevocation): RevocationRow {
-  const answered = { provider: said ?? null, providerWords: said ? saidWords(said) : null };
+  const answered = { provider: said ?? null, providerWords: said ? describeReply(said) : null };
   return { id, user: userId, app, since: iso(since), attempts, nextAt: iso(nextAt), ...answered };
 }
 

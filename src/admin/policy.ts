@@ -1,23 +1,24 @@
-/** Owns "what would happen if": the relay's own policy asked for a call that nobody has made, by page and by API. */
+/** Answers "what would happen if": what the relay's policy says of a call that was not made, by page and by API. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import type { FieldFault } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { RelayGate } from '../relay/gate.ts';
 import { decide, RELAY_SCOPES, type RelayDecision, type RelayScope, type RelaySubject } from '../relay/policy.ts';
 import type { RelayTokens } from '../relay/relay-token.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/policy': {
       page: SignedInFrame;
       tokens: readonly { id: string; name: string }[];
       apps: readonly { id: string; name: string }[];
-      question: Question;
+      form: { values: Record<string, string>; faults: readonly FieldFault[] };
       decision: RelayDecision | undefined;
-      fault: string | undefined;
     };
   }
 }
@@ -27,6 +28,8 @@ export interface PolicyRoutes {
   explain: DescribedHandler;
 }
 
+const PROOFS = ['assertion', 'id_token', 'none'] as const;
+
 const question = z.strictObject({
   relayToken: z.string().max(64).describe('its id'),
   route: z.enum(RELAY_SCOPES),
@@ -35,9 +38,9 @@ const question = z.strictObject({
   serviceAccount: z.string().max(64).optional(),
   address: z.string().max(64).describe('where the call comes from'),
   proof: z
-    .enum(['assertion', 'none'])
+    .enum(PROOFS)
     .default('assertion')
-    .describe('whether the user is proven, or only named, which needs assertUser'),
+    .describe('how the user is proven; an ID token needs acceptIdTokens, and no proof assertUser'),
   unnarrowed: z
     .boolean()
     .default(false)
@@ -51,41 +54,46 @@ const decision = z.object({ allowed: z.boolean(), rule: z.string().optional(), d
 export function policyRoutes(parts: {
   tokens: Pick<RelayTokens, 'find' | 'page'>;
   apps: AppStore;
-  mayBeServed: (userId: string) => Promise<boolean>;
+  gate: Pick<RelayGate, 'loadSubject'>;
   pages: Pages;
   clock: () => number;
 }): PolicyRoutes {
-  const { tokens, apps, mayBeServed, pages, clock } = parts;
+  const { tokens, apps, gate, pages, clock } = parts;
 
   const subjectOf = async ({ user, serviceAccount, proof }: Question): Promise<RelaySubject | undefined> => {
-    if (serviceAccount !== undefined) return { kind: 'service_account', id: serviceAccount };
+    if (serviceAccount !== undefined) return gate.loadSubject({ kind: 'service_account', id: serviceAccount });
     if (user === undefined) return undefined;
-    return { kind: 'user', id: user, proven: proof === 'assertion', disabled: !(await mayBeServed(user)) };
+    return gate.loadSubject({ kind: 'user', id: user, proven: proof !== 'none' });
   };
 
   const explained = async (asked: Question): Promise<RelayDecision> => {
     const token = await tokens.find(asked.relayToken);
     if (!token) throw new AppError('not_found', { detail: 'There is no relay token with this id.' });
-    const { route, app, address } = asked;
-    const unnarrowed = route === 'token:exchange' && asked.unnarrowed;
+    const { route, address } = asked;
+    const isExchange = route === 'token:exchange';
+    const exchange = { unnarrowed: isExchange && asked.unnarrowed, idToken: isExchange && asked.proof === 'id_token' };
     const forApp = route !== 'bin:read';
     const subject = forApp ? await subjectOf(asked) : undefined;
-    return decide(token, { route, app: forApp ? app : undefined, subject, unnarrowed, address, now: clock() });
+    // A service account belongs to one app, so that none has to be named.
+    const app = asked.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
+    return decide(token, { route, app: forApp ? app : undefined, subject, ...exchange, address, now: clock() });
   };
 
   return {
     async page(req, res) {
       const asked = askedOf(req);
       const complete = asked.relayToken !== '' && asked.address !== '';
-      const { tokens: listed } = await tokens.page({ limit: 200 });
-      const answer = complete ? await explained(asked).catch(unknownToken) : undefined;
+      const { items: listed } = await tokens.page({ limit: Number.POSITIVE_INFINITY });
+      const decision = complete ? await explained(asked).catch(unknownToken) : undefined;
+      const faults = decision === 'unknown' ? [UNKNOWN_TOKEN] : [];
+      const { relayToken, route, app = '', user = '', proof, unnarrowed, address } = asked;
+      const values = { token: relayToken, route, app, user, proof, unnarrowed: unnarrowed ? 'yes' : '', address };
       pages.sendAdmin(res, 'admin/policy', {
-        page: pages.signedInFrame(req, 'What would happen if'),
+        page: pages.signedInFrame(req, 'What would happen if', faults),
         tokens: listed.map(({ id, name }) => ({ id, name })),
         apps: apps.threadApps().map(({ id, name }) => ({ id, name })),
-        question: asked,
-        decision: typeof answer === 'string' ? undefined : answer,
-        fault: typeof answer === 'string' ? answer : undefined,
+        form: { values, faults },
+        decision: decision === 'unknown' ? undefined : decision,
       });
     },
 
@@ -110,12 +118,14 @@ function askedOf(req: Parameters<RequestHandler>[0]): Question {
     user: field('user'),
     serviceAccount: undefined,
     address: field('address') ?? '',
-    proof: field('proof') === 'none' ? 'none' : 'assertion',
+    proof: PROOFS.find((one) => one === field('proof')) ?? 'assertion',
     unnarrowed: field('unnarrowed') === 'yes',
   };
 }
 
-function unknownToken(error: unknown): string {
-  if (error instanceof AppError && error.code === 'not_found') return 'There is no such relay token any more.';
+const UNKNOWN_TOKEN: FieldFault = { field: 'token', text: 'There is no such relay token any more.' };
+
+function unknownToken(error: unknown): 'unknown' {
+  if (error instanceof AppError && error.code === 'not_found') return 'unknown';
   throw error;
 }

@@ -1,21 +1,25 @@
-/** Owns the registration of an app at its provider and here in one go, where the provider lets clients register themselves (RFC 7591). */
+/** The registration of an app at its provider and here in one go, where the provider lets clients register themselves (RFC 7591). */
 import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { RegisteredApp } from '../connected-apps/app-registry.ts';
-import type { ClientManagement, RegistrationOutcome, WantedClient } from '../connected-apps/dynamic-registration.ts';
-import type { FactsRead } from '../connected-apps/provider-facts.ts';
+import type { DynamicRegistration, RequestedClient, Withdrawal } from '../connected-apps/dynamic-registration.ts';
+import type { ReadProviderFacts } from '../connected-apps/provider-facts.ts';
 import { AppError } from '../errors.ts';
-import { actorOf } from '../http/actor.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
 import { audited } from './change.ts';
 import type { ConnectedAppChanges } from './connected-app-changes.ts';
 import { appAnswer, newApp } from './connected-app-input.ts';
 import type { ConnectedAppFacts } from './connected-apps-api.ts';
+import { type Withdraw, withdrawalWords } from './withdrawal.ts';
 
 /** All of an app but what the provider gives. */
 export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).extend({
-  initialAccessToken: z.string().min(1).max(5000).optional().describe('where the provider asks for one; kept nowhere'),
+  initialAccessToken: z
+    .string()
+    .regex(/^[!-~]{1,5000}$/, 'Enter the token as the provider showed it, without blanks.')
+    .optional()
+    .describe('where the provider asks for one; kept nowhere'),
 });
 
 export type WantedApp = z.output<typeof wantedApp>;
@@ -31,12 +35,12 @@ export interface ProviderRegistration {
 export function createProviderRegistration(parts: {
   changes: ConnectedAppChanges;
   trail: Pick<AuditTrail, 'append'>;
-  readProvider: (at: { issuer: string; discoveryUrl: string | undefined }) => Promise<FactsRead>;
-  registerAt: (endpoint: string, wanted: WantedClient, token: string | undefined) => Promise<RegistrationOutcome>;
-  withdrawAt: (management: ClientManagement) => Promise<boolean>;
+  readProvider: ReadProviderFacts;
+  registerAt: DynamicRegistration['register'];
+  withdraw: Withdraw;
   publicHref: string;
 }): ProviderRegistration {
-  const { changes, trail, readProvider, registerAt, withdrawAt, publicHref } = parts;
+  const { changes, trail, readProvider, registerAt, withdraw, publicHref } = parts;
 
   const endpointOf = async ({ issuer, discoveryUrl }: WantedApp): Promise<string> => {
     const { facts, fault } = await readProvider({ issuer, discoveryUrl });
@@ -61,19 +65,11 @@ export function createProviderRegistration(parts: {
       const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
       const kept = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
       try {
-        return await changes.create(req, kept, secret === undefined ? undefined : clientSecretExpiresAt);
+        const secretExpiresAt = secret === undefined ? undefined : clientSecretExpiresAt;
+        return await changes.create(req, kept, { secretExpiresAt, management });
       } catch (error) {
-        const isWithdrawn = management !== undefined && (await withdrawAt(management));
-        // Not before it: where the trail is what fails, nothing would be taken back.
-        const outcome = isWithdrawn ? {} : { outcome: 'not_done: provider' };
-        const withdrawn = {
-          ...entry,
-          event: 'connected_app.withdrawn',
-          facts: { issuer, clientId },
-          ...outcome,
-        } as const;
-        await trail.append({ ...withdrawn, ...actorOf(req) }).catch(() => undefined);
-        throw toldOf(error, isWithdrawn, clientId);
+        const withdrawal = management && (await withdraw(req, kept, management));
+        throw toldOf(error, withdrawal, clientId);
       }
     },
   };
@@ -110,7 +106,7 @@ export function providerRegistrationApi(parts: {
 const STAND_IN = { clientId: 'given by the provider', clientSecret: 'given by the provider' };
 const NOT_OFFERED = 'This provider lets no app register itself: register it there by hand.';
 
-function wantedClient(app: WantedApp, publicHref: string): WantedClient {
+function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
   return {
     name: app.name,
     callbackUrls: app.callbackUrls,
@@ -123,11 +119,9 @@ function wantedClient(app: WantedApp, publicHref: string): WantedClient {
 }
 
 /** The same error, which says as well what became of the registration at the provider. */
-function toldOf(error: unknown, isWithdrawn: boolean, clientId: string): unknown {
+function toldOf(error: unknown, withdrawal: Withdrawal | undefined, clientId: string): unknown {
   if (!(error instanceof AppError)) return error;
-  const words = isWithdrawn
-    ? 'The registration at the provider was taken back.'
-    : `The provider keeps its registration, with the client ID ${clientId}: delete it there by hand.`;
+  const words = withdrawalWords(withdrawal, clientId);
   const { code, detail, faults, headers, logDetail, retryAfterSeconds } = error;
   return new AppError(code, {
     detail: [detail, words].filter(Boolean).join(' '),

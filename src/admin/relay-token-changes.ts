@@ -1,4 +1,4 @@
-/** Owns every change of relay tokens by an administrator, whether by page or by API: judged, written to the audit trail, then made. */
+/** Every change of relay tokens by an administrator, whether by page or by API: judged, written to the audit trail, then made. */
 import type { Request } from 'express';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
@@ -89,6 +89,5 @@ function targetOf({ id, name }: Pick<RelayToken, 'id' | 'name'>) {
 
 function factsOf({ users, ...input }: RelayTokenInput) {
   const whom = typeof users === 'string' ? users : `${users.length} listed`;
-  const { name, scopes, apps, networks, expiresAt, assertUser, fullScope } = input;
-  return { name, scopes, apps, users: whom, networks, expiresAt, assertUser, fullScope };
+  return { ...input, users: whom };
 }

@@ -1,106 +1,92 @@
-/** Owns the form that makes or changes a relay token: what was typed, what it means, and which field a fault belongs to. */
-import { formField } from '../http/body.ts';
-import type { InputFault } from '../input-faults.ts';
+/** The forms that create, change and rotate a relay token. */
+import { z } from 'zod';
+import { type FormValues, recordVersion, ticked, wholeNumber, words } from '../pages/form.ts';
 import type { RelayToken } from '../relay/relay-token.ts';
-
-export type RelayTokenField = 'name' | 'scopes' | 'apps' | 'users' | 'networks' | 'expiresAt';
-
-/** As it was typed; a faulty form comes back so. */
-export interface RelayTokenForm {
-  name: string;
-  scopes: readonly string[];
-  apps: readonly string[];
-  users: 'all' | 'none' | 'listed';
-  /** User ids, one a line. */
-  listed: string;
-  /** CIDRs, one a line. */
-  networks: string;
-  /** From now; in the form of a token that there is: empty where its end is kept. */
-  days: string;
-  assertUser: boolean;
-  fullScope: boolean;
-  faults: Partial<Record<RelayTokenField, string>>;
-  /** Said where somebody else was faster. */
-  conflict?: string | undefined;
-}
+import { MAX_OVERLAP_SECONDS, type RelayTokenInput, userId, wantedRelayToken } from './relay-token-input.ts';
 
 const DAY_MILLISECONDS = 86_400_000;
+const DAYS = 'Enter a number of days from 1 to 9999.';
+const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
-export function emptyRelayTokenForm(): RelayTokenForm {
-  return {
-    ...{ name: '', scopes: ['threads:read'], apps: [], users: 'none', listed: '', networks: '', days: '90' },
-    ...{ assertUser: false, fullScope: false, faults: {} },
-  };
-}
-
-export function formOfToken(token: RelayToken): RelayTokenForm {
-  const { name, scopes, apps, users, networks, assertUser, fullScope } = token;
-  const listed = typeof users === 'string' ? '' : users.join('\n');
-  const whom = typeof users === 'string' ? users : 'listed';
-  return {
-    ...{ name, scopes, apps, users: whom, listed, networks: networks.join('\n'), days: '' },
-    ...{ assertUser, fullScope, faults: {} },
-  };
-}
-
-/** @param now milliseconds since the epoch: days are counted from it. @param kept whose end stays where no days are given */
-export function readRelayTokenForm(body: unknown, now: number, kept?: Pick<RelayToken, 'expiresAt'>) {
-  const users = formField(body, 'users');
-  const typed: RelayTokenForm = {
-    name: formField(body, 'name') ?? '',
-    scopes: fieldsOf(body, 'scopes'),
-    apps: fieldsOf(body, 'apps'),
-    users: users === 'all' || users === 'listed' ? users : 'none',
-    listed: formField(body, 'listed') ?? '',
-    networks: formField(body, 'networks') ?? '',
-    days: formField(body, 'days') ?? '',
-    assertUser: formField(body, 'assertUser') === 'yes',
-    fullScope: formField(body, 'fullScope') === 'yes',
-    faults: {},
-  };
-  const end = kept && typed.days.trim() === '' ? kept.expiresAt : now + daysOf(typed.days) * DAY_MILLISECONDS;
-  const input = {
-    ...{ name: typed.name, scopes: typed.scopes, apps: typed.apps },
-    users: typed.users === 'listed' ? linesOf(typed.listed) : typed.users,
-    networks: linesOf(typed.networks),
-    expiresAt: new Date(end).toISOString(),
-    ...{ assertUser: typed.assertUser, fullScope: typed.fullScope },
-  };
-  return { typed, input, faultsOf };
-}
-
-export function rotationOfForm(body: unknown): number {
-  const hours = formField(body, 'overlapHours') ?? '';
-  return /^\d{1,3}$/.test(hours) ? Math.min(720, Number(hours)) * 3600 : 0;
-}
-
-/** 0 for anything but a number of days, which no token may have. */
-function daysOf(text: string): number {
-  return /^\d{1,4}$/.test(text.trim()) ? Number(text) : 0;
-}
-
-/** The first fault of each field, in the words of the form. */
-function faultsOf(faults: readonly InputFault[]): RelayTokenForm['faults'] {
-  const told: RelayTokenForm['faults'] = {};
-  for (const { pointer, detail } of faults) {
-    const field = pointer.split('/')[1] as RelayTokenField;
-    told[field] ??= FORM_WORDS[field] ?? detail;
-  }
-  return told;
-}
-
-const FORM_WORDS: Partial<Record<RelayTokenField, string>> = {
-  name: 'Give the token a name of at most 100 characters.',
-  scopes: 'Choose at least one thing that the token may do.',
-  expiresAt: 'Say for how many days: 1 to 9999.',
+const { name, scopes, apps, networks } = wantedRelayToken.shape;
+const days = wholeNumber(1, 9_999, DAYS);
+const kept = z.literal('').transform(() => undefined);
+/** In the order of the page, which is that of the faults. */
+const fields = {
+  name,
+  scopes,
+  apps: apps.unwrap(),
+  users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
+  listed: words.pipe(z.array(userId).max(10_000)),
+  networks: words.pipe(networks.unwrap()),
+  days,
+  assertUser: ticked,
+  fullScope: ticked,
+  acceptIdTokens: ticked,
+  binCallsPerMonth: z.union([z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS)], BIN_CALLS),
 };
 
-/** A field that may be there several times, such as ticked boxes. */
-function fieldsOf(body: unknown, name: string): string[] {
-  const value = typeof body === 'object' && body !== null ? (body as Record<string, unknown>)[name] : undefined;
-  return [value].flat().filter((one) => typeof one === 'string');
+const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
+const NO_USERS = { path: ['listed'], error: 'Enter at least one user id, or choose other users.' };
+
+export const newTokenForm = z.object(fields).refine(hasUsers, NO_USERS);
+/** Without days the token keeps its end. */
+export const tokenForm = z
+  .object({ ...fields, days: z.union([kept, days], DAYS), version: recordVersion })
+  .refine(hasUsers, NO_USERS);
+
+const MAX_OVERLAP_HOURS = MAX_OVERLAP_SECONDS / 3_600;
+const HOURS = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
+
+export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS) });
+
+/** Where each field of a token stands in the forms, if it has another name there. */
+export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
+
+export const NEW_TOKEN: FormValues<typeof newTokenForm> = {
+  name: '',
+  scopes: ['threads:read'],
+  apps: [],
+  users: 'none',
+  listed: '',
+  networks: '',
+  days: '90',
+  assertUser: '',
+  fullScope: '',
+  binCallsPerMonth: '',
+  acceptIdTokens: '',
+};
+
+export const NEW_ROTATION: FormValues<typeof rotationForm> = { overlapHours: '1' };
+
+export function valuesOfToken(token: RelayToken): FormValues<typeof tokenForm> {
+  const { name, scopes: granted, apps: ids, users, networks: cidrs } = token;
+  const { assertUser, fullScope, acceptIdTokens, binCallsPerMonth } = token;
+  const isListed = typeof users !== 'string';
+  return {
+    name,
+    scopes: granted,
+    apps: ids,
+    users: isListed ? 'listed' : users,
+    listed: isListed ? users.join('\n') : '',
+    networks: cidrs.join('\n'),
+    days: '',
+    assertUser: assertUser ? 'yes' : '',
+    fullScope: fullScope ? 'yes' : '',
+    binCallsPerMonth: binCallsPerMonth === null ? '' : String(binCallsPerMonth),
+    acceptIdTokens: acceptIdTokens ? 'yes' : '',
+    version: String(token.version),
+  };
 }
 
-function linesOf(text: string): string[] {
-  return text.split(/[\s,]+/).filter((line) => line !== '');
+type Typed = Omit<z.output<typeof tokenForm>, 'version'>;
+
+/** @param now milliseconds since the epoch: days count from it. @param expiresAt the end of a token that keeps it */
+export function inputOf(
+  { days: count, users, listed, ...typed }: Typed,
+  now: number,
+  expiresAt = now,
+): RelayTokenInput {
+  const end = count === undefined ? expiresAt : now + count * DAY_MILLISECONDS;
+  return { ...typed, users: users === 'listed' ? listed : users, expiresAt: new Date(end).toISOString() };
 }

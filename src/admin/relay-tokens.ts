@@ -1,22 +1,26 @@
-/** Owns relay tokens in the administration: listed, made, changed, rotated and revoked, by page and by API. */
+/** Relay tokens in the administration: listed, made, changed, rotated and revoked, by page and by API. */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
-import { AppError } from '../errors.ts';
-import { formField, queryField } from '../http/body.ts';
-import { checked, type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
+import { queryField } from '../http/body.ts';
+import { type DescribedHandler, operation } from '../http/operation.ts';
+import { type FormView, formHandler } from '../pages/form.ts';
+import type { Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
 import type { RelayToken, RelayTokens } from '../relay/relay-token.ts';
 import type { HourOfUse, RelayUses } from '../relay/uses.ts';
 import { listOf, listQuery, matches, pageOptions } from './listing.ts';
 import { relayTokenChanges } from './relay-token-changes.ts';
 import {
-  emptyRelayTokenForm,
-  formOfToken,
-  type RelayTokenForm,
-  readRelayTokenForm,
-  rotationOfForm,
+  inputOf,
+  NEW_ROTATION,
+  NEW_TOKEN,
+  newTokenForm,
+  rotationForm,
+  TOKEN_FIELDS,
+  tokenForm,
+  valuesOfToken,
 } from './relay-token-form.ts';
 import {
   changedRelayToken,
@@ -27,7 +31,7 @@ import {
   wantedRelayToken,
 } from './relay-token-input.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/relay-tokens': {
       page: SignedInFrame;
@@ -35,9 +39,7 @@ declare module '../http/page-data.ts' {
       next: string | undefined;
       q: string | undefined;
       apps: readonly { id: string; name: string }[];
-      form: RelayTokenForm;
-      /** The new one, on the only page that ever shows it. */
-      made?: { name: string; text: string } | undefined;
+      form: FormView<typeof newTokenForm>;
       notice?: Notice | undefined;
     };
     'admin/relay-token': {
@@ -45,8 +47,9 @@ declare module '../http/page-data.ts' {
       token: RelayTokenView;
       hours: readonly HourOfUse[];
       apps: readonly { id: string; name: string }[];
-      form: RelayTokenForm;
-      made?: { name: string; text: string } | undefined;
+      form: FormView<typeof tokenForm>;
+      rotation: FormView<typeof rotationForm>;
+      made?: MadeSecret | undefined;
       notice?: Notice | undefined;
     };
   }
@@ -85,83 +88,84 @@ export function relayTokenRoutes(parts: {
   const told = async (token: RelayToken) => relayTokenView(token, await tokens.lastUse(token.id), clock());
 
   const listed = async (query: z.output<typeof listQuery>) => {
-    const { tokens: found, next } = await tokens.page(pageOptions(query));
-    const items = await Promise.all(found.filter(({ id, name }) => matches(query.q, id, name)).map(told));
-    return next === undefined ? { items } : { items, next };
+    const isMeant = ({ id, name }: RelayToken) => matches(query.q, id, name);
+    const { items, ...rest } = await tokens.page({ ...pageOptions(query), isMeant });
+    return { items: await Promise.all(items.map(told)), ...rest };
   };
 
-  const show = async (
-    req: Request,
-    res: Response,
-    more: { form?: RelayTokenForm; made?: { name: string; text: string } } = {},
-  ) => {
+  const show = async (req: Request, res: Response, form: FormView<typeof newTokenForm>) => {
     const q = queryField(req, 'q');
-    const { items, next } = await listed({ after: queryField(req, 'after'), limit: 50, q });
-    pages.sendAdmin(res, 'admin/relay-tokens', {
-      page: pages.signedInFrame(req, 'Relay tokens'),
-      ...{ tokens: items, next, q, form: emptyRelayTokenForm() },
-      apps: choices(),
-      notice: queryField(req, 'done') === 'revoked' ? { tone: 'success', text: REVOKED } : undefined,
-      ...more,
-    });
+    const [{ items, next }, { notice }] = await Promise.all([
+      listed({ after: queryField(req, 'after'), limit: 50, q }),
+      pages.flashOf(req),
+    ]);
+    const page = pages.signedInFrame(req, 'Relay tokens', form.faults);
+    pages.sendAdmin(res, 'admin/relay-tokens', { page, tokens: items, next, q, apps: choices(), form, notice });
   };
 
   const showOne = async (
     req: Request,
     res: Response,
     token: RelayToken,
-    more: { form?: RelayTokenForm; made?: { name: string; text: string } } = {},
+    forms: { form?: FormView<typeof tokenForm>; rotation?: FormView<typeof rotationForm> } = {},
   ) => {
-    const [view, hours] = await Promise.all([told(token), uses.hoursOf(token.id)]);
+    const [view, hours, flash] = await Promise.all([told(token), uses.hoursOf(token.id), pages.flashOf(req)]);
+    const { form = { values: valuesOfToken(token), faults: [] }, rotation: rotated = FIRST_ROTATION } = forms;
     pages.sendAdmin(res, 'admin/relay-token', {
-      page: pages.signedInFrame(req, token.name),
-      ...{ token: view, hours: hours.slice(0, 48), apps: choices(), form: formOfToken(token) },
-      notice: queryField(req, 'done') === 'changed' ? { tone: 'success', text: CHANGED } : undefined,
-      ...more,
+      page: pages.signedInFrame(req, token.name, [...form.faults, ...rotated.faults]),
+      token: view,
+      hours,
+      apps: choices(),
+      form,
+      rotation: rotated,
+      made: flash.made,
+      notice: flash.notice,
     });
   };
 
+  const urlOf = ({ id }: RelayToken) => `${basePath}/admin/relay-tokens/${id}`;
+  const idOf = (req: Request) => String(req.params.id);
+
   return {
-    page: (req, res) => show(req, res),
-    onePage: async (req, res) => showOne(req, res, await find(String(req.params.id))),
+    page: (req, res) => show(req, res, { values: NEW_TOKEN, faults: [] }),
+    onePage: async (req, res) => showOne(req, res, await find(idOf(req))),
 
-    async make(req, res) {
-      const form = readRelayTokenForm(req.body, clock());
-      try {
-        const { token, text } = await create(req, checked(wantedRelayToken, form.input));
-        await show(req, res, { made: { name: token.name, text } });
-      } catch (error) {
-        if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error;
-        res.status(error.status);
-        await show(req, res, { form: { ...form.typed, faults: form.faultsOf(error.faults ?? []) } });
-      }
-    },
+    make: formHandler({
+      pages,
+      schema: newTokenForm,
+      fieldOf: TOKEN_FIELDS,
+      async work(req, typed) {
+        const { token, text } = await create(req, inputOf(typed, clock()));
+        return { url: urlOf(token), flash: { notice: CREATED, made: { name: token.name, text } } };
+      },
+      show,
+    }),
 
-    async changeByForm(req, res) {
-      const token = await find(String(req.params.id));
-      const form = readRelayTokenForm(req.body, clock(), token);
-      try {
-        const version = Number(formField(req.body, 'version'));
-        await change(req, token.id, version, checked(wantedRelayToken, form.input));
-        res.redirect(303, `${basePath}/admin/relay-tokens/${token.id}?done=changed`);
-      } catch (error) {
-        if (!(error instanceof AppError)) throw error;
-        if (error.code !== 'invalid_request' && error.code !== 'version_conflict') throw error;
-        res.status(error.status);
-        const conflict = error.code === 'version_conflict' ? CONFLICT : undefined;
-        const faults = form.faultsOf(error.faults ?? []);
-        await showOne(req, res, token, { form: { ...form.typed, faults, conflict } });
-      }
-    },
+    changeByForm: formHandler({
+      pages,
+      schema: tokenForm,
+      fieldOf: TOKEN_FIELDS,
+      async work(req, { version, ...typed }) {
+        const { id, expiresAt } = await find(idOf(req));
+        const token = await change(req, id, version, inputOf(typed, clock(), expiresAt));
+        return { url: urlOf(token), flash: { notice: CHANGED } };
+      },
+      show: async (req, res, form) => showOne(req, res, await find(idOf(req)), { form }),
+    }),
 
-    async rotateByForm(req, res) {
-      const { token, text } = await rotate(req, String(req.params.id), rotationOfForm(req.body));
-      await showOne(req, res, token, { made: { name: token.name, text } });
-    },
+    rotateByForm: formHandler({
+      pages,
+      schema: rotationForm,
+      async work(req, { overlapHours }) {
+        const { token, text } = await rotate(req, idOf(req), overlapHours * 3_600);
+        return { url: urlOf(token), flash: { notice: ROTATED, made: { name: token.name, text } } };
+      },
+      show: async (req, res, form) => showOne(req, res, await find(idOf(req)), { rotation: form }),
+    }),
 
     async revokeByForm(req, res) {
       await revoke(req, String(req.params.id));
-      res.redirect(303, `${basePath}/admin/relay-tokens?done=revoked`);
+      await pages.redirect(req, res, `${basePath}/admin/relay-tokens`, { notice: REVOKED });
     },
 
     list: operation(
@@ -207,7 +211,8 @@ export function relayTokenRoutes(parts: {
   };
 }
 
-const CHANGED = 'It is saved, and counts on all processes within a second.';
-const CONFLICT =
-  'Somebody else has changed the token meanwhile. What you typed stands below and is not saved: saving it now replaces what the other one did.';
-const REVOKED = 'The token is revoked. No call with it is answered any more.';
+const FIRST_ROTATION: FormView<typeof rotationForm> = { values: NEW_ROTATION, faults: [] };
+const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
+const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };
+const ROTATED: Notice = { tone: 'success', text: 'The token has a new secret.' };
+const REVOKED: Notice = { tone: 'success', text: 'Relay token revoked. Every call with it is refused.' };

@@ -1,4 +1,4 @@
-/** Owns the list of every route of the administration, with its guard, on one screen. */
+/** The list of every route of the administration, with its guard, on one screen. */
 import type { Route } from '../http/route-table.ts';
 import type { AdminTokenRoutes } from './admin-tokens.ts';
 import type { AuditRoutes } from './audit.ts';
@@ -62,7 +62,7 @@ export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: Ad
     ['POST', '/admin/connected-apps/:id/check', form, to.connectedAppCheck.checkByForm],
     ['POST', '/admin/api/connected-apps/:id/check', write, to.connectedAppCheck.check],
     ['POST', '/admin/api/register-at-provider', write, to.providerRegistration.create],
-    ['POST', '/admin/api/callback-urls', write, to.connectedAppApi.judgeCallbackUrls],
+    ['POST', '/admin/api/callback-urls', ask, to.connectedAppApi.judgeCallbackUrls],
 
     ['GET', '/admin/relay-tokens', page, to.relayTokens.page],
     ['GET', '/admin/relay-tokens/:id', page, to.relayTokens.onePage],

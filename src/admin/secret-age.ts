@@ -1,4 +1,4 @@
-/** Owns when administrators are reminded to replace a secret: past a set age, and before the provider ends it. Pure. */
+/** When administrators are reminded to replace a secret: past a set age, and before the provider ends it. Pure. */
 
 const OLD_DAYS = 180;
 /** Time enough to make a new one at the provider and to enter it. */

@@ -1,14 +1,15 @@
-/** Owns service accounts in the administration: a platform API token is entered, tried on the platform, sealed, and never shown again. */
+/** Service accounts in the administration: a platform API token is entered, tried on the platform, sealed, and never shown again. */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
+import type { InputFault } from '../config/input-faults.ts';
 import type { AppStore, ThreadApp } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
-import { formField, queryField } from '../http/body.ts';
-import { checked, type DescribedHandler, operation } from '../http/operation.ts';
-import type { Notice } from '../http/page-data.ts';
-import type { Pages } from '../http/pages.ts';
-import type { InputFault } from '../input-faults.ts';
+import { queryField } from '../http/body.ts';
+import { type DescribedHandler, operation } from '../http/operation.ts';
+import { type FormView, faultsOfRow, formHandler } from '../pages/form.ts';
+import type { Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
 import {
   newServiceAccountId,
   type ServiceAccount,
@@ -17,16 +18,20 @@ import {
 } from '../relay/service-account.ts';
 import { audited } from './change.ts';
 import { listOf, listQuery, matches, pageOptions } from './listing.ts';
+import { givenName } from './name.ts';
 import { type SecretAge, secretAge } from './secret-age.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/service-accounts': {
       page: SignedInFrame;
       accounts: readonly (ServiceAccountView & { secret: SecretAge })[];
       next: string | undefined;
+      q: string | undefined;
       apps: readonly { id: string; name: string }[];
-      form: { name: string; app: string; fault?: string | undefined };
+      form: FormView<typeof accountForm>;
+      /** Of the account whose API token is being replaced. */
+      replacement: (FormView<typeof replaceForm> & { id: string }) | undefined;
       notice?: Notice | undefined;
     };
   }
@@ -55,15 +60,21 @@ const accountAnswer = z.object({
 
 type ServiceAccountView = z.output<typeof accountAnswer>;
 
-const name = z.string().trim().min(1).max(100);
 const apiToken = z.string().regex(/^[!-~]{8,4096}$/, 'Give the API token as the platform showed it, without blanks.');
-const wantedAccount = z.strictObject({ name, app: z.string().max(40), apiToken });
+const wantedAccount = z.strictObject({ name: givenName, app: z.string().max(40), apiToken });
 const changedAccount = z.strictObject({
-  name,
+  name: givenName,
   app: z.string().max(40).optional().describe('as it is: another app needs another service account'),
   apiToken: apiToken.optional().describe('left out: kept'),
   version: z.int(),
 });
+
+const accountForm = z.object({
+  name: givenName,
+  app: z.string().max(40),
+  apiToken: apiToken.trim(),
+});
+const replaceForm = accountForm.pick({ apiToken: true });
 
 export function serviceAccountRoutes(parts: {
   accounts: ServiceAccounts;
@@ -78,9 +89,9 @@ export function serviceAccountRoutes(parts: {
   const { accounts, apps, check, trail, pages, clock, basePath } = parts;
 
   const listed = async (query: z.output<typeof listQuery>) => {
-    const { accounts: found, next } = await accounts.page(pageOptions(query));
-    const items = found.filter((one) => matches(query.q, one.id, one.name, one.app)).map(told);
-    return next === undefined ? { items } : { items, next };
+    const isMeant = (one: ServiceAccount) => matches(query.q, one.id, one.name, one.app);
+    const { items, ...rest } = await accounts.page({ ...pageOptions(query), isMeant });
+    return { items: items.map(told), ...rest };
   };
 
   const found = async (id: string): Promise<ServiceAccount> => {
@@ -101,7 +112,7 @@ export function serviceAccountRoutes(parts: {
 
   const tried = async (app: ThreadApp, token: string) => {
     const outcome = await check(app, token);
-    if (outcome === 'taken') return;
+    if (outcome === 'accepted') return;
     throw faulty({ pointer: '#/apiToken', rule: outcome, detail: CHECK_WORDS[outcome] });
   };
 
@@ -138,49 +149,57 @@ export function serviceAccountRoutes(parts: {
     await audited(trail, req, entry, () => accounts.remove(account.id));
   };
 
-  const show = async (req: Request, res: Response, form?: { name: string; app: string; fault: string }) => {
-    const { items, next } = await listed({ after: queryField(req, 'after'), limit: 50 });
+  const show = async (
+    req: Request,
+    res: Response,
+    form: FormView<typeof accountForm>,
+    replacement?: FormView<typeof replaceForm> & { id: string },
+  ) => {
+    const q = queryField(req, 'q');
+    const [{ items, next }, { notice }] = await Promise.all([
+      listed({ after: queryField(req, 'after'), limit: 50, q }),
+      pages.flashOf(req),
+    ]);
     pages.sendAdmin(res, 'admin/service-accounts', {
-      page: pages.signedInFrame(req, 'Service accounts'),
+      page: pages.signedInFrame(
+        req,
+        'Service accounts',
+        replacement ? faultsOfRow(replacement.faults, replacement.id) : form.faults,
+      ),
       accounts: items.map((one) => ({ ...one, secret: secretAge({ setAt: one.tokenSetAt }, clock()) })),
-      ...{ next, form: form ?? { name: '', app: '' } },
       apps: apps.threadApps().map((app) => ({ id: app.id, name: app.name })),
-      notice: NOTICES[queryField(req, 'done') ?? ''],
+      ...{ next, q, form, replacement, notice },
     });
   };
 
-  /** Answers with the page and the fault where the input was at fault; what was typed as token is not repeated. */
-  const byForm = async (req: Request, res: Response, done: string, work: () => Promise<unknown>) => {
-    try {
-      await work();
-      res.redirect(303, `${basePath}/admin/service-accounts?done=${done}`);
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error;
-      res.status(error.status);
-      const fault = error.faults?.[0]?.detail ?? FORM_FAULT;
-      await show(req, res, { name: formField(req.body, 'name') ?? '', app: formField(req.body, 'app') ?? '', fault });
-    }
-  };
+  const here = `${basePath}/admin/service-accounts`;
 
   return {
-    page: (req, res) => show(req, res),
-    make: (req, res) =>
-      byForm(req, res, 'made', () => {
-        const field = (of: string) => formField(req.body, of)?.trim();
-        return create(
-          req,
-          checked(wantedAccount, { name: field('name'), app: field('app'), apiToken: field('apiToken') }),
-        );
-      }),
-    replaceByForm: (req, res) =>
-      byForm(req, res, 'replaced', async () => {
-        const account = await found(String(req.params.id));
-        const token = formField(req.body, 'apiToken')?.trim();
-        return change(req, checked(changedAccount, { name: account.name, apiToken: token, version: account.version }));
-      }),
+    page: (req, res) => show(req, res, NO_FORM),
+    make: formHandler({
+      pages,
+      schema: accountForm,
+      secrets: ['apiToken'],
+      async work(req, wanted) {
+        await create(req, wanted);
+        return { url: here, flash: { notice: MADE } };
+      },
+      show,
+    }),
+    replaceByForm: formHandler({
+      pages,
+      schema: replaceForm,
+      secrets: ['apiToken'],
+      async work(req, { apiToken: given }) {
+        const { name: called, version } = await found(String(req.params.id));
+        await change(req, { name: called, apiToken: given, version });
+        return { url: here, flash: { notice: REPLACED } };
+      },
+      show: (req, res, form) => show(req, res, NO_FORM, { ...form, id: String(req.params.id) }),
+    }),
     async removeByForm(req, res) {
       await remove(req);
-      res.redirect(303, `${basePath}/admin/service-accounts?done=removed`);
+      await pages.redirect(req, res, here, { notice: REMOVED });
     },
 
     list: operation(
@@ -211,17 +230,19 @@ export function serviceAccountRoutes(parts: {
   };
 }
 
-const CHECK_WORDS: Record<Exclude<TokenCheck, 'taken'>, string> = {
+const CHECK_WORDS: Record<Exclude<TokenCheck, 'accepted'>, string> = {
   refused: 'The platform does not take this API token. Copy it again, or make a new one there.',
   unreachable:
     'The platform could not be asked about this API token. Try again, and check the API base URL of the app.',
 };
-const FORM_FAULT = 'Give a name, the app, and the API token as the platform showed it.';
-const NOTICES: Record<string, Notice> = {
-  made: { tone: 'success', text: 'The platform took the API token, and it is kept. It is shown nowhere any more.' },
-  replaced: { tone: 'success', text: 'The new API token is kept, and used from now on.' },
-  removed: { tone: 'success', text: 'The service account and its API token are deleted.' },
+
+const NO_FORM: FormView<typeof accountForm> = { values: { name: '', app: '', apiToken: '' }, faults: [] };
+const MADE: Notice = {
+  tone: 'success',
+  text: 'The platform accepted the API token. It is saved and never shown again.',
 };
+const REPLACED: Notice = { tone: 'success', text: 'The new API token is saved, and used from now on.' };
+const REMOVED: Notice = { tone: 'success', text: 'The service account and its API token are deleted.' };
 
 function faulty(fault: InputFault): AppError {
   return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });

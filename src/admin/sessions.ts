@@ -1,19 +1,20 @@
-/** Owns sessions in the administration: everybody's, found by user, and ended one by one. */
+/** Sessions in the administration: listed, found by user, and ended one by one. */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
-import type { SessionIndex } from '../http/session-index.ts';
-import type { UserSessions } from '../http/user-sessions.ts';
+import type { Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { UserSessions } from '../sessions/user-sessions.ts';
 import type { User, UserStore } from '../users/user-store.ts';
 import { audited } from './change.ts';
 import { listOf, listQuery } from './listing.ts';
+import { pageOfMatchingUsers } from './matching-users.ts';
 import { type SessionRow, sessionAnswer, sessionRow, splitId } from './person-view.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/sessions': {
       page: SignedInFrame;
@@ -32,26 +33,19 @@ export interface AdminSessionRoutes {
   end: DescribedHandler;
 }
 
-/** A search names somebody; whoever means more people than this says more of the name. */
-const MOST_FOUND = 20;
-
 const sessionQuery = listQuery.extend({ user: z.string().max(60).optional().describe('id of one user') });
 
 export function adminSessionRoutes(parts: {
-  index: SessionIndex;
   sessions: UserSessions;
   users: UserStore;
   trail: AuditTrail;
   pages: Pages;
   basePath: string;
 }): AdminSessionRoutes {
-  const { index, sessions, users, trail, pages, basePath } = parts;
+  const { sessions, users, trail, pages, basePath } = parts;
 
-  const ofUser = async (user: User): Promise<SessionRow[]> => {
-    const { id, issuer, subject, name, email } = user;
-    const person = { id, issuer, subject, name, email, admin: false };
-    return (await sessions.list(id)).map((session) => sessionRow({ ...session, user: person }));
-  };
+  const ofUser = async (user: User): Promise<SessionRow[]> =>
+    (await sessions.list(user.id)).map((session) => sessionRow(session, user));
 
   const listed = async (query: {
     after?: string | undefined;
@@ -64,12 +58,9 @@ export function adminSessionRoutes(parts: {
       const user = await users.find(userId);
       return { items: user ? await ofUser(user) : [] };
     }
-    if (q?.trim()) {
-      const found = await users.page({ q, limit: MOST_FOUND });
-      return { items: (await Promise.all(found.users.map(ofUser))).flat() };
-    }
-    const page = await index.page({ after: after || undefined, limit });
-    const items = page.items.map(sessionRow);
+    if (q?.trim()) return pageOfMatchingUsers(users, { q, after, limit }, ofUser);
+    const page = await sessions.page({ after: after || undefined, limit });
+    const items = page.items.map((session) => sessionRow(session));
     return page.next === undefined ? { items } : { items, next: page.next };
   };
 
@@ -90,19 +81,20 @@ export function adminSessionRoutes(parts: {
         sessions: items,
         q,
         next,
-        notice: queryField(req, 'done') === 'ended' ? { tone: 'success', text: ENDED } : undefined,
+        notice: (await pages.flashOf(req)).notice,
       });
     },
 
     async endByForm(req, res) {
       await end(req);
       const back = queryField(req, 'back') === 'user' ? `users/${splitId(String(req.params.id)).userId}` : 'sessions';
-      res.redirect(303, `${basePath}/admin/${back}?done=ended`);
+      await pages.redirect(req, res, `${basePath}/admin/${back}`, { notice: ENDED });
     },
 
     list: operation(
       {
-        summary: 'List sessions, the one begun last first; with q those of the users found by it',
+        summary:
+          'List sessions, the one begun last first; with q those of each user that it matches, which no page splits',
         query: sessionQuery,
         answer: listOf(sessionAnswer),
       },
@@ -114,7 +106,10 @@ export function adminSessionRoutes(parts: {
   };
 }
 
-const ENDED = 'The session has ended. What is open in that browser stops working at once.';
+const ENDED: Notice = {
+  tone: 'success',
+  text: 'The session has ended. What is open in that browser stops working at once.',
+};
 
 async function listedWithNext<Q, T extends { items: SessionRow[]; next?: string }>(
   listed: (query: Q) => Promise<T>,

@@ -1,24 +1,24 @@
-/** Owns why sign-ins failed, in the administration: one search box, similar failures together, and each attempt with its steps. */
+/** Why sign-ins failed, in the administration: one search box, similar failures together, and each attempt with its steps. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
-import type { SignInRecord } from '../sign-in/attempt.ts';
-import { causeOf } from '../sign-in/cause.ts';
-import type { SignInRecords } from '../sign-in/record.ts';
-import { STEP_NAMES, STEPS } from '../sign-in/steps.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { ProblemRecord, ProblemReferences } from '../pages/problem-references.ts';
+import type { SignInRecord } from '../sign-in-record/attempt.ts';
+import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import { listOf, listQuery } from './listing.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/sign-ins': {
       page: SignedInFrame;
       q: string;
       groups: readonly GroupView[];
       records: readonly SignInRow[];
+      problem: ProblemView | undefined;
       next: string | undefined;
     };
     'admin/sign-in': {
@@ -57,7 +57,7 @@ const rowAnswer = z.object({
       id: z.string().nullable().describe('null: known by e-mail address alone'),
       name: z.string().nullable(),
       email: z.string().nullable(),
-      presumed: z.boolean().describe('not proven: by the same browser, or by an ID token that was refused'),
+      presumed: z.boolean().describe('not proven: the address is that of an ID token that was refused'),
     })
     .nullable(),
   browser: z.string().nullable(),
@@ -78,6 +78,18 @@ const oneAnswer = rowAnswer.extend({
   ),
 });
 
+const problemAnswer = z.object({
+  reference: z.string(),
+  requestId: z.string(),
+  at: z.iso.datetime(),
+  code: z.string(),
+  status: z.number(),
+  route: z.string(),
+  userId: z.string().nullable().describe('null: nobody was signed in'),
+  cause: z.string().nullable().describe('code or class of the error behind it'),
+});
+
+type ProblemView = z.output<typeof problemAnswer>;
 type SignInRow = z.output<typeof rowAnswer>;
 type SignInView = z.output<typeof oneAnswer>;
 
@@ -99,20 +111,20 @@ const signInQuery = listQuery.extend({
 });
 
 /** How many of the newest failures are put into groups, and of those that never came back. */
-const MOST_GROUPED = 200;
+const MAX_GROUPED = 200;
 
 export function signInAdminRoutes(parts: {
   records: SignInRecords;
+  references: Pick<ProblemReferences, 'find'>;
   apps: AppStore;
   pages: Pages;
-  clock: () => number;
 }): SignInAdminRoutes {
-  const { records, apps, pages, clock } = parts;
+  const { records, references, apps, pages } = parts;
 
   const rowOf = (record: SignInRecord): SignInRow => {
     const { id, app, purpose, startedAt, endedAt, outcome, userId, name, email, presumed } = record;
     const { browser, address, references } = record;
-    const cause = causeOf(record, clock());
+    const cause = records.causeOf(record);
     return {
       id,
       app,
@@ -135,17 +147,11 @@ export function signInAdminRoutes(parts: {
   const viewOf = (record: SignInRecord): SignInView => ({
     ...rowOf(record),
     redirectUri: record.facts.redirectUri ?? null,
-    steps: STEP_NAMES.map((name) => {
-      // What was tried again with the same callback comes later; the last word counts.
-      const step = record.steps.findLast((one) => one.name === name);
-      return {
-        name,
-        words: STEPS[name],
-        result: step ? (step.ok ? ('passed' as const) : ('failed' as const)) : ('not_reached' as const),
-        at: step ? new Date(step.at).toISOString() : null,
-        detail: step?.detail ?? null,
-      };
-    }),
+    steps: records.stepsOf(record).map(({ at, detail, ...step }) => ({
+      ...step,
+      at: at === undefined ? null : new Date(at).toISOString(),
+      detail: detail ?? null,
+    })),
   });
 
   const searched = async (q: string, request: { after?: string | undefined; limit: number; failedOnly: boolean }) => {
@@ -153,14 +159,16 @@ export function signInAdminRoutes(parts: {
     if (wanted === '') return records.page(request);
     if (wanted.includes('@')) return records.page({ ...request, email: wanted });
     const found = await records.find(wanted);
-    return { items: found ? [found] : [] };
+    if (found) return { items: [found] };
+    const problem = await references.find(wanted);
+    return { items: [], problem: problem && problemView(problem) };
   };
 
   const grouped = async (): Promise<GroupView[]> => {
     // A callback URL that the provider does not know leaves people there: such attempts have failed, and none says so.
     const [failed, open] = await Promise.all([
-      records.page({ limit: MOST_GROUPED, failedOnly: true }),
-      records.page({ limit: MOST_GROUPED, openOnly: true }),
+      records.page({ limit: MAX_GROUPED, failedOnly: true }),
+      records.page({ limit: MAX_GROUPED, openOnly: true }),
     ]);
     const groups = new Map<string, GroupView>();
     for (const record of [...failed.items, ...open.items]) {
@@ -192,6 +200,7 @@ export function signInAdminRoutes(parts: {
       const q = queryField(req, 'q')?.slice(0, 200).trim() ?? '';
       const found = {
         next: undefined,
+        problem: undefined,
         ...(await searched(q, { after: queryField(req, 'after') || undefined, limit: 30, failedOnly: false })),
       };
       const [only] = found.items;
@@ -202,6 +211,7 @@ export function signInAdminRoutes(parts: {
         q,
         groups: q === '' ? await grouped() : [],
         records: found.items.map(rowOf),
+        problem: found.problem,
         next: found.next,
       });
     },
@@ -221,9 +231,11 @@ export function signInAdminRoutes(parts: {
 
     list: operation(
       {
-        summary: 'List sign-ins, the newest first; with q the one with that reference, or those of an address',
+        summary: 'List sign-ins, the newest first; with q what has that reference, or those of an address',
         query: signInQuery,
-        answer: listOf(rowAnswer),
+        answer: listOf(rowAnswer).extend({
+          problem: problemAnswer.optional().describe('what failed, where q is the reference of another error page'),
+        }),
       },
       async ({ query }) => {
         const request = { after: query.after || undefined, limit: query.limit, failedOnly: query.failed === 'true' };
@@ -236,4 +248,8 @@ export function signInAdminRoutes(parts: {
       async ({ req }) => viewOf(await recordOf(String(req.params.id))),
     ),
   };
+}
+
+function problemView({ at, userId, cause, ...problem }: ProblemRecord): ProblemView {
+  return { ...problem, at: new Date(at).toISOString(), userId: userId ?? null, cause: cause ?? null };
 }

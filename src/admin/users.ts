@@ -1,26 +1,25 @@
-/** Owns users in the administration: found, looked at, signed out, disabled, enabled and deleted, by page and by API. */
+/** Users in the administration: found, looked at, signed out, disabled, enabled and deleted, by page and by API. */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../audit/kinds.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
+import { disconnectedAnswer, disconnectedJson } from '../grants/connection-view.ts';
 import type { Connections } from '../grants/connections.ts';
-import { actorOf } from '../http/actor.ts';
 import { queryField } from '../http/body.ts';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Pages } from '../http/pages.ts';
-import type { UserSessions } from '../http/user-sessions.ts';
-import type { People } from '../users/people.ts';
+import type { Pages } from '../pages/pages.ts';
+import { actorOf } from '../sessions/actor.ts';
+import type { UserSessions } from '../sessions/user-sessions.ts';
+import type { UserLifecycle } from '../users/user-lifecycle.ts';
 import type { User, UserStore } from '../users/user-store.ts';
 import { audited } from './change.ts';
-import { disconnectedNotice } from './disconnect-notice.ts';
 import { listOf, listQuery } from './listing.ts';
 import {
   type ConnectionRow,
   connectionAnswer,
   connectionRow,
-  disconnectedAnswer,
   type NamedRevocation,
   revocationAnswer,
   revocationRow,
@@ -32,7 +31,7 @@ import {
   userView,
 } from './person-view.ts';
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'admin/users': {
       page: SignedInFrame;
@@ -50,8 +49,8 @@ declare module '../http/page-data.ts' {
       revocations: readonly NamedRevocation[];
       /** The one who looks: whoever disables or deletes that one locks themselves out. */
       own: boolean;
-      /** Asks once more before everything is deleted. */
-      confirm: boolean;
+      /** Asks once more before that is done. */
+      confirm: 'delete' | 'disable' | undefined;
       notice?: Notice | undefined;
     };
   }
@@ -92,7 +91,7 @@ const DONE: Record<Change, string> = {
 
 export function userRoutes(parts: {
   users: UserStore;
-  people: People;
+  lifecycle: UserLifecycle;
   sessions: UserSessions;
   connections: Connections;
   apps: AppStore;
@@ -100,7 +99,7 @@ export function userRoutes(parts: {
   pages: Pages;
   basePath: string;
 }): UserRoutes {
-  const { users, people, sessions, connections, apps, trail, pages, basePath } = parts;
+  const { users, lifecycle, sessions, connections, apps, trail, pages, basePath } = parts;
 
   const userOf = async (req: Request): Promise<User> => {
     const user = await users.find(String(req.params.id));
@@ -120,11 +119,9 @@ export function userRoutes(parts: {
       connections.list(user.id),
       connections.pendingRevocations(user.id),
     ]);
-    const { id, issuer, subject, name, email } = user;
-    const person = { id, issuer, subject, name, email, admin: false };
     return {
       ...userView(user),
-      sessions: alive.map((session) => sessionRow({ ...session, user: person })),
+      sessions: alive.map((session) => sessionRow(session, user)),
       connections: made.map((connection) => connectionRow(connection, user, apps)),
       pendingRevocations: pending.map(revocationRow),
     };
@@ -137,13 +134,13 @@ export function userRoutes(parts: {
 
   const changes = {
     'sign-out': (req: Request, user: User) =>
-      change(req, user, 'session.ended_everywhere', () => people.signOut(user.id)),
-    disable: (req: Request, user: User) => change(req, user, 'user.disabled', () => people.disable(user.id)),
-    enable: (req: Request, user: User) => change(req, user, 'user.enabled', () => people.enable(user.id)),
+      change(req, user, 'session.ended_everywhere', () => lifecycle.signOut(user.id)),
+    disable: (req: Request, user: User) => change(req, user, 'user.disabled', () => lifecycle.disable(user.id)),
+    enable: (req: Request, user: User) => change(req, user, 'user.enabled', () => lifecycle.enable(user.id)),
     delete(req: Request, user: User) {
       const { actor: by, address, requestId } = actorOf(req);
       const origin = { address, requestId };
-      return change(req, user, 'user.deleted', () => people.erase(user.id, { by, origin }));
+      return change(req, user, 'user.deleted', () => lifecycle.erase(user.id, { by, origin }));
     },
   } satisfies Record<Change, (req: Request, user: User) => Promise<unknown>>;
 
@@ -157,23 +154,24 @@ export function userRoutes(parts: {
         total: await users.count(),
         q,
         next,
-        notice: queryField(req, 'done') === 'delete' ? { tone: 'success', text: DONE.delete } : undefined,
+        notice: (await pages.flashOf(req)).notice,
       });
     },
 
     async onePage(req, res) {
       const user = await userOf(req);
       const { sessions: rows, connections: made, pendingRevocations, ...view } = await whole(user);
-      const done = queryField(req, 'done');
+      const own = req.context.session?.user.id === user.id;
+      const confirm = queryField(req, 'confirm');
       pages.sendAdmin(res, 'admin/user', {
         page: pages.signedInFrame(req, user.name ?? user.email ?? 'User'),
         user: view,
         sessions: rows,
         connections: made,
         revocations: pendingRevocations.map((one) => ({ ...one, appName: apps.find(one.app)?.name })),
-        own: req.context.viewer?.user.id === user.id,
-        confirm: queryField(req, 'confirm') === 'delete',
-        notice: isChange(done) ? { tone: 'success', text: DONE[done] } : disconnectedNotice(req),
+        own,
+        confirm: confirm === 'delete' || (own && confirm === 'disable') ? confirm : undefined,
+        notice: (await pages.flashOf(req)).notice,
       });
     },
 
@@ -183,7 +181,9 @@ export function userRoutes(parts: {
       const user = await userOf(req);
       await changes[wanted](req, user);
       const place = wanted === 'delete' ? '' : `/${user.id}`;
-      res.redirect(303, `${basePath}/admin/users${place}?done=${wanted}`);
+      await pages.redirect(req, res, `${basePath}/admin/users${place}`, {
+        notice: { tone: 'success', text: DONE[wanted] },
+      });
     },
 
     list: operation(
@@ -217,12 +217,12 @@ export function userRoutes(parts: {
       async ({ req }) => {
         const user = await userOf(req);
         const ended = await changes.delete(req, user);
-        return { id: user.id, connections: ended.map(({ said, ...one }) => ({ ...one, provider: said ?? null })) };
+        return { id: user.id, connections: ended.map((one) => ({ app: one.app, ...disconnectedJson(one) })) };
       },
     ),
   };
 }
 
-function isChange(text: string | undefined): text is Change {
-  return text !== undefined && Object.hasOwn(DONE, text);
+function isChange(text: string): text is Change {
+  return Object.hasOwn(DONE, text);
 }

@@ -1,15 +1,15 @@
-/** Owns every change of webhooks by an administrator, whether by page or by API: judged, written to the audit trail, then made. */
+/** Every change of webhooks by an administrator, whether by page or by API: judged, written to the audit trail, then made. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import { AppError } from '../errors.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import { newWebhookId, WEBHOOK_EVENTS, type Webhook, type Webhooks } from '../relay/webhook.ts';
+import { newWebhookId, WEBHOOK_EVENTS, type Webhook, type WebhookStore } from '../webhooks/webhook-store.ts';
 import { audited } from './change.ts';
 
 const fields = {
   url: z.string().max(2_000),
-  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1),
+  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1, 'Choose at least one event.'),
   enabled: z.boolean().default(true),
 };
 export const wantedWebhook = z.strictObject(fields);
@@ -25,7 +25,7 @@ export interface WebhookChanges {
 }
 
 export function webhookChanges(parts: {
-  webhooks: Webhooks;
+  webhooks: WebhookStore;
   examine: Outbound['examine'];
   trail: AuditTrail;
 }): WebhookChanges {
@@ -38,8 +38,7 @@ export function webhookChanges(parts: {
   };
 
   const judged = async <T extends { url: string }>(wanted: T): Promise<T> => {
-    const url = URL.parse(wanted.url);
-    const rule = url && url.username === '' && url.hash === '' ? await examine(wanted.url) : 'not_absolute';
+    const rule = wanted.url.includes('#') ? 'fragment' : await examine(wanted.url);
     if (rule === undefined) return wanted;
     const faults = [{ pointer: '#/url', rule, detail: ADDRESS_ADVICE }];
     throw new AppError('invalid_request', { detail: ADDRESS_ADVICE, faults });

@@ -1,7 +1,7 @@
-/** Owns how webhooks and their last messages are told in the administration. */
+/** Views of webhooks and their last messages for the administration. */
 import { z } from 'zod';
-import { WEBHOOK_EVENTS, type Webhook, type Webhooks } from '../relay/webhook.ts';
-import type { WebhookMessage } from '../relay/webhook-messages.ts';
+import type { WebhookMessage } from '../webhooks/messages.ts';
+import { WEBHOOK_EVENTS, type Webhook, type WebhookStore } from '../webhooks/webhook-store.ts';
 import { type ListQuery, matches, pageOptions } from './listing.ts';
 
 export const webhookAnswer = z.object({
@@ -27,12 +27,12 @@ export type MessageView = z.output<typeof messageAnswer>;
 
 /** A page of them, the newest first. */
 export async function listedWebhooks(
-  webhooks: Pick<Webhooks, 'page'>,
+  webhooks: Pick<WebhookStore, 'page'>,
   query: ListQuery,
 ): Promise<{ items: WebhookView[]; next?: string }> {
-  const { webhooks: found, next } = await webhooks.page(pageOptions(query));
-  const items = found.filter(({ id, url }) => matches(query.q, id, url)).map(webhookView);
-  return next === undefined ? { items } : { items, next };
+  const isMeant = ({ id, url }: Webhook) => matches(query.q, id, url);
+  const { items, ...rest } = await webhooks.page({ ...pageOptions(query), isMeant });
+  return { items: items.map(webhookView), ...rest };
 }
 
 export function webhookView({ createdAt, events, ...webhook }: Webhook): WebhookView {

@@ -1,8 +1,8 @@
-/** Owns webhooks in the API of the administration. */
+/** Webhooks in the API of the administration. */
 import { z } from 'zod';
 import { type DescribedHandler, operation } from '../http/operation.ts';
-import type { Webhooks } from '../relay/webhook.ts';
-import type { WebhookMessages } from '../relay/webhook-messages.ts';
+import type { WebhookMessages } from '../webhooks/messages.ts';
+import type { WebhookStore } from '../webhooks/webhook-store.ts';
 import { listOf, listQuery } from './listing.ts';
 import { changedWebhook, type WebhookChanges, wantedWebhook } from './webhook-changes.ts';
 import { listedWebhooks, messageAnswer, messageView, webhookAnswer, webhookView } from './webhook-view.ts';
@@ -17,8 +17,8 @@ export interface WebhookApi {
 }
 
 export function webhookApi(parts: {
-  webhooks: Pick<Webhooks, 'page'>;
-  messages: WebhookMessages;
+  webhooks: Pick<WebhookStore, 'page'>;
+  messages: Pick<WebhookMessages, 'latest'>;
   changes: WebhookChanges;
   basePath: string;
 }): WebhookApi {

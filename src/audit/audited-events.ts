@@ -1,20 +1,16 @@
-/** Owns which events of the house reach the audit trail, and as what. */
-import type { Events, Origin } from '../observability/events.ts';
+/** Turns events into entries of the audit trail. */
+import type { EventListener, Events, Origin } from '../observability/events.ts';
 import type { AuditActor, AuditEntry } from './kinds.ts';
 
-/** The same events, with an entry for each that somebody may ask about later. */
-export function auditedEvents(events: Events, note: (entry: AuditEntry) => void): Events {
+export function auditedEvents(note: (entry: AuditEntry) => void): EventListener {
   return {
-    ...events,
     signInEnded(facts) {
-      events.signInEnded(facts);
       if (facts.unsolicited) return;
       const entry = signInEntry(facts);
       note(entry);
       if (facts.steppedUp) note({ ...entry, event: 'admin.stepped_up', facts: { acr: facts.steppedUp } });
     },
     signedOut(facts) {
-      events.signedOut(facts);
       const { userId, everywhere, session, by, origin } = facts;
       note({
         event: everywhere ? 'session.ended_everywhere' : session ? 'session.ended' : 'session.signed_out',
@@ -25,11 +21,10 @@ export function auditedEvents(events: Events, note: (entry: AuditEntry) => void)
       });
     },
     providerSignedOut(facts) {
-      events.providerSignedOut(facts);
       const { app, outcome, reason, sessions, userId, origin } = facts;
       note({
         event: outcome === 'ended' ? 'session.ended_by_provider' : 'session.end_refused',
-        // Whoever is refused may be anybody who found the address.
+        // A refused request proves nothing about its sender.
         actor: outcome === 'ended' ? { kind: 'provider', id: app } : { kind: 'anonymous' },
         target: { kind: 'connected_app', id: app },
         userId,
@@ -39,45 +34,38 @@ export function auditedEvents(events: Events, note: (entry: AuditEntry) => void)
       });
     },
     refreshEnded(facts) {
-      events.refreshEnded(facts);
       const { userId, app, outcome, reason } = facts;
-      // What goes well happens all the time, and says nothing that the connection does not say.
-      if (outcome === 'refreshed' || outcome === 'narrowed') return;
+      // Successful refreshes are frequent and tell an administrator nothing.
+      if (outcome === 'refreshed') return;
       note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason } });
     },
     connectionMade(facts) {
-      events.connectionMade(facts);
       const { userId, app, scopes, origin } = facts;
       const actor: AuditActor = { kind: 'user', id: userId };
       note({ event: 'connection.made', ...ofConnection(userId, app), actor, facts: { scopes }, ...from(origin) });
     },
     connectionRemoved(facts) {
-      events.connectionRemoved(facts);
       const { userId, app, revocation, said, by, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = by ?? { kind: 'user', id: userId };
-      const answered = { outcome: revocation, facts: { status: said?.status, error: said?.error } };
-      note({ event: 'connection.removed', ...ofConnection(userId, app), actor, ...answered, ...from(origin) });
+      const result = { outcome: revocation, facts: { status: said?.status, error: said?.error } };
+      note({ event: 'connection.removed', ...ofConnection(userId, app), actor, ...result, ...from(origin) });
     },
     connectionRecovered(facts) {
-      events.connectionRecovered(facts);
       const { userId, app, origin } = facts;
       note({ event: 'connection.recovered', ...ofConnection(userId, app), ...from(origin) });
     },
     revocationEnded(facts) {
-      events.revocationEnded(facts);
       const { userId, app, outcome } = facts;
       const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
       note({ event, ...ofConnection(userId, app), outcome });
     },
     connectionBroken(facts) {
-      events.connectionBroken(facts);
       note({ event: 'connection.broken', ...ofConnection(facts.userId, facts.app), facts: { cause: facts.cause } });
     },
   };
 }
 
-/** Failures in which nobody was known yet: anybody can cause them at any rate. */
 function signInEntry(facts: Parameters<Events['signInEnded']>[0]): AuditEntry {
   const { app, outcome, reason, userId, userName, reference, origin } = facts;
   const succeeded = outcome === 'signed_in' || outcome === 'connected';

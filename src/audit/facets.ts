@@ -1,22 +1,26 @@
-/** Owns where an entry of the trail is found again: one index for each event, for each who and for each whom. Pure. */
+/** The indexes of the audit trail: one for each event, for each actor and for each user or app that an entry is about. Pure. */
 import { keys } from '../storage/keys.ts';
-import type { AuditEntry } from './kinds.ts';
+import { type AuditEntry, isChange } from './kinds.ts';
 
-/** Names and ids count as a whole and in any case. */
+/** Names and ids match as a whole, in upper or lower case. */
 export interface AuditFilter {
   event?: string | undefined;
-  /** Id, name or e-mail address of who did it. */
+  /** Id, name or e-mail address of the actor. */
   who?: string | undefined;
-  /** Id or name of what or whom it was done to. */
+  /** Id or name of the target or of the user concerned. */
   whom?: string | undefined;
   /** Milliseconds since the epoch; both ends are included. */
   from?: number | undefined;
   to?: number | undefined;
-  /** Anything that stands in the entry. */
+  /** Any text in the entry. */
   text?: string | undefined;
 }
 
 const folded = (text: string) => text.trim().toLowerCase();
+
+export const ALL_ENTRIES = keys.auditIndex('all', '');
+export const CHANGES = keys.auditIndex('changes', '');
+export const OTHERS = keys.auditIndex('others', '');
 
 const indexOf = {
   event: (event: string) => keys.auditIndex('event', event),
@@ -24,11 +28,12 @@ const indexOf = {
   whom: (whom: string) => keys.auditIndex('whom', folded(whom)),
 };
 
-/** Every index that an entry stands in: that of all entries, and its facets. */
+/** Every index that lists the entry. */
 export function indexesOf(entry: AuditEntry): string[] {
   return [
     ...new Set([
-      keys.auditIndex('all', ''),
+      ALL_ENTRIES,
+      isChange(entry) ? CHANGES : OTHERS,
       indexOf.event(entry.event),
       ...whoOf(entry).map(indexOf.who),
       ...whomOf(entry).map(indexOf.whom),
@@ -36,11 +41,11 @@ export function indexesOf(entry: AuditEntry): string[] {
   ];
 }
 
-/** The indexes of which each holds all that the filter lets through; that of all entries where it names none. */
+/** The indexes that each list all matching entries: one for each facet of the filter, or the index of all entries. */
 export function indexesFor({ event, who, whom }: AuditFilter): string[] {
   const named = [event && indexOf.event(event), who && indexOf.who(who), whom && indexOf.whom(whom)];
-  const found = named.filter(isGiven);
-  return found.length === 0 ? [keys.auditIndex('all', '')] : found;
+  const indexes = named.filter(isGiven);
+  return indexes.length === 0 ? [ALL_ENTRIES] : indexes;
 }
 
 export function matches(entry: AuditEntry, { event, who, whom }: AuditFilter): boolean {

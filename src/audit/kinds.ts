@@ -1,6 +1,6 @@
-/** Owns what the audit trail can tell: every event with its words, and the shape of an entry. */
+/** The events of the audit trail with their words, and the shape of an entry. */
 
-/** Each event with the words of the page. Grouped by noun, so that a prefix finds all that happened to it. */
+/** Each event with its words on the page. The prefix names the resource. */
 export const AUDIT_EVENTS = {
   'sign_in.succeeded': 'Signed in',
   'sign_in.refused': 'Sign-in refused',
@@ -63,14 +63,30 @@ export const AUDIT_EVENTS = {
 
 export type AuditEvent = keyof typeof AUDIT_EVENTS;
 
-/** Who did it. `anonymous`: somebody who is not signed in; `operator`: whoever sits at the terminal. */
+/** Events of everyday use by users, services and providers: they have a limit of their own, so that they push no change out (R94). */
+const EVERYDAY =
+  /^(?:sign_in|session|connection|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.given_up)$/;
+
+/** Never changes, not even by administrators: a read-only admin token can cause them. */
+const NO_CHANGES: ReadonlySet<AuditEvent> = new Set([
+  ...(['admin.refused', 'admin.stepped_up', 'audit.exported', 'connected_app.checked'] as const),
+]);
+
+/** True for a change of settings, users or keys, and for every action of an administrator except reading. */
+export function isChange({ event, actor }: AuditEntry): boolean {
+  return !NO_CHANGES.has(event) && (ADMINISTRATORS.has(actor.kind) || !EVERYDAY.test(event));
+}
+
+const ADMINISTRATORS: ReadonlySet<AuditActor['kind']> = new Set(['administrator', 'admin_token', 'operator']);
+
+/** Who did it. `anonymous`: not signed in. `operator`: on the command line. */
 export interface AuditActor {
   kind: 'user' | 'administrator' | 'admin_token' | 'relay_token' | 'provider' | 'operator' | 'system' | 'anonymous';
   id?: string | undefined;
   name?: string | undefined;
 }
 
-/** To what it was done; `kind` is the noun, such as `connected_app`. */
+/** What it was done to. `kind`: the resource, such as `connected_app`. */
 export interface AuditTarget {
   kind: string;
   id: string;
@@ -79,21 +95,21 @@ export interface AuditTarget {
 
 export type AuditFact = string | number | boolean | null | readonly string[];
 
-/** What happened. Nothing here takes a token, a secret, a URL with a query or a card number. */
+/** What happened. No field holds a token, a secret, a URL with a query or a card number. */
 export interface AuditEntry {
   event: AuditEvent;
   actor: AuditActor;
   target?: AuditTarget | undefined;
-  /** The user whom it concerns, where that is neither who did it nor the target itself. */
+  /** The user concerned, where that is neither the actor nor the target. */
   userId?: string | undefined;
-  /** Where it came from: an IP address. */
+  /** The caller's IP address. */
   address?: string | undefined;
   requestId?: string | undefined;
   outcome?: string | undefined;
   facts?: Readonly<Record<string, AuditFact | undefined>> | undefined;
 }
 
-/** An entry as it is kept. */
+/** A stored entry. */
 export interface AuditRecord extends AuditEntry {
   id: string;
   /** ISO 8601, UTC. */

@@ -1,21 +1,21 @@
-/** Owns how an entry is written and read again: every text harmless and of bounded length, nothing left empty. Pure. */
+/** The stored form of an audit entry: every text scrubbed and of bounded length. Pure. */
+import { scrubCardNumbers } from '../observability/card-numbers.ts';
 import { AUDIT_EVENTS, type AuditActor, type AuditEntry, type AuditFact, type AuditRecord } from './kinds.ts';
 
-const MOST_CHARACTERS = 500;
-const MOST_FACTS = 20;
-const MOST_LISTED = 50;
+const MAX_TEXT_LENGTH = 500;
+const MAX_FACTS = 20;
+const MAX_FACT_ITEMS = 50;
 
-/** Control characters (CR, LF and ANSI escapes among them), line separators, and marks that turn the direction of text. */
+/** Control characters (such as CR, LF and ANSI escapes), line separators, and marks that change the text direction. */
 const HARMFUL = /[\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** The text as it may stand in a log line, a terminal and a page. */
+/** Makes a text safe for a log line, a terminal and a page. */
 export function harmless(text: string): string {
-  return text.replace(HARMFUL, '\ufffd').toWellFormed().slice(0, MOST_CHARACTERS);
+  return text.replace(HARMFUL, '\ufffd').toWellFormed().slice(0, MAX_TEXT_LENGTH);
 }
 
-/** @param scrub takes card numbers out of a text */
-export function cleanEntry(entry: AuditEntry, scrub: (text: string) => string): AuditEntry {
-  const clean = (text: string) => harmless(scrub(text));
+export function cleanEntry(entry: AuditEntry): AuditEntry {
+  const clean = (text: string) => harmless(scrubCardNumbers(text));
   const { event, actor, target, userId, address, requestId, outcome, facts } = entry;
   return {
     event,
@@ -29,17 +29,22 @@ export function cleanEntry(entry: AuditEntry, scrub: (text: string) => string): 
   };
 }
 
-export function decodeEntry(item: { id: string; at: number; entry: string }): AuditRecord {
-  const entry = JSON.parse(item.entry) as AuditEntry;
-  return { id: item.id, at: new Date(item.at).toISOString(), ...entry };
+export function decodeEntry({ id, at, entry }: { id: string; at: number; entry: string }): AuditRecord {
+  return recordOf(id, at, JSON.parse(entry) as AuditEntry);
 }
 
-/** What a search by text looks through, in lower case. */
+/** Shortens the id of a Redis entry: it begins with as many digits as a card number, which the log would remove (R86). */
+export function recordOf(id: string, at: number, entry: AuditEntry): AuditRecord {
+  const shortId = id.replace(/^\d{12,}/, (digits) => Number(digits).toString(36));
+  return { id: shortId, at: new Date(at).toISOString(), ...entry };
+}
+
+/** The text that a search covers, in lower case. */
 export function searchText(record: AuditEntry): string {
   const { event, actor, target, userId, address, requestId, outcome, facts } = record;
   const named = [actor.kind, actor.id, actor.name, target?.kind, target?.id, target?.name, userId, address];
-  const told = Object.values(facts ?? {}).flat();
-  return [event, AUDIT_EVENTS[event], ...named, requestId, outcome, ...told]
+  const factValues = Object.values(facts ?? {}).flat();
+  return [event, AUDIT_EVENTS[event], ...named, requestId, outcome, ...factValues]
     .filter((part) => part !== undefined && part !== null)
     .join('\n')
     .toLowerCase();
@@ -59,7 +64,7 @@ function cleanFacts(
 ): Record<string, AuditFact> | undefined {
   const cleaned = Object.entries(facts)
     .filter((pair): pair is [string, AuditFact] => pair[1] !== undefined)
-    .slice(0, MOST_FACTS)
+    .slice(0, MAX_FACTS)
     .map(([name, value]) => [name, cleanFact(value, clean)]);
   return cleaned.length === 0 ? undefined : Object.fromEntries(cleaned);
 }
@@ -67,5 +72,5 @@ function cleanFacts(
 function cleanFact(value: AuditFact, clean: (text: string) => string): AuditFact {
   if (typeof value === 'string') return clean(value);
   if (typeof value !== 'object' || value === null) return value;
-  return value.slice(0, MOST_LISTED).map(clean);
+  return value.slice(0, MAX_FACT_ITEMS).map(clean);
 }

@@ -1,4 +1,4 @@
-/** Owns how often what happened, by hour and by day: counted in memory, written together every few seconds, the same for all processes. */
+/** Counts of events by hour and by day: kept in memory, written together every few seconds, for all processes. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
@@ -15,41 +15,41 @@ export const TALLIED = [
 export type Tallied = (typeof TALLIED)[number];
 
 export interface TallySpan {
-  /** The beginning of the hour or day, ISO 8601 in UTC. */
+  /** The start of the hour or day, ISO 8601 in UTC. */
   at: string;
   counts: Partial<Record<Tallied, number>>;
 }
 
 export interface Tallies {
-  /** Never waits and never fails. */
-  count(what: Tallied): void;
-  /** The last so many hours or days, the present one included, oldest first. */
+  /** Synchronous; never throws. */
+  count(event: Tallied): void;
+  /** The last hours or days including the current one, oldest first. */
   read(unit: 'hour' | 'day', number: number): Promise<TallySpan[]>;
-  /** Writes what was counted, and counts no more. */
+  /** Writes the remaining counts and stops. */
   close(): Promise<void>;
 }
 
-const FLUSH_MILLISECONDS = 3_000;
+const FLUSH_MS = 3_000;
 const UNITS = {
   hour: { milliseconds: 3_600_000, characters: 13, lifetimeSeconds: 3 * 86_400 },
   day: { milliseconds: 86_400_000, characters: 10, lifetimeSeconds: 40 * 86_400 },
 } as const;
-/** Of processes that write at once each comes through in its turn. */
-const MOST_ATTEMPTS = 20;
-/** A store that takes seconds to answer may be written to during each reading: then the last one has to do. */
-const MOST_READINGS = 3;
+/** Of concurrent processes, one succeeds in each attempt. */
+const MAX_ATTEMPTS = 20;
+/** Where the store is so slow that every read overlaps a write, the last read counts. */
+const MAX_READS = 3;
 
 type Counts = TallySpan['counts'];
 
 export function createTallies({ store, clock }: { store: Store; clock: () => number }): Tallies {
-  let waiting = new Map<string, Counts>();
+  let unwritten = new Map<string, Counts>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
   let closed = false;
 
   const nameOf = (unit: keyof typeof UNITS, at: number) => new Date(at).toISOString().slice(0, UNITS[unit].characters);
 
-  /** Of the hour and the day; worked out once an hour, since every relayed call counts. */
+  /** Names of the current hour and day, cached because every relayed call is counted. */
   let named: { hour: number; names: readonly string[] } = { hour: Number.NaN, names: [] };
   const namesAt = (now: number): readonly string[] => {
     const hour = Math.floor(now / UNITS.hour.milliseconds);
@@ -59,7 +59,7 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
 
   const add = async (name: string, counts: Counts): Promise<void> => {
     const { lifetimeSeconds } = name.length === UNITS.hour.characters ? UNITS.hour : UNITS.day;
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
       const stored = await store.get(keys.tally(name));
       const sum = added(stored ? (JSON.parse(stored.value) as Counts) : {}, counts);
       const put = {
@@ -74,20 +74,20 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
 
   const flush = (): Promise<void> => {
     timer = undefined;
-    const batch = waiting;
-    waiting = new Map();
+    const batch = unwritten;
+    unwritten = new Map();
     writing = writing.then(async () => {
       for (const [name, counts] of batch) {
-        // A store that is down for a while costs no counts, and no memory either: there are only so many hours.
-        await add(name, counts).catch(() => waiting.set(name, added(waiting.get(name) ?? {}, counts)));
+        // Kept for the next flush; a long outage costs one entry an hour.
+        await add(name, counts).catch(() => unwritten.set(name, added(unwritten.get(name) ?? {}, counts)));
       }
-      if (waiting.size > 0) plan();
+      if (unwritten.size > 0) scheduleFlush();
     });
     return writing;
   };
 
-  const plan = (): void => {
-    if (!closed) timer ??= setTimeout(() => void flush(), FLUSH_MILLISECONDS).unref();
+  const scheduleFlush = (): void => {
+    if (!closed) timer ??= setTimeout(() => void flush(), FLUSH_MS).unref();
   };
 
   const readSpans = (unit: keyof typeof UNITS, number: number): Promise<TallySpan[]> => {
@@ -99,20 +99,20 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
         const name = nameOf(unit, at);
         const stored = await store.get(keys.tally(name));
         const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
-        // What this process has not written yet counts as well.
-        return { at: new Date(at).toISOString(), counts: added(counts, waiting.get(name) ?? {}) };
+        // Includes the counts that this process has not written yet.
+        return { at: new Date(at).toISOString(), counts: added(counts, unwritten.get(name) ?? {}) };
       }),
     );
   };
 
   return {
-    count(what) {
+    count(event) {
       for (const name of namesAt(clock())) {
-        const counts = waiting.get(name) ?? {};
-        counts[what] = (counts[what] ?? 0) + 1;
-        waiting.set(name, counts);
+        const counts = unwritten.get(name) ?? {};
+        counts[event] = (counts[event] ?? 0) + 1;
+        unwritten.set(name, counts);
       }
-      plan();
+      scheduleFlush();
     },
 
     async read(unit, number) {
@@ -120,8 +120,8 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
         const written = writing;
         await written;
         const spans = await readSpans(unit, number);
-        // What began to be written meanwhile may be in neither place, or in both.
-        if (written === writing || reading === MOST_READINGS) return spans;
+        // A write that started during the read may be counted twice or not at all.
+        if (written === writing || reading === MAX_READS) return spans;
       }
     },
 

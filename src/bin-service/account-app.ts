@@ -1,15 +1,16 @@
-/** Owns the shape of the pages' HTTP application: the order of middleware, and every route with its guard, on one screen. */
+/** The Express application of the account pages: middleware in order, and every route with its guard. */
 import express, { type Express } from 'express';
-import type { PublicUrl } from '../config-rules.ts';
-import { assets } from '../http/assets.ts';
-import { knownLength, readBody } from '../http/body.ts';
-import { crossSiteGuard, csrfGuard } from '../http/csrf.ts';
-import { throughExpress } from '../http/front-door.ts';
-import { notFound, type ProblemParts, problemHandler } from '../http/problem.ts';
+import type { PublicUrl } from '../config/rules.ts';
+import { readBody, requireContentLength } from '../http/body.ts';
+import { enterExpress } from '../http/fast-path.ts';
+import { notFound } from '../http/problem.ts';
 import { plainHttp } from '../http/protocol.ts';
 import { publicHost } from '../http/public-host.ts';
 import type { BeginRequest } from '../http/request-context.ts';
 import { getOnly, routeTable } from '../http/route-table.ts';
+import { assets } from '../pages/assets.ts';
+import { type ProblemParts, problemHandler } from '../pages/problem-handler.ts';
+import { crossSiteGuard, csrfGuard } from '../sessions/csrf.ts';
 import type { AccountRoutes } from './account-routes.ts';
 import type { Browsers } from './browser.ts';
 
@@ -20,32 +21,30 @@ export function createAccountApp(parts: {
   browsers: Browsers;
   problems: ProblemParts;
   isTrusted: (address: string) => boolean;
-  isClean: (text: string) => boolean;
-  assetsDirectory: string;
 }): Express {
-  const { publicUrl, browsers, routes: to, isTrusted, isClean } = parts;
-  const { anyone, user } = browsers;
+  const { publicUrl, browsers, routes: to, isTrusted } = parts;
+  const { loadSession, requireUser } = browsers;
   const change = [...readBody, csrfGuard(publicUrl.origin)];
 
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
-  app.set('query parser', false).set('trust proxy', isTrusted);
-  app.use(throughExpress(parts.begin), plainHttp, knownLength);
-  app.use(`${publicUrl.basePath}/assets`, assets(parts.assetsDirectory));
-  app.use(publicHost({ publicUrl, isTrusted, isClean, dataPaths: /^\/\d/ }), crossSiteGuard);
+  app.set('query parser', false);
+  app.use(enterExpress(parts.begin), plainHttp, requireContentLength);
+  app.use(`${publicUrl.basePath}/assets`, assets());
+  app.use(publicHost({ publicUrl, isTrusted, isData: (path) => /^\/\d/.test(path) }), crossSiteGuard);
 
   app.use(
     publicUrl.basePath || '/',
     routeTable([
-      ['GET', '/', to.home],
-      ['GET', '/account', anyone, to.show],
+      ['GET', '/', [], to.home],
+      ['GET', '/account', loadSession, to.show],
       ['GET', '/account/sign-in', getOnly, to.signIn],
-      ['GET', '/account/callback', getOnly, anyone, to.callback],
-      ['POST', '/account/sign-out', user, change, to.signOut],
-      ['POST', '/account/plan', user, change, to.choosePlan],
-      ['POST', '/account/keys', user, change, to.makeKey],
-      ['POST', '/account/keys/:key/addresses', user, change, to.setNetworks],
-      ['POST', '/account/keys/:key/revoke', user, change, to.revokeKey],
+      ['GET', '/account/callback', [getOnly, loadSession], to.callback],
+      ['POST', '/account/sign-out', [requireUser, change], to.signOut],
+      ['POST', '/account/plan', [requireUser, change], to.choosePlan],
+      ['POST', '/account/keys', [requireUser, change], to.makeKey],
+      ['POST', '/account/keys/:key/addresses', [requireUser, change], to.setNetworks],
+      ['POST', '/account/keys/:key/revoke', [requireUser, change], to.revokeKey],
     ]),
   );
   app.use(notFound, problemHandler(parts.problems));

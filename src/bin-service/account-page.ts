@@ -1,10 +1,12 @@
-/** Owns what the account page shows, put together from the account, its use and what has just happened. */
-import type { Notice, PageFrame } from '../http/page-data.ts';
+/** The data of the account page, from the account, its usage and the result of the last action. */
+import type { FormView } from '../pages/form.ts';
+import type { MadeSecret, Notice, PageFrame } from '../pages/page-data.ts';
 import type { Account } from './accounts.ts';
+import type { addressesForm, keyForm } from './key-forms.ts';
 import { type Month, monthOf } from './month.ts';
 import { FREE_PLAN, type Plan } from './plans.ts';
 
-/** Requests of this month. Numbers for people are texts, such as "10,000". */
+/** Requests this month. The `…Text` members are formatted, such as "10,000". */
 export interface UsageMeter {
   plan: string;
   used: number;
@@ -20,17 +22,7 @@ export interface KeyView {
   name: string;
   hint: string;
   createdAt: string;
-  /** One to a line. */
-  networks: string;
-}
-
-/** What was wrong with a form, beside the field that has to change; what was typed stays. */
-export interface FormFault {
-  /** `new`, or the id of a key. */
-  form: string;
-  field: 'name' | 'networks';
-  text: string;
-  name?: string | undefined;
+  /** One on each line. */
   networks: string;
 }
 
@@ -39,19 +31,21 @@ export interface BinAccountPage {
   baseUrl: string;
   address: string;
   free: UsageMeter;
-  /** Left out where nobody can register here. */
+  /** Absent if registration is switched off. */
   signIn?: { name: string } | undefined;
   plans: readonly { name: string; title: string; limitText: string; state: 'current' | 'asked' | 'open' }[];
   account?:
     | { id: string; plan?: UsageMeter | undefined; asked?: string | undefined; keys: readonly KeyView[] }
     | undefined;
-  /** Only on the page that answers its making. */
-  madeKey?: { name: string; key: string } | undefined;
-  fault?: FormFault | undefined;
+  made?: MadeSecret | undefined;
+  /** The form for a new key. */
+  form: FormView<typeof keyForm>;
+  /** The refused form for the addresses of this key. */
+  addresses?: (FormView<typeof addressesForm> & { key: string }) | undefined;
   notice?: Notice | undefined;
 }
 
-declare module '../http/page-data.ts' {
+declare module '../pages/page-data.ts' {
   interface AdminPageData {
     'bin-service/account': BinAccountPage;
   }
@@ -63,13 +57,13 @@ export function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
     plan: titleOf(plan.name),
     used: counted,
     limit: plan.monthlyRequests,
-    usedText: inDigits(counted),
-    limitText: inDigits(plan.monthlyRequests),
+    usedText: formatted(counted),
+    limitText: formatted(plan.monthlyRequests),
     resetsAt: new Date(month.end).toISOString(),
   };
 }
 
-/** @param parts `used`: requests of this month, of the visitor's address and of the account */
+/** @param parts `used`: this month's requests from the visitor's address and of the account */
 export function accountPage(parts: {
   page: PageFrame;
   baseUrl: string;
@@ -80,7 +74,7 @@ export function accountPage(parts: {
   account: Account | undefined;
   used: { free: number; account: number };
   now: number;
-  fresh: Pick<BinAccountPage, 'madeKey' | 'fault' | 'notice'>;
+  fresh: Partial<Pick<BinAccountPage, 'made' | 'form' | 'addresses' | 'notice'>>;
 }): BinAccountPage {
   const { account, used, plans, page, baseUrl, address, signIn, fresh } = parts;
   const month = monthOf(parts.now);
@@ -90,12 +84,12 @@ export function accountPage(parts: {
     return account?.plan?.name === name ? 'current' : 'open';
   };
   return {
-    ...{ page, baseUrl, address, signIn, ...fresh },
+    ...{ page, baseUrl, address, signIn, form: NEW_KEY, ...fresh },
     free: meterOf(free, used.free, month),
     plans: plans.map((plan) => ({
       name: plan.name,
       title: titleOf(plan.name),
-      limitText: inDigits(plan.monthlyRequests),
+      limitText: formatted(plan.monthlyRequests),
       state: stateOf(plan),
     })),
     account: account && {
@@ -110,10 +104,12 @@ export function accountPage(parts: {
   };
 }
 
+const NEW_KEY: FormView<typeof keyForm> = { values: { name: '', networks: '' }, faults: [] };
+
 function titleOf(name: string): string {
   return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
-function inDigits(count: number): string {
+function formatted(count: number): string {
   return count.toLocaleString('en-GB');
 }

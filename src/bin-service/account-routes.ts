@@ -1,16 +1,17 @@
-/** Owns the HTTP of the account page: registering, the plan, keys and their addresses. */
+/** Handlers of the account pages: registration, plan, keys and their addresses. */
 import type { Request, RequestHandler, Response } from 'express';
-import { parseNetwork } from '../config-rules.ts';
 import { AppError } from '../errors.ts';
-import { formField, queryField } from '../http/body.ts';
-import type { Notice } from '../http/page-data.ts';
-import type { Pages } from '../http/pages.ts';
-import { viewerOf } from '../http/viewer.ts';
-import { accountPage, type BinAccountPage, type FormFault } from './account-page.ts';
-import { type Account, type Accounts, MOST_KEYS } from './accounts.ts';
+import { formField } from '../http/body.ts';
+import type { RateLimits } from '../http/rate-limit.ts';
+import type { Flash } from '../pages/flash.ts';
+import { faultsOfRow, formHandler } from '../pages/form.ts';
+import type { Pages } from '../pages/pages.ts';
+import { sessionOf } from '../sessions/guards.ts';
+import { accountPage, type BinAccountPage } from './account-page.ts';
+import { type Account, type Accounts, MAX_KEYS } from './accounts.ts';
 import { accountSubject, freeSubject } from './admission.ts';
 import type { Browsers } from './browser.ts';
-import type { Caller } from './caller-address.ts';
+import { addressesForm, keyForm } from './key-forms.ts';
 import type { Plan } from './plans.ts';
 import type { Quota } from './quota.ts';
 import type { SignIn } from './sign-in.ts';
@@ -27,14 +28,12 @@ export interface AccountRoutes {
   revokeKey: RequestHandler;
 }
 
-const MOST_NETWORKS = 50;
-
 export function accountRoutes(parts: {
   accounts: Accounts;
   browsers: Browsers;
   signIn: SignIn | undefined;
   quota: Quota;
-  callerOf: (req: Request) => Caller;
+  limits: Pick<RateLimits, 'take'>;
   plans: readonly Plan[];
   freeMonthlyRequests: number;
   pages: Pages;
@@ -42,66 +41,75 @@ export function accountRoutes(parts: {
   randomToken: () => string;
   clock: () => number;
 }): AccountRoutes {
-  const { accounts, browsers, quota, callerOf, plans, pages, publicUrl, randomToken, clock } = parts;
+  const { accounts, browsers, quota, limits, plans, pages, publicUrl, randomToken, clock } = parts;
   const here = `${publicUrl.href}/account`;
 
-  type Fresh = Pick<BinAccountPage, 'madeKey' | 'fault' | 'notice'>;
+  type Fresh = Partial<Pick<BinAccountPage, 'made' | 'form' | 'addresses' | 'notice'>>;
   const send = async (req: Request, res: Response, account: Account | undefined, fresh: Fresh = {}) => {
-    const { address, countedAs } = callerOf(req);
+    const { address } = req.context;
     const used = {
-      free: await quota.used(freeSubject(countedAs)),
+      free: await quota.used(freeSubject(address)),
       account: account ? await quota.used(accountSubject(account.id)) : 0,
     };
-    const page = account ? pages.signedInFrame(req, 'Your account') : pages.frame(req, 'BIN look-up');
+    const { form, addresses } = fresh;
+    const faults = form?.faults ?? (addresses && faultsOfRow(addresses.faults, addresses.key));
+    const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'BIN look-up');
     const { freeMonthlyRequests, signIn } = parts;
     const facts = { page, baseUrl: publicUrl.href, address, plans, freeMonthlyRequests, signIn, account, used };
     pages.sendAdmin(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));
   };
 
   const accountOf = async (req: Request): Promise<Account> => {
-    const account = await accounts.find(viewerOf(req).user.id);
-    if (!account) throw new AppError('not_found', { detail: 'This account is no longer there.' });
+    const account = await accounts.find(sessionOf(req).user.id);
+    if (!account) throw new AppError('not_found', { detail: 'This account no longer exists.' });
     return account;
   };
 
-  const done = (res: Response, changed: Account | undefined, what: keyof typeof NOTICES) => {
-    if (!changed) throw new AppError('not_found', { detail: 'It is no longer there. Open the account page again.' });
-    res.redirect(303, `${here}?done=${what}`);
+  const done = (changed: Account | undefined, text: string): { url: string; flash: Flash } => {
+    if (!changed) throw new AppError('not_found', { detail: 'It no longer exists. Reload the account page.' });
+    return { url: here, flash: { notice: { tone: 'success', text } } };
   };
 
-  const signInThere = () => {
+  const requireSignIn = () => {
     if (parts.signIn) return parts.signIn;
-    throw new AppError('not_found', { detail: 'Nobody can register here: there is the free tier alone.' });
+    throw new AppError('not_found', { detail: 'Registration is switched off: only the free tier is offered.' });
   };
 
   return {
     home: (_req, res) => res.redirect(302, here),
 
     async show(req, res) {
-      const notice = NOTICES[queryField(req, 'done') ?? ''];
-      const account = req.context.viewer && (await accountOf(req));
-      await send(req, res, account, notice && account ? { notice } : {});
+      const account = req.context.session && (await accountOf(req));
+      const { notice, made } = await pages.flashOf(req);
+      await send(req, res, account, { notice, made });
     },
 
     async signIn(req, res) {
+      const signIn = requireSignIn();
+      limits.take('sign-in', req.context.address);
       const secret = browsers.secretOf(req) ?? randomToken();
-      const url = await signInThere().start(secret);
+      const url = await signIn.start(secret);
       browsers.giveSecret(res, secret);
       res.redirect(303, url);
     },
 
     async callback(req, res) {
-      // The address holds a code: it goes to nobody as a referrer.
+      // The URL contains the authorization code, which must not leak by the Referer header.
       res.set('Referrer-Policy', 'no-referrer');
-      // Opened again by somebody who is signed in: nothing to do.
       const callback = new URL(req.originalUrl, publicUrl.origin);
-      const account = await signInThere()
+      const identity = await requireSignIn()
         .finish(browsers.secretOf(req), callback)
         .catch((error: unknown) => {
-          if (req.context.viewer && error instanceof AppError && error.code === 'invalid_request') return undefined;
+          // The callback URL was opened again by a user who is signed in.
+          if (req.context.session && error instanceof AppError && error.code === 'invalid_request') return undefined;
           throw error;
         });
-      if (account) await browsers.begin(req, res, account);
+      const user = req.context.session?.user;
+      if (user && identity && (user.issuer !== identity.issuer || user.subject !== identity.subject)) {
+        const step = { label: 'Go to your account', url: here };
+        throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, step });
+      }
+      if (identity) await browsers.begin(req, res, await accounts.register(identity));
       res.redirect(303, here);
     },
 
@@ -113,62 +121,46 @@ export function accountRoutes(parts: {
     async choosePlan(req, res) {
       const chosen = plans.find(({ name }) => name === formField(req.body, 'plan'));
       if (!chosen) throw new AppError('invalid_request', { detail: 'Choose one of the plans.' });
-      done(res, await accounts.requestPlan(viewerOf(req).user.id, chosen), 'plan');
+      await pages.redirectAfter(req, res, async () =>
+        done(await accounts.requestPlan(sessionOf(req).user.id, chosen), CHOSEN),
+      );
     },
 
-    async makeKey(req, res) {
-      const typed = {
-        name: formField(req.body, 'name')?.trim() ?? '',
-        networks: formField(req.body, 'networks') ?? '',
-      };
-      const networks = readNetworks(typed.networks);
-      const fault = nameFault(typed.name) ?? networks.fault;
-      const refuse = async (text: FormFault) => {
-        res.status(400);
-        await send(req, res, await accountOf(req), { fault: text });
-      };
-      if (fault) return refuse({ ...fault, ...typed, form: 'new' });
-      const made = await accounts.makeKey(viewerOf(req).user.id, { name: typed.name, networks: networks.list });
-      if (made?.problem) return refuse({ field: 'name', text: TOO_MANY, ...typed, form: 'new' });
-      if (!made) throw new AppError('not_found', { detail: 'This account is no longer there.' });
-      return send(req, res, made.account, { madeKey: { name: typed.name, key: made.key } });
-    },
+    makeKey: formHandler({
+      pages,
+      schema: keyForm,
+      async work(req, input) {
+        const made = await accounts.makeKey(sessionOf(req).user.id, input);
+        if (!made) throw new AppError('not_found', { detail: 'This account no longer exists.' });
+        if (made.problem) throw new AppError('invalid_request', { detail: TOO_MANY });
+        return { url: here, flash: { made: { name: input.name, text: made.key } } };
+      },
+      show: async (req, res, form) => send(req, res, await accountOf(req), { form }),
+    }),
 
-    async setNetworks(req, res) {
-      const id = String(req.params.key);
-      const typed = formField(req.body, 'networks') ?? '';
-      const { list, fault } = readNetworks(typed);
-      if (!fault) return done(res, await accounts.setNetworks(viewerOf(req).user.id, id, list), 'addresses');
-      res.status(400);
-      return send(req, res, await accountOf(req), { fault: { ...fault, form: id, networks: typed } });
-    },
+    setNetworks: formHandler({
+      pages,
+      schema: addressesForm,
+      work: async (req, input) =>
+        done(await accounts.setNetworks(sessionOf(req).user.id, String(req.params.key), input.networks), CHANGED),
+      show: async (req, res, form) =>
+        send(req, res, await accountOf(req), { addresses: { ...form, key: String(req.params.key) } }),
+    }),
 
     async revokeKey(req, res) {
-      done(res, await accounts.revokeKey(viewerOf(req).user.id, String(req.params.key)), 'revoked');
+      await pages.redirectAfter(req, res, async () =>
+        done(await accounts.revokeKey(sessionOf(req).user.id, String(req.params.key)), REVOKED),
+      );
     },
   };
 }
 
-const NOTICES: Readonly<Record<string, Notice>> = {
-  plan: { tone: 'success', text: 'Your choice is noted. The plan counts as soon as the operator has confirmed it.' },
-  addresses: { tone: 'success', text: 'The allowed addresses are changed.' },
-  revoked: { tone: 'success', text: 'The key is revoked: it opens nothing any more.' },
+const OTHER_ACCOUNT = 'You are signed in here with another account, so this sign-in was not used.';
+const OTHER_ACCOUNT_WORDS = {
+  title: 'Another account is signed in',
+  nextStep: 'Sign out, then sign in with the account you want. Or go on as you were.',
 };
-
-const TOO_MANY = `There are ${MOST_KEYS} keys already. Revoke one that is no longer used.`;
-
-type Fault = Pick<FormFault, 'field' | 'text'>;
-
-function nameFault(name: string): Fault | undefined {
-  const fits = name.length >= 1 && name.length <= 60 && !/\p{C}/u.test(name);
-  return fits ? undefined : { field: 'name', text: 'Give the key a name of 1 to 60 characters.' };
-}
-
-/** One to a line, or with commas between them. */
-function readNetworks(typed: string): { list: string[]; fault?: Fault } {
-  const list = [...new Set(typed.split(/[\s,]+/).filter((entry) => entry !== ''))];
-  const wrong = list.find((entry) => entry.length > 50 || !parseNetwork(entry));
-  const fail = (text: string) => ({ list, fault: { field: 'networks', text } as const });
-  if (wrong !== undefined) return fail(`“${wrong.slice(0, 50)}” is no address and no CIDR such as 203.0.113.0/24.`);
-  return list.length > MOST_NETWORKS ? fail(`Give at most ${MOST_NETWORKS} addresses.`) : { list };
-}
+const CHOSEN = 'You have requested the plan. It starts once the operator has confirmed it.';
+const CHANGED = 'Allowed addresses changed.';
+const REVOKED = 'Key revoked. It no longer works.';
+const TOO_MANY = `You already have ${MAX_KEYS} keys. Revoke one that you no longer use.`;

@@ -1,5 +1,7 @@
-/** Owns the accounts: who registered, with which plan, and the keys they made, which are kept as hashes. */
-import { trustedProxies } from '../http/trusted-proxies.ts';
+/** Stores accounts: the registered user, their plan, and the hashes of their API keys. */
+import { isAllowedFrom } from '../config/networks.ts';
+import { remembered } from '../remembered.ts';
+import { allMembers } from '../storage/all-members.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { isApiKey, keyHint, makeApiKey } from './api-key.ts';
@@ -10,7 +12,7 @@ export interface AccountKey {
   hash: string;
   name: string;
   hint: string;
-  /** Addresses and CIDRs that it may be used from; all where there is none. */
+  /** Addresses and CIDRs that it may be used from; empty allows all. */
   networks: readonly string[];
   /** Milliseconds since the epoch. */
   createdAt: number;
@@ -23,13 +25,16 @@ export interface Account {
   name?: string | undefined;
   email?: string | undefined;
   createdAt: number;
-  /** What was confirmed; it stays as it was agreed when the offer changes. */
+  /** A copy of the plan as confirmed: later changes of the offer do not affect it. */
   plan?: (Plan & { since: number }) | undefined;
   requested?: (Plan & { at: number }) | undefined;
   keys: readonly AccountKey[];
 }
 
-/** What a key opens. */
+/** A user as the provider names them. */
+export type Identity = Pick<Account, 'issuer' | 'subject' | 'name' | 'email'>;
+
+/** What a key gives access to. */
 export interface KeyAccess {
   accountId: string;
   plan: Plan | undefined;
@@ -39,28 +44,28 @@ export interface KeyAccess {
 export type MadeKey = { key: string; account: Account; problem?: never } | { key?: never; problem: 'too_many_keys' };
 
 export interface Accounts {
-  /** Makes the account of this person, or brings its name and address up to date. */
-  register(person: Pick<Account, 'issuer' | 'subject' | 'name' | 'email'>): Promise<Account>;
+  /** Creates the user's account, or updates its name and e-mail address. */
+  register(identity: Identity): Promise<Account>;
   find(id: string): Promise<Account | undefined>;
   requestPlan(id: string, plan: Plan): Promise<Account | undefined>;
-  /** For the operator. Answers undefined where nothing was asked for. */
+  /** For the operator. Returns undefined if no plan was requested. */
   confirmPlan(id: string): Promise<Account | undefined>;
-  /** For the operator: the plan and the wish for one end; keys stay and are refused. */
+  /** For the operator: removes the plan and any request for one. The keys stay, but are refused. */
   endPlan(id: string): Promise<Account | undefined>;
-  /** Accounts that wait for the operator, the one that waits longest first. */
+  /** Accounts whose plan is to be confirmed, oldest request first. */
   requests(): Promise<Account[]>;
-  /** The key itself is in this answer and nowhere else. */
+  /** The result is the only place that has the key itself. */
   makeKey(id: string, key: Pick<AccountKey, 'name' | 'networks'>): Promise<MadeKey | undefined>;
   setNetworks(id: string, keyId: string, networks: readonly string[]): Promise<Account | undefined>;
   revokeKey(id: string, keyId: string): Promise<Account | undefined>;
-  /** At once where it was asked for within the last second: a key that is revoked is good for no longer. */
+  /** Synchronous if the key was checked within the last second. A revoked key works for at most that long. */
   accessOf(key: string): KeyAccess | undefined | Promise<KeyAccess | undefined>;
 }
 
-export const MOST_KEYS = 20;
-const ACCESS_MILLISECONDS = 1_000;
-const MOST_REMEMBERED = 10_000;
-const MOST_REQUESTS = 1_000;
+export const MAX_KEYS = 20;
+/** Under a second, so that a revoked key is refused within one. */
+const ACCESS_CACHE_MS = 900;
+const MAX_CACHED = 10_000;
 
 /** @param parts `clock`: milliseconds since the epoch */
 export function createAccounts(parts: {
@@ -69,7 +74,7 @@ export function createAccounts(parts: {
   randomBytes: (size: number) => Buffer;
 }): Accounts {
   const { store, clock, randomBytes } = parts;
-  const remembered = new Map<string, { access: KeyAccess; at: number }>();
+  const accesses = remembered<{ access: KeyAccess; at: number }>(MAX_CACHED);
   const running = new Map<string, Promise<KeyAccess | undefined>>();
 
   const load = async (id: string) => {
@@ -80,13 +85,13 @@ export function createAccounts(parts: {
   const save = (account: Account, ifVersion: number) =>
     store.write([{ put: keys.planAccount(account.id), value: JSON.stringify(account), ifVersion }]);
 
-  /** Whoever loses the race reads again. `change` answers undefined for what cannot be done. */
+  /** Repeats read and change after a concurrent write. `apply` returns undefined to refuse the change. */
   const change = async (id: string, apply: (account: Account) => Account | undefined): Promise<Account | undefined> => {
     for (;;) {
-      const known = await load(id);
-      const changed = known && apply(known.account);
-      if (!known || !changed) return undefined;
-      if (await save(changed, known.version)) return changed;
+      const stored = await load(id);
+      const changed = stored && apply(stored.account);
+      if (!stored || !changed) return undefined;
+      if (await save(changed, stored.version)) return changed;
     }
   };
 
@@ -96,38 +101,36 @@ export function createAccounts(parts: {
     const hash = hashOf(key);
     const pointer = await store.get(keys.apiKey(hash));
     const account = pointer && (await find(pointer.value));
-    const held = account?.keys.find((one) => one.hash === hash);
-    if (!account || !held) return undefined;
-    const isListed = trustedProxies(held.networks);
+    const storedKey = account?.keys.find((key) => key.hash === hash);
+    if (!account || !storedKey) return undefined;
     return {
       accountId: account.id,
       plan: account.plan,
-      allows: (address) => held.networks.length === 0 || isListed(address),
+      allows: (address) => isAllowedFrom(address, storedKey.networks),
     };
   };
 
   const lookUpAccess = async (key: string): Promise<KeyAccess | undefined> => {
     const access = await findAccess(key);
-    if (remembered.size >= MOST_REMEMBERED) remembered.clear();
-    if (access) remembered.set(key, { access, at: performance.now() });
-    else remembered.delete(key);
+    if (access) accesses.set(key, { access, at: performance.now() });
+    else accesses.delete(key);
     return access;
   };
 
   return {
     find,
 
-    async register(person) {
-      const id = accountIdOf(person.issuer, person.subject);
+    async register(identity) {
+      const id = accountIdOf(identity.issuer, identity.subject);
       for (;;) {
-        const known = await load(id);
-        const account = known ? { ...known.account, ...person } : { ...person, id, createdAt: clock(), keys: [] };
-        if (await save(account, known?.version ?? 0)) return account;
+        const stored = await load(id);
+        const account = stored ? { ...stored.account, ...identity } : { ...identity, id, createdAt: clock(), keys: [] };
+        if (await save(account, stored?.version ?? 0)) return account;
       }
     },
 
     async requestPlan(id, plan) {
-      // Listed first: a wish that no list shows would never be heard. Whoever is listed without one is passed over.
+      // List the account first, so that no request is lost. `requests` skips accounts that are listed without one.
       await store.write([{ index: keys.planRequests, add: id, score: clock() }]);
       return change(id, (account) => ({ ...account, requested: { ...plan, at: clock() } }));
     },
@@ -149,8 +152,7 @@ export function createAccounts(parts: {
     },
 
     async requests() {
-      const { items } = await store.page(keys.planRequests, { limit: MOST_REQUESTS });
-      const accounts = await Promise.all(items.map(({ member }) => find(member)));
+      const accounts = await Promise.all((await allMembers(store, keys.planRequests)).map(find));
       return accounts.filter((account) => account?.requested !== undefined) as Account[];
     },
 
@@ -158,16 +160,16 @@ export function createAccounts(parts: {
       const key = makeApiKey(randomBytes(32));
       const hash = hashOf(key);
       const made = { id: randomBytes(9).toString('base64url'), hash, name, hint: keyHint(key), networks };
-      // It opens nothing until the account knows it.
+      // The key does not work until the account lists it.
       await store.write([{ put: keys.apiKey(hash), value: id }]);
-      let full = false;
-      const account = await change(id, (known) => {
-        full = known.keys.length >= MOST_KEYS;
-        return full ? undefined : { ...known, keys: [...known.keys, { ...made, createdAt: clock() }] };
+      let isFull = false;
+      const account = await change(id, (stored) => {
+        isFull = stored.keys.length >= MAX_KEYS;
+        return isFull ? undefined : { ...stored, keys: [...stored.keys, { ...made, createdAt: clock() }] };
       });
       if (account) return { key, account };
       await store.write([{ delete: keys.apiKey(hash) }]);
-      return full ? { problem: 'too_many_keys' } : undefined;
+      return isFull ? { problem: 'too_many_keys' } : undefined;
     },
 
     setNetworks: (id, keyId, networks) =>
@@ -179,9 +181,9 @@ export function createAccounts(parts: {
 
     async revokeKey(id, keyId) {
       let hash: string | undefined;
-      const account = await change(id, (known) => {
-        hash = known.keys.find((key) => key.id === keyId)?.hash;
-        return hash === undefined ? undefined : { ...known, keys: known.keys.filter((key) => key.id !== keyId) };
+      const account = await change(id, (stored) => {
+        hash = stored.keys.find((key) => key.id === keyId)?.hash;
+        return hash === undefined ? undefined : { ...stored, keys: stored.keys.filter((key) => key.id !== keyId) };
       });
       if (account && hash !== undefined) await store.write([{ delete: keys.apiKey(hash) }]);
       return account;
@@ -189,9 +191,9 @@ export function createAccounts(parts: {
 
     accessOf(key) {
       if (!isApiKey(key)) return undefined;
-      const known = remembered.get(key);
-      const isFresh = known !== undefined && performance.now() - known.at < ACCESS_MILLISECONDS;
-      if (isFresh) return known.access;
+      const cached = accesses.get(key);
+      const isFresh = cached !== undefined && performance.now() - cached.at < ACCESS_CACHE_MS;
+      if (isFresh) return cached.access;
       const lookUp = running.get(key) ?? lookUpAccess(key).finally(() => running.delete(key));
       running.set(key, lookUp);
       return lookUp;
@@ -199,7 +201,7 @@ export function createAccounts(parts: {
   };
 }
 
-/** One id for each issuer and subject, never by e-mail address. */
+/** Never derived from the e-mail address. */
 function accountIdOf(issuer: string, subject: string): string {
   return `a${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
 }

@@ -1,27 +1,28 @@
-/** Owns who may look up: the key or the address it is counted by, allowed addresses, bans, and the month's limit. */
+/** Decides whether a look-up is allowed: API key, allowed addresses, bans, and the month's quota. */
 import type { IncomingMessage } from 'node:http';
+import { callerNetwork } from '../config/networks.ts';
+import type { ClientAddress } from '../http/client-address.ts';
 import type { Accounts, KeyAccess } from './accounts.ts';
 import type { Bans } from './bans.ts';
-import type { Caller } from './caller-address.ts';
 import { readCredentials } from './credentials.ts';
 import { FREE_PLAN } from './plans.ts';
 import type { Refusal } from './problems.ts';
 import type { Quota, Taken } from './quota.ts';
 import { rateLimit, rateLimitPolicy } from './rate-headers.ts';
 
-/** `headers`: by turns name and value, for every answer to this caller. */
+/** `headers`: alternating names and values, for the response to this caller. */
 export type Admission = { refusal?: Refusal; headers: readonly string[] };
 
 export interface Admissions {
   /**
-   * Takes one look-up from the caller's month, and answers at once where nothing has to be asked for.
+   * Charges one look-up to the caller. Synchronous if the store is not needed.
    * Rejects with `storage_unavailable`.
    */
   admit(req: IncomingMessage, query: string): Admission | Promise<Admission>;
 }
 
-/** Who is counted, under which plan, and who is banned for going on. */
-interface Counted {
+/** `subject` is charged, and `banned` is banned after too many refusals. */
+interface Charged {
   subject: string;
   plan: string;
   limit: number;
@@ -33,77 +34,79 @@ const CHALLENGE = { 'WWW-Authenticate': 'Bearer error="invalid_token"' };
 const KEY_REFUSED: Refusal = { code: 'api_key_invalid', headers: CHALLENGE };
 
 export function createAdmissions(parts: {
-  callerOf: (req: IncomingMessage) => Caller;
-  /** Left out: no key is valid. */
+  addressOf: ClientAddress;
+  /** Undefined: no key is valid. */
   accounts: Pick<Accounts, 'accessOf'> | undefined;
   quota: Quota;
   bans: Bans;
   freeMonthlyRequests: number;
 }): Admissions {
-  const { callerOf, accounts, quota, bans, freeMonthlyRequests } = parts;
+  const { addressOf, accounts, quota, bans, freeMonthlyRequests } = parts;
 
-  const taken = ({ plan, limit, banned, isFree }: Counted, take: Taken): Admission | Promise<Admission> => {
-    const { granted, remaining, resetSeconds, month } = take;
+  const admissionOf = ({ plan, limit, banned, isFree }: Charged, charge: Taken): Admission | Promise<Admission> => {
+    const { granted, remaining, resetSeconds, month } = charge;
     const headers = [
       ...['RateLimit-Policy', rateLimitPolicy(plan, limit, month)],
       ...['RateLimit', rateLimit(plan, remaining, resetSeconds)],
     ];
     if (granted) return { headers };
-    const usedUp: Admission = { refusal: spent(isFree, resetSeconds), headers };
-    const ban = bans.noteRefusal(banned);
+    const usedUp: Admission = { refusal: quotaSpent(isFree, resetSeconds), headers };
+    const ban = bans.countRefusal(banned);
     const decide = (seconds: number) => (seconds > 0 ? bannedFor(seconds) : usedUp);
     return typeof ban === 'number' ? decide(ban) : ban.then(decide);
   };
 
-  const count = (counted: Counted): Admission | Promise<Admission> => {
-    const seconds = bans.secondsLeft(counted.banned);
+  const charge = (charged: Charged): Admission | Promise<Admission> => {
+    const seconds = bans.secondsLeft(charged.banned);
     if (seconds > 0) return bannedFor(seconds);
-    const take = quota.take(counted.subject, counted.limit);
-    return 'then' in take ? take.then((later) => taken(counted, later)) : taken(counted, take);
+    const taken = quota.take(charged.subject, charged.limit);
+    return 'then' in taken ? taken.then((later) => admissionOf(charged, later)) : admissionOf(charged, taken);
   };
 
-  const countFree = ({ countedAs }: Caller) => {
-    const subject = freeSubject(countedAs);
-    return count({ subject, plan: FREE_PLAN, limit: freeMonthlyRequests, banned: subject, isFree: true });
+  const chargeFree = (address: string) => {
+    const subject = freeSubject(address);
+    return charge({ subject, plan: FREE_PLAN, limit: freeMonthlyRequests, banned: subject, isFree: true });
   };
 
-  /** Guesses count towards a ban as refusals do. */
-  const refuseKey = async ({ countedAs }: Caller): Promise<Admission> => {
-    const seconds = await bans.noteRefusal(freeSubject(countedAs));
+  /** Invalid keys count towards a ban, against guessing. */
+  const refuseKey = async (address: string): Promise<Admission> => {
+    const seconds = await bans.countRefusal(freeSubject(address));
     return seconds > 0 ? bannedFor(seconds) : { refusal: KEY_REFUSED, headers: [] };
   };
 
-  const countKey = (caller: Caller, access: KeyAccess | undefined): Admission | Promise<Admission> => {
-    if (!access) return refuseKey(caller);
-    if (!access.allows(caller.address)) return forbidden('address_not_listed');
+  const chargeKey = (address: string, access: KeyAccess | undefined): Admission | Promise<Admission> => {
+    if (!access) return refuseKey(address);
+    if (!access.allows(address)) return forbidden('address_not_listed');
     if (!access.plan) return forbidden('no_plan');
     const { name, monthlyRequests } = access.plan;
     const subject = accountSubject(access.accountId);
-    const banned = `${subject} ${caller.countedAs}`;
-    return count({ subject, plan: name, limit: monthlyRequests, banned, isFree: false });
+    const banned = `${subject} ${callerNetwork(address)}`;
+    return charge({ subject, plan: name, limit: monthlyRequests, banned, isFree: false });
   };
 
   return {
     admit(req, query) {
       const credentials = readCredentials(req, query);
-      const caller = callerOf(req);
-      if (credentials.kind === 'none') return countFree(caller);
+      const address = addressOf(req);
+      if (credentials.kind === 'none') return chargeFree(address);
       if (credentials.kind === 'doubled') return { refusal: { code: 'invalid_request' }, headers: [] };
       const access = credentials.kind === 'key' ? accounts?.accessOf(credentials.key) : undefined;
-      return access && 'then' in access ? access.then((found) => countKey(caller, found)) : countKey(caller, access);
+      return access && 'then' in access
+        ? access.then((loaded) => chargeKey(address, loaded))
+        : chargeKey(address, access);
     },
   };
 }
 
-export function freeSubject(countedAs: string): string {
-  return `address ${countedAs}`;
+export function freeSubject(address: string): string {
+  return `address ${callerNetwork(address)}`;
 }
 
 export function accountSubject(accountId: string): string {
   return `account ${accountId}`;
 }
 
-function spent(isFree: boolean, resetSeconds: number): Refusal {
+function quotaSpent(isFree: boolean, resetSeconds: number): Refusal {
   const headers = { 'Retry-After': String(resetSeconds) };
   return { code: 'bin_quota_exhausted', rule: isFree ? 'free_used_up' : 'plan_used_up', headers };
 }

@@ -1,8 +1,8 @@
-/** Owns the form of an API key: a prefix that people and scanners recognise, 256 random bits, and a checksum. Pure. */
+/** The format of API keys: a prefix that users and secret scanners recognise, 256 random bits, and a checksum. */
 import { crc32 } from 'node:zlib';
 
 const PREFIX = 'gthb_';
-const FORM = /^gthb_[A-Za-z0-9_-]{43}[0-9a-z]{7}$/;
+const FORMAT = /^gthb_[A-Za-z0-9_-]{43}[0-9a-z]{7}$/;
 const CHECKSUM_LENGTH = 7;
 
 /** @param random 32 bytes */
@@ -11,12 +11,12 @@ export function makeApiKey(random: Buffer): string {
   return text + checksumOf(text);
 }
 
-/** False for what cannot be a key: typing errors and guesses are refused without asking the store. */
+/** Refuses typing errors and most guesses without a read of the store. */
 export function isApiKey(text: string): boolean {
-  return FORM.test(text) && checksumOf(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+  return FORMAT.test(text) && checksumOf(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
 }
 
-/** What may be shown of a key later, so that its owner knows which one it is. */
+/** The part of a key that is shown later, so that its owner can recognise it. */
 export function keyHint(key: string): string {
   return `${key.slice(0, PREFIX.length + 4)}…${key.slice(-4)}`;
 }

@@ -1,35 +1,31 @@
-/** Owns the assembly of the BIN lookup service: the only place where its parts are made and joined. */
-import { randomBytes } from 'node:crypto';
+/** Assembles the BIN lookup service. */
+import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
-import { join } from 'node:path';
-import type { DestinationStream } from 'pino';
-import { containsCardNumber, scrubCardNumbers } from '../bin/bin.ts';
 import type { DatasetFile } from '../bin/dataset-file.ts';
-import { createProviderClient } from '../connected-apps/provider-client.ts';
-import { createProviderMetadata } from '../connected-apps/provider-metadata.ts';
-import { createSigningKeys } from '../connected-apps/signing-keys.ts';
-import { createPages, type Pages } from '../http/pages.ts';
+import { isInNetworks } from '../config/networks.ts';
+import { createProvider } from '../connected-apps/connected-apps.ts';
+import { clientAddress } from '../http/client-address.ts';
+import { createRateLimits, limitsOf } from '../http/rate-limit.ts';
 import { requestContext } from '../http/request-context.ts';
 import { securityHeaders } from '../http/security-headers.ts';
-import { createSessionIndex } from '../http/session-index.ts';
-import { createSessionLists } from '../http/session-lists.ts';
-import { createSessionRecords } from '../http/session-record.ts';
-import { trustedProxies } from '../http/trusted-proxies.ts';
-import { createViews } from '../http/views.ts';
 import { createEvents } from '../observability/events.ts';
 import { createHealth, type Health } from '../observability/health.ts';
-import { createLogger } from '../observability/logger.ts';
+import { createLogger, type LogDestination } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
+import { createPages, type Pages } from '../pages/pages.ts';
+import { createSessionStore } from '../sessions/sessions.ts';
 import { startChores } from '../storage/chore.ts';
+import { createKeyRing } from '../storage/key-ring.ts';
+import { createSealer, type Sealer } from '../storage/sealed.ts';
+import { createSealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createAccountApp } from './account-app.ts';
 import { accountRoutes } from './account-routes.ts';
 import { createAccounts } from './accounts.ts';
 import { createBans } from './bans.ts';
 import { createBrowsers } from './browser.ts';
-import { callerAddresses } from './caller-address.ts';
 import { createQuota } from './quota.ts';
 import { createBinService } from './service.ts';
 import type { BinServiceSettings } from './settings.ts';
@@ -38,25 +34,24 @@ import { createSignIn } from './sign-in.ts';
 export interface BinServiceAssembly {
   listener: RequestListener;
   health: Health;
-  /** Gives back what is reserved, and closes everything but the store. */
+  /** Releases reserved requests and closes everything but the store. */
   close(): Promise<void>;
 }
 
 export function assembleBinService(parts: {
   settings: BinServiceSettings;
   store: Store;
-  /** Default: the built-in one. */
+  /** Default: the built-in data set. */
   datasetFile?: DatasetFile | undefined;
-  logDestination: DestinationStream;
+  logDestination: LogDestination;
 }): BinServiceAssembly {
   const { settings, store, datasetFile } = parts;
   const { publicUrl, freeMonthlyRequests, plans } = settings;
   const clock = Date.now;
   const randomToken = () => randomBytes(32).toString('base64url');
-  const isClean = (text: string) => !containsCardNumber(text);
 
-  const metrics = createMetrics();
-  const logger = createLogger({ level: settings.logLevel, scrub: scrubCardNumbers, destination: parts.logDestination });
+  const metrics = createMetrics(parts.logDestination.dropped);
+  const logger = createLogger({ level: settings.logLevel, destination: parts.logDestination });
   const events = createEvents({ logger, metrics });
   if (datasetFile) {
     const { dataset, report } = datasetFile;
@@ -64,76 +59,86 @@ export function assembleBinService(parts: {
   }
 
   const outbound = createOutbound({ policy: createAddressPolicy(settings.internalHosts), proxy: settings.proxy });
-  const metadata = createProviderMetadata({ outbound, clock, random: Math.random });
-  const signingKeys = createSigningKeys({ outbound, clock });
-  const provider = createProviderClient({ outbound, metadata, signingKeys, ownKeys: NO_KEYS });
+  const monotonicClock = () => performance.now();
+  const { provider } = createProvider({ outbound, clock, monotonicClock, random: Math.random });
 
   const accounts = createAccounts({ store, clock, randomBytes });
   const quota = createQuota({ counters: store, clock });
   const bans = createBans({ counters: store, ...settings.bans, clock });
-  const callerOf = callerAddresses(settings.trustedProxies);
+  const limits = createRateLimits({ store, clock, perMinute: limitsOf(RATE_LIMITS) });
+  const addressOf = clientAddress(settings.trustedProxies, events.forwardedFault);
 
   const tryAgain = `${publicUrl.href}/account/sign-in`;
   const redirectUri = `${publicUrl.href}/account/callback`;
-  const lists = createSessionLists({ store, maxSeconds: settings.session.maxSeconds, clock });
-  const records = createSessionRecords({ store, lists, lifetimes: settings.session, clock });
-  const browsers = createBrowsers({ records, secure: publicUrl.secure, randomToken, signInUrl: tryAgain });
+  const sealer = accountSealer(settings.signIn?.clientSecret ?? randomToken());
+  const sealedJson = createSealedJson(sealer, events.recordRefused);
+  const sessions = createSessionStore({ store, sealedJson, lifetimes: settings.session, clock });
+  const browsers = createBrowsers({
+    records: sessions.records,
+    secure: publicUrl.secure,
+    randomToken,
+    signInUrl: tryAgain,
+  });
   const signIn =
     settings.signIn &&
-    createSignIn({ settings: settings.signIn, provider, accounts, store, clock, randomToken, redirectUri, tryAgain });
+    createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, tryAgain });
 
-  const views = join(import.meta.dirname, '..', '..', 'views');
-  const pages = withOwnFrame(createPages({ views: createViews({ directory: views }), config: settings }));
-  const isTrusted = trustedProxies(settings.trustedProxies);
+  const pages = withOwnFrame(createPages({ storage: { store, sealer }, config: settings }));
+  const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
   const headers = securityHeaders(publicUrl.secure);
   const { basePath, href: publicHref } = publicUrl;
   const app = createAccountApp({
     publicUrl,
-    begin: requestContext({ metrics, isTrusted, isClean, headers }),
+    begin: requestContext({ metrics, isTrusted, addressOf, headers }),
     routes: accountRoutes({
-      ...{ accounts, browsers, signIn, quota, callerOf, plans, freeMonthlyRequests, pages, publicUrl },
-      ...{ randomToken, clock },
+      ...{ accounts, browsers, signIn, quota, plans, freeMonthlyRequests, pages, publicUrl },
+      ...{ limits, randomToken, clock },
     }),
     browsers,
-    problems: { pages, events, publicHref, basePath, clock },
+    problems: { pages, events, references: NO_REFERENCES, publicHref, basePath, clock },
     isTrusted,
-    isClean,
-    assetsDirectory: join(views, 'assets'),
   });
 
   const listener = createBinService({
-    ...{ dataset: datasetFile?.dataset, accounts, quota, bans, callerOf, freeMonthlyRequests, basePath },
-    onAnswer: (source) => events.binLookedUp({ source, count: 1 }),
+    ...{ dataset: datasetFile?.dataset, accounts, quota, bans, addressOf, freeMonthlyRequests, basePath },
+    onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),
     pages: { isPage, listener: app },
   });
-  const { sweep } = createSessionIndex({ store, records, clock });
-  const chores = startChores({
-    store,
-    random: Math.random,
-    chores: [{ name: 'sweep-sessions', everyMilliseconds: 600_000, work: sweep }],
-  });
+  const chores = startChores({ store, random: Math.random, chores: sessions.chores });
   return {
     listener,
     health: createHealth({ ready: () => store.ready(), registry: metrics.registry }),
     async close() {
-      await chores.stop();
+      await chores.close();
+      await limits.close();
       await quota.close();
       await outbound.close();
     },
   };
 }
 
-/** Its one registration authenticates by its secret. */
-const NO_KEYS = { sign: () => Promise.reject(new Error('This service signs nothing.')) };
+/** Only the starts of sign-ins are limited by the minute: each leaves a record. */
+const RATE_LIMITS = { address: 0, signIns: 60, session: 0, relayToken: 0 };
 
-/** A program that asks for the root gets the problem document that says what to ask for. */
+/** There are no administration pages to look up a reference. */
+const NO_REFERENCES = { keep: async () => undefined };
+
+/**
+ * Derives the key from the one secret that all processes share. Without it there are no accounts, and so no sessions.
+ */
+function accountSealer(secret: string): Sealer {
+  const key = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)));
+  return createSealer(createKeyRing([{ kid: 'accounts', key }]));
+}
+
+/** For `GET /` a program gets a problem document that explains the API, and a browser the page. */
 function isPage(path: string, { headers }: IncomingMessage): boolean {
   if (path === '/') return headers.accept?.includes('text/html') ?? false;
   return path === '/account' || path.startsWith('/account/') || path.startsWith('/assets/');
 }
 
-/** Pages that are drawn in Gatehouse's frame, such as errors, would lead signed-in people to places that are not here. */
+/** Error pages use Gatehouse's layout, whose menu for signed-in users has links that do not exist here. */
 function withOwnFrame(pages: Pages): Pages {
   return {
     ...pages,

@@ -1,57 +1,60 @@
-/** Owns the temporary bans of those who keep calling although they are refused: counted and known over all processes. */
+/** Temporary bans of callers who continue after refusals, counted for all processes together. */
+import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Counters } from './counters.ts';
 
 export interface Bans {
-  /** Seconds of the ban that are left as far as this process knows; 0 for almost everybody. */
+  /** Remaining seconds of a ban that this process knows of; 0 if there is none. */
   secondsLeft(subject: string): number;
-  /** Notes one refusal, and answers the seconds of the ban that it ended in, or that another process knew of. Never rejects. */
-  noteRefusal(subject: string): number | Promise<number>;
+  /**
+   * Counts a refusal. Returns the remaining seconds of the ban that results, or that another process set. Never
+   * rejects.
+   */
+  countRefusal(subject: string): number | Promise<number>;
 }
 
 interface Entry {
   /** Milliseconds since the epoch. */
   bannedUntil: number;
-  /** Refusals that the store has not heard of. */
+  /** Refusals not reported to the store yet. */
   refusals: number;
   /** Of `performance.now()`. */
-  toldAt: number;
+  reportedAt: number;
 }
 
-const TELL_MILLISECONDS = 1_000;
-const MOST_REMEMBERED = 50_000;
+const REPORT_MS = 1_000;
+const MAX_CACHED = 50_000;
 
-/** @param parts `refusals`: so many within `seconds` make a ban of `seconds`; `clock`: milliseconds since the epoch */
+/** @param parts `refusals` within `seconds` cause a ban of `seconds`; `clock`: milliseconds since the epoch */
 export function createBans(parts: {
   counters: Counters;
   refusals: number;
   seconds: number;
   clock: () => number;
 }): Bans {
-  const { counters, refusals: most, seconds, clock } = parts;
-  const entries = new Map<string, Entry>();
-  const step = Math.max(1, Math.floor(most / 10));
+  const { counters, refusals: maxRefusals, seconds, clock } = parts;
+  const entries = remembered<Entry>(MAX_CACHED);
+  const step = Math.max(1, Math.floor(maxRefusals / 10));
 
   const entryOf = (subject: string): Entry => {
-    const known = entries.get(subject);
-    if (known) return known;
-    if (entries.size >= MOST_REMEMBERED) entries.clear();
-    const entry = { bannedUntil: 0, refusals: 0, toldAt: Number.NEGATIVE_INFINITY };
+    const cached = entries.get(subject);
+    if (cached) return cached;
+    const entry = { bannedUntil: 0, refusals: 0, reportedAt: Number.NEGATIVE_INFINITY };
     entries.set(subject, entry);
     return entry;
   };
 
   const leftOf = (entry: Entry) => Math.max(0, Math.ceil((entry.bannedUntil - clock()) / 1000));
 
-  /** The counter of a ban holds the second in which it ends: only the first process to ban sets it. */
-  const tell = async (subject: string, entry: Entry): Promise<number> => {
-    const news = entry.refusals;
+  /** The counter of a ban holds its end in seconds since the epoch. The limit lets only the first process set it. */
+  const report = async (subject: string, entry: Entry): Promise<number> => {
+    const unreported = entry.refusals;
     entry.refusals = 0;
-    entry.toldAt = performance.now();
-    const total = (await counters.increment(keys.planOveruse(subject), news, { lifetimeSeconds: seconds })) ?? 0;
+    entry.reportedAt = performance.now();
+    const total = (await counters.increment(keys.planOveruse(subject), unreported, { lifetimeSeconds: seconds })) ?? 0;
     const until = Math.ceil(clock() / 1000) + seconds;
     const set =
-      total < most
+      total < maxRefusals
         ? undefined
         : await counters.increment(keys.planBan(subject), until, { lifetimeSeconds: seconds, limit: until });
     entry.bannedUntil = (set ?? (await counters.counter(keys.planBan(subject)))) * 1000;
@@ -60,15 +63,15 @@ export function createBans(parts: {
 
   return {
     secondsLeft(subject) {
-      const entry = entries.size === 0 ? undefined : entries.get(subject);
+      const entry = entries.get(subject);
       return entry === undefined || entry.bannedUntil === 0 ? 0 : leftOf(entry);
     },
-    noteRefusal(subject) {
+    countRefusal(subject) {
       const entry = entryOf(subject);
       entry.refusals += 1;
-      if (entry.refusals < step && performance.now() - entry.toldAt < TELL_MILLISECONDS) return leftOf(entry);
-      // A store that is down bans nobody; the refusal stands all the same.
-      return tell(subject, entry).catch(() => 0);
+      if (entry.refusals < step && performance.now() - entry.reportedAt < REPORT_MS) return leftOf(entry);
+      // If the store fails there is no ban, but the refusal stands.
+      return report(subject, entry).catch(() => 0);
     },
   };
 }

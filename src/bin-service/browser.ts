@@ -1,24 +1,27 @@
-/** Owns what a browser of the account page holds: a session, and a random value that its sign-ins are bound to. */
+/** Browser cookies of the account pages: a session, and a random value that binds sign-ins to the browser. */
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import type { CookieOptions, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
 import { AppError } from '../errors.ts';
-import { browserWords } from '../http/browser-words.ts';
-import type { Viewer } from '../http/session-data.ts';
-import type { SessionRecords } from '../http/session-record.ts';
+import { describeBrowser } from '../http/describe-browser.ts';
+import type { Session } from '../sessions/session.ts';
+import type { SessionRecords } from '../sessions/session-record.ts';
 import type { Account } from './accounts.ts';
 
 export interface Browsers {
-  /** Notes who is signed in, if anybody. */
-  anyone: RequestHandler;
+  /** Adds the session to the request, if there is one. */
+  loadSession: RequestHandler;
   /** Refuses with `sign_in_required`. */
-  user: RequestHandler;
-  /** The value in the browser's cookie. */
+  requireUser: RequestHandler;
+  /** The random value from the browser's cookie. */
   secretOf(req: IncomingMessage): string | undefined;
   giveSecret(res: Response, secret: string): void;
-  /** Always a new session: whoever held the browser before holds nothing of it. */
+  /**
+   * Begins a new session and changes the value in the cookie, so that neither earlier one opens anything (R17, R103).
+   */
   begin(req: IncomingMessage, res: Response, account: Account): Promise<void>;
+  /** Clears both cookies, so that a pending callback cannot finish afterwards (R103). */
   end(req: IncomingMessage, res: Response): Promise<void>;
 }
 
@@ -26,7 +29,7 @@ const FORM = /^[A-Za-z0-9_-]{43}$/;
 const SESSION = 'bin-service';
 const SECRET = 'bin-service-tx';
 
-/** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: where somebody without a session is sent */
+/** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: where a request without a session is sent */
 export function createBrowsers(parts: {
   records: SessionRecords;
   secure: boolean;
@@ -41,11 +44,10 @@ export function createBrowsers(parts: {
     return value && FORM.test(value) ? value : undefined;
   };
 
-  const note = async (req: IncomingMessage): Promise<Viewer | undefined> => {
+  const load = async (req: IncomingMessage): Promise<Session | undefined> => {
     const id = read(req, SESSION);
-    const live = id === undefined ? undefined : await records.read(id, { extend: true });
-    req.context.viewer = live?.viewer;
-    return req.context.viewer;
+    req.context.session = id === undefined ? undefined : await records.read(id, { extend: true });
+    return req.context.session;
   };
 
   const endSession = async (req: IncomingMessage) => {
@@ -53,15 +55,17 @@ export function createBrowsers(parts: {
     if (id !== undefined) await records.end(id);
   };
 
+  const giveSecret = (res: Response, secret: string) => void res.cookie(`${prefix}${SECRET}`, secret, options);
+
   return {
-    anyone: (req, _res, next) => note(req).then(() => next(), next),
-    user: (req, _res, next) =>
-      note(req).then((viewer) => {
+    loadSession: (req, _res, next) => load(req).then(() => next(), next),
+    requireUser: (req, _res, next) =>
+      load(req).then((session) => {
         const step = { label: 'Sign in', url: signInUrl };
-        next(viewer ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', step }));
+        next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', step }));
       }, next),
     secretOf: (req) => read(req, SECRET),
-    giveSecret: (res, secret) => void res.cookie(`${prefix}${SECRET}`, secret, options),
+    giveSecret,
 
     async begin(req, res, account) {
       const { id, issuer, subject, name, email } = account;
@@ -69,18 +73,19 @@ export function createBrowsers(parts: {
         user: { id, issuer, subject, name, email, admin: false },
         csrfToken: randomToken(),
         app: SESSION,
-        browser: browserWords(req.headers['user-agent']),
+        browser: describeBrowser(req.headers['user-agent']),
       };
       const sessionId = randomToken();
       await endSession(req);
-      // What else express-session keeps in its records, nobody here reads.
+      // This program reads none of the other fields of express-session.
       await records.write(sessionId, data as unknown as SessionData);
       res.cookie(`${prefix}${SESSION}`, sessionId, options);
+      giveSecret(res, randomToken());
     },
 
     async end(req, res) {
       await endSession(req);
-      res.clearCookie(`${prefix}${SESSION}`, options);
+      res.clearCookie(`${prefix}${SESSION}`, options).clearCookie(`${prefix}${SECRET}`, options);
     },
   };
 }

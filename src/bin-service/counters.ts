@@ -1,9 +1,9 @@
-/** Owns what counting needs of a store, and the counters of a service that keeps nothing: those of the sandbox. */
+/** The counters that quotas and bans need, and an in-memory version for the sandbox. */
 import type { Store } from '../storage/store.ts';
 
 export type Counters = Pick<Store, 'increment' | 'counter'>;
 
-/** In the memory of this process, and gone with it. @param clock milliseconds since the epoch */
+/** @param clock milliseconds since the epoch */
 export function createMemoryCounters(clock: () => number): Counters {
   const counters = new Map<string, { value: number; expiresAt: number }>();
   const read = (key: string) => {

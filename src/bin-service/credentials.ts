@@ -1,18 +1,18 @@
-/** Owns where a caller may put an API key: Bearer, Basic with the key as user name, or the query parameter `apiKey`. Pure. */
+/** Reads the API key: Bearer, Basic with the key as user name, or the query parameter `apiKey`. */
 import type { IncomingMessage } from 'node:http';
 
-/** `none`: a free request. `doubled`: more than one, so that nobody could say which counts (RFC 6750 section 2). */
+/** `none`: a free request. `doubled`: several credentials, which RFC 6750 section 2 forbids. */
 export type Credentials = { kind: 'none' | 'doubled' | 'unreadable' } | { kind: 'key'; key: string };
 
 const NONE: Credentials = { kind: 'none' };
 const UNREADABLE: Credentials = { kind: 'unreadable' };
 
-/** @param query what stands behind the question mark, or '' */
+/** @param query without the question mark; may be '' */
 export function readCredentials({ headers, headersDistinct }: IncomingMessage, query: string): Credentials {
   const { authorization } = headers;
   const inQuery = query === '' ? [] : new URLSearchParams(query).getAll('apiKey');
   if (authorization === undefined && inQuery.length === 0) return NONE;
-  // Node keeps the first of two headers and drops the other.
+  // `headers` has only the first of several Authorization headers.
   const count = (authorization === undefined ? 0 : (headersDistinct.authorization?.length ?? 1)) + inQuery.length;
   if (count > 1) return { kind: 'doubled' };
   return authorization === undefined ? asKey(inQuery[0]) : readAuthorization(authorization);
@@ -22,7 +22,7 @@ function readAuthorization(header: string): Credentials {
   const [, scheme = '', value = ''] = /^(bearer|basic) +([A-Za-z0-9._~+/=-]{1,500}) *$/i.exec(header) ?? [];
   if (scheme.toLowerCase() === 'bearer') return asKey(value);
   if (scheme.toLowerCase() !== 'basic') return UNREADABLE;
-  // RFC 7617 section 2: the user name ends at the first colon. The password says nothing here.
+  // RFC 7617 section 2: the user name ends at the first colon. The password is ignored.
   const [user] = Buffer.from(value, 'base64').toString('latin1').split(':');
   return asKey(user);
 }

@@ -1,11 +1,10 @@
-/** Owns `npm run bin-service`: the BIN lookup service alone, until SIGINT or SIGTERM; and what its operator does from a terminal. */
-
+/** The program behind `npm run bin-service`: serves until SIGINT or SIGTERM. Its subcommands are for the operator. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
-import { destination } from 'pino';
-import { stopOnSignals } from '../signals.ts';
-import { StartRefused } from '../start-refused.ts';
+import { StartRefused } from '../errors.ts';
+import { stopOnSignals } from '../http/signals.ts';
+import { openLogSink } from '../observability/log-sink.ts';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import { openBinServiceStore, readBinServiceSettings, startBinService } from './start.ts';
 
@@ -16,22 +15,23 @@ const program = new Command('npm run bin-service --')
   .showHelpAfterError()
   .action(serve);
 
-const plan = program.command('plan').description('plans that people chose, which an operator confirms');
+const plan = program.command('plan').description('plans that users have requested');
 
 plan
   .command('requests')
-  .description('list the accounts that wait for their plan, the one that waits longest first')
+  .description('list the accounts that have requested a plan, oldest request first')
   .option('--json', 'print a list of {"account", "name", "email", "plan", "askedAt"} (use npm run -s)')
   .action(({ json }: { json?: true }) => withAccounts(async (accounts) => print(await accounts.requests(), json)));
 
 plan
   .command('confirm')
-  .argument('<account>', 'its id, as on its account page')
-  .description('give an account the plan that it chose')
+  .argument('<account>', 'the account id, shown on the account page')
+  .description('give an account the plan that it has requested')
   .action((id: string) =>
     withAccounts(async (accounts) => {
       const account = await accounts.confirmPlan(id);
-      if (!account?.plan) return refuse('This account waits for no plan. See: npm run bin-service -- plan requests');
+      if (!account?.plan)
+        return refuse('This account has not requested a plan. See: npm run bin-service -- plan requests');
       const { name, monthlyRequests } = account.plan;
       return say(`${id} has the plan ${name}: ${monthlyRequests} requests a month.`);
     }),
@@ -39,12 +39,12 @@ plan
 
 plan
   .command('end')
-  .argument('<account>', 'its id, as on its account page')
-  .description('end the plan of an account, and its wish for one; its keys are refused from then on')
+  .argument('<account>', 'the account id, shown on the account page')
+  .description('end the plan of an account and any request for one; its keys are refused from then on')
   .action((id: string) =>
     withAccounts(async (accounts) => {
       const account = await accounts.endPlan(id);
-      return account ? say(`${id} has no plan any more.`) : refuse('There is no account with this id.');
+      return account ? say(`${id} no longer has a plan.`) : refuse('There is no account with this id.');
     }),
   );
 
@@ -57,12 +57,12 @@ try {
 }
 
 async function serve(): Promise<void> {
-  const logs = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 250 });
+  const logs = openLogSink(process.stdout.fd);
   const starting = startBinService(process.env, logs);
   stopOnSignals(async () => {
-    // What is being opened is closed in order once it is; a start that fails says so itself.
+    // Close in order once the start is complete. A failed start reports itself and ends the process.
     const opened = await starting.catch(() => new Promise<never>(() => undefined));
-    await opened.close().finally(() => logs.flushSync());
+    await opened.close().finally(() => logs.flush());
   });
   const service = await starting;
   const { href } = service.settings.publicUrl;
@@ -87,7 +87,7 @@ function print(accounts: readonly Account[], json: true | undefined): void {
     askedAt: new Date(requested?.at ?? 0).toISOString(),
   }));
   const lines = rows.map((row) => `${row.account}  ${row.plan}  ${row.askedAt}  ${row.email ?? row.name ?? ''}`);
-  say(json ? JSON.stringify(rows) : lines.join('\n') || 'Nobody waits for a plan.');
+  say(json ? JSON.stringify(rows) : lines.join('\n') || 'No plan requests.');
 }
 
 function say(text: string): void {

@@ -1,4 +1,4 @@
-/** Owns the month that requests are counted by: a calendar month in UTC. Pure. */
+/** The period that requests are counted by: a calendar month in UTC. */
 
 export interface Month {
   /** YYYY-MM. */
@@ -15,12 +15,12 @@ export function monthOf(now: number): Month {
   return { id: date.toISOString().slice(0, 7), start: Date.UTC(year, month, 1), end: Date.UTC(year, month + 1, 1) };
 }
 
-/** Answers `known` as long as the time lies in it, so that a busy service does not work the month out at each request. */
-export function monthAt(now: number, known: Month): Month {
-  return now >= known.start && now < known.end ? known : monthOf(now);
+/** Returns `last` while it is current, because computing the month for each request would cost time. */
+export function monthAt(now: number, last: Month): Month {
+  return now >= last.start && now < last.end ? last : monthOf(now);
 }
 
-/** Whole seconds until the month ends, 1 at least. */
+/** Whole seconds until the month ends, at least 1. */
 export function secondsLeft({ end }: Month, now: number): number {
   return Math.max(1, Math.ceil((end - now) / 1000));
 }

@@ -1,7 +1,7 @@
-/** Owns the refusals of the look-up: their codes, what the caller reads, and the problem document (RFC 9457). */
+/** Refusals of a look-up: codes, details, and the problem document (RFC 9457). */
 import { PROBLEMS } from '../errors.ts';
 
-/** Those that Gatehouse has too, and the one that only a service with keys of its own needs. */
+/** The codes shared with Gatehouse, and one for API keys. */
 const CODES = {
   invalid_bin: PROBLEMS.invalid_bin,
   invalid_request: PROBLEMS.invalid_request,
@@ -21,18 +21,18 @@ export const PROBLEM_CODES = Object.keys(CODES);
 
 export interface Refusal {
   code: LookupProblemCode;
-  /** Which of several reasons of one code. */
+  /** The reason, where a code has several. */
   rule?: keyof typeof RULES;
   headers?: Readonly<Record<string, string>>;
 }
 
-/** What the caller may read; no answer repeats what was asked. */
+/** Never repeat any part of the request. */
 const DETAILS: Partial<Record<LookupProblemCode, string>> = {
   invalid_bin: 'Send the first 6 to 8 digits of the card number, and only digits. Never send a full card number.',
   invalid_request: 'Send one API key in one place: as Bearer, as the user name of Basic, or as apiKey.',
-  api_key_invalid: 'Check the API key, or leave it out for the free tier. Keys are made on the account page.',
+  api_key_invalid: 'Check the API key, or leave it out to use the free tier. Make keys on the account page.',
   bin_not_found: 'Check the digits, or try more of them: up to 8.',
-  not_found: 'Ask for GET /{bin}, where {bin} is the first 6 to 8 digits of a card number.',
+  not_found: 'Use GET /{bin}, where {bin} is the first 6 to 8 digits of a card number.',
   method_not_allowed: 'This service is read-only: use GET.',
   storage_unavailable: 'Try again in a few seconds.',
 };
@@ -41,11 +41,11 @@ const RULES = {
   address_not_listed: 'This key may not be used from your address. Add the address on the account page.',
   no_plan: 'The account of this key has no plan. Choose one on the account page and wait until it is confirmed.',
   banned:
-    'Your address went on calling after it was refused, and is banned for a while. Wait as long as Retry-After says.',
+    'Your address continued to call after it had been refused, and is banned for now. Wait as long as Retry-After says.',
   free_used_up:
-    'The free look-ups of this month are used up for your address. Wait for the next month (UTC), or use a key.',
+    'Your address has used up its free look-ups for this month. Wait for the next month (UTC), or use a key.',
   plan_used_up:
-    'The look-ups of this month are used up for your plan. Wait for the next month (UTC), or choose a larger plan.',
+    'Your plan’s look-ups for this month are used up. Wait for the next month (UTC), or choose a larger plan.',
 } as const;
 
 /** @param id a UUID, also in `X-Request-Id` */

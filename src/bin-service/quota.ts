@@ -1,7 +1,7 @@
 /**
- * Owns the count of requests of a month: exact over any number of processes, and past Express's own cost. A process reserves
- * requests ahead in blocks, answers from them without asking the store, and gives back what nobody came for. What a crash
- * leaves reserved is lost to the caller, never to the limit.
+ * Counts a month's requests for all processes, exactly and fast. A process reserves requests in blocks, serves from
+ * them without a call to the store, and releases what it did not use. After a crash the reserved requests count as
+ * used.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keys } from '../storage/keys.ts';
@@ -10,7 +10,7 @@ import { type Month, monthAt, monthOf, secondsLeft } from './month.ts';
 
 export interface Taken {
   granted: boolean;
-  /** As far as this process knows; what others have reserved counts as used. */
+  /** As far as this process knows. Requests reserved by other processes count as used. */
   remaining: number;
   resetSeconds: number;
   month: Month;
@@ -18,13 +18,14 @@ export interface Taken {
 
 export interface Quota {
   /**
-   * Takes one request of this month, at once where one is reserved. @param subject who is counted @param limit a month
-   * Rejects with `storage_unavailable` where the store has to be asked and cannot answer.
+   * Takes one request of this month. Synchronous if one is reserved.
+   * Rejects with `storage_unavailable` if the store is needed and fails.
+   * @param limit requests in a month
    */
   take(subject: string, limit: number): Taken | Promise<Taken>;
-  /** For pages: requests of this month so far, those included that a process has reserved just now. */
+  /** For pages: requests this month, including those reserved by a process. */
   used(subject: string): Promise<number>;
-  /** Gives back all that is reserved. */
+  /** Releases all reserved requests. */
   close(): Promise<void>;
 }
 
@@ -32,9 +33,9 @@ interface Entry {
   key: string;
   month: Month;
   limit: number;
-  /** Reserved here and not taken yet. */
-  held: number;
-  /** The store's count when it was last heard of. */
+  /** Requests reserved here and not used yet. */
+  reserved: number;
+  /** The store's count when last read. */
   used: number;
   block: number;
   waiting: number;
@@ -45,86 +46,86 @@ interface Entry {
   spentUntil: number;
 }
 
-// Longer than two months: a clock that goes back finds the month it left as it left it.
+// Longer than two months, so that a clock set back finds the count of the earlier month.
 const LIFETIME_SECONDS = 100 * 24 * 3600;
-const MOST_AHEAD = 2_048;
-/** So much of what is left may one process reserve, so that others find something too. */
+const MAX_BLOCK = 2_048;
+/** A process reserves at most a 32nd of the remaining requests, to leave some for other processes. */
 const SHARE = 32;
-/** Whoever takes less at a time is served one write after the other. */
-const LEAST_AHEAD = 8;
-/** What nobody came for within this time is given back. */
-const IDLE_MILLISECONDS = 100;
-/** A block that lasts no longer is too small; one that lasts this long is large enough. */
-const GROW_MILLISECONDS = 500;
-const KEEP_MILLISECONDS = 5_000;
-const SWEEP_MILLISECONDS = 50;
-/** Before the first refusal: until other processes have given back what they hold. */
-const PATIENCE = { rounds: 8, milliseconds: 75 };
-/** A spent limit is believed this long; after that it may have been raised, or something given back. */
-const SPENT_MILLISECONDS = 1_000;
-const FORGET_MILLISECONDS = 60_000;
-const MOST_ATTEMPTS = 8;
+/** Smaller blocks are not fetched in advance: each costs a wait for the write. */
+const MIN_PREFETCHED_BLOCK = 8;
+/** A block that has not been used for this long is released. */
+const IDLE_MS = 100;
+/** The block size doubles if a block lasts less than GROW_MS, and goes back to 1 if it lasts KEEP_MS. */
+const GROW_MS = 500;
+const KEEP_MS = 5_000;
+const SWEEP_MS = 50;
+/** Before the first refusal, to let other processes release unused requests. */
+const RETRIES = { rounds: 8, milliseconds: 75 };
+/** How long a spent limit is not read again. It may have been raised, or requests may have been released. */
+const SPENT_MS = 1_000;
+const FORGET_MS = 60_000;
+const MAX_ATTEMPTS = 8;
 
 /** @param parts `clock`: milliseconds since the epoch */
 export function createQuota(parts: { counters: Counters; clock: () => number }): Quota {
   const { counters, clock } = parts;
   const entries = new Map<string, Entry>();
-  const holders = new Set<Entry>();
+  const reserving = new Set<Entry>();
   let month = monthOf(clock());
   let sweptAt = performance.now();
 
   const keyOf = (subject: string) => keys.planUse(subject, month.id);
 
   const entryOf = (subject: string): Entry => {
-    const known = entries.get(subject);
-    if (known?.month === month) return known;
+    const current = entries.get(subject);
+    if (current?.month === month) return current;
     const entry = newEntry(keyOf(subject), month);
     entries.set(subject, entry);
     return entry;
   };
 
-  const answer = (entry: Entry, granted: boolean): Taken => {
+  const resultOf = (entry: Entry, granted: boolean): Taken => {
     if (granted) {
-      entry.held -= 1;
+      entry.reserved -= 1;
       entry.takenAt = performance.now();
-      // The next block comes while this one lasts; where it does not come, whoever finds none asks again and is told.
-      if (entry.block > LEAST_AHEAD && entry.held < entry.block / 2 && !entry.filling && !isSpent(entry))
+      // Fetch the next block before this one is used up. If that fails, the next request fetches it and waits.
+      if (entry.block > MIN_PREFETCHED_BLOCK && entry.reserved < entry.block / 2 && !entry.filling && !isSpent(entry))
         startFilling(entry).catch(() => undefined);
     }
-    const remaining = Math.max(0, entry.limit - entry.used + entry.held);
+    const remaining = Math.max(0, entry.limit - entry.used + entry.reserved);
     return { granted, remaining, resetSeconds: secondsLeft(entry.month, clock()), month: entry.month };
   };
 
   const reserve = async (entry: Entry, size: number): Promise<boolean> => {
-    let ask = size;
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
+    let count = size;
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
       const options = { lifetimeSeconds: LIFETIME_SECONDS, limit: entry.limit };
-      const value = await counters.increment(entry.key, ask, options);
+      const value = await counters.increment(entry.key, count, options);
       if (value !== undefined) {
-        entry.held += ask;
+        entry.reserved += count;
         entry.used = value;
-        holders.add(entry);
+        reserving.add(entry);
         return true;
       }
       entry.used = await counters.counter(entry.key);
       const left = entry.limit - entry.used;
       if (left <= 0) return false;
-      ask = Math.min(ask, left);
+      count = Math.min(count, left);
     }
     return false;
   };
 
   const fill = async (entry: Entry): Promise<void> => {
     const lasted = performance.now() - entry.filledAt;
-    const most = Math.max(1, Math.min(MOST_AHEAD, Math.floor((entry.limit - entry.used) / SHARE)));
-    entry.block = Math.min(most, nextBlock(entry.block, lasted));
+    const maxBlock = Math.max(1, Math.min(MAX_BLOCK, Math.floor((entry.limit - entry.used) / SHARE)));
+    entry.block = Math.min(maxBlock, nextBlock(entry.block, lasted));
     const isFirstRefusal = entry.spentUntil === 0;
     for (let round = 0; !(await reserve(entry, Math.max(entry.block, entry.waiting))); round += 1) {
-      if (isFirstRefusal && round < PATIENCE.rounds) {
-        await sleep(PATIENCE.milliseconds);
+      if (isFirstRefusal && round < RETRIES.rounds) {
+        await sleep(RETRIES.milliseconds);
         continue;
       }
-      entry.spentUntil = performance.now() + SPENT_MILLISECONDS;
+      entry.spentUntil = performance.now() + SPENT_MS;
       return;
     }
     entry.spentUntil = 0;
@@ -142,8 +143,8 @@ export function createQuota(parts: { counters: Counters; clock: () => number }):
     entry.waiting += 1;
     try {
       for (;;) {
-        if (entry.held > 0) return answer(entry, true);
-        if (isSpent(entry)) return answer(entry, false);
+        if (entry.reserved > 0) return resultOf(entry, true);
+        if (isSpent(entry)) return resultOf(entry, false);
         await startFilling(entry);
       }
     } finally {
@@ -151,30 +152,30 @@ export function createQuota(parts: { counters: Counters; clock: () => number }):
     }
   };
 
-  const giveBack = async (entry: Entry): Promise<void> => {
-    const surplus = entry.held;
-    entry.held = 0;
+  const release = async (entry: Entry): Promise<void> => {
+    const unused = entry.reserved;
+    entry.reserved = 0;
     entry.block = 1;
     entry.filledAt = Number.NEGATIVE_INFINITY;
-    holders.delete(entry);
-    if (surplus === 0) return;
-    // Where it fails, the count errs on our side.
+    reserving.delete(entry);
+    if (unused === 0) return;
+    // If it fails, the requests count as used.
     const options = { lifetimeSeconds: LIFETIME_SECONDS };
-    const value = await counters.increment(entry.key, -surplus, options).catch(() => undefined);
+    const value = await counters.increment(entry.key, -unused, options).catch(() => undefined);
     if (value !== undefined) entry.used = value;
   };
 
   const sweep = () => {
     const now = performance.now();
-    for (const entry of holders) if (now - entry.takenAt >= IDLE_MILLISECONDS) void giveBack(entry);
-    if (now - sweptAt < FORGET_MILLISECONDS) return;
+    for (const entry of reserving) if (now - entry.takenAt >= IDLE_MS) void release(entry);
+    if (now - sweptAt < FORGET_MS) return;
     sweptAt = now;
     for (const [subject, entry] of entries) {
       const lastUsed = Math.max(entry.takenAt, entry.filledAt, entry.spentUntil);
-      if (entry.held === 0 && !entry.filling && now - lastUsed > FORGET_MILLISECONDS) entries.delete(subject);
+      if (entry.reserved === 0 && !entry.filling && now - lastUsed > FORGET_MS) entries.delete(subject);
     }
   };
-  const sweeping = setInterval(sweep, SWEEP_MILLISECONDS).unref();
+  const sweeping = setInterval(sweep, SWEEP_MS).unref();
 
   return {
     take(subject, limit) {
@@ -182,8 +183,8 @@ export function createQuota(parts: { counters: Counters; clock: () => number }):
       const entry = entryOf(subject);
       if (limit > entry.limit) entry.spentUntil = 0;
       entry.limit = limit;
-      if (entry.held > 0) return answer(entry, true);
-      return isSpent(entry) ? answer(entry, false) : wait(entry);
+      if (entry.reserved > 0) return resultOf(entry, true);
+      return isSpent(entry) ? resultOf(entry, false) : wait(entry);
     },
     used(subject) {
       month = monthAt(clock(), month);
@@ -191,21 +192,21 @@ export function createQuota(parts: { counters: Counters; clock: () => number }):
     },
     async close() {
       clearInterval(sweeping);
-      await Promise.all([...holders].map(giveBack));
+      await Promise.all([...reserving].map(release));
     },
   };
 }
 
 function newEntry(key: string, month: Month): Entry {
-  const counts = { limit: 0, held: 0, used: 0, block: 1, waiting: 0 };
+  const counts = { limit: 0, reserved: 0, used: 0, block: 1, waiting: 0 };
   const times = { filledAt: Number.NEGATIVE_INFINITY, takenAt: 0, spentUntil: 0 };
   return { key, month, ...counts, ...times, filling: undefined };
 }
 
-/** Whoever comes seldom costs one write and gives nothing back; whoever hurries gets twice as much each time. */
-function nextBlock(block: number, lastedMilliseconds: number): number {
-  if (lastedMilliseconds < Math.min(GROW_MILLISECONDS, block * IDLE_MILLISECONDS)) return block * 2;
-  return lastedMilliseconds < KEEP_MILLISECONDS ? block : 1;
+/** Blocks of 1 for callers with few requests; for others each block is twice as large as the last. */
+function nextBlock(block: number, lastedMs: number): number {
+  if (lastedMs < Math.min(GROW_MS, block * IDLE_MS)) return block * 2;
+  return lastedMs < KEEP_MS ? block : 1;
 }
 
 function isSpent({ spentUntil }: Entry): boolean {

@@ -1,26 +1,30 @@
-/** Owns the BIN lookup service's HTTP interface: one BIN in the path, its record or a problem document as the answer. Past Express. */
+/**
+ * The HTTP API of the BIN lookup service, without Express for speed: `GET /{bin}` returns a record or a problem
+ * document.
+ */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { type Bin, parseBin } from '../bin/bin.ts';
 import { builtInDataset } from '../bin/built-in-dataset.ts';
 import type { Dataset } from '../bin/dataset.ts';
+import { type Bin, parseBin } from '../bin/parse-bin.ts';
 import { AppError } from '../errors.ts';
+import { type ClientAddress, clientAddress } from '../http/client-address.ts';
+import { NOTHING_POLICY, PROBLEM_TYPE } from '../http/problem-document.ts';
 import type { Accounts } from './accounts.ts';
 import { type Admission, createAdmissions } from './admission.ts';
 import { type Bans, createBans } from './bans.ts';
-import { type Caller, callerAddresses } from './caller-address.ts';
 import { createMemoryCounters } from './counters.ts';
 import { problemDocument, type Refusal } from './problems.ts';
 import { createQuota, type Quota } from './quota.ts';
 
-/** Everything has a default, so that the sandbox has a service that counts in memory and knows no keys. */
+/** The defaults are for the sandbox: the service then counts in memory and has no API keys. */
 export interface BinServiceParts {
-  /** Default: the built-in data set, read anew. */
+  /** Default: the built-in data set. */
   dataset?: Dataset | undefined;
-  /** Told of what went wrong in here, for a log. */
+  /** Called for internal errors, to log them. */
   onFailure?: ((error: unknown) => void) | undefined;
-  /** Told what each look-up came to, for metrics: `dataset`, or the code of a refusal. */
-  onAnswer?: ((outcome: string) => void) | undefined;
+  /** Called after each response, for metrics: `dataset`, or the code of a refusal. */
+  onResponse?: ((outcome: string) => void) | undefined;
   /** Default 10,000. */
   freeMonthlyRequests?: number | undefined;
   /** Default: no key is valid. */
@@ -28,17 +32,17 @@ export interface BinServiceParts {
   quota?: Quota | undefined;
   bans?: Bans | undefined;
   /** Default: the peer's own address. */
-  callerOf?: ((req: IncomingMessage) => Caller) | undefined;
-  /** Of `PUBLIC_URL`, without a slash at its end. */
+  addressOf?: ClientAddress | undefined;
+  /** The path of `PUBLIC_URL`, without a final slash. */
   basePath?: string | undefined;
-  /** Answers what is no look-up; `isPage` says which paths those are, without the base path. */
+  /** Handles pages. `isPage` is called with the path without the base path. */
   pages?: { isPage: (path: string, req: IncomingMessage) => boolean; listener: RequestListener } | undefined;
 }
 
 export const FREE_MONTHLY_REQUESTS = 10_000;
 export const BAN_DEFAULTS = { refusals: 1_000, seconds: 3_600 };
 
-interface Answer {
+interface LookupResponse {
   status: number;
   id: string;
   outcome: string;
@@ -46,36 +50,36 @@ interface Answer {
   body: string;
 }
 
-/** Those of every answer. Nothing here is a page. */
+/** In every response. Look-ups never return a page. */
 const FIXED_HEADERS = [
   ...['Cache-Control', 'no-store'],
-  ...['Content-Security-Policy', "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"],
+  ...['Content-Security-Policy', NOTHING_POLICY],
   ...['Referrer-Policy', 'same-origin'],
   ...['X-Content-Type-Options', 'nosniff'],
 ];
 
 /**
- * Answers `GET /{bin}` with the record as JSON, how many digits matched and the data's date in `Gatehouse-Digits-Matched`
- * and `Gatehouse-As-Of`; everything else with a problem document: 400 `invalid_bin` or `invalid_request`, 401
- * `api_key_invalid`, 403 `not_allowed`, 404 `bin_not_found` or `not_found`, 405, 429 `bin_quota_exhausted`, 503.
+ * Responds to `GET /{bin}` with the record as JSON, and with `Gatehouse-Digits-Matched` and `Gatehouse-As-Of`; to
+ * everything else with a problem document: 400 `invalid_bin` or `invalid_request`, 401 `api_key_invalid`, 403
+ * `not_allowed`, 404 `bin_not_found` or `not_found`, 405, 429 `bin_quota_exhausted`, 503.
  */
 export function createBinService(parts: BinServiceParts = {}): RequestListener {
   const { dataset = builtInDataset(), onFailure, basePath = '', pages } = parts;
   const { admit } = createAdmissions(admissionParts(parts));
   const asOf = ['Gatehouse-As-Of', dataset.asOf];
 
-  const send = (req: IncomingMessage, res: ServerResponse, answer: Answer) => {
-    const { status, id, outcome, headers, body } = answer;
+  const send = (req: IncomingMessage, res: ServerResponse, response: LookupResponse) => {
+    const { status, id, outcome, headers, body } = response;
     const length = String(Buffer.byteLength(body));
     res.writeHead(status, ['X-Request-Id', id, 'Content-Length', length, ...FIXED_HEADERS, ...headers]);
     res.end(req.method === 'HEAD' ? undefined : body);
-    parts.onAnswer?.(outcome);
+    parts.onResponse?.(outcome);
   };
 
   const refuse = (req: IncomingMessage, res: ServerResponse, refusal: Refusal, more: readonly string[] = []) => {
     const id = randomUUID();
     const { status, body } = problemDocument(refusal, id);
-    const type = ['Content-Type', 'application/problem+json; charset=utf-8'];
+    const type = ['Content-Type', `${PROBLEM_TYPE}; charset=utf-8`];
     const headers = [...type, ...more, ...Object.entries(refusal.headers ?? {}).flat()];
     send(req, res, { status, id, outcome: refusal.code, headers, body });
   };
@@ -87,7 +91,7 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
     return res.headersSent ? void res.destroy() : refuse(req, res, { code: 'internal' });
   };
 
-  const answer = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {
+  const respond = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {
     if (refusal) return refuse(req, res, refusal, headers);
     const hit = dataset.find(bin);
     if (!hit) return refuse(req, res, { code: 'bin_not_found' }, headers);
@@ -100,8 +104,8 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
   const lookUp = (req: IncomingMessage, res: ServerResponse, bin: Bin, query: string) => {
     const admission = admit(req, query);
     if ('then' in admission)
-      return void admission.then((later) => answer(req, res, bin, later)).catch((error) => fail(req, res, error));
-    return answer(req, res, bin, admission);
+      return void admission.then((later) => respond(req, res, bin, later)).catch((error) => fail(req, res, error));
+    return respond(req, res, bin, admission);
   };
 
   return (req, res) => {
@@ -109,12 +113,12 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
       const { path, query } = splitTarget(req.url ?? '');
       const own = path.startsWith(basePath) ? path.slice(basePath.length) : '';
       if (pages?.isPage(own, req)) return pages.listener(req, res);
-      const asked = readBin(own);
-      if (asked === 'not_found') return refuse(req, res, { code: asked });
+      const parsed = readBin(own);
+      if (parsed === 'not_found') return refuse(req, res, { code: parsed });
       if (req.method !== 'GET' && req.method !== 'HEAD')
         return refuse(req, res, { code: 'method_not_allowed', headers: { Allow: 'GET, HEAD' } });
-      if (asked.problem) return refuse(req, res, { code: asked.problem });
-      return lookUp(req, res, asked.bin, query);
+      if (parsed.problem) return refuse(req, res, { code: parsed.problem });
+      return lookUp(req, res, parsed.bin, query);
     } catch (error) {
       return fail(req, res, error);
     }
@@ -129,13 +133,13 @@ function admissionParts(parts: BinServiceParts) {
   return {
     accounts: parts.accounts,
     freeMonthlyRequests: parts.freeMonthlyRequests ?? FREE_MONTHLY_REQUESTS,
-    callerOf: parts.callerOf ?? callerAddresses([]),
+    addressOf: parts.addressOf ?? clientAddress([]),
     quota: parts.quota ?? createQuota({ counters, clock }),
     bans: parts.bans ?? createBans({ counters, ...BAN_DEFAULTS, clock }),
   };
 }
 
-/** A request line may hold a whole URL (RFC 9112 section 3.2.2), of which only path and query are ours. */
+/** The request target may be an absolute URL (RFC 9112 section 3.2.2). */
 function splitTarget(target: string): { path: string; query: string } {
   if (!target.startsWith('/')) {
     const url = URL.parse(target);
@@ -145,7 +149,7 @@ function splitTarget(target: string): { path: string; query: string } {
   return end < 0 ? { path: target, query: '' } : { path: target.slice(0, end), query: target.slice(end + 1) };
 }
 
-/** One segment is meant as a BIN, whatever it holds; anything else is another address. */
+/** Any single path segment counts as an attempt at a BIN. */
 function readBin(path: string): ReturnType<typeof parseBin> | 'not_found' {
   const segment = path.startsWith('/') ? path.slice(1).replace(/\/$/, '') : '';
   if (segment === '' || segment.includes('/')) return 'not_found';

@@ -1,45 +1,99 @@
-/** Owns the settings of the BIN lookup service: those that it shares with Gatehouse by the same rules, and its own. */
-import { randomBytes } from 'node:crypto';
-import { type Config, loadConfig } from '../config.ts';
-import type { ConfigSource } from '../config-reader.ts';
-import { isLoopbackHost, splitList } from '../config-rules.ts';
+/** The settings of the BIN lookup service: some shared with Gatehouse, and its own. */
+import { z } from 'zod';
+import { type Config, deepFreeze, redisFaults, serverFaults, toOutbound, toRedis, toServer } from '../config/config.ts';
+import { isLoopbackHost, type PublicUrl, parsePublicUrl } from '../config/rules.ts';
+import { type ConfigSource, integer, list, readSettings, type SettingTable, type ValuesOf } from '../config/setting.ts';
+import { PUBLIC_URL_ADVICE, SETTINGS } from '../config/settings.ts';
 import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
 import { type Plan, parsePlans } from './plans.ts';
 import { BAN_DEFAULTS, FREE_MONTHLY_REQUESTS } from './service.ts';
 
-/** Every setting with what `.env.bin-service.example` says about it, in that order; `shared` ones mean what they mean to Gatehouse. */
+const plans = list.transform((entries, context) => {
+  const { plans: parsed, faults } = parsePlans(entries);
+  for (const message of faults) context.addIssue({ code: 'custom', message });
+  return parsed;
+});
+
+/** `.env.bin-service.example` is generated from this table. */
 export const BIN_SERVICE_SETTINGS = {
-  PUBLIC_URL: { shared: true },
-  HOST: { shared: true },
-  PORT: { shared: true },
-  MANAGEMENT_HOST: { shared: true },
-  MANAGEMENT_PORT: { shared: true },
-  DATA_DIR: { shared: true },
-  REDIS_URL: { shared: true, secret: true },
-  REDIS_CLUSTER: { shared: true, secret: true },
-  REDIS_SENTINELS: { shared: true, secret: true },
-  REDIS_SENTINEL_NAME: { shared: true },
-  REDIS_DURABILITY: { shared: true },
-  BIN_DATASET_FILE: { shared: true },
-  FREE_MONTHLY_REQUESTS: {},
-  PLANS: {},
-  BAN_REFUSALS: {},
-  BAN_SECONDS: {},
-  TRUSTED_PROXIES: { shared: true },
-  SIGN_IN_ISSUER: {},
-  SIGN_IN_NAME: {},
-  SIGN_IN_CLIENT_ID: {},
-  SIGN_IN_CLIENT_SECRET: { secret: true },
-  INTERNAL_HOSTS: { shared: true },
-  HTTPS_PROXY: { shared: true },
-  NO_PROXY: { shared: true },
-  OPERATOR_NAME: { shared: true },
-  SUPPORT_CONTACT: { shared: true },
-  SESSION_IDLE_SECONDS: { shared: true },
-  SESSION_MAX_SECONDS: { shared: true },
-  SHUTDOWN_SECONDS: { shared: true },
-  LOG_LEVEL: { shared: true },
-} as const satisfies Record<string, { shared?: true; secret?: true }>;
+  PUBLIC_URL: {
+    schema: SETTINGS.PUBLIC_URL.schema.optional(),
+    about:
+      'The URL under which callers and browsers reach it; may have a path. Required where HOST is no loopback address.',
+    example: 'https://bins.example.com',
+  },
+  HOST: SETTINGS.HOST,
+  PORT: { schema: integer(0, 65_535).default(3003) },
+  MANAGEMENT_HOST: SETTINGS.MANAGEMENT_HOST,
+  MANAGEMENT_PORT: { schema: integer(0, 65_535).default(3008) },
+  // A directory of its own, because the service shares nothing with Gatehouse.
+  DATA_DIR: {
+    schema: z.string().default('./data/bin-service'),
+    about:
+      'Counts, accounts and keys: SQLite here, or Redis for more than one machine (every key then begins with bin-service:).',
+  },
+  REDIS_URL: { schema: SETTINGS.REDIS_URL.schema, secret: true },
+  REDIS_CLUSTER: { schema: SETTINGS.REDIS_CLUSTER.schema, secret: true },
+  REDIS_SENTINELS: { schema: SETTINGS.REDIS_SENTINELS.schema, secret: true },
+  REDIS_SENTINEL_NAME: { schema: SETTINGS.REDIS_SENTINEL_NAME.schema },
+  REDIS_DURABILITY: { schema: SETTINGS.REDIS_DURABILITY.schema },
+  REDIS_TIMEOUT_MS: { schema: SETTINGS.REDIS_TIMEOUT_MS.schema },
+  BIN_DATASET_FILE: {
+    schema: SETTINGS.BIN_DATASET_FILE.schema,
+    about: 'BIN data set (CSV, may be gzipped) in place of the built-in one.',
+    example: './bins.csv',
+  },
+  FREE_MONTHLY_REQUESTS: {
+    schema: integer(0).default(FREE_MONTHLY_REQUESTS),
+    about: 'Requests a month without a key, for each address (an IPv6 network of 64 bits counts as one).',
+  },
+  PLANS: {
+    schema: plans.prefault('starter:100000,business:1000000'),
+    about: 'Plans that users can choose: NAME:REQUESTS a month, comma-separated.',
+    example: 'starter:100000,business:1000000',
+  },
+  BAN_REFUSALS: {
+    schema: integer(1).default(BAN_DEFAULTS.refusals),
+    about: 'A caller who is refused this often within BAN_SECONDS is banned for BAN_SECONDS.',
+  },
+  BAN_SECONDS: { schema: integer(1).default(BAN_DEFAULTS.seconds) },
+  TRUSTED_PROXIES: {
+    schema: SETTINGS.TRUSTED_PROXIES.schema,
+    about: 'Addresses and CIDRs of reverse proxies whose X-Forwarded-For counts, comma-separated.',
+    example: '10.0.0.0/8',
+  },
+  SIGN_IN_ISSUER: {
+    schema: z.string().optional(),
+    about:
+      'The OpenID provider that users register with; without it there is the free tier alone. Register PUBLIC_URL/account/callback.',
+    example: 'https://idp.example.com',
+  },
+  SIGN_IN_NAME: { schema: z.string().optional(), example: 'Example' },
+  SIGN_IN_CLIENT_ID: { schema: z.string().optional(), example: 'bin-service' },
+  SIGN_IN_CLIENT_SECRET: { schema: z.string().optional(), secret: true },
+  INTERNAL_HOSTS: {
+    schema: SETTINGS.INTERNAL_HOSTS.schema,
+    about:
+      'Host names, addresses and CIDRs in loopback or private ranges that the provider may be at, comma-separated.',
+    example: 'idp.internal.example',
+  },
+  HTTPS_PROXY: {
+    schema: SETTINGS.HTTPS_PROXY.schema,
+    about: 'Proxy through which https calls leave, and hosts that are called without it, comma-separated.',
+    example: 'http://proxy.example.com:3128',
+  },
+  NO_PROXY: { schema: SETTINGS.NO_PROXY.schema, example: 'internal.example' },
+  OPERATOR_NAME: { schema: z.string().default('BIN look-up'), about: 'Shown on pages.' },
+  SUPPORT_CONTACT: SETTINGS.SUPPORT_CONTACT,
+  SESSION_IDLE_SECONDS: SETTINGS.SESSION_IDLE_SECONDS,
+  SESSION_MAX_SECONDS: SETTINGS.SESSION_MAX_SECONDS,
+  SHUTDOWN_SECONDS: SETTINGS.SHUTDOWN_SECONDS,
+  LOG_LEVEL: SETTINGS.LOG_LEVEL,
+} as const satisfies SettingTable;
+
+export const BIN_SERVICE_PREAMBLE = `Settings of the BIN lookup service (npm run bin-service). Copy this file to .env.bin-service, or set these as environment
+variables. Each secret can also be given as NAME_FILE: the path of a file that holds it. Nothing is required: without any
+setting it serves the free tier on this machine. A line that is commented out shows the default, or an example.`;
 
 export interface SignInSettings {
   issuer: string;
@@ -68,98 +122,54 @@ export interface BinServiceSettings
   freeMonthlyRequests: number;
   plans: readonly Plan[];
   bans: { refusals: number; seconds: number };
-  /** Undefined: nobody registers, and there is the free tier alone. */
+  /** Undefined: there is no registration, only the free tier. */
   signIn: SignInSettings | undefined;
 }
 
 export type LoadedSettings = { settings: BinServiceSettings; faults: [] } | { settings?: never; faults: string[] };
 
-const DEFAULTS = {
-  HOST: '127.0.0.1',
-  PORT: '3003',
-  MANAGEMENT_PORT: '3008',
-  // Beside Gatehouse's own: they share no cookie, no key and no record.
-  DATA_DIR: './data/bin-service',
-  OPERATOR_NAME: 'BIN look-up',
-  PLANS: 'starter:100000,business:1000000',
-};
-
-type Environment = Record<string, string | undefined>;
-
-/** Answers the settings, or every fault at once, each as one sentence that names the setting and what to do. */
+/** Returns the settings, or all faults: sentences that name the setting and say what to do. */
 export function loadBinServiceSettings(source: ConfigSource): LoadedSettings {
-  const faults: string[] = [];
-  const config = readShared(source, faults);
-  const { env } = source;
-  const { plans, faults: planFaults } = parsePlans(splitList(env.PLANS?.trim() || DEFAULTS.PLANS));
-  faults.push(...planFaults);
-  const number = (name: string, fallback: number, least: number) => {
-    const given = env[name]?.trim();
-    if (!given) return fallback;
-    if (/^\d{1,9}$/.test(given) && Number(given) >= least) return Number(given);
-    faults.push(`${name} must be a whole number from ${least} to 999999999.`);
-    return fallback;
-  };
-  const own = {
-    freeMonthlyRequests: number('FREE_MONTHLY_REQUESTS', FREE_MONTHLY_REQUESTS, 0),
-    plans,
-    bans: {
-      refusals: number('BAN_REFUSALS', BAN_DEFAULTS.refusals, 1),
-      seconds: number('BAN_SECONDS', BAN_DEFAULTS.seconds, 1),
-    },
-    signIn: readSignIn(source, config, faults),
-  };
-  const { bin, sessionSecrets: _secrets, encryptionKeys: _keys, ...shared } = config;
+  const { values, faults: single, faulty } = readSettings(BIN_SERVICE_SETTINGS, source);
+  const faults = [...single];
+  const publicUrl = values.PUBLIC_URL ?? ownUrl(values);
+  if (!publicUrl && !faulty.has('PUBLIC_URL')) faults.push(`PUBLIC_URL is required: ${PUBLIC_URL_ADVICE}`);
+  const server = { ...values, PUBLIC_URL: publicUrl ?? SETTINGS.PUBLIC_URL.standIn };
+  faults.push(...serverFaults(server, faulty), ...redisFaults(values, faulty));
+  const signIn = readSignIn(values, faulty, faults);
   if (faults.length > 0) return { faults: [...new Set(faults)] };
-  return { settings: { ...shared, ...own, datasetFile: bin.datasetFile }, faults: [] };
+  const settings: BinServiceSettings = {
+    ...toServer(server),
+    ...toOutbound(values),
+    dataDirectory: values.DATA_DIR,
+    redis: toRedis(values),
+    datasetFile: values.BIN_DATASET_FILE,
+    freeMonthlyRequests: values.FREE_MONTHLY_REQUESTS,
+    plans: values.PLANS,
+    bans: { refusals: values.BAN_REFUSALS, seconds: values.BAN_SECONDS },
+    signIn,
+  };
+  return { settings: deepFreeze(settings), faults: [] };
 }
 
-/** Gatehouse's own rules judge what both have; what this service does not have is filled in for them and dropped again. */
-function readShared(source: ConfigSource, faults: string[]): Config {
-  const env: Environment = { ...DEFAULTS };
-  for (const [name, facts] of Object.entries(BIN_SERVICE_SETTINGS)) {
-    if (!('shared' in facts)) continue;
-    for (const variable of [name, `${name}_FILE`]) {
-      const given = source.env[variable]?.trim();
-      if (given) env[variable] = given;
-    }
-  }
-  if (!env.PUBLIC_URL) {
-    // Behind it nobody else can be: programs on this machine know it by where it listens.
-    const own = `http://${env.HOST?.includes(':') ? `[${env.HOST}]` : env.HOST}:${env.PORT}`;
-    if (isLoopbackHost(env.HOST ?? '')) env.PUBLIC_URL = URL.canParse(own) ? own : `http://${DEFAULTS.HOST}`;
-  }
-  const unused = { SESSION_SECRETS: randomBytes(48).toString('base64'), ENCRYPTION_KEYS: 'none' };
-  const loaded = loadConfig({ ...source, env: { ...env, ...unused } });
-  faults.push(...loaded.faults);
-  return loaded.values;
+type Values = ValuesOf<typeof BIN_SERVICE_SETTINGS>;
+
+/** On a loopback address only programs on this machine can call, so the listener's address is the public URL. */
+function ownUrl({ HOST: host, PORT: port }: Values): PublicUrl | undefined {
+  if (!isLoopbackHost(host)) return undefined;
+  return parsePublicUrl(`http://${host.includes(':') ? `[${host}]` : host}:${port}`).publicUrl;
 }
 
-function readSignIn(source: ConfigSource, { internalHosts }: Config, faults: string[]): SignInSettings | undefined {
-  const { env } = source;
-  const issuer = env.SIGN_IN_ISSUER?.trim() ?? '';
-  const clientId = env.SIGN_IN_CLIENT_ID?.trim() ?? '';
-  const clientSecret = readSecret(source, 'SIGN_IN_CLIENT_SECRET', faults);
-  const given = [issuer, clientId, clientSecret].filter((value) => value !== '').length;
-  if (given === 0) return undefined;
-  if (given < 3) {
-    faults.push('SIGN_IN_ISSUER, SIGN_IN_CLIENT_ID and SIGN_IN_CLIENT_SECRET belong together: give all or none.');
+function readSignIn(values: Values, faulty: ReadonlySet<string>, faults: string[]): SignInSettings | undefined {
+  const { SIGN_IN_ISSUER: issuer, SIGN_IN_CLIENT_ID: clientId, SIGN_IN_CLIENT_SECRET: clientSecret } = values;
+  if (issuer === undefined && clientId === undefined && clientSecret === undefined) return undefined;
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) {
+    const isFileFault = faulty.has('SIGN_IN_CLIENT_SECRET');
+    if (!isFileFault)
+      faults.push('SIGN_IN_ISSUER, SIGN_IN_CLIENT_ID and SIGN_IN_CLIENT_SECRET belong together: give all or none.');
     return undefined;
   }
-  const rule = createAddressPolicy(internalHosts).checkUrl(issuer);
+  const rule = createAddressPolicy(values.INTERNAL_HOSTS).checkUrl(issuer);
   if (rule) faults.push(`SIGN_IN_ISSUER: ${ADDRESS_ADVICE[rule]}`);
-  return { issuer, clientId, clientSecret, name: env.SIGN_IN_NAME?.trim() || (URL.parse(issuer)?.host ?? issuer) };
-}
-
-function readSecret({ env, readFile }: ConfigSource, name: string, faults: string[]): string {
-  const direct = env[name]?.trim() ?? '';
-  const file = env[`${name}_FILE`]?.trim();
-  if (!file) return direct;
-  if (direct !== '') faults.push(`${name} and ${name}_FILE are both set: keep one of them.`);
-  try {
-    return readFile(file).trim();
-  } catch {
-    faults.push(`${name}_FILE names a file that cannot be read: check the path and its permissions.`);
-    return '';
-  }
+  return { issuer, clientId, clientSecret, name: values.SIGN_IN_NAME ?? URL.parse(issuer)?.host ?? issuer };
 }

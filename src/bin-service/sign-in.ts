@@ -1,65 +1,68 @@
 /**
- * Owns how somebody registers or signs in: OpenID Connect code flow with PKCE, bound to the browser. Nothing secret is kept:
- * nonce and verifier follow from the state and from the random value in the browser's own cookie.
+ * Registration and sign-in by the OpenID Connect code flow with PKCE. Nonce and verifier are not stored: they are
+ * derived from the state and the random value in the browser's cookie.
  */
-import { authorizationProofs } from '../connected-apps/authorization-proofs.ts';
+
 import { type ConnectedApp, connectedAppSchema } from '../connected-apps/connected-app.ts';
+import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
 import type { AuthorizationRequest, ProviderClient } from '../connected-apps/provider-client.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
-import type { Claims, TokenAnswer } from '../connected-apps/token-answer.ts';
+import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { AppError, type AppErrorOptions } from '../errors.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import type { Account, Accounts } from './accounts.ts';
+import type { Identity } from './accounts.ts';
 import type { SignInSettings } from './settings.ts';
 
 export interface SignIn {
-  /** For the button. */
+  /** Shown on the button. */
   name: string;
-  /** Answers the URL of the authorization endpoint. @throws AppError */
+  /** Returns the URL of the authorization request. @throws AppError */
   start(browserSecret: string): Promise<string>;
-  /** @param callback with all its parameters @throws AppError */
-  finish(browserSecret: string | undefined, callback: URL): Promise<Account>;
+  /** Stores no account. @param callback URL with all its parameters @throws AppError */
+  finish(browserSecret: string | undefined, callback: URL): Promise<Identity>;
 }
 
 const PENDING_SECONDS = 600;
-const MOST_PENDING = 10;
-const ONCE = ['code', 'state', 'iss', 'error', 'error_description', 'response'];
+const MAX_PENDING = 10;
+const SINGLE_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description', 'response'];
 const SCOPES = ['openid', 'profile', 'email'];
 
-/** @param parts `redirectUri`: to be registered at the provider; `tryAgain`: where a sign-in begins; `clock`: milliseconds */
+/**
+ * @param parts `redirectUri`: as registered at the provider; `tryAgain`: URL that starts a sign-in; `clock`:
+ * milliseconds
+ */
 export function createSignIn(parts: {
   settings: SignInSettings;
   provider: ProviderClient;
-  accounts: Accounts;
   store: Store;
   clock: () => number;
   randomToken: () => string;
   redirectUri: string;
   tryAgain: string;
 }): SignIn {
-  const { settings, provider, accounts, clock, randomToken, redirectUri } = parts;
+  const { settings, provider, clock, randomToken, redirectUri } = parts;
   const app = appOf(settings, redirectUri);
   const pending = createPending(parts);
 
   const fail = (code: 'invalid_request' | 'not_allowed' | 'provider_unavailable', options: AppErrorOptions) =>
     new AppError(code, { ...options, step: { label: 'Try again', url: parts.tryAgain } });
 
-  const asFailure = (cause: unknown): AppError => {
+  const toAppError = (cause: unknown): AppError => {
     if (!(cause instanceof ProviderError)) return fail('provider_unavailable', { cause });
-    const facts = { cause, logDetail: `${cause.failure}: ${cause.reason}` };
+    const details = { cause, logDetail: `${cause.failure}: ${cause.reason}` };
     if (cause.reason === 'authorization_refused')
-      return fail('not_allowed', { ...facts, detail: 'Your provider did not confirm the sign-in.' });
+      return fail('not_allowed', { ...details, detail: 'Your provider did not confirm the sign-in.' });
     const { retryAfterSeconds } = cause.facts;
     return fail('provider_unavailable', {
-      ...facts,
+      ...details,
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     });
   };
 
-  const withName = async (claims: Claims, answer: TokenAnswer): Promise<Claims> => {
+  const withName = async (claims: Claims, answer: TokenResponse): Promise<Claims> => {
     if (claims.name !== undefined && claims.email !== undefined) return claims;
-    // A name is not worth a sign-in.
+    // A missing name must not fail the sign-in.
     const more = await provider.userinfo(app, answer, claims.sub).catch(() => undefined);
     return { ...more, ...claims };
   };
@@ -71,7 +74,7 @@ export function createSignIn(parts: {
       const state = randomToken();
       const request = requestOf(browserSecret, state, redirectUri);
       const url = await provider.authorizationUrl(app, request).catch((cause: unknown) => {
-        throw asFailure(cause);
+        throw toAppError(cause);
       });
       await pending.put(browserSecret, state, clock());
       return url;
@@ -79,21 +82,20 @@ export function createSignIn(parts: {
 
     async finish(browserSecret, callback) {
       const state = callback.searchParams.get('state');
-      const doubled = ONCE.some((name) => callback.searchParams.getAll(name).length > 1);
-      const isOurs = !doubled && state && browserSecret && (await pending.take(browserSecret, state, clock()));
-      if (!isOurs)
-        throw fail('invalid_request', { detail: 'This sign-in was not begun in this browser, or is too old.' });
+      const doubled = SINGLE_PARAMETERS.some((name) => callback.searchParams.getAll(name).length > 1);
+      const isPending = !doubled && state && browserSecret && (await pending.take(browserSecret, state, clock()));
+      if (!isPending)
+        throw fail('invalid_request', { detail: 'This sign-in was not started in this browser, or it has expired.' });
       const at = new URL(redirectUri);
       at.search = callback.search;
       const answer = await provider
         .exchangeCode(app, at, requestOf(browserSecret, state, redirectUri))
         .catch((cause: unknown) => {
-          throw asFailure(cause);
+          throw toAppError(cause);
         });
       if (!answer.claims) throw fail('provider_unavailable', { logDetail: 'no ID token' });
       const claims = await withName(answer.claims, answer);
-      const person = { issuer: app.issuer, subject: claims.sub, name: text(claims.name), email: text(claims.email) };
-      return accounts.register(person);
+      return { issuer: app.issuer, subject: claims.sub, name: text(claims.name), email: text(claims.email) };
     },
   };
 }
@@ -104,16 +106,16 @@ function appOf({ issuer, name, clientId, clientSecret }: SignInSettings, redirec
 }
 
 function requestOf(browserSecret: string, state: string, redirectUri: string): AuthorizationRequest {
-  return { redirectUri, ...authorizationProofs(browserSecret, state), scopes: SCOPES };
+  return { redirectUri, ...deriveNonceAndVerifier(browserSecret, state), scopes: SCOPES };
 }
 
-/** A state is good once, in the browser that began it, and only so many are kept for one browser. */
+/** Pending states: each is valid once, in the browser that started it, and each browser has at most ten. */
 function createPending({ store }: { store: Store }) {
   const load = async (key: string, now: number) => {
     const stored = await store.get(key);
     const all = stored ? (JSON.parse(stored.value) as [hash: string, startedAt: number][]) : [];
-    const alive = all.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000);
-    return { alive, version: stored?.version ?? 0 };
+    const unexpired = all.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000);
+    return { unexpired, version: stored?.version ?? 0 };
   };
   const save = (key: string, states: [string, number][], ifVersion: number) =>
     store.write([{ put: key, value: JSON.stringify(states), ifVersion, lifetimeSeconds: PENDING_SECONDS }]);
@@ -122,16 +124,16 @@ function createPending({ store }: { store: Store }) {
     async put(browserSecret: string, state: string, now: number): Promise<void> {
       const key = keys.planSignIns(browserSecret);
       for (;;) {
-        const { alive, version } = await load(key, now);
-        if (await save(key, [...alive.slice(1 - MOST_PENDING), [hashOf(state), now]], version)) return;
+        const { unexpired, version } = await load(key, now);
+        if (await save(key, [...unexpired.slice(1 - MAX_PENDING), [hashOf(state), now]], version)) return;
       }
     },
     async take(browserSecret: string, state: string, now: number): Promise<boolean> {
       const key = keys.planSignIns(browserSecret);
       for (;;) {
-        const { alive, version } = await load(key, now);
-        const rest = alive.filter(([hash]) => hash !== hashOf(state));
-        if (rest.length === alive.length) return false;
+        const { unexpired, version } = await load(key, now);
+        const rest = unexpired.filter(([hash]) => hash !== hashOf(state));
+        if (rest.length === unexpired.length) return false;
         if (await save(key, rest, version)) return true;
       }
     },

@@ -1,13 +1,17 @@
-/** Owns the course of a start: settings first, all faults told at once, then the ports, and only then the storage. */
+/**
+ * Starts the BIN lookup service: reads settings and reports all faults at once, binds the ports, then opens the
+ * storage.
+ */
 import { readFileSync } from 'node:fs';
-import type { DestinationStream } from 'pino';
 import { type DatasetFile, readDatasetFile } from '../bin/dataset-file.ts';
-import type { ConfigSource } from '../config-reader.ts';
-import { createBusyGauge, LISTENER_LIMITS, withinLimits } from '../http/limits.ts';
+import type { ConfigSource } from '../config/setting.ts';
+import { StartRefused } from '../errors.ts';
+import { createEventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from '../http/limits.ts';
+import { bindPorts, closeServer } from '../http/listeners.ts';
 import { refuseUnreadable } from '../http/protocol.ts';
-import { closeServer, takePorts } from '../listeners.ts';
-import { openStore, redisFaults } from '../open-storage.ts';
-import { StartRefused } from '../start-refused.ts';
+import type { LogDestination } from '../observability/logger.ts';
+import { agreeOnSchema } from '../storage/schema-version.ts';
+import { openStore, redisFaults } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
 import { assembleBinService, type BinServiceAssembly } from './assembly.ts';
 import { type BinServiceSettings, loadBinServiceSettings } from './settings.ts';
@@ -16,21 +20,21 @@ export type Environment = ConfigSource['env'];
 
 export interface RunningBinService {
   settings: BinServiceSettings;
-  /** Stops taking requests, lets those in flight end within the grace, and closes everything. */
+  /** Refuses new requests, waits up to SHUTDOWN_SECONDS for those in flight, and closes everything. */
   close(): Promise<void>;
 }
 
-/** @throws StartRefused with every fault; whatever else goes wrong while opening */
-export async function startBinService(env: Environment, logDestination: DestinationStream): Promise<RunningBinService> {
+/** @throws StartRefused with all faults, or the error of opening the storage */
+export async function startBinService(env: Environment, logDestination: LogDestination): Promise<RunningBinService> {
   const { settings, datasetFile } = await readSettings(env);
-  const [main, management] = await takePorts(settings);
+  const [main, management] = await bindPorts(settings);
   try {
     refuseUnreadable(main.server, settings.publicUrl.href);
     const service = await openBinService({ settings, datasetFile, logDestination });
-    management.open(service.health.listener);
-    const busy = createBusyGauge();
-    const { href: publicHref } = settings.publicUrl;
-    main.open(withinLimits({ limits: LISTENER_LIMITS, isBusy: busy.isBusy, publicHref })(service.listener));
+    const limits = { limits: LISTENER_LIMITS, publicHref: settings.publicUrl.href };
+    management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(service.health.listener));
+    const busy = createEventLoopMonitor();
+    main.open(enforceRequestLimits({ ...limits, isBusy: busy.isBusy })(service.listener));
     let closing: Promise<void> | undefined;
     const stop = async () => {
       service.health.drain();
@@ -52,11 +56,11 @@ export async function startBinService(env: Environment, logDestination: Destinat
   }
 }
 
-/** The service with its storage and without ports, for whoever has some: `close` closes the storage too. @throws StartRefused */
+/** Opens the service with its storage for the caller's ports. `close` closes the storage too. @throws StartRefused */
 export async function openBinService(parts: {
   settings: BinServiceSettings;
   datasetFile?: DatasetFile | undefined;
-  logDestination: DestinationStream;
+  logDestination: LogDestination;
 }): Promise<BinServiceAssembly> {
   const store = await openBinServiceStore(parts.settings);
   const service = assembleBinService({ ...parts, store });
@@ -69,7 +73,7 @@ export async function openBinService(parts: {
   };
 }
 
-/** For the commands of an operator, beside a service that runs. @throws StartRefused */
+/** Also for operator commands, beside a running service. @throws StartRefused */
 export function readBinServiceSettings(env: Environment): BinServiceSettings {
   const { settings, faults } = loadBinServiceSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
   const all = [...faults, ...(settings ? redisFaults(settings) : [])];
@@ -77,14 +81,22 @@ export function readBinServiceSettings(env: Environment): BinServiceSettings {
   return settings;
 }
 
-export function openBinServiceStore(settings: BinServiceSettings): Promise<Store> {
-  return openStore({ config: settings, clock: Date.now, random: Math.random, keyPrefix: 'bin-service:' });
+/** @throws StartRefused */
+export async function openBinServiceStore(settings: BinServiceSettings): Promise<Store> {
+  const store = await openStore({ config: settings, clock: Date.now, random: Math.random, keyPrefix: 'bin-service:' });
+  try {
+    await agreeOnSchema(store);
+    return store;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 async function readSettings(env: Environment): Promise<{ settings: BinServiceSettings; datasetFile?: DatasetFile }> {
   const settings = readBinServiceSettings(env);
   if (settings.datasetFile === undefined) return { settings };
-  const answer = await readDatasetFile(settings.datasetFile);
-  if (answer.problem === undefined) return { settings, datasetFile: answer };
-  throw new StartRefused([`BIN_DATASET_FILE: ${answer.problem}`]);
+  const read = await readDatasetFile(settings.datasetFile);
+  if (read.problem === undefined) return { settings, datasetFile: read };
+  throw new StartRefused([`BIN_DATASET_FILE: ${read.problem}`]);
 }

@@ -1,90 +1,94 @@
-/** Owns the calls to the remote BIN lookup service: one request for one BIN, and a plain answer for whatever comes back. */
+/** Calls the remote BIN lookup service: one request for one BIN, and a typed result whatever happens. */
 import { setTimeout } from 'node:timers/promises';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import type { Bin } from './bin.ts';
 import { createBreaker } from './breaker.ts';
-import type { Reservation } from './quota.ts';
-import { type BinRecord, isEmptyRecord, recordFromAnswer } from './record.ts';
+import type { Bin } from './parse-bin.ts';
+import type { BinBudget, Reservation } from './quota.ts';
+import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
 
-/** `paused`: it failed so often in a row that nothing was sent. */
+/** `paused`: nothing was sent, because too many calls in a row had failed. */
 export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused' | 'paused';
 
 /** `retryAfterSeconds` and `secondsLeft` are whole seconds, at least 1. */
-export type RemoteAnswer =
+export type RemoteResult =
   | { outcome: 'found'; record: BinRecord; digitsMatched: number }
   | { outcome: 'not_found' }
   | { outcome: 'limited'; retryAfterSeconds: number }
   | { outcome: 'unavailable'; reason: UnavailableReason; retryAfterSeconds?: number }
-  | { outcome: 'not_reserved'; secondsLeft: number };
+  | { outcome: 'not_reserved'; secondsLeft: number; spent: BinBudget };
 
-export type RemoteFailure = Exclude<RemoteAnswer, { outcome: 'found' | 'not_found' }>;
+export type RemoteFailure = Exclude<RemoteResult, { outcome: 'found' | 'not_found' }>;
 
 export interface BinClient {
   /**
-   * Asks the service once. Nothing is sent while the service's `Retry-After` runs or after failures in a row; `reserve`
-   * is asked last before sending. A connection that could not be made has spent nothing: it is tried once more, and then
-   * the reservation goes back. Rejects only when the store cannot answer.
+   * Looks up one BIN. Nothing is sent while the service's `Retry-After` runs or after several failures in a row.
+   * `reserve` is called right before sending. If no connection is made, the call is tried once more, and then the
+   * reservation is released. Rejects only if the store fails.
    */
-  ask(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteAnswer>;
-  /** What it would answer without sending anything, where that is known beforehand. */
+  lookUp(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult>;
+  /** The failure that `lookUp` would return without sending anything, if there is one. */
   refusal(): Promise<RemoteFailure | undefined>;
 }
 
 export interface BinClientParts {
-  /** Base URL; the BIN is added as the last path segment. */
+  /** Base URL, to which the BIN is added as the last path segment. */
   url: string;
   apiKey?: string | undefined;
   auth: 'bearer' | 'query' | 'basic';
-  /** Follows no redirect; judges addresses, keeps to the limits, and rejects with an OutboundError. */
+  /** Follows no redirects, applies the address policy and the limits, and rejects with an OutboundError. */
   fetch: Outbound['fetch'];
   store: Store;
   /** Milliseconds since the epoch. */
   clock: () => number;
   /** For the whole call; default 5,000. */
   deadlineMilliseconds?: number;
-  /** How many failures in a row make it pause, and for how long; default 5 and 10,000. */
+  /** Pauses for `openMilliseconds` after so many failures in a row; default 10,000 and 5. */
   breaker?: { failures: number; openMilliseconds: number };
 }
 
-const MOST_BYTES = 64 * 1024;
-const DEFAULT_DEADLINE_MILLISECONDS = 5_000;
+const MAX_BYTES = 64 * 1024;
+const DEFAULT_DEADLINE_MS = 5_000;
 const DEFAULT_PAUSE_SECONDS = 60;
-const LONGEST_PAUSE_SECONDS = 31 * 24 * 3600;
+const MAX_PAUSE_SECONDS = 31 * 24 * 3600;
 const BREAKER = { failures: 5, openMilliseconds: 10_000 };
-const RETRY_MILLISECONDS = 200;
+const RETRY_MS = 200;
 
-/** What undici and the system say where no connection came about, so that not a byte has left. */
+/** Codes of undici and the system for a connection that was not made, so that nothing was sent. */
 const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
-/** @throws TypeError when `url` is none */
+/** @throws TypeError if `url` is not a URL */
 export function createBinClient(parts: BinClientParts): BinClient {
   const base = new URL(parts.url);
   const pause = createPause(parts.store, parts.clock);
   const limits = {
-    deadlineMilliseconds: parts.deadlineMilliseconds ?? DEFAULT_DEADLINE_MILLISECONDS,
-    maxBytes: MOST_BYTES,
+    deadlineMilliseconds: parts.deadlineMilliseconds ?? DEFAULT_DEADLINE_MS,
+    maxBytes: MAX_BYTES,
   };
-  const breaker = createBreaker<RemoteAnswer>({
+  const breaker = createBreaker<RemoteResult>({
     ...(parts.breaker ?? BREAKER),
     isFailure: ({ outcome }) => outcome === 'unavailable',
   });
-  const call = async (bin: Bin): Promise<RemoteAnswer> => {
+  const call = async (bin: Bin): Promise<RemoteResult> => {
     const { url, headers } = requestFor(base, parts, bin);
-    return readAnswer(await parts.fetch(url, { headers }, limits), bin, parts.clock());
+    // Trace ids can look like further digits of the card number (R86).
+    return readResponse(await parts.fetch(url, { headers, untraced: true }, limits), bin, parts.clock());
   };
-  const callReserved = async (bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteAnswer> => {
+  const callReserved = async (bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult> => {
     const reservation = await reserve?.();
-    if (reservation?.granted === false) return { outcome: 'not_reserved', secondsLeft: reservation.secondsLeft };
+    if (reservation?.granted === false) {
+      const { secondsLeft, spent } = reservation;
+      return { outcome: 'not_reserved', secondsLeft, spent };
+    }
     try {
       return await call(bin).catch((error: unknown) => {
         if (!isUnsent(error)) throw error;
-        return setTimeout(RETRY_MILLISECONDS).then(() => call(bin));
+        return setTimeout(RETRY_MS).then(() => call(bin));
       });
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
-      if (isUnsent(error) || error.reason === 'address') await reservation?.giveBack();
+      if (isUnsent(error) || error.reason === 'address') await reservation?.release();
       return { outcome: 'unavailable', reason: reasonOf(error) };
     }
   };
@@ -99,17 +103,17 @@ export function createBinClient(parts: BinClientParts): BinClient {
   };
   return {
     refusal,
-    async ask(bin, reserve) {
+    async lookUp(bin, reserve) {
       const refused = await refusal();
       if (refused) return refused;
-      const answer = await breaker.run(() => callReserved(bin, reserve), pausedFor);
-      if (answer.outcome === 'limited') await pause.begin(answer.retryAfterSeconds);
-      return answer;
+      const response = await breaker.run(() => callReserved(bin, reserve), pausedFor);
+      if (response.outcome === 'limited') await pause.begin(response.retryAfterSeconds);
+      return response;
     },
   };
 }
 
-/** Whether no connection came about, so that the service cannot have counted the call. */
+/** Whether no connection was made, so that the service cannot have counted the call. */
 function isUnsent(error: unknown): boolean {
   const cause = error instanceof OutboundError ? error.cause : undefined;
   return cause instanceof Error && 'code' in cause && NOT_CONNECTED.has(String(cause.code));
@@ -128,7 +132,7 @@ function requestFor(base: URL, parts: BinClientParts, bin: Bin): { url: string; 
   return { url: url.href, headers };
 }
 
-async function readAnswer(response: Response, bin: Bin, now: number): Promise<RemoteAnswer> {
+async function readResponse(response: Response, bin: Bin, now: number): Promise<RemoteResult> {
   const wait = retryAfter(response.headers.get('retry-after'), now);
   const retry = wait === undefined ? {} : { retryAfterSeconds: wait };
   if (response.ok) return readRecord(await response.text(), bin, response.headers.get('gatehouse-digits-matched'));
@@ -145,11 +149,11 @@ async function readAnswer(response: Response, bin: Bin, now: number): Promise<Re
   }
 }
 
-function readRecord(text: string, bin: Bin, matched: string | null): RemoteAnswer {
-  const record = recordFromAnswer(parseJson(text));
+function readRecord(text: string, bin: Bin, matched: string | null): RemoteResult {
+  const record = recordFromResponse(parseJson(text));
   if (!record) return { outcome: 'unavailable', reason: 'answer' };
   if (isEmptyRecord(record)) return { outcome: 'not_found' };
-  // Most services do not say how many digits matched; then it is those that were asked.
+  // Most services do not say how many digits matched: then all digits of the request count.
   const digits = /^[6-8]$/.test(matched ?? '') ? Math.min(Number(matched), bin.length) : bin.length;
   return { outcome: 'found', record, digitsMatched: digits };
 }
@@ -167,20 +171,20 @@ function reasonOf(error: OutboundError): UnavailableReason {
   return error.reason === 'too_large' || error.reason === 'encoding' ? 'answer' : 'connection';
 }
 
-/** Delay or HTTP date (RFC 9110, section 10.2.3) as seconds from 1 to 31 days. */
+/** Delay or HTTP date (RFC 9110, section 10.2.3), in seconds, limited to 1 s to 31 days. */
 function retryAfter(header: string | null, now: number): number | undefined {
   const text = header?.trim() ?? '';
   const seconds = /^\d{1,10}$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - now) / 1000);
-  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), LONGEST_PAUSE_SECONDS);
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), MAX_PAUSE_SECONDS);
 }
 
-/** The time in which the service wants no call, known to all processes. */
+/** The `Retry-After` of the service, shared by all processes. */
 function createPause(store: Store, clock: () => number) {
   return {
     async secondsLeft(): Promise<number | undefined> {
       const record = await store.get(keys.binServicePause);
       const left = record ? Math.ceil((Number(record.value) - clock()) / 1000) : 0;
-      return left > 0 ? Math.min(left, LONGEST_PAUSE_SECONDS) : undefined;
+      return left > 0 ? Math.min(left, MAX_PAUSE_SECONDS) : undefined;
     },
     async begin(seconds: number): Promise<void> {
       const until = clock() + seconds * 1000;

@@ -1,26 +1,26 @@
-/** Owns the breaker in front of the BIN lookup service: after failures in a row nothing is asked for a while, then one call tries. */
+/** Circuit breaker for the BIN lookup service: pauses after several failures in a row, then lets one call through. */
 import { BrokenCircuitError, CircuitState, ConsecutiveBreaker, circuitBreaker, handleWhenResult } from 'cockatiel';
 
 export interface Breaker<T> {
-  /** Does the work, or answers what `whenOpen` makes of the whole seconds that are left, at least 1. */
+  /** Does the work. During a pause it returns `whenOpen` of the remaining whole seconds, at least 1. */
   run(work: () => Promise<T>, whenOpen: (secondsLeft: number) => T): Promise<T>;
-  /** Whole seconds, at least 1, for which nothing will be done; undefined where the next work is done. */
+  /** Remaining whole seconds of the pause, at least 1; undefined if there is none. */
   secondsLeft(): number | undefined;
 }
 
 export interface BreakerParts<T> {
-  isFailure: (answer: T) => boolean;
+  isFailure: (result: T) => boolean;
   failures: number;
   openMilliseconds: number;
 }
 
-/** The pause is measured by a clock that never steps: the library's own follows the system's. */
+/** Measures the pause by a monotonic clock, because the library uses the system clock, which can be set. */
 export function createBreaker<T>(parts: BreakerParts<T>): Breaker<T> {
   const { isFailure, failures, openMilliseconds } = parts;
   let openedAt = Number.NEGATIVE_INFINITY;
   const close = () => {
     const policy = circuitBreaker(
-      handleWhenResult((answer) => isFailure(answer as T)),
+      handleWhenResult((result) => isFailure(result as T)),
       { halfOpenAfter: openMilliseconds, breaker: new ConsecutiveBreaker(failures) },
     );
     policy.onBreak(() => {

@@ -1,10 +1,10 @@
-/** Owns the data set that is always there: prefixes of banks-db, and the public example of the BIN lookup service. */
+/** The built-in data set: the prefixes of banks-db, and the public example of the BIN lookup service. */
 import { createRequire } from 'node:module';
 import { z } from 'zod';
 import { createDataset, type Dataset, type DatasetEntry } from './dataset.ts';
-import { bareUrl, cleanText, onlyKnown } from './record.ts';
+import { bareUrl, cleanText, withoutEmpty } from './record.ts';
 
-/** To be shown wherever the built-in data set is described (CC BY 4.0, section 3). */
+/** Must be shown wherever the built-in data set is described (CC BY 4.0, section 3). */
 export const BUILT_IN_ATTRIBUTION =
   'Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.';
 
@@ -25,7 +25,7 @@ const banksSchema = z.array(
   }),
 );
 
-/** What the BIN lookup service publishes as the example of its answer. */
+/** The example that the BIN lookup service publishes. */
 const EXAMPLE: DatasetEntry = {
   start: '45717360',
   end: '45717360',
@@ -38,17 +38,17 @@ const EXAMPLE: DatasetEntry = {
   bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
 };
 
-// Read with the program: a process that has no file descriptor left could not read it any more.
+// Read at the start, because a process may run out of file descriptors later.
 const banksDb: { data: unknown } = createRequire(import.meta.url)('banks-db');
-let made: Dataset | undefined;
+let dataset: Dataset | undefined;
 
-/** Made at the first call, while the process does nothing else for some 70 ms, and the same for all that ask. */
+/** Built at the first call, which blocks the process for about 70 ms. */
 export function builtInDataset(): Dataset {
-  made ??= readBanksDb();
-  return made;
+  dataset ??= readBanksDb();
+  return dataset;
 }
 
-/** Several banks on one prefix: the last one listed, as in banks-db itself. */
+/** If several banks share a prefix, the last one wins, as in banks-db itself. */
 function readBanksDb(): Dataset {
   const banks = banksSchema.parse(banksDb.data);
   return createDataset({ ...ABOUT, entries: banks.flatMap(entriesOf).concat(EXAMPLE) });
@@ -57,7 +57,7 @@ function readBanksDb(): Dataset {
 function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
   const facts = {
     country: bank.country.toUpperCase(),
-    bank: onlyKnown({
+    bank: withoutEmpty({
       name: cleanText(bank.engTitle ?? bank.localTitle, 200),
       url: bank.url === undefined ? undefined : bareUrl(bank.url),
     }),
@@ -65,7 +65,7 @@ function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
   return bank.prefixes.map((prefix) => ({ ...rangeOf(String(prefix)), ...facts }));
 }
 
-/** A five-digit prefix stands for its ten six-digit ones; being wider, it gives way to a six-digit one. */
+/** A five-digit prefix covers its ten six-digit ones. A six-digit prefix wins over it, because it is narrower. */
 function rangeOf(prefix: string): { start: string; end: string } {
   return { start: prefix.padEnd(6, '0'), end: prefix.padEnd(6, '9') };
 }

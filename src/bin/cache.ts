@@ -1,20 +1,18 @@
-/** Owns the cache of what the BIN lookup service answered, shared by all processes through the store. */
+/** Caches responses of the BIN lookup service in the store, for all processes. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import type { Bin } from './bin.ts';
-import { type BinRecord, isEmptyRecord, recordFromAnswer } from './record.ts';
+import type { Bin } from './parse-bin.ts';
+import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
 
-/** `asOf`: the date on which the service gave the answer, YYYY-MM-DD (UTC). */
-export type RememberedAnswer =
-  | { found: true; record: BinRecord; asOf: string; digitsMatched: number }
-  | { found: false };
+/** `asOf`: date of the response, YYYY-MM-DD (UTC). */
+export type CacheEntry = { found: true; record: BinRecord; asOf: string; digitsMatched: number } | { found: false };
 
-/** `fresh`: false for what is only good enough while the service cannot be asked. */
-export type CachedAnswer = RememberedAnswer & { fresh: boolean };
+/** `fresh`: false for a record that is only used while the service is unavailable. */
+export type CachedResult = CacheEntry & { fresh: boolean };
 
 export interface BinCache {
-  get(bin: Bin): Promise<CachedAnswer | undefined>;
-  put(bin: Bin, answer: RememberedAnswer): Promise<void>;
+  get(bin: Bin): Promise<CachedResult | undefined>;
+  put(bin: Bin, result: CacheEntry): Promise<void>;
 }
 
 const DAY_SECONDS = 24 * 3600;
@@ -29,23 +27,24 @@ export function createBinCache({ store, clock }: { store: Store; clock: () => nu
       const stored = await store.get(keys.bin(bin));
       return stored && readCached(stored.value, clock());
     },
-    async put(bin, answer) {
-      const lifetimeSeconds = answer.found ? KEPT_SECONDS : NOT_FOUND_SECONDS;
+    async put(bin, result) {
+      const lifetimeSeconds = result.found ? KEPT_SECONDS : NOT_FOUND_SECONDS;
       const freshUntil = clock() + FRESH_SECONDS * 1000;
-      const value = JSON.stringify(answer.found ? { ...answer, freshUntil } : answer);
+      const value = JSON.stringify(result.found ? { ...result, freshUntil } : result);
       await store.write([{ put: keys.bin(bin), value, lifetimeSeconds }]);
     },
   };
 }
 
-/** What another version of Gatehouse may have written is read as warily as an answer; undefined is a miss. */
-function readCached(value: string, now: number): CachedAnswer | undefined {
+/** Validates like a response, because another version of Gatehouse may have written the entry. Undefined is a miss. */
+function readCached(value: string, now: number): CachedResult | undefined {
   try {
     const { found, record, asOf, digitsMatched, freshUntil } = JSON.parse(value);
     if (found === false) return { found, fresh: true };
-    const read = recordFromAnswer(record);
-    if (!read || isEmptyRecord(read) || typeof asOf !== 'string' || !Number.isInteger(digitsMatched)) return undefined;
-    return { found: true, record: read, asOf, digitsMatched, fresh: now < Number(freshUntil) };
+    const valid = recordFromResponse(record);
+    if (!valid || isEmptyRecord(valid) || typeof asOf !== 'string' || !Number.isInteger(digitsMatched))
+      return undefined;
+    return { found: true, record: valid, asOf, digitsMatched, fresh: now < Number(freshUntil) };
   } catch {
     return undefined;
   }

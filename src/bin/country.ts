@@ -1,22 +1,24 @@
-/** Owns the facts about countries that complete a BIN record: from world-countries (ODbL 1.0), by two-letter code. */
+/** Country facts for BIN records by two-letter code, from world-countries (ODbL 1.0). */
 import { createRequire } from 'node:module';
 import type { Countries } from 'world-countries';
+import { z } from 'zod';
 
 /** ISO 3166-1 numeric code as three digits, alpha-2 code, English name, flag, ISO 4217 code, degrees. */
-export interface CountryFacts {
-  numeric?: string;
-  alpha2?: string;
-  name?: string;
-  emoji?: string;
-  currency?: string;
-  latitude?: number;
-  longitude?: number;
-}
+export const countrySchema = z.object({
+  numeric: z.string().exactOptional(),
+  alpha2: z.string().exactOptional(),
+  name: z.string().exactOptional(),
+  emoji: z.string().exactOptional(),
+  currency: z.string().exactOptional(),
+  latitude: z.number().exactOptional(),
+  longitude: z.number().exactOptional(),
+});
+export type CountryFacts = z.output<typeof countrySchema>;
 
 export const COUNTRY_ATTRIBUTION =
   'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';
 
-/** Where several currencies are listed and the first is not the one that cards are billed in, or none is listed. */
+/** Countries for which the package lists no currency, or another one first than the one that cards are billed in. */
 const MAIN_CURRENCY: Readonly<Record<string, string>> = {
   CK: 'NZD',
   CU: 'CUP',
@@ -33,7 +35,7 @@ const FACTS: ReadonlyMap<string, Readonly<CountryFacts>> = new Map(
   countries.map((country) => [country.cca2, Object.freeze(factsOf(country))]),
 );
 
-/** Facts of the country with this upper-case alpha-2 code. The object is shared and frozen. */
+/** @param alpha2 upper case */
 export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefined {
   return FACTS.get(alpha2);
 }

@@ -1,42 +1,42 @@
-/** Owns the defence of a CSV stream against single bad lines: one forgotten quote must not swallow all that follows. */
+/** Filters the lines of a CSV stream, so that one missing quote does not swallow the lines after it. */
 
-const LONGEST_LINE = 64 * 1024;
-const BATCH = 64 * 1024;
+const MAX_LINE = 64 * 1024;
+const BATCH_CHARACTERS = 64 * 1024;
 
 /**
  * Passes the lines on in batches. A line that is longer than 64 KB or ends inside quotes is reported by its number
- * (the first line is 1) and passed on empty, so that the lines after it keep their numbers. Fields over several lines
- * are therefore refused: BIN data sets have none.
+ * (from 1) and passed on as an empty line, so that later lines keep their numbers. Fields that span several lines are
+ * therefore refused; BIN data sets have none.
  */
-export async function* soundLines(
+export async function* validLines(
   chunks: AsyncIterable<string>,
   refuse: (line: number) => void,
 ): AsyncGenerator<string> {
   let line = 0;
   let batch = '';
-  let overlong = false;
+  let isTooLong = false;
   const take = (text: string) => {
     line++;
-    const sound = !overlong && text.length <= LONGEST_LINE && !endsInsideQuotes(text);
-    if (!sound) refuse(line);
-    overlong = false;
-    batch += sound ? `${text}\n` : '\n';
+    const valid = !isTooLong && text.length <= MAX_LINE && !endsInsideQuotes(text);
+    if (!valid) refuse(line);
+    isTooLong = false;
+    batch += valid ? `${text}\n` : '\n';
   };
   let rest = '';
   for await (const chunk of chunks) {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() ?? '';
     for (const text of lines) take(text);
-    if (rest.length > LONGEST_LINE) {
-      overlong = true;
+    if (rest.length > MAX_LINE) {
+      isTooLong = true;
       rest = '';
     }
-    if (batch.length > BATCH) {
+    if (batch.length > BATCH_CHARACTERS) {
       yield batch;
       batch = '';
     }
   }
-  if (rest || overlong) take(rest);
+  if (rest || isTooLong) take(rest);
   yield batch;
 }
 

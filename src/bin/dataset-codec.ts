@@ -1,12 +1,12 @@
-/** Owns the form in which a data set is stored: one gzipped block of a header in JSON and arrays of 32-bit numbers. */
+/** Encodes a data set for the store: a gzipped block with a JSON header and arrays of 32-bit numbers. */
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
 
-/** Told apart by number, so that a version that is rolled back refuses what it cannot read. */
+/** An older version of Gatehouse refuses a format that it does not know. */
 const FORMAT = 1;
 const WORD = 4;
-const MOST_BYTES = 256 * 1024 * 1024;
+const MAX_BYTES = 256 * 1024 * 1024;
 
 interface Header extends DatasetAbout {
   format: number;
@@ -41,15 +41,15 @@ export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
   );
 }
 
-/** Rejects for what is damaged or of a format that this version does not know. */
+/** Rejects if the data is damaged or has an unknown format. */
 export async function decodeDataset(packed: Buffer): Promise<PackedDataset> {
-  const bytes = await unpack(packed, { maxOutputLength: MOST_BYTES });
+  const bytes = await unpack(packed, { maxOutputLength: MAX_BYTES });
   let at = 0;
   const take = (count: number): Uint32Array => {
     const start = bytes.byteOffset + at * WORD;
     at += count;
     if (at * WORD > bytes.length) throw new TypeError('The stored BIN data set ends too early.');
-    // The arrays stay where they were unpacked to: a copy would double the memory that loading takes.
+    // Use the unpacked bytes in place where possible: copies would double the memory needed.
     return start % WORD === 0
       ? new Uint32Array(bytes.buffer, start, count)
       : new Uint32Array(bytes.buffer.slice(start, start + count * WORD));

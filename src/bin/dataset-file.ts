@@ -1,4 +1,4 @@
-/** Owns the reading of a data set's file (`BIN_DATASET_FILE`, `bin import`): CSV as a stream, gzipped or not, bad rows counted. */
+/** Reads a data set file (`BIN_DATASET_FILE`, `bin import`): CSV, also gzipped, as a stream. Counts bad rows. */
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -6,24 +6,24 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
-import { soundLines } from './csv-lines.ts';
+import { validLines } from './csv-lines.ts';
 import { createDatasetBuilder, type Dataset, type DatasetAbout, type EntryFault } from './dataset.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 
 export interface RowFault {
-  /** Line of the file, the header being line 1. */
+  /** The header is line 1. */
   line: number;
   reason: EntryFault | 'not_csv' | 'too_few_columns';
 }
 
 export interface FileReport {
-  /** Name of the shape that the header showed. */
+  /** Name of the shape that the header has. */
   shape: string;
-  /** Rows taken. */
+  /** Rows accepted. */
   taken: number;
-  /** Rows left out. */
+  /** Rows skipped. */
   skipped: number;
-  /** The first hundred of those left out. No digits of theirs are kept. */
+  /** The first hundred skipped rows, without their digits. */
   faults: RowFault[];
 }
 
@@ -32,12 +32,12 @@ export interface DatasetFile {
   report: FileReport;
 }
 
-/** `problem` is one sentence for the operator: what is wrong and what to do. */
-export type DatasetFileAnswer =
+/** `problem`: one sentence for the operator that says what is wrong and what to do. */
+export type DatasetFileResult =
   | (DatasetFile & { problem?: never })
   | { dataset?: never; report?: never; problem: string };
 
-const MOST_FAULTS_KEPT = 100;
+const MAX_FAULTS = 100;
 
 interface Row {
   record: string[];
@@ -45,19 +45,19 @@ interface Row {
 }
 
 export interface FileOptions {
-  /** What is said of the data set in place of the file's name, its date and the licence that its shape suggests. */
+  /** Overrides the defaults: the file's name, its date, and the licence of its shape. */
   about?: Partial<DatasetAbout>;
-  /** Told how many more bytes of the file were read. */
+  /** Called with the number of further bytes read. */
   onBytes?: (count: number) => void;
-  /** Told of every row that is left out, also of those beyond the ones that the report lists. */
+  /** Called for every skipped row, also beyond the hundred in the report. */
   onFault?: (fault: RowFault) => void;
 }
 
 /**
- * Reads the whole file. Unless something else is said, its date of modification (UTC) becomes the data set's date. Never
- * rejects for what the file holds.
+ * Reads the whole file. The default for the data set's date is the file's modification date (UTC). Never rejects
+ * because of the file's content.
  */
-export async function readDatasetFile(path: string, options: FileOptions = {}): Promise<DatasetFileAnswer> {
+export async function readDatasetFile(path: string, options: FileOptions = {}): Promise<DatasetFileResult> {
   try {
     const { gzipped, asOf } = await inspectFile(path);
     const reading = createReading(options.onFault);
@@ -68,7 +68,7 @@ export async function readDatasetFile(path: string, options: FileOptions = {}): 
       relax_quotes: true,
       skip_empty_lines: true,
     });
-    const lines = (text: Readable) => soundLines(text.setEncoding('utf8'), (line) => reading.skip(line, 'not_csv'));
+    const lines = (text: Readable) => validLines(text.setEncoding('utf8'), (line) => reading.skip(line, 'not_csv'));
     const rows = async (source: AsyncIterable<Row>) => {
       for await (const { record, info } of source) reading.row(record, info.lines);
     };
@@ -82,7 +82,7 @@ export async function readDatasetFile(path: string, options: FileOptions = {}): 
   }
 }
 
-/** Whether it is gzipped, and its date of modification (UTC). Rejects as `open` does. */
+/** Returns whether the file is gzipped, and its modification date (UTC). Rejects as `open` does. */
 export async function inspectFile(path: string): Promise<{ gzipped: boolean; asOf: string }> {
   const file = await open(path);
   try {
@@ -104,7 +104,7 @@ function createReading(onFault?: (fault: RowFault) => void) {
 
   const skip = (line: number, reason: RowFault['reason']) => {
     skipped++;
-    if (faults.length < MOST_FAULTS_KEPT) faults.push({ line, reason });
+    if (faults.length < MAX_FAULTS) faults.push({ line, reason });
     onFault?.({ line, reason });
   };
   const row = (cells: readonly string[], line: number) => {
@@ -117,15 +117,15 @@ function createReading(onFault?: (fault: RowFault) => void) {
       else taken++;
     }
   };
-  const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileAnswer => {
+  const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;
     if (!shape) {
       return {
-        problem: `The first line of ${source} is not the header of a known data set. Known are: ${SHAPE_NAMES}.`,
+        problem: `The first line of ${source} is not the header of a known data set. Known headers: ${SHAPE_NAMES}.`,
       };
     }
     if (taken === 0)
-      return { problem: `${source} holds no usable row: all ${skipped} were left out. Is it the right file?` };
+      return { problem: `${source} has no usable row: all ${skipped} were skipped. Check that it is the right file.` };
     const dataset = builder.finish({ licence: shape.licence, ...about });
     const byLine = faults.sort((one, other) => one.line - other.line);
     return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
@@ -137,9 +137,9 @@ function createReading(onFault?: (fault: RowFault) => void) {
 export function unreadable(path: string, error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
   if (code === 'ENOENT') return `${path} does not exist: check the path.`;
-  if (code === 'EACCES' || code === 'EPERM') return `${path} may not be read: check its permissions.`;
+  if (code === 'EACCES' || code === 'EPERM') return `${path} cannot be read: check its permissions.`;
   if (code === 'EISDIR') return `${path} is a directory: name the CSV file itself.`;
   if (code.startsWith('Z_'))
-    return `${path} is damaged: it begins like a gzip file but does not unpack. Fetch it again.`;
-  return `${path} cannot be read as CSV (${code}): check that it is the right file and whole.`;
+    return `${path} is damaged: it starts like a gzip file but cannot be unpacked. Download it again.`;
+  return `${path} cannot be read as CSV (${code}): check that it is the right file and complete.`;
 }

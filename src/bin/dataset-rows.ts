@@ -1,7 +1,7 @@
-/** Owns the three CSV shapes of BIN data sets: how each is known by its header and how a row becomes an entry. */
+/** The three CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
 import type { DatasetEntry } from './dataset.ts';
 import { schemeFromName } from './network.ts';
-import { bareUrl, cleanText, onlyKnown } from './record.ts';
+import { bareUrl, cleanText, withoutEmpty } from './record.ts';
 
 export type RowReader = (cells: readonly string[]) => DatasetEntry;
 
@@ -13,7 +13,7 @@ export interface RowShape {
 
 type Cell = (column: string) => string;
 
-/** Tells the shape by the column names, in any order and case; undefined for a header of none of them. */
+/** Recognises the shape by its column names, in any order and case. Undefined for an unknown header. */
 export function shapeOfHeader(header: readonly string[]): RowShape | undefined {
   const columns = new Map(header.map((name, index) => [name.trim().toLowerCase(), index]));
   const shape = SHAPES.find(({ needs }) => needs.every((column) => columns.has(column)));
@@ -25,7 +25,7 @@ export function shapeOfHeader(header: readonly string[]): RowShape | undefined {
 const SHAPES = [
   {
     name: 'binlist ranges',
-    licence: 'No licence is stated in the file; see where it was obtained.',
+    licence: 'The file states no licence: see where you obtained it.',
     needs: ['iin_start', 'iin_end', 'scheme', 'country'],
     entry: rangesEntry,
   },
@@ -49,16 +49,16 @@ function rangesEntry(cell: Cell): DatasetEntry {
   const length = Number(cell('number_length'));
   return {
     ...rangeAndCountry(cell('iin_start'), cell('iin_end'), cell('country')),
-    ...onlyKnown({
+    ...withoutEmpty({
       scheme: schemeOf(cell('scheme')),
       brand: text(cell('brand'), 100),
       type: typeOf(cell('type')),
       prepaid: yesOrNo(cell('prepaid')),
-      number: onlyKnown({
+      number: withoutEmpty({
         length: Number.isInteger(length) && length >= 8 && length <= 19 ? length : undefined,
         luhn: yesOrNo(cell('number_luhn')),
       }),
-      bank: onlyKnown({
+      bank: withoutEmpty({
         name: text(cell('bank_name'), 200),
         url: bareUrl(cell('bank_url')),
         phone: text(cell('bank_phone'), 40),
@@ -68,17 +68,17 @@ function rangesEntry(cell: Cell): DatasetEntry {
   };
 }
 
-/** In these shapes `brand` is the network, and `category` is what the card is called. */
+/** In these shapes `brand` is the network and `category` is the card's brand. */
 function prefixEntry(cell: Cell, columns: { country: string; phone: string; url: string }): DatasetEntry {
   const category = text(cell('category'), 100);
   return {
     ...rangeAndCountry(cell('bin'), '', cell(columns.country)),
-    ...onlyKnown({
+    ...withoutEmpty({
       scheme: schemeOf(cell('brand')),
       brand: category,
       type: typeOf(cell('type')),
       prepaid: category && /\bprepaid\b/i.test(category) ? true : undefined,
-      bank: onlyKnown({
+      bank: withoutEmpty({
         name: text(cell('issuer'), 200),
         url: bareUrl(cell(columns.url)),
         phone: text(cell(columns.phone), 40),
@@ -91,8 +91,8 @@ function rangeAndCountry(start: string, end: string, country: string) {
   return { start, end: end || start, country: country.toUpperCase() };
 }
 
-function text(value: string, most: number): string | undefined {
-  return cleanText(value, most) || undefined;
+function text(value: string, maxLength: number): string | undefined {
+  return cleanText(value, maxLength) || undefined;
 }
 
 function schemeOf(value: string): string | undefined {

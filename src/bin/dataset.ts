@@ -1,12 +1,12 @@
-/** Owns a data set in memory: ranges of BINs with their facts, packed into typed arrays, found by longest match. */
-import { type Bin, parseBin } from './bin.ts';
+/** A data set in memory: BIN ranges with their facts, packed into typed arrays and searched by longest match. */
 import { countryByAlpha2 } from './country.ts';
 import { createFactsWriter, createNumbers, type PackedFacts, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
+import { type Bin, parseBin } from './parse-bin.ts';
 import { findSegment, flattenRanges, type Segments } from './ranges.ts';
 import type { BankFacts, BinRecord } from './record.ts';
 
-/** One range with its facts. `start` and `end` (inclusive) have the same length, 6 to 8 digits. */
+/** A range with its facts. `start` and `end` (inclusive) have the same length, 6 to 8 digits. */
 export interface DatasetEntry {
   start: string;
   end: string;
@@ -21,7 +21,7 @@ export interface DatasetEntry {
 }
 
 export interface DatasetAbout {
-  /** Where it comes from: a file's name, or a package with its version. */
+  /** Name of a file, or of a package with its version. */
   source: string;
   /** Date of the facts, YYYY-MM-DD. */
   asOf: string;
@@ -34,18 +34,18 @@ export interface DatasetHit {
   digitsMatched: number;
 }
 
-/** How many entries there are of each network and of each country (alpha-2); of those without a network, under ''. */
+/** Number of entries for each network ('' for none) and each country (alpha-2). */
 export interface Coverage {
   schemes: Readonly<Record<string, number>>;
   countries: Readonly<Record<string, number>>;
 }
 
-/** A data set as numbers and texts: what is stored, and what is searched. */
+/** The form of a data set that is stored and searched. */
 export interface PackedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
   coverage: Coverage;
-  /** Most digits first; what a segment stands for is a row of facts. */
+  /** Most digits first. The owner of a segment is a row of `facts`. */
   tables: readonly ({ digits: number } & Segments)[];
   facts: PackedFacts;
 }
@@ -53,7 +53,7 @@ export interface PackedDataset extends DatasetAbout {
 export interface Dataset extends DatasetAbout {
   size: number;
   coverage: Coverage;
-  /** The entry with the most digits that fits the BIN's beginning; of those the narrowest; of equals the last one added. */
+  /** The matching entry with the most digits; of several the narrowest; of equally narrow ones the last added. */
   find(bin: Bin): DatasetHit | undefined;
   packed: PackedDataset;
 }
@@ -61,7 +61,7 @@ export interface Dataset extends DatasetAbout {
 export type EntryFault = 'not_6_to_8_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
 
 export interface DatasetBuilder {
-  /** Answers what is wrong with an entry that was not taken. */
+  /** Returns why the entry was refused, or undefined. */
   add(entry: DatasetEntry): EntryFault | undefined;
   finish(about: DatasetAbout): Dataset;
 }
@@ -72,12 +72,12 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
   const builder = createDatasetBuilder();
   for (const entry of entries) {
     const fault = builder.add(entry);
-    if (fault) throw new TypeError(`An entry of the data set ${about.source} cannot be used: ${fault}.`);
+    if (fault) throw new TypeError(`The data set ${about.source} has an unusable entry: ${fault}.`);
   }
   return builder.finish(about);
 }
 
-/** Takes entries one by one, so that a file of any length can be read as a stream. */
+/** Adds entries one by one, so that a file of any length can be streamed. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
   const facts = createFactsWriter();
@@ -131,7 +131,7 @@ function faultOf(entry: DatasetEntry): EntryFault | undefined {
   return countryByAlpha2(entry.country) ? undefined : 'country_unknown';
 }
 
-/** The network's own rules fill in what the entry does not say about the number, and the network where it names none. */
+/** Completes the entry from the network's rules: length and Luhn check, and the network itself if it names none. */
 function withNetworkRules(entry: DatasetEntry): DatasetEntry {
   const network = entry.scheme ? networkOfScheme(entry.scheme) : networkOfBin(entry.start);
   if (!network) return entry;

@@ -1,10 +1,10 @@
-/** Owns the enrichment of a CSV of any length: read as a stream, looked up a thousand rows at a time, and given back with its facts. */
+/** Adds BIN facts to a CSV of any length: reads it as a stream and looks up a thousand rows at a time. */
 import { pipeline } from 'node:stream/promises';
 import { type Info, parse } from 'csv-parse';
 import { AppError } from '../errors.ts';
-import type { LookupAnswer } from './answer.ts';
-import { parseBin } from './bin.ts';
-import { type BinLookup, MOST_BINS_AT_ONCE } from './lookup.ts';
+import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
+import type { LookupResult } from './lookup-result.ts';
+import { parseBin } from './parse-bin.ts';
 
 export interface EnrichParts {
   /** The bytes of the CSV; its first line names the columns. */
@@ -12,7 +12,7 @@ export interface EnrichParts {
   /** Name of the column that holds BINs, in any case. */
   column: string;
   lookup: BinLookup;
-  /** Takes a batch of lines; the next one is read when it resolves. */
+  /** Writes a batch of lines. The next batch is read when it resolves. */
   write: (text: string) => Promise<void>;
 }
 
@@ -22,11 +22,11 @@ export interface EnrichReport {
   outcomes: Record<string, number>;
 }
 
-/** The facts that are added to each row, in this order. */
+/** Columns that are added to each row, in this order. */
 const ADDED = ['scheme', 'type', 'brand', 'prepaid', 'country', 'bank', 'source', 'as_of', 'digits_matched', 'problem'];
-const MOST_BYTES_OF_ROW = 1024 * 1024;
-/** More digits than a BIN has: part of a card number, or all of it. */
-const MOST_DIGITS = 8;
+const MAX_ROW_BYTES = 1024 * 1024;
+/** A value with more digits is taken for a card number, or part of one. */
+const MAX_DIGITS = 8;
 
 interface Row {
   record: string[];
@@ -34,19 +34,19 @@ interface Row {
 }
 
 /**
- * A value that is no BIN gets its problem beside it. One that holds more digits ends the work before anything of its batch
- * is looked up: such a column holds card numbers (R85), and what was written of the file so far is for the caller to drop.
- * @throws AppError `invalid_request` with the row and the column, never with what stands there
+ * A value that is not a BIN gets a problem in its row. A value with more digits stops the work before its batch is
+ * looked up, because the column then holds card numbers (R85). The caller must then discard what has been written.
+ * @throws AppError `invalid_request` with the row and the column, never with the value
  */
 export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
   const work = createBatches(parts);
-  const parser = parse({ bom: true, info: true, relax_column_count: true, max_record_size: MOST_BYTES_OF_ROW });
+  const parser = parse({ bom: true, info: true, relax_column_count: true, max_record_size: MAX_ROW_BYTES });
   try {
     await pipeline(parts.input, parser, async (rows: AsyncIterable<Row>) => {
       for await (const row of rows) await work.take(row);
     });
   } catch (error) {
-    throw asRefusal(error, work.line());
+    throw toRefusal(error, work.line());
   }
   return work.finish();
 }
@@ -61,13 +61,16 @@ function createBatches({ column, lookup, write }: EnrichParts) {
 
   const flush = async (): Promise<void> => {
     const parsed = batch.map((cells) => parseBin(cells[at ?? 0]?.trim()).bin);
-    const answers = await lookup.lookUpMany(parsed.filter((bin) => bin !== undefined));
+    const results = await lookup.lookUpMany(
+      parsed.filter((bin) => bin !== undefined),
+      { kind: 'operator' },
+    );
     let next = 0;
     const lines = batch.map((cells, index) => {
-      const answer = parsed[index] === undefined ? undefined : answers[next++];
-      const outcome = answer ? (answer.problem ?? answer.source) : 'invalid_bin';
+      const result = parsed[index] === undefined ? undefined : results[next++];
+      const outcome = result ? (result.problem ?? result.source) : 'invalid_bin';
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-      return lineOf([...padded(cells, width), ...factsOf(answer)]);
+      return lineOf([...padded(cells, width), ...factsOf(result)]);
     });
     rows += batch.length;
     batch = [];
@@ -75,7 +78,7 @@ function createBatches({ column, lookup, write }: EnrichParts) {
   };
 
   const header = async (cells: readonly string[]): Promise<void> => {
-    at = placeOf(cells, column);
+    at = columnIndex(cells, column);
     width = cells.length;
     await write(lineOf([...cells, ...ADDED.map((name) => `bin_${name}`)]));
   };
@@ -85,10 +88,10 @@ function createBatches({ column, lookup, write }: EnrichParts) {
     async take({ record, info }: Row): Promise<void> {
       line = info.lines;
       if (at === undefined) return header(record);
-      if (digitsIn(record[at] ?? '') > MOST_DIGITS) throw cardNumbers(line, column);
+      if (digitsIn(record[at] ?? '') > MAX_DIGITS) throw cardNumbers(line, column);
       if (record.slice(width).some((cell) => cell !== '')) throw tooManyCells(line);
       batch.push(record);
-      if (batch.length === MOST_BINS_AT_ONCE) await flush();
+      if (batch.length === MAX_BULK_BINS) await flush();
     },
     async finish(): Promise<EnrichReport> {
       if (at === undefined) throw refused('The file is empty: its first line must name the columns.');
@@ -98,20 +101,20 @@ function createBatches({ column, lookup, write }: EnrichParts) {
   };
 }
 
-function placeOf(header: readonly string[], column: string): number {
-  // Then the file has no header, and the name is a value: it is not repeated.
-  if (digitsIn(column) > MOST_DIGITS)
-    throw refused('The name given with --column looks like a card number: name a column of the first line.');
+function columnIndex(header: readonly string[], column: string): number {
+  // The operator gave a value instead of a name, so the message must not repeat it.
+  if (digitsIn(column) > MAX_DIGITS)
+    throw refused('The --column value looks like a card number: give the name of a column in the first line.');
   const names = header.map((name) => name.trim().toLowerCase());
   if (names.some((name) => ADDED.some((added) => name === `bin_${added}`)))
-    throw refused('The file has columns of an earlier enrichment: give the file without them.');
-  const places = names.flatMap((name, index) => (name === column.trim().toLowerCase() ? [index] : []));
-  if (places.length > 1) throw refused(`Several columns are named "${column}": give each its own name.`);
-  if (places[0] !== undefined) return places[0];
-  throw refused(`No column is named "${column}": name one of the first line with --column.`);
+    throw refused('The file already has columns of an earlier enrichment: remove them first.');
+  const matches = names.flatMap((name, index) => (name === column.trim().toLowerCase() ? [index] : []));
+  if (matches.length > 1) throw refused(`Several columns are named "${column}": give them different names.`);
+  if (matches[0] !== undefined) return matches[0];
+  throw refused(`No column is named "${column}": give a name from the first line with --column.`);
 }
 
-/** Of any script, whatever stands between them. */
+/** Counts digits of any script, also with other characters between them. */
 function digitsIn(text: string): number {
   return text.match(/\p{Nd}/gu)?.length ?? 0;
 }
@@ -120,17 +123,17 @@ function padded(cells: readonly string[], width: number): string[] {
   return Array.from({ length: width }, (_, index) => cells[index] ?? '');
 }
 
-function factsOf(answer: LookupAnswer | undefined): string[] {
-  if (!answer || answer.problem !== undefined)
-    return [...ADDED.slice(1).map(() => ''), answer?.problem ?? 'invalid_bin'];
-  const { record, source, asOf, digitsMatched } = answer;
+function factsOf(result: LookupResult | undefined): string[] {
+  if (!result || result.problem !== undefined)
+    return [...ADDED.slice(1).map(() => ''), result?.problem ?? 'invalid_bin'];
+  const { record, source, asOf, digitsMatched } = result;
   const { scheme, type, brand, prepaid, country, bank } = record;
   const facts = [scheme, type, brand, prepaid === undefined ? undefined : String(prepaid), country?.alpha2, bank?.name];
-  return [...facts.map(harmless), source, asOf, String(digitsMatched), ''];
+  return [...facts.map(withoutFormula), source, asOf, String(digitsMatched), ''];
 }
 
-/** A text that a spreadsheet would take for a formula is quoted as spreadsheets do it. */
-function harmless(text = ''): string {
+/** Prefixes text that a spreadsheet would run as a formula with an apostrophe. */
+function withoutFormula(text = ''): string {
   return /^[=+\-@\t]/.test(text) ? `'${text}` : text;
 }
 
@@ -140,19 +143,19 @@ function lineOf(cells: readonly string[]): string {
 
 function cardNumbers(line: number, column: string): AppError {
   return refused(
-    `Line ${line}, column "${column}": there are more than 8 digits, so this column seems to hold card numbers. Nothing more was read. Give a file that holds only the first 6 to 8 digits.`,
+    `Line ${line}, column "${column}": the value has more than 8 digits, so the column seems to hold card numbers. Reading has stopped. Give a file with only the first 6 to 8 digits.`,
   );
 }
 
-/** The facts would stand under the wrong names, or what stands there would be lost. */
+/** Such a row would put the facts into the wrong columns, or lose cells. */
 function tooManyCells(line: number): AppError {
-  return refused(`Line ${line} has more cells than the first line: mend it and start again.`);
+  return refused(`Line ${line} has more cells than the first line: correct it and start again.`);
 }
 
-function asRefusal(error: unknown, line: number): unknown {
+function toRefusal(error: unknown, line: number): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return code.startsWith('CSV_')
-    ? refused(`The row after line ${line} cannot be read as CSV (${code}): mend it and start again.`)
+    ? refused(`The row after line ${line} cannot be read as CSV (${code}): correct it and start again.`)
     : error;
 }
 

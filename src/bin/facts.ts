@@ -1,18 +1,18 @@
-/** Owns the packed form of BIN facts: nine numbers for each different row, every text kept once. */
+/** Packs BIN facts: nine numbers for each distinct row, and each text only once. */
 import { countryByAlpha2 } from './country.ts';
 import type { DatasetEntry } from './dataset.ts';
 import type { BankFacts, BinRecord } from './record.ts';
 
-/** Numbers collected in a typed array that grows. */
+/** A typed array that grows. */
 export interface Numbers {
   push(value: number): void;
   finish(): Uint32Array;
 }
 
-/** Rows of nine numbers: country, scheme, type, brand and four facts of the bank, each a text by its place, and flags. */
+/** Rows of nine numbers: the index of a text each for country, scheme, type, brand and four bank facts, then flags. */
 export interface PackedFacts {
   cells: Uint32Array;
-  /** The first one is empty: a fact that is absent. */
+  /** The first one is empty and stands for an absent fact. */
   texts: readonly string[];
 }
 
@@ -26,24 +26,24 @@ export function createNumbers(): Numbers {
   let length = 0;
   return {
     push(value) {
-      if (length === values.length) values = lengthened(values);
+      if (length === values.length) values = doubled(values);
       values[length++] = value;
     },
     finish: () => values.slice(0, length),
   };
 }
 
-function lengthened(values: Uint32Array): Uint32Array {
+function doubled(values: Uint32Array): Uint32Array {
   const larger = new Uint32Array(values.length * 2);
   larger.set(values);
   return larger;
 }
 
-/** `add` answers the row of these facts, one that was there before where they are the same. */
+/** `add` returns the row of the facts, and an existing row if it has the same ones. */
 export function createFactsWriter() {
   const texts = createTexts();
   const rows = createRows();
-  // One for all entries: a data set has hundreds of thousands.
+  // Reused, because a data set has hundreds of thousands of entries.
   const row = new Uint32Array(COLUMNS);
   return {
     add(entry: DatasetEntry): number {
@@ -70,15 +70,15 @@ function createTexts() {
     all,
     numberOf(text: string | undefined): number {
       if (!text) return NO_TEXT;
-      const known = numbers.get(text);
-      if (known !== undefined) return known;
+      const existing = numbers.get(text);
+      if (existing !== undefined) return existing;
       numbers.set(text, all.length);
       return all.push(text) - 1;
     },
   };
 }
 
-/** Rows that are kept once each, found again through a hash table with open addressing. */
+/** Stores each distinct row once, by a hash table with open addressing. */
 function createRows() {
   let cells: Uint32Array = new Uint32Array(1024 * COLUMNS);
   let slots = new Uint32Array(2048).fill(NO_ROW);
@@ -87,21 +87,21 @@ function createRows() {
   const slotOf = (row: Uint32Array, from: number): number => {
     let slot = hashOf(row, from) & (slots.length - 1);
     for (;;) {
-      const kept = slots[slot] ?? NO_ROW;
-      if (kept === NO_ROW || isSame(cells, kept * COLUMNS, row, from)) return slot;
+      const stored = slots[slot] ?? NO_ROW;
+      if (stored === NO_ROW || isSame(cells, stored * COLUMNS, row, from)) return slot;
       slot = (slot + 1) & (slots.length - 1);
     }
   };
   const grow = () => {
-    cells = lengthened(cells);
+    cells = doubled(cells);
     slots = new Uint32Array(slots.length * 2).fill(NO_ROW);
     for (let row = 0; row < count; row++) slots[slotOf(cells, row * COLUMNS)] = row;
   };
   return {
     rowOf(row: Uint32Array): number {
       const slot = slotOf(row, 0);
-      const known = slots[slot] ?? NO_ROW;
-      if (known !== NO_ROW) return known;
+      const existing = slots[slot] ?? NO_ROW;
+      if (existing !== NO_ROW) return existing;
       cells.set(row, count * COLUMNS);
       slots[slot] = count++;
       if (count * COLUMNS === cells.length) grow();
@@ -133,7 +133,7 @@ export function readFacts({ cells, texts }: PackedFacts, row: number): BinRecord
   const record: BinRecord = {};
   const flags = cells[start + 8] ?? 0;
   const number = unpackNumber(flags);
-  // Parts are set one by one because a look-up has two microseconds.
+  // Assigned one by one for speed: a look-up takes two microseconds.
   if (number) record.number = number;
   const scheme = textAt(1);
   if (scheme) record.scheme = scheme;
@@ -160,7 +160,7 @@ function bankOf(name: string, url: string, phone: string, city: string): BankFac
   return bank;
 }
 
-/** Bits 0 and 1: prepaid; 2 and 3: Luhn; from 4: length. */
+/** Bits 0 and 1: prepaid. Bits 2 and 3: Luhn check. From bit 4: length. */
 function packFlags(entry: DatasetEntry): number {
   return flag(entry.prepaid) | (flag(entry.number?.luhn) << 2) | ((entry.number?.length ?? 0) << 4);
 }

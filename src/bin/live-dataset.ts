@@ -1,27 +1,27 @@
-/** Owns the data set that counts in this process: the file of the settings, else what was imported last, swapped in while look-ups go on. */
+/** The data set in use: `BIN_DATASET_FILE`, otherwise the last import, which is loaded without a restart. */
 import { AppError } from '../errors.ts';
 import type { Dataset } from './dataset.ts';
 import type { DatasetFile, FileReport } from './dataset-file.ts';
 import type { DatasetVersion, StoredDatasets } from './stored-dataset.ts';
 
 export interface LiveDataset {
-  /** Undefined where there is neither a file nor an import: then the built-in data set is all there is. */
+  /** Undefined if there is neither a file nor an import: then only the built-in data set is used. */
   current(): Dataset | undefined;
-  /** Of the import that counts in this process; undefined where the file does. */
+  /** Of the import in use; undefined if there is none or the file is used. */
   version(): DatasetVersion | undefined;
-  /** Rows taken and left out, of the file or of the import. */
+  /** Accepted and skipped rows of the file or the import. */
   report(): FileReport | undefined;
   close(): Promise<void>;
 }
 
 export interface LiveDatasetParts {
-  /** Of `BIN_DATASET_FILE`, which wins over every import. */
+  /** From `BIN_DATASET_FILE`; takes precedence over imports. */
   file: DatasetFile | undefined;
   stored: StoredDatasets;
-  /** How often it is looked whether a message was lost; default 5,000. */
+  /** How often to check for an import whose message was lost; default 5,000. */
   pollMilliseconds?: number;
   events?: {
-    /** What was imported cannot be read; what counted before goes on. */
+    /** The import cannot be read; the data set before it stays in use. */
     datasetFailed?(error: unknown): void;
     datasetLoaded?(loaded: LoadedDataset): void;
   };
@@ -36,19 +36,19 @@ export interface LoadedDataset {
 /** @throws AppError `storage_unavailable` */
 export async function createLiveDataset(parts: LiveDatasetParts): Promise<LiveDataset> {
   const { file, stored } = parts;
-  if (file) return settled(file, parts.events);
+  if (file) return fromFile(file, parts.events);
   const loader = createLoader(parts);
-  const look = () => void loader.look().catch(() => undefined);
-  // Listening comes first: what is imported in between is then not missed.
-  const unsubscribe = await stored.onChange(look);
-  const timer = setInterval(look, parts.pollMilliseconds ?? 5_000).unref();
+  const refresh = () => void loader.refresh().catch(() => undefined);
+  // Subscribe before loading, so that no import is missed in between.
+  const unsubscribe = await stored.onChange(refresh);
+  const timer = setInterval(refresh, parts.pollMilliseconds ?? 5_000).unref();
   const close = async () => {
     clearInterval(timer);
     await loader.settle();
     await unsubscribe();
   };
   try {
-    await loader.look();
+    await loader.refresh();
   } catch (error) {
     await close();
     throw error;
@@ -61,7 +61,7 @@ export async function createLiveDataset(parts: LiveDatasetParts): Promise<LiveDa
   };
 }
 
-function settled(file: DatasetFile, events: LiveDatasetParts['events']): LiveDataset {
+function fromFile(file: DatasetFile, events: LiveDatasetParts['events']): LiveDataset {
   const { dataset, report } = file;
   events?.datasetLoaded?.(loadedOf(dataset, report));
   return { current: () => dataset, version: () => undefined, report: () => report, close: async () => undefined };
@@ -73,13 +73,13 @@ function loadedOf({ source, size }: Dataset, report: FileReport): LoadedDataset 
 
 function createLoader({ stored, events }: LiveDatasetParts) {
   let loaded: { dataset: Dataset; version: DatasetVersion } | undefined;
-  let refused: string | undefined;
+  let unreadableId: string | undefined;
   let running: Promise<void> | undefined;
-  let again = false;
+  let repeat = false;
 
   const load = async (): Promise<void> => {
     const version = (await stored.versions())?.current;
-    if (!version || version.id === loaded?.version.id || version.id === refused) return;
+    if (!version || version.id === loaded?.version.id || version.id === unreadableId) return;
     try {
       const dataset = await stored.load(version);
       if (!dataset) return;
@@ -87,22 +87,22 @@ function createLoader({ stored, events }: LiveDatasetParts) {
       events?.datasetLoaded?.(loadedOf(dataset, version.report));
     } catch (error) {
       if (error instanceof AppError) throw error;
-      // It will not get better by being read again.
-      refused = version.id;
+      // Do not read it again at each check.
+      unreadableId = version.id;
       events?.datasetFailed?.(error);
     }
   };
   const run = async (): Promise<void> => {
     do {
-      again = false;
+      repeat = false;
       await load();
-    } while (again);
+    } while (repeat);
   };
   return {
     loaded: () => loaded,
-    /** One at a time; a message during a load means one more look. */
-    look(): Promise<void> {
-      again = running !== undefined;
+    /** Runs one load at a time. A call during a load causes another one. */
+    refresh(): Promise<void> {
+      repeat = running !== undefined;
       running ??= run().finally(() => {
         running = undefined;
       });

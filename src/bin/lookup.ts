@@ -1,29 +1,30 @@
-/** Owns the order in which the sources of BIN facts are asked, and the one answer that comes of it. */
+/** Looks up BINs in the sources in order: imported data set, remote service, built-in data set, network rules. */
 import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
-import { fromDataset, type LookupAnswer, type LookupProblem, type LookupSource } from './answer.ts';
-import type { Bin } from './bin.ts';
 import type { BinClient } from './bin-client.ts';
 import type { Dataset } from './dataset.ts';
+import { fromDataset, type LookupProblem, type LookupResult, type LookupSource } from './lookup-result.ts';
 import { NETWORK_RULES_AS_OF, networkOfBin } from './network.ts';
-import type { BinQuota } from './quota.ts';
-import { createServiceSource, type RemoteEvents, type ServiceAnswer, type ServiceSource } from './service-source.ts';
+import type { Bin } from './parse-bin.ts';
+import type { BinCaller, BinQuota } from './quota.ts';
+import { createServiceSource, type FindAtService, type RemoteEvents, type ServiceResult } from './service-source.ts';
 
-export type LookupOutcome = LookupSource | LookupProblem['problem'];
+/** `bin_user_quota_exhausted`: only the user's own budget is used up. */
+export type LookupOutcome = LookupSource | LookupProblem['problem'] | 'bin_user_quota_exhausted';
 
-/** What happened, for metrics and logs. Never a digit of what was looked up. */
+/** For metrics and logs. Events never contain digits of a BIN. */
 export interface LookupEvents extends RemoteEvents {
-  /** For each look-up; in bulk once for all different BINs that came to the same. */
-  answered?(outcome: LookupOutcome, count: number): void;
+  /** Called for each look-up; for a bulk look-up once for each outcome, with the number of distinct BINs. */
+  lookedUp?(outcome: LookupOutcome, count: number): void;
 }
 
 export interface BinLookupParts {
-  /** The imported data set that counts now. */
+  /** The imported data set in use. */
   imported?: (() => Dataset | undefined) | undefined;
-  /** Asked for only where nothing else has an answer. */
+  /** Called only if no other source has a record. */
   builtIn: () => Dataset;
   client?: BinClient | undefined;
-  /** Without it calls are not counted. */
+  /** Without it calls are not limited. */
   quota?: BinQuota | undefined;
   store: Store;
   /** Milliseconds since the epoch. */
@@ -32,16 +33,19 @@ export interface BinLookupParts {
 }
 
 export interface BinLookup {
-  /** Rejects only when the store cannot answer (`storage_unavailable`). Callers that ask for the same BIN at once share one look-up. */
-  lookUp(bin: Bin): Promise<LookupAnswer>;
   /**
-   * Answers in the same order, each different BIN looked up once.
+   * Rejects only if the store fails (`storage_unavailable`). Concurrent requests of one caller for the same BIN share
+   * one look-up.
+   */
+  lookUp(bin: Bin, caller: BinCaller): Promise<LookupResult>;
+  /**
+   * Results are in the order of `bins`. Each distinct BIN is looked up once.
    * @throws AppError `invalid_request` for more than 1,000
    */
-  lookUpMany(bins: readonly Bin[]): Promise<LookupAnswer[]>;
+  lookUpMany(bins: readonly Bin[], caller: BinCaller): Promise<LookupResult[]>;
 }
 
-export const MOST_BINS_AT_ONCE = 1_000;
+export const MAX_BULK_BINS = 1_000;
 const BULK_CONCURRENCY = 8;
 
 export function createBinLookup(parts: BinLookupParts): BinLookup {
@@ -49,105 +53,116 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
   const service = client && createServiceSource({ ...parts, client });
   const local = createLocalSources(parts);
 
-  /** For what no imported data set answers completely. */
-  const findWith = async (bin: Bin, source: ServiceSource): Promise<LookupAnswer> => {
-    const told = await source.find(bin);
-    return local.after(told, bin, parts.imported?.());
+  /** For BINs that the imported data set does not match with all digits. */
+  const findWith = async (bin: Bin, findAtService: FindAtService): Promise<LookupResult> => {
+    const serviceResult = await findAtService(bin);
+    return local.afterService(serviceResult, bin, parts.imported?.());
   };
-  const single = service && sharing((bin) => findWith(bin, service));
+  const single = service && sharing((bin, caller) => findWith(bin, service.single(caller)));
 
   return {
-    async lookUp(bin) {
-      const answer = single
-        ? (local.complete(bin, parts.imported?.()) ?? (await single(bin)))
+    async lookUp(bin, caller) {
+      const result = single
+        ? (local.complete(bin, parts.imported?.()) ?? (await single(bin, caller)))
         : local.only(bin, parts.imported?.());
-      events?.answered?.(answer.problem ?? answer.source, 1);
-      return answer;
+      events?.lookedUp?.(outcomeOf(result), 1);
+      return result;
     },
-    async lookUpMany(bins) {
-      if (bins.length > MOST_BINS_AT_ONCE) {
-        throw new AppError('invalid_request', { detail: `Look up at most ${MOST_BINS_AT_ONCE} BINs at once.` });
+    async lookUpMany(bins, caller) {
+      if (bins.length > MAX_BULK_BINS) {
+        throw new AppError('invalid_request', { detail: `Look up at most ${MAX_BULK_BINS} BINs at once.` });
       }
-      const { answers, open } = findLocally(bins, service ? local.complete : local.only, parts.imported?.());
-      const source = open.length > 0 ? service?.forBulk() : undefined;
-      if (source) await answerEach(open, (bin) => findWith(bin, source), answers);
-      report(answers.values(), events);
-      return bins.map((bin) => answers.get(bin) ?? { problem: 'bin_not_found' });
+      const { results, open } = findLocally(bins, service ? local.complete : local.only, parts.imported?.());
+      const findAtService = service?.bulk(caller);
+      if (findAtService) await lookUpEach(open, (bin) => findWith(bin, findAtService), results);
+      report(results.values(), events);
+      return bins.map((bin) => results.get(bin) ?? { problem: 'bin_not_found' });
     },
   };
 }
 
 function createLocalSources({ builtIn }: BinLookupParts) {
-  /** An imported data set that knows as many digits as were asked makes every call needless. */
-  const complete = (bin: Bin, dataset: Dataset | undefined): LookupAnswer | undefined => {
+  /** A match of all digits in the imported data set makes a call to the service unnecessary. */
+  const complete = (bin: Bin, dataset: Dataset | undefined): LookupResult | undefined => {
     const hit = dataset?.find(bin);
     return dataset && hit?.digitsMatched === bin.length ? fromDataset(dataset, hit) : undefined;
   };
-  const after = (told: ServiceAnswer, bin: Bin, dataset: Dataset | undefined): LookupAnswer => {
-    if (told !== 'unknown' && told.problem === undefined) return told;
+  const afterService = (serviceResult: ServiceResult, bin: Bin, dataset: Dataset | undefined): LookupResult => {
+    if (serviceResult !== 'unknown' && serviceResult.problem === undefined) return serviceResult;
     for (const source of [() => dataset, builtIn]) {
-      const one = source();
-      const hit = one?.find(bin);
-      if (one && hit) return fromDataset(one, hit);
+      const candidate = source();
+      const hit = candidate?.find(bin);
+      if (candidate && hit) return fromDataset(candidate, hit);
     }
-    // While the service may have a better answer the rules are none: the caller should come back.
-    return told === 'unknown' ? fromRules(bin) : told;
+    // After a failure the service may still have a record, so do not fall back to the rules: the caller should retry.
+    return serviceResult === 'unknown' ? fromRules(bin) : serviceResult;
   };
-  return { complete, after, only: (bin: Bin, dataset: Dataset | undefined) => after('unknown', bin, dataset) };
+  return {
+    complete,
+    afterService,
+    only: (bin: Bin, dataset: Dataset | undefined) => afterService('unknown', bin, dataset),
+  };
 }
 
-/** Callers that ask for the same BIN at once get one answer. */
-function sharing(find: (bin: Bin) => Promise<LookupAnswer>): (bin: Bin) => Promise<LookupAnswer> {
-  const running = new Map<Bin, Promise<LookupAnswer>>();
-  return (bin) => {
-    const known = running.get(bin);
-    if (known) return known;
-    const started = find(bin).finally(() => running.delete(bin));
-    running.set(bin, started);
+type Find = (bin: Bin, caller: BinCaller) => Promise<LookupResult>;
+
+/** Concurrent requests share a look-up only within one caller, because a refusal concerns that caller's budget. */
+function sharing(find: Find): Find {
+  const running = new Map<string, Promise<LookupResult>>();
+  return (bin, caller) => {
+    const key = `${bin} ${caller.kind} ${caller.kind === 'operator' ? '' : caller.id}`;
+    const shared = running.get(key);
+    if (shared) return shared;
+    const started = find(bin, caller).finally(() => running.delete(key));
+    running.set(key, started);
     return started;
   };
 }
 
-/** Whatever needs no call is answered in one go: waiting for each would cost more than finding it. */
+/** Synchronous, because awaiting each BIN would cost more than finding it. */
 function findLocally(
   bins: readonly Bin[],
-  find: (bin: Bin, dataset: Dataset | undefined) => LookupAnswer | undefined,
+  find: (bin: Bin, dataset: Dataset | undefined) => LookupResult | undefined,
   dataset: Dataset | undefined,
-): { answers: Map<Bin, LookupAnswer>; open: Bin[] } {
-  const answers = new Map<Bin, LookupAnswer>();
+): { results: Map<Bin, LookupResult>; open: Bin[] } {
+  const results = new Map<Bin, LookupResult>();
   const open = new Set<Bin>();
   for (const bin of bins) {
-    if (answers.has(bin) || open.has(bin)) continue;
-    const answer = find(bin, dataset);
-    if (answer) answers.set(bin, answer);
+    if (results.has(bin) || open.has(bin)) continue;
+    const result = find(bin, dataset);
+    if (result) results.set(bin, result);
     else open.add(bin);
   }
-  return { answers, open: [...open] };
+  return { results, open: [...open] };
 }
 
-/** A few at a time. */
-async function answerEach(
+async function lookUpEach(
   bins: readonly Bin[],
-  answer: (bin: Bin) => Promise<LookupAnswer>,
-  answers: Map<Bin, LookupAnswer>,
+  find: (bin: Bin) => Promise<LookupResult>,
+  results: Map<Bin, LookupResult>,
 ): Promise<void> {
   const waiting = bins.values();
   const work = async () => {
-    for (const bin of waiting) answers.set(bin, await answer(bin));
+    for (const bin of waiting) results.set(bin, await find(bin));
   };
   await Promise.all(Array.from({ length: BULK_CONCURRENCY }, work));
 }
 
-function report(answers: Iterable<LookupAnswer>, events: LookupEvents | undefined): void {
+function report(results: Iterable<LookupResult>, events: LookupEvents | undefined): void {
   const counts = new Map<LookupOutcome, number>();
-  for (const answer of answers) {
-    const outcome = answer.problem ?? answer.source;
+  for (const result of results) {
+    const outcome = outcomeOf(result);
     counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
   }
-  for (const [outcome, count] of counts) events?.answered?.(outcome, count);
+  for (const [outcome, count] of counts) events?.lookedUp?.(outcome, count);
 }
 
-function fromRules(bin: Bin): LookupAnswer {
+function outcomeOf(result: LookupResult): LookupOutcome {
+  if (result.problem === undefined) return result.source;
+  return result.spent === 'user' ? 'bin_user_quota_exhausted' : result.problem;
+}
+
+function fromRules(bin: Bin): LookupResult {
   const network = networkOfBin(bin);
   if (!network) return { problem: 'bin_not_found' };
   const { number, scheme, digitsMatched } = network;

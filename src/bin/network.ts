@@ -1,4 +1,4 @@
-/** Owns the rules of the card networks: which network a BIN belongs to, and the length and Luhn check of its numbers. */
+/** Card network rules: which network a BIN belongs to, and the length and Luhn check of its card numbers. */
 import creditCardType from 'credit-card-type';
 import { findSegment, type Segments } from './ranges.ts';
 
@@ -8,7 +8,7 @@ export interface NetworkFacts {
   number?: { length?: number; luhn?: boolean };
 }
 
-/** Release date of credit-card-type 10.3.0, from which the rules are read. */
+/** Release date of credit-card-type 10.3.0, the source of the rules. */
 export const NETWORK_RULES_AS_OF = '2026-06-30';
 
 const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
@@ -23,7 +23,7 @@ const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
   'master card': 'mastercard',
 };
 
-/** Length of nearly all numbers of a network that allows several. Maestro and UnionPay numbers differ too much to say. */
+/** The usual length of a network's numbers. Maestro and UnionPay are missing because their lengths vary too much. */
 const USUAL_LENGTH: Readonly<Record<string, number>> = {
   amex: 15,
   diners: 14,
@@ -33,10 +33,10 @@ const USUAL_LENGTH: Readonly<Record<string, number>> = {
   visa: 16,
 };
 
-// UnionPay numbers need not pass the Luhn check; of a network that is not known here nothing is claimed.
+// UnionPay numbers need not pass the Luhn check. Nothing is said about unknown networks.
 const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH), 'maestro']);
 
-/** The network's name as BIN records write it: lower case, `American Express` is `amex`. */
+/** The name used in BIN records: lower case, and `amex` for `American Express`. */
 export function schemeFromName(name: string): string {
   const plain = name.trim().toLowerCase();
   return SCHEME_OF_NAME[plain] ?? plain;
@@ -45,51 +45,51 @@ export function schemeFromName(name: string): string {
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 
 /**
- * Network of a number that begins with these digits, and how many of them showed it; undefined where none, or not
- * exactly one, is known.
+ * The network of numbers that start with these digits, and how many of them identified it. Undefined unless exactly one
+ * network matches.
  */
 export function networkOfBin(digits: string): NetworkOfBin | undefined {
-  const known = digits.slice(0, MOST_DIGITS);
-  let table = tables.get(known.length);
+  const prefix = digits.slice(0, MAX_DIGITS);
+  let table = tables.get(prefix.length);
   if (!table) {
-    table = createRuleTable(known.length);
-    tables.set(known.length, table);
+    table = createRuleTable(prefix.length);
+    tables.set(prefix.length, table);
   }
-  return table.networks[findSegment(table.segments, Number(known))];
+  return table.networks[findSegment(table.segments, Number(prefix))];
 }
 
 const PATTERNS = Object.values(creditCardType.types)
   .flatMap((type) => creditCardType.getTypeInfo(type).patterns)
   .map((pattern) => (Array.isArray(pattern) ? pattern.map(String) : [String(pattern), String(pattern)]));
-const MOST_DIGITS = Math.max(...PATTERNS.flat().map((digits) => digits.length));
+const MAX_DIGITS = Math.max(...PATTERNS.flat().map((digits) => digits.length));
 
 interface RuleTable {
   segments: Segments;
   networks: (NetworkOfBin | undefined)[];
 }
 
-/** By how many digits of the number are known: with more of them more rules are met, and fewer may yet be. */
+/** By number of digits, because more digits can match more rules or rule some out. */
 const tables = new Map<number, RuleTable>();
 
-/** The rules are asked once for all numbers between two of their edges: a data set asks for hundreds of thousands. */
+/** Applies the rules once to each range between two of their limits, since an import needs them for each row. */
 function createRuleTable(digits: number): RuleTable {
   const edges = PATTERNS.flatMap(([first = '', last = '']) => [
     Number(first.slice(0, digits).padEnd(digits, '0')),
     Number(last.slice(0, digits).padEnd(digits, '9')) + 1,
   ]);
   const starts = Uint32Array.from(new Set([0, ...edges])).sort();
-  const networks = Array.from(starts, (start) => askRules(String(start).padStart(digits, '0')));
+  const networks = Array.from(starts, (start) => applyRules(String(start).padStart(digits, '0')));
   return { segments: { starts, owners: starts.map((_, index) => index) }, networks };
 }
 
-function askRules(digits: string): NetworkOfBin | undefined {
+function applyRules(digits: string): NetworkOfBin | undefined {
   const [network, ...others] = creditCardType(digits);
   if (!network || others.length > 0) return undefined;
   const digitsMatched = Math.min(network.matchStrength ?? digits.length, digits.length);
   return { ...networkOfScheme(schemeFromName(network.type)), digitsMatched };
 }
 
-/** The network's rules by its name in BIN records. */
+/** @param scheme name used in BIN records */
 export function networkOfScheme(scheme: string): NetworkFacts {
   const length = USUAL_LENGTH[scheme];
   const number = { ...(length && { length }), ...(LUHN_SCHEMES.has(scheme) && { luhn: true }) };

@@ -1,8 +1,8 @@
-/** Owns what administrators see of BIN data: the data set and its coverage, the budget of calls, the service's health, the cache. */
+/** The BIN overview for administrators: data set and coverage, call quota, health of the service, and cache. */
+import type { Bins } from './bin.ts';
 import { countryByAlpha2 } from './country.ts';
 import type { Coverage, DatasetAbout } from './dataset.ts';
 import type { RowFault } from './dataset-file.ts';
-import type { BinEnrichment } from './enrichment.ts';
 import type { LookupOutcome } from './lookup.ts';
 import type { QuotaStatus } from './quota.ts';
 import type { DatasetVersion } from './stored-dataset.ts';
@@ -15,14 +15,14 @@ export interface DatasetView {
   asOf: string;
   licence: string;
   rows: number;
-  /** Rows that were left out; null for the built-in one. */
+  /** Skipped rows; null for the built-in data set. */
   badRows: number | null;
-  /** The first hundred of them. */
+  /** The first hundred skipped rows. */
   faults: readonly RowFault[];
   importedAt: string | null;
 }
 
-/** One bar: how many rows of all belong to this network or country; null for those of none. */
+/** Number of rows of a network or country. `key`: null for rows without one. */
 export interface Share {
   key: string | null;
   name: string;
@@ -31,20 +31,20 @@ export interface Share {
 
 export interface BinOverview {
   dataset: DatasetView;
-  /** What `bin rollback` would bring back. */
+  /** The data set that `bin rollback` would restore. */
   previous: Pick<DatasetView, 'source' | 'asOf' | 'licence' | 'rows' | 'importedAt'> | null;
   networks: Share[];
   countries: Share[];
   quota: QuotaStatus | null;
   service: { status: 'not_set' | 'never_asked' | 'answering' | 'failing' } & ServiceHealth;
-  /** Of this UTC month, all processes together. */
+  /** For this UTC month and all processes. */
   lookups: { month: string; outcomes: Record<LookupOutcome, number> };
-  /** `hitRate`: from 0 to 1; null where nothing was asked of it this month. */
+  /** `hitRate`: 0 to 1; null if the cache has not been used this month. */
   cache: { hits: number; misses: number; hitRate: number | null };
 }
 
 /** @throws AppError `storage_unavailable` */
-export async function overviewOf(bins: BinEnrichment): Promise<BinOverview> {
+export async function overviewOf(bins: Bins): Promise<BinOverview> {
   const [versions, quota, tally] = await Promise.all([
     bins.stored.versions(),
     bins.quota?.status() ?? null,
@@ -56,7 +56,7 @@ export async function overviewOf(bins: BinEnrichment): Promise<BinOverview> {
   const report = bins.dataset.report();
   const origin = dataset ? (version ? 'import' : 'file') : 'built_in';
   const { month, outcomes, cache, service } = tally;
-  const asked = cache.hits + cache.misses;
+  const lookUps = cache.hits + cache.misses;
   return {
     dataset: {
       origin,
@@ -65,13 +65,13 @@ export async function overviewOf(bins: BinEnrichment): Promise<BinOverview> {
       faults: report?.faults ?? [],
       importedAt: version?.importedAt ?? null,
     },
-    // While the file counts a rollback would change nothing.
+    // While the file is used, a rollback would have no effect.
     previous: versions?.previous && origin !== 'file' ? previousView(versions.previous) : null,
     ...coverageOf(shown.coverage),
     quota,
     service: { status: quota ? statusOf(service) : 'not_set', ...service },
     lookups: { month, outcomes },
-    cache: { ...cache, hitRate: asked === 0 ? null : cache.hits / asked },
+    cache: { ...cache, hitRate: lookUps === 0 ? null : cache.hits / lookUps },
   };
 }
 

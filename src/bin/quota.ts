@@ -1,90 +1,133 @@
-/** Owns the monthly budget of calls to the BIN lookup service, shared by all processes through the store. */
+/** Budgets of paid calls to the BIN lookup service, counted in the store for all processes together. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
-/**
- * `giveBack`: for a call that never left. `secondsLeft`: until the budget is full again, the start of the next month in
- * UTC. `kept`: calls are left, but not for bulk jobs.
- */
+/** The caller whose budget pays for a look-up. `callsPerMonth`: null if the relay token has no limit of its own. */
+export type BinCaller =
+  | { kind: 'user'; id: string }
+  | { kind: 'relay_token'; id: string; callsPerMonth: number | null }
+  | { kind: 'operator' };
+
+/** `unreserved`: the part of the month's calls that is not kept for users. */
+export type BinBudget = 'user' | 'relay_token' | 'unreserved' | 'month';
+
+/** `release`: for a call that was never sent. `secondsLeft`: until the spent budget is full again. */
 export type Reservation =
-  | { granted: true; giveBack(): Promise<void> }
-  | { granted: false; secondsLeft: number; kept: boolean };
+  | { granted: true; release(): Promise<void> }
+  | { granted: false; secondsLeft: number; spent: BinBudget };
 
 export interface BinQuota {
-  /**
-   * Takes one call from this month's budget, before the call is made (R87). What the call then brings gives nothing back.
-   * @param use bulk jobs leave the reserve alone
-   */
-  reserve(use?: 'single' | 'bulk'): Promise<Reservation>;
-  /** For pages: calls reserved this month, the limit, what bulk jobs may not touch, and when the month ends (ISO 8601). */
+  /** Reserves one call in each budget of the caller before the call is made (R87, R93). */
+  reserve(caller: BinCaller): Promise<Reservation>;
+  /** For pages: calls reserved this month, the limits, and when the month ends (ISO 8601). */
   status(): Promise<QuotaStatus>;
+}
+
+export interface BinQuotaLimits {
+  /** Calls a month (UTC) of all callers together. */
+  monthlyQuota: number;
+  /** Calls of the monthly quota that only users may cause. */
+  userReserve: number;
+  /** Calls that one user may cause in a day (UTC). */
+  userDailyQuota: number;
 }
 
 export interface QuotaStatus {
   used: number;
   limit: number;
-  bulkReserve: number;
+  userReserve: number;
+  userDailyQuota: number;
   resetsAt: string;
 }
 
-// Longer than two months: a clock that goes back finds the month it left as it left it.
-const LIFETIME_SECONDS = 100 * 24 * 3600;
+interface Period {
+  /** The day or month of an instant (milliseconds since the epoch), as in ISO 8601. */
+  nameOf(now: number): string;
+  endOf(now: number): number;
+  /** Longer than two periods: a clock that goes back finds the earlier period as it left it. */
+  lifetimeSeconds: number;
+}
 
-/** @param parts `limit`: calls a month; `bulkReserve`: how many of them bulk jobs leave alone; `clock`: milliseconds since the epoch */
-export function createBinQuota(parts: {
-  store: Store;
+interface Budget {
+  name: BinBudget;
   limit: number;
-  bulkReserve?: number;
-  clock: () => number;
-}): BinQuota {
-  const { store, limit, bulkReserve = 0, clock } = parts;
+  period: Period;
+  key(period: string): string;
+}
 
-  /**
-   * This month, and the next one where calls were counted in it already: a clock that goes back over the start of a month
-   * finds calls left in the earlier one, but the service may count them in the later one.
-   */
-  const countedMonths = async (now: number): Promise<number[]> => {
-    const next = monthEnd(now);
-    return (await store.counter(keyAt(next))) > 0 ? [next, now] : [now];
+const DAY_SECONDS = 24 * 3600;
+
+const DAY: Period = {
+  nameOf: (now) => new Date(now).toISOString().slice(0, 10),
+  endOf: (now) => new Date(now).setUTCHours(24, 0, 0, 0),
+  lifetimeSeconds: 3 * DAY_SECONDS,
+};
+
+const MONTH: Period = {
+  nameOf: (now) => new Date(now).toISOString().slice(0, 7),
+  endOf(now) {
+    const date = new Date(now);
+    return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
+  },
+  lifetimeSeconds: 100 * DAY_SECONDS,
+};
+
+/** @param parts `clock`: milliseconds since the epoch */
+export function createBinQuota(parts: BinQuotaLimits & { store: Store; clock: () => number }): BinQuota {
+  const { store, clock, monthlyQuota, userReserve, userDailyQuota } = parts;
+
+  const monthly = (name: BinBudget, limit: number, key: Budget['key']): Budget => ({ name, limit, period: MONTH, key });
+  const total = monthly('month', monthlyQuota, keys.binQuota);
+  const unreserved = monthly('unreserved', Math.max(0, monthlyQuota - userReserve), keys.binQuota);
+
+  const budgetsOf = (caller: BinCaller): Budget[] => {
+    if (caller.kind === 'operator') return [unreserved];
+    const key = (period: string) => keys.binCallsOf(caller.id, period);
+    if (caller.kind === 'user') return [{ name: 'user', limit: userDailyQuota, period: DAY, key }, total];
+    const { callsPerMonth } = caller;
+    return callsPerMonth === null ? [unreserved] : [monthly('relay_token', callsPerMonth, key), unreserved];
   };
 
-  const giveBack = async (months: readonly number[]): Promise<void> => {
-    for (const month of months) await store.increment(keyAt(month), -1, { lifetimeSeconds: LIFETIME_SECONDS });
+  /**
+   * The period of `now`, and the next one where calls were counted in it already: a clock that goes back over the start
+   * of a period finds calls left in the earlier one, but the service may count them in the later one.
+   */
+  const countedPeriods = async ({ key, period }: Budget, now: number): Promise<number[]> => {
+    const next = period.endOf(now);
+    return (await store.counter(key(period.nameOf(next)))) > 0 ? [next, now] : [now];
+  };
+
+  const release = async (taken: readonly [Budget, number][]): Promise<void> => {
+    for (const [{ key, period }, at] of taken)
+      await store.increment(key(period.nameOf(at)), -1, { lifetimeSeconds: period.lifetimeSeconds });
   };
 
   return {
-    async reserve(use = 'single') {
+    async reserve(caller) {
       const now = clock();
-      const most = use === 'bulk' ? Math.max(0, limit - bulkReserve) : limit;
-      const taken: number[] = [];
-      for (const month of await countedMonths(now)) {
-        const key = keyAt(month);
-        const used = await store.increment(key, 1, { lifetimeSeconds: LIFETIME_SECONDS, limit: most });
-        if (used === undefined) {
-          await giveBack(taken);
-          const secondsLeft = Math.max(1, Math.ceil((monthEnd(month) - now) / 1000));
-          return { granted: false, secondsLeft, kept: most < limit && (await store.counter(key)) < limit };
+      const taken: [Budget, number][] = [];
+      for (const budget of budgetsOf(caller)) {
+        const { name, limit, key, period } = budget;
+        for (const at of await countedPeriods(budget, now)) {
+          const { lifetimeSeconds } = period;
+          const used = await store.increment(key(period.nameOf(at)), 1, { lifetimeSeconds, limit });
+          if (used === undefined) {
+            await release(taken);
+            return { granted: false, secondsLeft: Math.ceil((period.endOf(at) - now) / 1000), spent: name };
+          }
+          taken.push([budget, at]);
         }
-        taken.push(month);
       }
-      return { granted: true, giveBack: () => giveBack(taken) };
+      return { granted: true, release: () => release(taken) };
     },
+
     async status() {
       const now = clock();
-      const months = await countedMonths(now);
-      const counts = await Promise.all(months.map((month) => store.counter(keyAt(month))));
-      const most = counts.indexOf(Math.max(...counts));
-      const resetsAt = new Date(monthEnd(months[most] ?? now)).toISOString();
-      return { used: counts[most] ?? 0, limit, bulkReserve, resetsAt };
+      const months = await countedPeriods(total, now);
+      const counts = await Promise.all(months.map((at) => store.counter(keys.binQuota(MONTH.nameOf(at)))));
+      const used = Math.max(...counts);
+      const resetsAt = new Date(MONTH.endOf(months[counts.indexOf(used)] ?? now)).toISOString();
+      return { used, limit: monthlyQuota, userReserve, userDailyQuota, resetsAt };
     },
   };
-}
-
-function keyAt(now: number): string {
-  return keys.binQuota(new Date(now).toISOString().slice(0, 7));
-}
-
-function monthEnd(now: number): number {
-  const date = new Date(now);
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
 }

@@ -1,42 +1,42 @@
-/** Owns ranges of numbers that may overlap: flattened once into disjoint segments, searched in typed arrays. */
+/** Flattens overlapping number ranges into disjoint segments, which are searched in typed arrays. */
 
-/** Inclusive ranges in parallel arrays: range `i` is `starts[i]` to `ends[i]`. At most 2^21 of them, each below 10^8. */
+/** Inclusive ranges: range `i` is `starts[i]` to `ends[i]`. At most 2^21 ranges of numbers below 10^8. */
 export interface RangeList {
   starts: Uint32Array;
   ends: Uint32Array;
 }
 
 /**
- * Disjoint segments, ascending: segment `i` goes from `starts[i]` to just before the next start, and `owners[i]` is what
- * the narrowest range that holds it stands for (of equally narrow ones the last), or `NOBODY`.
+ * Disjoint ascending segments: segment `i` goes from `starts[i]` to just before the next start. `owners[i]` is the
+ * value of the narrowest range that contains it (of equally narrow ones the last), or `NO_OWNER`.
  */
 export interface Segments {
   starts: Uint32Array;
   owners: Uint32Array;
 }
 
-export const NOBODY = 0xffffffff;
-const MOST_RANGES = 2 ** 21;
+export const NO_OWNER = 0xffffffff;
+const MAX_RANGES = 2 ** 21;
 
 /**
- * Flattens the ranges. Takes time in proportion to sorting them, and two numbers for each segment.
- * @param values what each range stands for; neighbouring segments that stand for the same become one
+ * Takes as long as sorting the ranges, and two numbers of memory for each segment.
+ * @param values the value of each range; neighbouring segments with the same value are merged
  */
 export function flattenRanges(ranges: RangeList, values: Uint32Array): Segments {
-  if (ranges.starts.length > MOST_RANGES) throw new RangeError(`More than ${MOST_RANGES} ranges cannot be held.`);
+  if (ranges.starts.length > MAX_RANGES) throw new RangeError(`There can be at most ${MAX_RANGES} ranges.`);
   const edges = edgesOf(ranges);
-  const owners = ownersOf(ranges, edges).map((position) => values[position] ?? NOBODY);
+  const owners = ownersOf(ranges, edges).map((position) => values[position] ?? NO_OWNER);
   return joinSegments(edges, owners);
 }
 
-/** What the segment that holds the number stands for; -1 where there is nobody. */
+/** The owner of the segment that contains the number; -1 for none. */
 export function findSegment({ starts, owners }: Segments, value: number): number {
   const segment = lastAtMost(starts, value);
-  const owner = segment < 0 ? NOBODY : (owners[segment] ?? NOBODY);
-  return owner === NOBODY ? -1 : owner;
+  const owner = segment < 0 ? NO_OWNER : (owners[segment] ?? NO_OWNER);
+  return owner === NO_OWNER ? -1 : owner;
 }
 
-/** Every number at which some range begins, or has just ended, ascending and once each. */
+/** The distinct numbers at which a range starts, or has just ended, in ascending order. */
 function edgesOf({ starts, ends }: RangeList): Uint32Array {
   const edges = new Uint32Array(starts.length * 2);
   edges.set(starts);
@@ -49,9 +49,9 @@ function edgesOf({ starts, ends }: RangeList): Uint32Array {
   return edges.slice(0, count);
 }
 
-/** The narrowest ranges take their segments first; what is taken is skipped by a path-compressed "next free" chain. */
+/** Assigns segments to the narrowest ranges first. A path-compressed "next free" chain skips assigned segments. */
 function ownersOf(ranges: RangeList, edges: Uint32Array): Uint32Array {
-  const owners = new Uint32Array(edges.length).fill(NOBODY);
+  const owners = new Uint32Array(edges.length).fill(NO_OWNER);
   const next = new Uint32Array(edges.length + 1);
   for (let index = 0; index < next.length; index++) next[index] = index;
   for (const position of narrowestFirst(ranges)) {
@@ -68,11 +68,11 @@ function ownersOf(ranges: RangeList, edges: Uint32Array): Uint32Array {
 
 function narrowestFirst({ starts, ends }: RangeList): Float64Array {
   const keys = new Float64Array(starts.length);
-  // Width and reversed position in one number, so that the native numeric sort can be used.
+  // Width and reversed position in one number, so that the fast native sort applies.
   for (let index = 0; index < keys.length; index++) {
-    keys[index] = ((ends[index] ?? 0) - (starts[index] ?? 0)) * MOST_RANGES + (MOST_RANGES - 1 - index);
+    keys[index] = ((ends[index] ?? 0) - (starts[index] ?? 0)) * MAX_RANGES + (MAX_RANGES - 1 - index);
   }
-  return keys.sort().map((key) => MOST_RANGES - 1 - (key % MOST_RANGES));
+  return keys.sort().map((key) => MAX_RANGES - 1 - (key % MAX_RANGES));
 }
 
 function nextFree(next: Uint32Array, from: number): number {
@@ -91,7 +91,7 @@ function joinSegments(edges: Uint32Array, owners: Uint32Array): Segments {
   for (let index = 0; index < edges.length; index++) {
     if (count > 0 && owners[index] === owners[count - 1]) continue;
     edges[count] = edges[index] ?? 0;
-    owners[count] = owners[index] ?? NOBODY;
+    owners[count] = owners[index] ?? NO_OWNER;
     count++;
   }
   return { starts: edges.slice(0, count), owners: owners.slice(0, count) };

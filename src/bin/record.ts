@@ -1,33 +1,37 @@
-/** Owns the BIN record: its shape, and how one is read from an answer that nobody vouches for. */
+/** The BIN record: its shape, and how one is read from the response of an untrusted service. */
 import { z } from 'zod';
-import { type CountryFacts, countryByAlpha2 } from './country.ts';
+import { countryByAlpha2, countrySchema } from './country.ts';
 import { schemeFromName } from './network.ts';
 
-/** What is known about a BIN; absent facts are left out. `bank.url` has no scheme prefix, `type` is `debit`, `credit` or the like. */
-export interface BinRecord {
-  number?: { length?: number; luhn?: boolean };
-  scheme?: string;
-  type?: string;
-  brand?: string;
-  prepaid?: boolean;
-  country?: Readonly<CountryFacts>;
-  bank?: BankFacts;
-}
-
-export interface BankFacts {
-  name?: string;
-  url?: string;
-  phone?: string;
-  city?: string;
-}
+/** Facts about a BIN without the unknown ones. `bank.url` has no `https://`; `type` is `debit`, `credit` or similar. */
+export const recordSchema = z
+  .object({
+    number: z.object({ length: z.int().exactOptional(), luhn: z.boolean().exactOptional() }).exactOptional(),
+    scheme: z.string().exactOptional(),
+    type: z.string().exactOptional(),
+    brand: z.string().exactOptional(),
+    prepaid: z.boolean().exactOptional(),
+    country: countrySchema.readonly().exactOptional(),
+    bank: z
+      .object({
+        name: z.string().exactOptional(),
+        url: z.string().exactOptional(),
+        phone: z.string().exactOptional(),
+        city: z.string().exactOptional(),
+      })
+      .exactOptional(),
+  })
+  .describe('Facts that are not known are left out.');
+export type BinRecord = z.output<typeof recordSchema>;
+export type BankFacts = NonNullable<BinRecord['bank']>;
 
 const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
 const group = <Shape extends z.ZodRawShape>(shape: Shape) => optional(z.object(shape));
-const line = (most: number) =>
+const line = (maxLength: number) =>
   optional(
     z
       .string()
-      .transform((text) => cleanText(text, most))
+      .transform((text) => cleanText(text, maxLength))
       .pipe(z.string().min(1)),
   );
 
@@ -63,23 +67,23 @@ const answerSchema = z.object({
 });
 
 /**
- * Reads the answer of a BIN lookup service: any part may be absent, null, empty or of the wrong type and is then left
- * out, as are unknown fields. The country is completed by its alpha-2 code. A record without any fact comes back empty.
- * Answers undefined for what is not a JSON object.
+ * Reads the response of a BIN lookup service. Parts that are absent, null, empty or of the wrong type are left out, as
+ * are unknown fields. The country is completed by its alpha-2 code. A record without any fact is empty. Returns
+ * undefined for anything but a JSON object.
  */
-export function recordFromAnswer(answer: unknown): BinRecord | undefined {
+export function recordFromResponse(answer: unknown): BinRecord | undefined {
   const read = answerSchema.safeParse(answer);
   if (!read.success) return undefined;
   const { number, country, bank, ...facts } = read.data;
-  return onlyKnown({
-    number: number && onlyKnown(number),
+  return withoutEmpty({
+    number: number && withoutEmpty(number),
     ...facts,
-    country: country && onlyKnown({ ...(country.alpha2 && countryByAlpha2(country.alpha2)), ...onlyKnown(country) }),
-    bank: bank && onlyKnown(bank),
+    country:
+      country && withoutEmpty({ ...(country.alpha2 && countryByAlpha2(country.alpha2)), ...withoutEmpty(country) }),
+    bank: bank && withoutEmpty(bank),
   });
 }
 
-/** Whether the record says anything at all. */
 export function isEmptyRecord(record: BinRecord): boolean {
   return Object.keys(record).length === 0;
 }
@@ -87,14 +91,14 @@ export function isEmptyRecord(record: BinRecord): boolean {
 /** Visible ASCII with single spaces. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 
-/** The text on one line without control and invisible characters, cut to that many characters. */
-export function cleanText(text: string, most: number): string {
-  // Nearly all texts of a data set are so, and there are millions.
-  if (text.length <= most && PLAIN.test(text)) return text;
-  return [...text.slice(0, most * 4).replace(/[\p{C}\s]+/gu, ' ')].slice(0, most).join('').trim();
+/** Returns the text on one line, without control and invisible characters, cut to the maximum length. */
+export function cleanText(text: string, maxLength: number): string {
+  // A fast path: nearly all of the millions of texts in a data set are plain.
+  if (text.length <= maxLength && PLAIN.test(text)) return text;
+  return [...text.slice(0, maxLength * 4).replace(/[\p{C}\s]+/gu, ' ')].slice(0, maxLength).join('').trim();
 }
 
-/** A web address without its scheme prefix and final slash; undefined for what is no plain host name with an optional path. */
+/** Removes `https://` and the final slash. Undefined unless a plain host name with an optional path is left. */
 export function bareUrl(text: string): string | undefined {
   if (text.length > 200) return undefined;
   const bare = text
@@ -104,16 +108,16 @@ export function bareUrl(text: string): string | undefined {
   return /^[a-z0-9-]+(\.[a-z0-9-]+)+(\/[\w.~%/-]*)?$/i.test(bare) ? bare : undefined;
 }
 
-type Known<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+type WithoutEmpty<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
-/** The object without its undefined and empty parts, in the same order. */
-export function onlyKnown<T extends object>(parts: T): Known<T> {
-  // A loop, because the import of a data set comes here a million times.
-  const known: Record<string, unknown> = {};
+/** Removes undefined members and empty objects. */
+export function withoutEmpty<T extends object>(parts: T): WithoutEmpty<T> {
+  // A loop for speed: the import of a data set calls this a million times.
+  const members: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parts)) {
-    if (value !== undefined && !isEmptyObject(value)) known[name] = value;
+    if (value !== undefined && !isEmptyObject(value)) members[name] = value;
   }
-  return known as Known<T>;
+  return members as WithoutEmpty<T>;
 }
 
 function isEmptyObject(value: unknown): boolean {

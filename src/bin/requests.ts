@@ -1,33 +1,53 @@
-/** Owns what the faces make of a look-up, for browsers and for services alike: one BIN, or up to a thousand in a JSON body. */
+/** Look-ups by HTTP request, for browsers and services alike: one BIN, or up to a thousand in a JSON body. */
+import { z } from 'zod';
 import { AppError, PROBLEMS } from '../errors.ts';
-import type { LookupAnswer, LookupFound, LookupProblem } from './answer.ts';
-import { type Bin, parseBin } from './bin.ts';
-import { type BinLookup, MOST_BINS_AT_ONCE } from './lookup.ts';
-import type { BinRecord } from './record.ts';
+import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
+import { type LookupFound, type LookupProblem, type LookupResult, sourceSchema } from './lookup-result.ts';
+import { type Bin, parseBin } from './parse-bin.ts';
+import type { BinBudget, BinCaller } from './quota.ts';
+import { recordSchema } from './record.ts';
 
-/** The problem of one item of many: what its own request would have been answered with. */
-export interface ItemProblem {
-  type: string;
-  title: string;
-  status: number;
-  code: string;
-}
+/** The problem of one item of a bulk request: the same as for a request of its own. */
+const itemProblemSchema = z.object({
+  type: z.url(),
+  title: z.string(),
+  status: z.int(),
+  code: z.enum(['invalid_bin', 'bin_not_found', 'bin_quota_exhausted', 'bin_service_unavailable']),
+  detail: z.string().optional(),
+  retryAfterSeconds: z.int().optional(),
+});
+type ItemProblem = z.output<typeof itemProblemSchema>;
 
-/** A value that is no BIN is not repeated. */
-export type BulkResult =
-  | { bin: Bin; record: BinRecord; source: string; asOf: string; digitsMatched: number }
-  | { bin?: Bin; problem: ItemProblem };
+const resultSchema = z.union([
+  z.object({
+    bin: z.string(),
+    record: recordSchema,
+    source: sourceSchema,
+    asOf: z.string().describe('YYYY-MM-DD'),
+    digitsMatched: z.int(),
+  }),
+  z.object({
+    bin: z.string().optional().describe('a value that is no BIN is not repeated'),
+    problem: itemProblemSchema,
+  }),
+]);
 
-/** @throws AppError `invalid_bin` (before anything is asked, R85), or what the look-up came to */
-export async function lookUpOne(lookup: BinLookup, value: unknown): Promise<LookupFound> {
+export const resultsSchema = z.object({ results: z.array(resultSchema).describe('in the order of the request') });
+
+/** A value of another type gets a problem of its own, like any that is no BIN. */
+const binItem = z.unknown().meta({ type: 'string', description: 'the first 6 to 8 digits of a card' });
+export const batchSchema = z.object({ bins: z.array(binItem).min(1).max(MAX_BULK_BINS) });
+
+/** @throws AppError `invalid_bin` (before any source is used, R85), or the problem of the look-up */
+export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCaller): Promise<LookupFound> {
   const { bin } = parseBin(value);
   if (!bin) throw invalidBin();
-  const answer = await lookup.lookUp(bin);
-  if (answer.problem !== undefined) throw lookupError(answer);
-  return answer;
+  const result = await lookup.lookUp(bin, caller);
+  if (result.problem !== undefined) throw lookupError(result);
+  return result;
 }
 
-/** Where the record comes from, as the headers of its answer say it. */
+/** Response headers that say where the record comes from. */
 export function recordHeaders({ source, asOf, digitsMatched }: LookupFound): Record<string, string> {
   return {
     'Gatehouse-Source': source,
@@ -37,21 +57,27 @@ export function recordHeaders({ source, asOf, digitsMatched }: LookupFound): Rec
 }
 
 /**
- * Answers `{"bins": [...]}` in the same order, each item by itself.
+ * Looks up the items of `{"bins": [...]}`. Results are in the same order; each has its own record or problem.
  * @throws AppError `invalid_request` for another body
  */
 export async function lookUpBody(
   lookup: BinLookup,
   body: unknown,
+  caller: BinCaller,
   publicHref: string,
-): Promise<{ results: BulkResult[] }> {
+): Promise<z.output<typeof resultsSchema>> {
   const parsed = binsOf(body).map((value) => parseBin(value).bin);
-  const answers = await lookup.lookUpMany(parsed.filter((bin) => bin !== undefined));
-  const problems = createProblems(publicHref);
+  const lookupResults = await lookup.lookUpMany(
+    parsed.filter((bin) => bin !== undefined),
+    caller,
+  );
+  const toItemProblem = itemProblems(publicHref);
   let next = 0;
   const results = parsed.map((bin) => {
-    const answer = bin === undefined ? undefined : answers[next++];
-    return bin === undefined || !answer ? { problem: problems('invalid_bin') } : resultOf(bin, answer, problems);
+    const result = bin === undefined ? undefined : lookupResults[next++];
+    return bin === undefined || !result
+      ? { problem: toItemProblem({ problem: 'invalid_bin' }) }
+      : resultOf(bin, result, toItemProblem);
   });
   return { results };
 }
@@ -60,27 +86,41 @@ export function invalidBin(): AppError {
   return new AppError('invalid_bin', { detail: 'Give the first 6 to 8 digits of a card number, and nothing else.' });
 }
 
-export function lookupError({ problem, retryAfterSeconds }: LookupProblem): AppError {
-  return new AppError(problem, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+export function lookupError({ problem, retryAfterSeconds, spent }: LookupProblem): AppError {
+  return new AppError(problem, {
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    ...(spent && { detail: SPENT_DETAIL[spent] }),
+  });
 }
+
+const SPENT_DETAIL: Readonly<Record<BinBudget, string>> = {
+  user: 'You have used up your look-ups at the BIN lookup service for today (UTC). Try again tomorrow.',
+  relay_token:
+    'This relay token has used up its calls to the BIN lookup service for this month (UTC). Ask an administrator for more.',
+  unreserved: 'The rest of this month’s calls to the BIN lookup service is kept for users. Try again next month (UTC).',
+  month: 'This month’s calls to the BIN lookup service are used up. Try again next month (UTC).',
+};
 
 function binsOf(body: unknown): unknown[] {
-  const bins = typeof body === 'object' && body !== null && 'bins' in body ? body.bins : undefined;
-  if (Array.isArray(bins) && bins.length >= 1 && bins.length <= MOST_BINS_AT_ONCE) return bins;
-  throw new AppError('invalid_request', { detail: `Send {"bins": [...]} with 1 to ${MOST_BINS_AT_ONCE} BINs.` });
+  const batch = batchSchema.safeParse(body);
+  if (batch.success) return batch.data.bins;
+  throw new AppError('invalid_request', { detail: `Send {"bins": [...]} with 1 to ${MAX_BULK_BINS} BINs.` });
 }
 
-type Problems = (code: LookupProblem['problem'] | 'invalid_bin') => ItemProblem;
+type ToItemProblem = (problem: LookupProblem | { problem: 'invalid_bin' }) => ItemProblem;
 
-function createProblems(publicHref: string): Problems {
-  return (code) => {
-    const { status, title } = PROBLEMS[code];
-    return { type: `${publicHref}/problems/${code}`, title, status, code };
+function itemProblems(publicHref: string): ToItemProblem {
+  return (item) => {
+    const { status, title } = PROBLEMS[item.problem];
+    const problem = { type: `${publicHref}/problems/${item.problem}`, title, status, code: item.problem };
+    if (item.problem === 'invalid_bin') return problem;
+    const { detail, retryAfterSeconds } = lookupError(item);
+    return { ...problem, detail, retryAfterSeconds };
   };
 }
 
-function resultOf(bin: Bin, answer: LookupAnswer, problems: Problems): BulkResult {
-  if (answer.problem !== undefined) return { bin, problem: problems(answer.problem) };
-  const { record, source, asOf, digitsMatched } = answer;
+function resultOf(bin: Bin, result: LookupResult, toItemProblem: ToItemProblem): z.output<typeof resultSchema> {
+  if (result.problem !== undefined) return { bin, problem: toItemProblem(result) };
+  const { record, source, asOf, digitsMatched } = result;
   return { bin, record, source, asOf, digitsMatched };
 }

@@ -1,68 +1,124 @@
-/** Owns `GET /bin/{bin}` and `POST /bin` for browser sessions: the guard against card numbers comes before anything else. */
+/** Serves `GET /bin/{bin}` and `POST /bin`. The guard against card numbers runs before these handlers. */
+import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
+import { z } from 'zod';
 import type { AppError } from '../errors.ts';
-import { sendJson } from '../http/answer-head.ts';
 import { formField } from '../http/body.ts';
-import type { RelayedBelow } from '../http/front-door.ts';
-import type { BinPanel } from '../http/page-data.ts';
-import type { Pages } from '../http/pages.ts';
+import { described, json, type Operation, PAGE } from '../http/description.ts';
 import { report } from '../http/problem.ts';
+import { sendJson } from '../http/response-head.ts';
+import type { RelayedHandler } from '../http/route-table.ts';
 import type { Events } from '../observability/events.ts';
-import { parseBin } from './bin.ts';
+import type { BinPanel } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { ProblemReferences } from '../pages/problem-references.ts';
+import { sessionOf } from '../sessions/guards.ts';
 import type { BinLookup } from './lookup.ts';
-import { invalidBin, lookUpBody, lookUpOne, lookupError, recordHeaders } from './requests.ts';
+import { parseBin } from './parse-bin.ts';
+import type { BinCaller } from './quota.ts';
+import { recordSchema } from './record.ts';
+import {
+  batchSchema,
+  invalidBin,
+  lookUpBody,
+  lookUpOne,
+  lookupError,
+  recordHeaders,
+  resultsSchema,
+} from './requests.ts';
 
 export interface BinRoutes {
   /** With or without Express. */
-  one: RelayedBelow;
+  one: RelayedHandler;
   /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
   many: RequestHandler;
-  /** The empty form: where somebody lands who asks again for the address of a result. */
+  /** JSON alone. */
+  manyAsJson: RequestHandler;
+  /** The empty form, for a browser that reloads the address of a result. */
   form: RequestHandler;
 }
 
-export function binRoutes(parts: { lookup: BinLookup; pages: Pages; events: Events; publicHref: string }): BinRoutes {
-  const { lookup, pages, events, publicHref } = parts;
+const ONE: Operation = { summary: 'What is known of a BIN', responses: { 200: json(recordSchema) } };
 
-  const answerForm: RequestHandler = async (req, res) => {
-    const panel = await lookUpPanel(lookup, formField(req.body, 'bin'), req.context.reference);
-    if (panel.error) report(events, req, panel.error);
+const MANY: Operation = {
+  summary: 'What is known of up to 1,000 BINs',
+  body: batchSchema,
+  responses: { 200: json(resultsSchema) },
+};
+
+const MANY_OR_PAGE: Operation = {
+  ...MANY,
+  form: z.object({ bin: z.string().describe('one BIN, for the page') }),
+  responses: { 200: { ...json(resultsSchema), ...PAGE } },
+};
+
+export function binRoutes(parts: {
+  lookup: BinLookup;
+  pages: Pages;
+  events: Events;
+  references: Pick<ProblemReferences, 'keep'>;
+  publicHref: string;
+}): BinRoutes {
+  const { lookup, pages, events, references, publicHref } = parts;
+
+  const sendPage: RequestHandler = async (req, res) => {
+    const panel = await lookUpPanel(lookup, formField(req.body, 'bin'), callerOf(req), async (error) => {
+      report(events, req, error);
+      return references.keep(req, error);
+    });
     if (panel.status !== 200) res.status(panel.status);
     if (panel.bin.error?.retryAfterSeconds !== undefined)
       res.set('Retry-After', String(panel.bin.error.retryAfterSeconds));
     pages.send(res, 'bin', { page: pages.signedInFrame(req, 'BIN look-up'), bin: panel.bin });
   };
 
-  const answerJson: RequestHandler = async (req, res) => {
-    res.json(await lookUpBody(lookup, req.body, publicHref));
+  const sendJsonResults: RequestHandler = async (req, res) => {
+    res.json(await lookUpBody(lookup, req.body, callerOf(req), publicHref));
   };
 
   return {
-    async one(req, res, bin) {
-      const answer = await lookUpOne(lookup, bin);
-      sendJson(req, res, recordHeaders(answer), answer.record);
-    },
-    many: (req, res, next) => (req.is('urlencoded') ? answerForm : answerJson)(req, res, next),
+    one: described<RelayedHandler>(ONE, async (req, res, bin) => {
+      const result = await lookUpOne(lookup, bin, callerOf(req));
+      sendJson(req, res, recordHeaders(result), result.record);
+    }),
+    many: described<RequestHandler>(MANY_OR_PAGE, (req, res, next) =>
+      (req.is('urlencoded') ? sendPage : sendJsonResults)(req, res, next),
+    ),
+    manyAsJson: described(MANY, sendJsonResults),
     form: (req, res) => pages.send(res, 'bin', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
   };
 }
 
-/** What a look-up typed into the form came to, for the page, and the status it deserves. */
+/** The guard has authenticated either a relay token or a signed-in user. */
+function callerOf(req: IncomingMessage): BinCaller {
+  const relayToken = req.context.relayCaller?.token;
+  if (!relayToken) return { kind: 'user', id: sessionOf(req).user.id };
+  return { kind: 'relay_token', id: relayToken.id, callsPerMonth: relayToken.binCallsPerMonth };
+}
+
+/** The panel and the HTTP status for a look-up by the form. */
 async function lookUpPanel(
   lookup: BinLookup,
   typed: string | undefined,
-  reference: string,
-): Promise<{ bin: BinPanel; status: number; error?: AppError }> {
+  caller: BinCaller,
+  reported: (error: AppError) => Promise<string | undefined>,
+): Promise<{ bin: BinPanel; status: number }> {
   const { bin } = parseBin(typed);
-  const answer = bin ? await lookup.lookUp(bin) : undefined;
-  if (bin && answer && answer.problem === undefined) {
-    const { record, source, asOf, digitsMatched } = answer;
+  const result = bin ? await lookup.lookUp(bin, caller) : undefined;
+  if (bin && result && result.problem === undefined) {
+    const { record, source, asOf, digitsMatched } = result;
     return { bin: { result: { bin, record, source, asOf, digitsMatched } }, status: 200 };
   }
-  const error = answer?.problem === undefined ? invalidBin() : lookupError(answer);
+  const error = result?.problem === undefined ? invalidBin() : lookupError(result);
   return {
-    bin: { error: { code: error.code, reference, retryAfterSeconds: error.retryAfterSeconds } },
+    bin: {
+      error: {
+        code: error.code,
+        meaning: result && error.detail,
+        reference: await reported(error),
+        retryAfterSeconds: error.retryAfterSeconds,
+      },
+    },
     status: error.status,
-    error,
   };
 }

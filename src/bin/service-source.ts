@@ -1,36 +1,39 @@
-/** Owns the remote service as one source among others: its cache first, then the call, and what is kept of it. */
+/** The remote service as a source of look-ups: reads its cache first, then calls it and caches the response. */
 import { setTimeout } from 'node:timers/promises';
 import { keys } from '../storage/keys.ts';
 import { createLeases } from '../storage/lease.ts';
 import type { Store } from '../storage/store.ts';
-import type { LookupFound, LookupProblem } from './answer.ts';
-import type { Bin } from './bin.ts';
-import type { BinClient, RemoteAnswer, RemoteFailure, UnavailableReason } from './bin-client.ts';
-import { type CachedAnswer, createBinCache } from './cache.ts';
-import type { BinQuota } from './quota.ts';
+import type { BinClient, RemoteFailure, RemoteResult, UnavailableReason } from './bin-client.ts';
+import { type CachedResult, createBinCache } from './cache.ts';
+import type { LookupFound, LookupProblem } from './lookup-result.ts';
+import type { Bin } from './parse-bin.ts';
+import type { BinCaller, BinQuota } from './quota.ts';
 
 export interface RemoteEvents {
-  /** The service was asked, or would have been. */
-  remoteAnswered?(outcome: RemoteAnswer['outcome'], reason?: UnavailableReason): void;
-  /** Whether a fresh answer was at hand. */
-  cacheAsked?(hit: boolean): void;
-  /** The service's answer could not be kept; it was handed on all the same. */
+  /** The service was called, or the call was refused beforehand. */
+  remoteResponded?(outcome: RemoteResult['outcome'], reason?: UnavailableReason): void;
+  /** @param hit whether a fresh entry was found */
+  cacheRead?(hit: boolean): void;
+  /** The response could not be cached; it is returned all the same. */
   cacheFailed?(error: unknown): void;
 }
 
-/** Facts; that none are known; or a failure that may pass. */
-export type ServiceAnswer = LookupFound | 'unknown' | LookupProblem;
+/** A record, 'unknown' if the service has none, or a temporary failure. */
+export type ServiceResult = LookupFound | 'unknown' | LookupProblem;
+
+/** Rejects only if the store fails. Only one of all processes calls the service for a BIN at a time. */
+export type FindAtService = (bin: Bin) => Promise<ServiceResult>;
 
 export interface ServiceSource {
-  /** Rejects only when the store cannot answer. Of any number of processes that ask for one BIN at once, one calls. */
-  find(bin: Bin): Promise<ServiceAnswer>;
-  /** The same source for one bulk job: it leaves the quota's reserve alone, and after three calls without an answer makes no more. */
-  forBulk(): ServiceSource;
+  /** Calls are charged to the caller's budget. */
+  single(caller: BinCaller): FindAtService;
+  /** For one bulk look-up: makes no more calls after three failures, or once a budget is used up. */
+  bulk(caller: BinCaller): FindAtService;
 }
 
 export interface ServiceSourceParts {
   client: BinClient;
-  /** Without it calls are not counted. */
+  /** Without it calls are not limited. */
   quota?: BinQuota | undefined;
   store: Store;
   /** Milliseconds since the epoch. */
@@ -38,83 +41,85 @@ export interface ServiceSourceParts {
   events?: RemoteEvents | undefined;
 }
 
-type Ask = (bin: Bin) => Promise<RemoteAnswer>;
+type ServiceCalls = Pick<BinClient, 'lookUp' | 'refusal'>;
 
 const RETRY_SECONDS = 30;
 const BULK_FAILURES = 3;
-const LEASE_MILLISECONDS = 3_000;
-/** How often it is looked whether another process has its answer, and for how long: as long as its call may take. */
-const WAIT_MILLISECONDS = 50;
-const MOST_WAITS = 140;
+const LEASE_MS = 3_000;
+/** While another process calls, the cache is checked this often, for as long as a call can take (7 s). */
+const WAIT_MS = 50;
+const MAX_WAITS = 140;
 
 export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
   const { client, quota, store, clock, events } = parts;
   const cache = createBinCache({ store, clock });
-  const leases = createLeases({ store, milliseconds: LEASE_MILLISECONDS });
+  const leases = createLeases({ store, milliseconds: LEASE_MS });
 
-  const askFor =
-    (use: 'single' | 'bulk'): Ask =>
-    async (bin) => {
-      const answer = await client.ask(bin, quota && (() => quota.reserve(use)));
-      events?.remoteAnswered?.(answer.outcome, answer.outcome === 'unavailable' ? answer.reason : undefined);
-      return answer;
-    };
+  const callsFor = (caller: BinCaller): ServiceCalls => ({
+    refusal: client.refusal,
+    async lookUp(bin) {
+      const result = await client.lookUp(bin, quota && (() => quota.reserve(caller)));
+      events?.remoteResponded?.(result.outcome, result.outcome === 'unavailable' ? result.reason : undefined);
+      return result;
+    },
+  });
 
-  const keep = async (bin: Bin, answer: Parameters<typeof cache.put>[1]): Promise<void> => {
+  const keep = async (bin: Bin, result: Parameters<typeof cache.put>[1]): Promise<void> => {
     try {
-      await cache.put(bin, answer);
+      await cache.put(bin, result);
     } catch (error) {
-      // The call is spent: its answer is worth more than the cache.
+      // The call has been paid for, so return its response even if it cannot be cached.
       events?.cacheFailed?.(error);
     }
   };
 
-  const callAndKeep = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
-    const answer = await asking(bin);
-    if (answer.outcome === 'not_found') {
+  const callAndKeep = async (bin: Bin, calls: ServiceCalls): Promise<ServiceResult> => {
+    const result = await calls.lookUp(bin);
+    if (result.outcome === 'not_found') {
       await keep(bin, { found: false });
       return 'unknown';
     }
-    if (answer.outcome !== 'found') return problemOf(answer);
+    if (result.outcome !== 'found') return problemOf(result);
     const asOf = new Date(clock()).toISOString().slice(0, 10);
-    const found = { record: answer.record, asOf, digitsMatched: answer.digitsMatched };
+    const found = { record: result.record, asOf, digitsMatched: result.digitsMatched };
     await keep(bin, { found: true, ...found });
     return foundBy('service', found);
   };
 
-  /** One call of all processes: the others find its answer in the cache. */
-  const callOnce = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
-    for (let waits = 0; waits < MOST_WAITS; waits++) {
-      const refused = await client.refusal();
+  /** Makes one call for all processes: the others find its response in the cache. */
+  const callOnce = async (bin: Bin, calls: ServiceCalls): Promise<ServiceResult> => {
+    for (let waits = 0; waits < MAX_WAITS; waits++) {
+      const refused = await calls.refusal();
       if (refused) return problemOf(refused);
-      const held = await leases.hold(keys.binCall(bin), async () => {
+      const done = await leases.hold(keys.binCall(bin), async () => {
         const cached = await cache.get(bin);
-        return cached?.fresh ? fromCache(cached) : callAndKeep(bin, asking);
+        return cached?.fresh ? fromCache(cached) : callAndKeep(bin, calls);
       });
-      if (held) return held.value;
-      await setTimeout(WAIT_MILLISECONDS);
+      if (done) return done.value;
+      await setTimeout(WAIT_MS);
     }
     return { problem: 'bin_service_unavailable', retryAfterSeconds: RETRY_SECONDS };
   };
 
-  const findWith = async (bin: Bin, asking: Ask): Promise<ServiceAnswer> => {
-    const cached = await cache.get(bin);
-    events?.cacheAsked?.(cached?.fresh === true);
-    if (cached?.fresh) return fromCache(cached);
-    const answer = await callOnce(bin, asking);
-    const failed = answer !== 'unknown' && answer.problem !== undefined;
-    // An old answer with its date is better than none.
-    return failed && cached?.found ? fromCache(cached) : answer;
-  };
+  const findWith =
+    (calls: ServiceCalls): FindAtService =>
+    async (bin) => {
+      const cached = await cache.get(bin);
+      events?.cacheRead?.(cached?.fresh === true);
+      if (cached?.fresh) return fromCache(cached);
+      const result = await callOnce(bin, calls);
+      const failed = result !== 'unknown' && result.problem !== undefined;
+      // A record with an old date is better than none.
+      return failed && cached?.found ? fromCache(cached) : result;
+    };
 
-  const sourceWith = (asking: Ask): ServiceSource => ({
-    find: (bin) => findWith(bin, asking),
-    forBulk: () => sourceWith(givingUp(askFor('bulk'))),
-  });
-  return sourceWith(askFor('single'));
+  return {
+    single: (caller) => findWith(callsFor(caller)),
+    bulk: (caller) => findWith(untilFailing(callsFor(caller))),
+  };
 }
 
-function fromCache(cached: CachedAnswer): LookupFound | 'unknown' {
+function fromCache(cached: CachedResult): LookupFound | 'unknown' {
   return cached.found ? foundBy('cache', cached) : 'unknown';
 }
 
@@ -125,29 +130,31 @@ function foundBy(
   return { record, source, asOf, digitsMatched };
 }
 
-/** The service's own limit and ours are one to the caller: wait, then ask again. */
-function problemOf(answer: RemoteFailure): LookupProblem {
-  switch (answer.outcome) {
+/** To the caller the service's limit and ours are the same: wait, then try again. */
+function problemOf(result: RemoteFailure): LookupProblem {
+  switch (result.outcome) {
     case 'limited':
-      return { problem: 'bin_quota_exhausted', retryAfterSeconds: answer.retryAfterSeconds };
+      return { problem: 'bin_quota_exhausted', retryAfterSeconds: result.retryAfterSeconds };
     case 'not_reserved':
-      return { problem: 'bin_quota_exhausted', retryAfterSeconds: answer.secondsLeft };
+      return { problem: 'bin_quota_exhausted', retryAfterSeconds: result.secondsLeft, spent: result.spent };
     case 'unavailable':
-      return { problem: 'bin_service_unavailable', retryAfterSeconds: answer.retryAfterSeconds ?? RETRY_SECONDS };
+      return { problem: 'bin_service_unavailable', retryAfterSeconds: result.retryAfterSeconds ?? RETRY_SECONDS };
   }
 }
 
-/** A thousand timeouts in a row would hold the request for minutes and spend the month's calls on nothing. */
-function givingUp(ask: Ask): Ask {
+/** A thousand timeouts would hold up the request for minutes and use up the month's calls for nothing. */
+function untilFailing(calls: ServiceCalls): ServiceCalls {
   let failures = 0;
-  let last: RemoteAnswer | undefined;
-  return async (bin) => {
-    if (last && failures >= BULK_FAILURES) return last;
-    const answer = await ask(bin);
-    if (answer.outcome === 'unavailable') {
-      failures++;
-      last = answer;
-    }
-    return answer;
+  let final: RemoteFailure | undefined;
+  return {
+    refusal: async () => final ?? calls.refusal(),
+    async lookUp(bin) {
+      if (final) return final;
+      const result = await calls.lookUp(bin);
+      if (result.outcome === 'unavailable') failures++;
+      if (result.outcome === 'not_reserved' || (result.outcome === 'unavailable' && failures >= BULK_FAILURES))
+        final = result;
+      return result;
+    },
   };
 }

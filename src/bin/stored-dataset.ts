@@ -1,4 +1,4 @@
-/** Owns the imported data sets in the store: the one that counts, the one before it, and the change from one to another. */
+/** Stores the imported data sets: the current one and the one before it, which a rollback restores. */
 import { createHash, randomUUID } from 'node:crypto';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
@@ -6,7 +6,7 @@ import { type Dataset, type DatasetAbout, openDataset } from './dataset.ts';
 import { decodeDataset, encodeDataset } from './dataset-codec.ts';
 import type { FileReport } from './dataset-file.ts';
 
-/** What is known of an imported data set without loading it. */
+/** An imported data set, described without loading it. */
 export interface DatasetVersion extends DatasetAbout {
   id: string;
   /** Number of entries. */
@@ -14,7 +14,7 @@ export interface DatasetVersion extends DatasetAbout {
   /** ISO 8601. */
   importedAt: string;
   report: FileReport;
-  /** Of the packed form: its parts, its bytes, and their SHA-256 in base64url. */
+  /** Of the packed form: number of parts and bytes, and the SHA-256 in base64url. */
   parts: number;
   bytes: number;
   digest: string;
@@ -27,21 +27,21 @@ export interface DatasetVersions {
 
 export interface StoredDatasets {
   versions(): Promise<DatasetVersions | undefined>;
-  /** Rejects for what is damaged, and with `storage_unavailable`; undefined where its parts are gone, as after another import. */
+  /** Undefined if another import has removed it. Rejects if it is damaged, and with `storage_unavailable`. */
   load(version: DatasetVersion): Promise<Dataset | undefined>;
-  /** Keeps it beside the one that counts, and only then lets it count; what counted becomes the previous one. */
+  /** Stores the data set completely before it becomes the current one. The current one becomes the previous. */
   save(dataset: Dataset, report: FileReport, onPart?: (bytes: number) => void): Promise<DatasetVersion>;
-  /** Lets the previous one count again, and keeps the present one in its place; undefined where there is none. */
+  /** Swaps the current and the previous data set; undefined if there is no previous one. */
   rollback(): Promise<DatasetVersions | undefined>;
-  /** Calls back whenever another one counts; a message may be lost, so look again from time to time. */
+  /** Calls the listener when another data set becomes current. Messages can be lost, so check from time to time too. */
   onChange(listener: () => void): Promise<() => Promise<void>>;
 }
 
 const PART_BYTES = 192 * 1024;
 const CHANNEL = 'bin-dataset';
-/** Nothing takes as long to be kept: what is older and does not count was given up on. */
-const ABANDONED_MILLISECONDS = 3_600_000;
-const MOST_VERSIONS = 100;
+/** No import takes as long: older parts that are not in use belong to an interrupted one. */
+const ABANDONED_MS = 3_600_000;
+const MAX_VERSIONS = 100;
 
 export function createStoredDatasets(parts: { store: Store; clock: () => number }): StoredDatasets {
   const { store, clock } = parts;
@@ -51,7 +51,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     return record ? { versions: JSON.parse(record.value), version: record.version } : { version: 0 };
   };
 
-  /** Tries again where another import or rollback came in between. */
+  /** Repeats the change if another import or rollback came in between. */
   const change = async (next: (now: DatasetVersions | undefined) => DatasetVersions | undefined) => {
     for (;;) {
       const { versions, version } = await read();
@@ -64,7 +64,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     }
   };
 
-  const keepParts = async (id: string, packed: Buffer, onPart?: (bytes: number) => void): Promise<number> => {
+  const saveParts = async (id: string, packed: Buffer, onPart?: (bytes: number) => void): Promise<number> => {
     await store.write([{ index: keys.binDatasetVersions, add: id, score: clock() }]);
     let part = 0;
     for (let start = 0; start < packed.length; start += PART_BYTES, part++) {
@@ -78,7 +78,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   const removeParts = async (id: string): Promise<void> => {
     let part = 0;
     while (await store.get(keys.binDatasetPart(id, part))) part++;
-    // From the last on, so that a kill leaves nothing that would not be found again.
+    // Last part first, so that an interrupted removal leaves parts that the next one finds.
     while (part-- > 0) await store.write([{ delete: keys.binDatasetPart(id, part) }]);
     await store.write([{ index: keys.binDatasetVersions, remove: id }]);
   };
@@ -86,9 +86,9 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   const removeUnused = async (dropped: string | undefined): Promise<void> => {
     const { versions } = await read();
     const used = [versions?.current.id, versions?.previous?.id];
-    const { items } = await store.page(keys.binDatasetVersions, { limit: MOST_VERSIONS });
+    const { items } = await store.page(keys.binDatasetVersions, { limit: MAX_VERSIONS });
     for (const { member, score } of items) {
-      const isAbandoned = member === dropped || score < clock() - ABANDONED_MILLISECONDS;
+      const isAbandoned = member === dropped || score < clock() - ABANDONED_MS;
       if (isAbandoned && !used.includes(member)) await removeParts(member);
     }
   };
@@ -103,17 +103,17 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       const current: DatasetVersion = {
         ...{ id, source, asOf, licence, size, report, digest: digestOf(packed), bytes: packed.length },
         importedAt: new Date(clock()).toISOString(),
-        parts: await keepParts(id, packed, onPart),
+        parts: await saveParts(id, packed, onPart),
       };
       let dropped: string | undefined;
       await change((now) => {
         dropped = now?.previous?.id;
-        return now ? { current, previous: now.current } : { current };
+        return { ...now, current, ...(now && { previous: now.current }) };
       });
       await removeUnused(dropped);
       return current;
     },
-    rollback: () => change((now) => now?.previous && { current: now.previous, previous: now.current }),
+    rollback: () => change((now) => now?.previous && { ...now, current: now.previous, previous: now.current }),
     onChange: (listener) => store.subscribe(CHANNEL, listener),
   };
 }

@@ -1,4 +1,4 @@
-/** Owns the counts of look-ups that administrators see: gathered in memory, added to the store from time to time, of all processes together. */
+/** Counts look-ups for administrators: in memory at first, and added to the store every 10 s for all processes. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import type { LookupOutcome } from './lookup.ts';
@@ -14,24 +14,24 @@ export interface ServiceHealth {
 export interface TallyReport {
   /** UTC, YYYY-MM. */
   month: string;
-  /** Different BINs of each request, by how they were answered. */
+  /** Distinct BINs of each request by outcome. */
   outcomes: Record<LookupOutcome, number>;
   cache: { hits: number; misses: number };
   service: ServiceHealth;
 }
 
 export interface BinTally {
-  answered(outcome: LookupOutcome, count: number): void;
-  cacheAsked(hit: boolean): void;
-  serviceAnswered(failure: string | undefined): void;
-  /** Of this month, all processes together; what others have not added yet (10 s at most) is missing. */
+  lookedUp(outcome: LookupOutcome, count: number): void;
+  cacheRead(hit: boolean): void;
+  serviceResponded(failure: string | undefined): void;
+  /** For this month and all processes, without the last 10 s of the others. */
   report(): Promise<TallyReport>;
   close(): Promise<void>;
 }
 
 const OUTCOMES: readonly LookupOutcome[] = [
   ...(['dataset', 'service', 'cache', 'rules'] as const),
-  ...(['bin_not_found', 'bin_quota_exhausted', 'bin_service_unavailable'] as const),
+  ...(['bin_not_found', 'bin_quota_exhausted', 'bin_user_quota_exhausted', 'bin_service_unavailable'] as const),
 ];
 const HIT = 'cache-hit';
 const MISS = 'cache-miss';
@@ -49,19 +49,19 @@ export function createBinTally(parts: { store: Store; clock: () => number; flush
     const lifetimeSeconds = LIFETIME_SECONDS;
     for (const [name, count] of [...counts]) {
       counts.delete(name);
-      // They are for eyes: what the store does not take is not worth a second count.
+      // Only for display: counts that the store does not take are dropped.
       await store.increment(keys.binLookups(month(), name), count, { lifetimeSeconds }).catch(() => undefined);
     }
-    const news = health;
+    const changes = health;
     health = undefined;
-    if (news) await keepHealth(store, news);
+    if (changes) await saveHealth(store, changes);
   };
   const timer = setInterval(() => void flush().catch(() => undefined), parts.flushMilliseconds ?? 10_000).unref();
 
   return {
-    answered: add,
-    cacheAsked: (hit) => add(hit ? HIT : MISS, 1),
-    serviceAnswered(failure) {
+    lookedUp: add,
+    cacheRead: (hit) => add(hit ? HIT : MISS, 1),
+    serviceResponded(failure) {
       const at = new Date(clock()).toISOString();
       health = { ...health, ...(failure ? { lastFailureAt: at, lastFailure: failure } : { lastAnswerAt: at }) };
     },
@@ -84,7 +84,7 @@ async function readHealth(store: Store): Promise<ServiceHealth> {
   return record ? JSON.parse(record.value) : {};
 }
 
-async function keepHealth(store: Store, news: ServiceHealth): Promise<void> {
-  const value = JSON.stringify({ ...(await readHealth(store)), ...news });
+async function saveHealth(store: Store, changes: ServiceHealth): Promise<void> {
+  const value = JSON.stringify({ ...(await readHealth(store)), ...changes });
   await store.write([{ put: keys.binServiceHealth, value, lifetimeSeconds: LIFETIME_SECONDS }]);
 }

@@ -1,8 +1,8 @@
-/** Owns the commands for the audit trail: exported whole, piece by piece. */
+/** The command `audit export`: writes the whole audit trail as NDJSON. */
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { withStorage } from './open-storage.ts';
-import { noteByOperator, operatorTrail } from './operator-trail.ts';
+import { auditOperator, operatorTrail } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';
 
 export function addAuditCommands(program: Command, terminal: Terminal): void {
@@ -10,14 +10,14 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .command('audit')
     .description('audit trail')
     .command('export')
-    .description('write every entry as one JSON document a line (NDJSON), the oldest first')
-    .option('--from <time>', 'only from this time on, such as 2026-11-21 or 2026-11-21T08:00:00Z')
-    .option('--to <time>', 'only up to this time')
-    .addHelpText('after', '\nUse npm run -s, so that nothing but the entries is written.')
+    .description('write every entry as a line of JSON (NDJSON), oldest first')
+    .option('--from <time>', 'from this time on, such as 2026-11-21 or 2026-11-21T08:00:00Z')
+    .option('--to <time>', 'up to this time')
+    .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
     .action(async (options: { from?: string; to?: string }) => {
       const filter = { from: timeOf(options.from), to: timeOf(options.to) };
       await withStorage(terminal.source, async ({ store }) => {
-        await noteByOperator(store, { event: 'audit.exported', facts: { ...options } });
+        await auditOperator(store, { event: 'audit.exported', facts: { ...options } });
         for await (const record of operatorTrail(store).export(filter)) {
           if (!terminal.out.write(`${JSON.stringify(record)}\n`)) await once(terminal.out, 'drain');
         }

@@ -1,18 +1,17 @@
-/** Owns the file of a backup: a line that says what it is, a line for each item, and a line that proves that all is there. */
+/** The backup file: a head line, a line for each item, and an end line that proves that the file is complete. */
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { link, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { AppError } from '../errors.ts';
-import { codeOf } from '../start-refused.ts';
+import { AppError, codeOf } from '../errors.ts';
 import { createCopyTally, differences, lineOf, type Tally } from '../storage/copy-tally.ts';
 import type { KeptItem } from '../storage/store.ts';
 
 const FORMAT = 'gatehouse-backup';
 const VERSION = 1;
-/** Longer than any item, so that a file of another kind is not read into memory. */
-const LONGEST_LINE = 67_108_864;
+/** Longer than any item. Keeps a file of another kind from being read into memory. */
+const MAX_LINE_BYTES = 67_108_864;
 const NEWLINE = 0x0a;
 
 const text = z.string();
@@ -27,7 +26,7 @@ const HEAD = z.looseObject({ format: z.literal(FORMAT), version: whole, made: z.
 const KINDS = z.record(text, z.strictObject({ count: whole, digest: text }));
 const END = z.strictObject({ items: whole, kinds: KINDS, sha256: text.length(64), seal: text });
 
-/** The last line: what the lines before it hold. `sha256` is of all their bytes; `seal` is it, sealed. */
+/** The last line. `sha256` covers the bytes of all lines before it, and `seal` is that digest, sealed. */
 export type BackupEnd = z.infer<typeof END>;
 
 export interface WrittenBackup {
@@ -37,9 +36,9 @@ export interface WrittenBackup {
 }
 
 /**
- * Writes it for its owner alone under another name, and gives it its name once it is whole and on the disk.
- * @param parts `replace`: a file of that name may be replaced; `seal`: answers the digest sealed
- * @throws AppError where the file is there already
+ * Writes a backup that only the file's owner can read. The file gets its name once it is complete and flushed to disk.
+ * @param parts `replace`: overwrite an existing file; `seal`: seals the digest
+ * @throws AppError if the file exists
  */
 export async function writeBackup(parts: {
   file: string;
@@ -49,7 +48,7 @@ export async function writeBackup(parts: {
   advance: (done: number) => void;
 }): Promise<WrittenBackup> {
   const { file, replace, items, seal, advance } = parts;
-  if (!replace && existsSync(file)) throw isThere(file);
+  if (!replace && existsSync(file)) throw alreadyExists(file);
   const draft = `${file}.${randomUUID().slice(0, 8)}.part`;
   const handle = await open(draft, 'wx', 0o600);
   try {
@@ -60,23 +59,23 @@ export async function writeBackup(parts: {
       await handle.writeFile(lines);
       bytes += Buffer.byteLength(lines);
     };
-    const cover = async (lines: string) => {
+    const writeDigested = async (lines: string) => {
       digest.update(lines);
       await write(lines);
     };
     const made = new Date().toISOString();
-    await cover(`${JSON.stringify({ format: FORMAT, version: VERSION, made })}\n`);
-    for await (const some of items) {
-      tally.add(some);
-      await cover(some.map((item) => `${lineOf(item)}\n`).join(''));
-      advance(some.length);
+    await writeDigested(`${JSON.stringify({ format: FORMAT, version: VERSION, made })}\n`);
+    for await (const batch of items) {
+      tally.add(batch);
+      await writeDigested(batch.map((item) => `${lineOf(item)}\n`).join(''));
+      advance(batch.length);
     }
     const sha256 = digest.digest('hex');
     const end: BackupEnd = { items: tally.count(), kinds: tally.result(), sha256, seal: await seal(sha256) };
     await write(`${JSON.stringify({ end })}\n`);
     await handle.sync();
     await handle.close();
-    await giveName(draft, file, replace);
+    await renameDraft(draft, file, replace);
     return { made, end, bytes };
   } catch (error) {
     await handle.close().catch(() => undefined);
@@ -86,13 +85,13 @@ export async function writeBackup(parts: {
   }
 }
 
-async function giveName(draft: string, file: string, replace: boolean): Promise<void> {
+async function renameDraft(draft: string, file: string, replace: boolean): Promise<void> {
   if (replace) await rename(draft, file);
   else {
-    // A link is refused where somebody else has made that file meanwhile.
+    // Unlike rename, link fails if another program has created the file meanwhile.
     await link(draft, file).catch((error: unknown) => {
-      if (codeOf(error) === 'EEXIST') throw isThere(file);
-      // Some file systems know no links.
+      if (codeOf(error) === 'EEXIST') throw alreadyExists(file);
+      // Some file systems do not support links.
       return rename(draft, file);
     });
   }
@@ -100,18 +99,18 @@ async function giveName(draft: string, file: string, replace: boolean): Promise<
   await folder.sync().finally(() => folder.close());
 }
 
-function isThere(file: string): AppError {
-  return new AppError('invalid_request', { detail: `${file} is there already. Give another name, or --force.` });
+function alreadyExists(file: string): AppError {
+  return new AppError('invalid_request', { detail: `${file} already exists. Give another name, or --force.` });
 }
 
 export interface ReadBackup {
-  /** When it was begun (ISO 8601, UTC). */
+  /** When the backup was started (ISO 8601, UTC). */
   made: string;
   end: BackupEnd;
 }
 
 /**
- * Reads a backup from its first to its last byte. What it yields counts only once it has returned: then the file is whole and
+ * Reads a whole backup. The items are trustworthy only once the generator has returned: then the file is complete and
  * unaltered.
  * @throws AppError that says what is wrong with the file
  */
@@ -126,7 +125,7 @@ export async function* readBackup(
   for await (const lines of linesOf(file, advance)) {
     const items: KeptItem[] = [];
     for (const line of lines) {
-      if (end !== undefined) throw broken(file, 'there is something behind its last line');
+      if (end !== undefined) throw broken(file, 'there is data after its last line');
       if (made === undefined) made = readHead(file, line);
       else if (line.startsWith('{"end":')) end = readEnd(file, line);
       else items.push(readItem(file, line));
@@ -135,9 +134,9 @@ export async function* readBackup(
     tally.add(items);
     if (items.length > 0) yield items;
   }
-  if (made === undefined) throw noBackup(file);
+  if (made === undefined) throw notABackup(file);
   if (end === undefined) throw broken(file, 'its end is missing');
-  if (digest.digest('hex') !== end.sha256) throw broken(file, 'its digest is another');
+  if (digest.digest('hex') !== end.sha256) throw broken(file, 'its digest does not match');
   const [difference] = differences(end.kinds as Tally, tally.result());
   if (difference !== undefined || tally.count() !== end.items) throw broken(file, difference ?? 'items are missing');
   return { made, end };
@@ -145,9 +144,9 @@ export async function* readBackup(
 
 function readHead(file: string, line: string): string {
   const head = HEAD.safeParse(parseJson(line));
-  if (!head.success) throw noBackup(file);
+  if (!head.success) throw notABackup(file);
   if (head.data.version === VERSION) return head.data.made;
-  const detail = `${file} has format ${head.data.version}; this Gatehouse reads ${VERSION}. Restore it with a newer one.`;
+  const detail = `${file} has format ${head.data.version}; this version of Gatehouse reads ${VERSION}. Restore it with a newer one.`;
   throw new AppError('invalid_request', { detail });
 }
 
@@ -171,10 +170,10 @@ function parseJson(line: string): unknown {
   }
 }
 
-/** Whole lines, as many at a time as a piece of the file holds. What follows the last newline is no line. */
+/** Yields the complete lines of each chunk of the file. Text after the last newline is an error. */
 async function* linesOf(file: string, advance: (bytes: number) => void): AsyncGenerator<string[]> {
   let rest: Buffer[] = [];
-  let held = 0;
+  let restBytes = 0;
   try {
     for await (const chunk of createReadStream(file, { highWaterMark: 1_048_576 }) as AsyncIterable<Buffer>) {
       advance(chunk.length);
@@ -185,10 +184,10 @@ async function* linesOf(file: string, advance: (bytes: number) => void): AsyncGe
           .toString()
           .split('\n');
         rest = [chunk.subarray(last + 1)];
-        held = 0;
+        restBytes = 0;
       }
-      held += chunk.length;
-      if (held > LONGEST_LINE) throw noBackup(file);
+      restBytes += chunk.length;
+      if (restBytes > MAX_LINE_BYTES) throw notABackup(file);
     }
   } catch (error) {
     if (codeOf(error) === 'ENOENT') throw new AppError('not_found', { detail: `There is no file ${file}.` });
@@ -197,11 +196,11 @@ async function* linesOf(file: string, advance: (bytes: number) => void): AsyncGe
   if (rest.some((part) => part.length > 0)) throw broken(file, 'its end is missing');
 }
 
-function noBackup(file: string): AppError {
-  return new AppError('invalid_request', { detail: `${file} is no backup that Gatehouse has made.` });
+function notABackup(file: string): AppError {
+  return new AppError('invalid_request', { detail: `${file} is not a Gatehouse backup.` });
 }
 
 function broken(file: string, why: string): AppError {
-  const detail = `The backup ${file} is cut off or was altered: ${why}. Take another one.`;
+  const detail = `The backup ${file} is incomplete or was altered: ${why}. Use another one.`;
   return new AppError('invalid_request', { detail });
 }

@@ -1,4 +1,4 @@
-/** Owns the command that makes a backup while Gatehouse runs. */
+/** The command `backup`: writes everything that is stored to a file while Gatehouse runs. */
 import type { Command } from 'commander';
 import { AppError } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
@@ -6,40 +6,39 @@ import { keys } from '../storage/keys.ts';
 import { type WrittenBackup, writeBackup } from './backup-file.ts';
 import { tallyOf, withProgress } from './fill-storage.ts';
 import { withStorage } from './open-storage.ts';
-import { noteByOperator } from './operator-trail.ts';
-import { answer, type Terminal } from './terminal.ts';
+import { auditOperator } from './operator-trail.ts';
+import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
-It holds every record, index, counter and log entry; what is sealed stays sealed, and no key is in it: keep ENCRYPTION_KEYS
-elsewhere. On SQLite it is of one moment. On Redis (7 or later) it is read while others write: each record is whole and what
-one tag holds is read together, but two records that changed while it was made may be of different moments.`;
+The file holds every record, index, counter and log entry. Sealed records stay sealed, and the file holds no keys: keep
+ENCRYPTION_KEYS elsewhere. On SQLite the backup is a snapshot. On Redis (7 or later) it is read while Gatehouse writes: each
+record is consistent, and so are records of one hash tag, but other records may be of different moments.`;
 
 export function addBackupCommand(program: Command, terminal: Terminal): void {
   program
     .command('backup')
     .description('write everything that is stored to a file, while Gatehouse runs')
-    .argument('<file>', 'the file; it is for its owner alone')
-    .option('--force', 'replace a file of that name')
+    .argument('<file>', 'the file; only its owner can read it')
+    .option('--force', 'overwrite an existing file')
     .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "bytes"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { force = false, json = false }: { force?: boolean; json?: boolean }) => {
       const written = await backUp(terminal, file, force);
-      answer(terminal, { json, data: dataOf(file, written), text: textOf(file, written) });
+      printResult(terminal, { json, data: dataOf(file, written), text: textOf(file, written) });
     });
 }
 
 function backUp(terminal: Terminal, file: string, replace: boolean): Promise<WrittenBackup> {
   return withStorage(terminal.source, async ({ store, sealer, wasEmpty }) => {
-    if (wasEmpty)
-      throw new AppError('not_found', { detail: 'The storage is empty: see that DATA_DIR or REDIS_URL is right.' });
-    // Nobody waits for a number where no bar is drawn.
+    if (wasEmpty) throw new AppError('not_found', { detail: 'The storage is empty: check DATA_DIR or REDIS_URL.' });
+    // Counting takes a whole read, and only the progress bar needs the total.
     const count = terminal.err.isTTY ? (await tallyOf(store)).count() : 0;
     const seal = (digest: string) => sealer.seal(digest, keys.backupSeal);
     const written = await withProgress(terminal, 'Writing', count, (advance) =>
       writeBackup({ file, replace, items: copyOut(store), seal, advance }),
     );
     const { end, bytes } = written;
-    await noteByOperator(store, { event: 'storage.backed_up', facts: { items: end.items, bytes, sha256: end.sha256 } });
+    await auditOperator(store, { event: 'storage.backed_up', facts: { items: end.items, bytes, sha256: end.sha256 } });
     return written;
   });
 }

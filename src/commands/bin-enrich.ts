@@ -1,20 +1,20 @@
-/** Owns `bin enrich`: a CSV with a column of BINs, of any length, written again with the facts of each. */
+/** The command `bin enrich`: adds BIN facts to a CSV that has a column of BINs. */
 import type { Command } from 'commander';
 import type { EnrichReport } from '../bin/enrich.ts';
 import type { EnrichOptions } from './run-enrich.ts';
-import { answer, type Terminal } from './terminal.ts';
+import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
 Each row gets the columns bin_scheme, bin_type, bin_brand, bin_prepaid, bin_country, bin_bank, bin_source, bin_as_of,
-bin_digits_matched and bin_problem. Without --out it goes to standard output (then use npm run -s). A column with more than
-8 digits in any row is taken for card numbers: the work ends there, and no file is left. The remote service is asked for what
-the data set lacks, but not for the calls that BIN_SERVICE_BULK_RESERVE keeps.`;
+bin_digits_matched and bin_problem. Without --out it is written to standard output (then use npm run -s). If any value has more than
+8 digits, the column is taken for card numbers: the command stops and leaves no file. BINs that the data set lacks are looked
+up at the remote service, except with the calls that BIN_SERVICE_USER_RESERVE keeps for users.`;
 
 export function addEnrichCommand(bin: Command, terminal: Terminal): void {
   bin
     .command('enrich')
-    .description('write a CSV again, with what is known of the BINs in one of its columns')
-    .argument('<file>', 'the CSV file; its first line names the columns')
+    .description('copy a CSV and add the facts about the BINs in one of its columns')
+    .argument('<file>', 'the CSV file; its first line must name the columns')
     .requiredOption('--column <name>', 'the column that holds the first 6 to 8 digits')
     .option('--out <file>', 'write there instead of standard output')
     .option('--json', 'print {"rows", "outcomes"} at the end; only with --out')
@@ -23,7 +23,7 @@ export function addEnrichCommand(bin: Command, terminal: Terminal): void {
       const { enrichFile } = await import('./run-enrich.ts');
       const report = await enrichFile(terminal, file, options);
       if (options.out === undefined) return void terminal.err.write(`${textOf(report)}\n`);
-      return answer(terminal, { json: options.json === true, data: report, text: textOf(report) });
+      return printResult(terminal, { json: options.json === true, data: report, text: textOf(report) });
     });
 }
 

@@ -1,14 +1,16 @@
-/** Owns files that a command writes: under another name until they are whole, so that nobody takes half of one for all of it. */
+/**
+ * Writes a file under a temporary name until it is complete, so that a partial file is never taken for a complete one.
+ */
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 
 export interface Draft {
   write(text: string): Promise<void>;
-  /** Gives it its name, in place of a file that has it. */
+  /** Renames it to the final name, replacing an existing file. */
   keep(): void;
   drop(): void;
 }
 
-/** The file is for its owner alone. @throws Error where it cannot be made */
+/** Only the file's owner can read it. @throws Error if it cannot be created */
 export function openDraft(path: string): Draft {
   const draft = `${path}.part`;
   const file = openSync(draft, 'w', 0o600);

@@ -1,4 +1,6 @@
-/** Owns the filling of a storage from a copy: into an empty one alone, by one command at a time, whole and compared, or not in service. */
+/**
+ * Fills an empty storage from a copy and compares the result. The storage is out of service until that has succeeded.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 import { copyIn, copyOut } from '../storage/copy.ts';
@@ -12,20 +14,20 @@ import { startProgress, type Terminal } from './terminal.ts';
 
 export interface Filled {
   items: number;
-  /** What had ended by then, and was left out. */
+  /** Items that were skipped because they had expired. */
   expired: number;
 }
 
-const LEASE_MILLISECONDS = 10_000;
-/** Nothing that ends so soon is compared: it may go while one of the copies is read, and clocks may differ. */
-const MARGIN_MILLISECONDS = 120_000;
+const LEASE_MS = 10_000;
+/** Items that expire this soon are not compared: they may expire while one copy is read, and clocks may differ. */
+const MARGIN_MS = 120_000;
 
 /**
- * Notes that the storage is not to be served from, empties it of an unfinished attempt, fills it, and compares what is there
- * with what was given. Ended at any moment, it is begun anew by the next attempt.
- * @param parts `count`: of the items, for the bar; `replace`: what is there may be deleted; `finish`: what remains to be done
- *   before the storage is in service
- * @throws AppError where it is not empty, in use, or not what was given
+ * Takes the storage out of service, deletes the remains of an unfinished attempt, fills the storage and compares the
+ * result with the source. If interrupted, the next attempt starts from the beginning.
+ * @param parts `count`: number of items, for the progress bar; `replace`: delete what the storage holds; `finish`:
+ *   called before the storage goes into service
+ * @throws AppError if the storage is in use, not empty, or differs from the source afterwards
  */
 export async function fillStorage(parts: {
   store: Store;
@@ -36,63 +38,65 @@ export async function fillStorage(parts: {
   finish: () => Promise<void>;
 }): Promise<Filled> {
   const { store, terminal, count, replace, items, finish } = parts;
-  return asOnlyCopier(store, async () => {
+  return withCopyLease(store, async () => {
     if ((await outOfService(store))?.state !== 'filling') await assertFree(store, replace);
     await takeOutOfService(store, 'filling');
     await store.clear(keys.outOfService);
-    const given = createCopyTally();
+    const written = createCopyTally();
     let expired = 0;
     await withProgress(terminal, 'Writing', count, async (advance) => {
-      for await (const some of items()) {
-        const alive = some.filter((item) => !('expiresAt' in item) || (item.expiresAt ?? Infinity) > Date.now());
-        expired += some.length - alive.length;
-        await copyIn(store, alive);
-        given.add(alive);
-        advance(some.length);
+      for await (const batch of items()) {
+        const valid = batch.filter((item) => !('expiresAt' in item) || (item.expiresAt ?? Infinity) > Date.now());
+        expired += batch.length - valid.length;
+        await copyIn(store, valid);
+        written.add(valid);
+        advance(batch.length);
       }
     });
-    const found = await withProgress(terminal, 'Comparing', given.count(), (advance) => tallyOf(store, advance));
-    assertSame(given, found);
+    const stored = await withProgress(terminal, 'Comparing', written.count(), (advance) => tallyOf(store, advance));
+    assertSame(written, stored);
     await finish();
     await putIntoService(store);
-    return { items: given.count(), expired };
+    return { items: written.count(), expired };
   });
 }
 
-/** Does the work unless another such command works on this storage; waits for one that was killed. */
-export async function asOnlyCopier<T>(store: Store, work: () => Promise<T>): Promise<T> {
-  const leases = createLeases({ store, milliseconds: LEASE_MILLISECONDS });
-  const until = performance.now() + LEASE_MILLISECONDS * 1.2;
+/**
+ * Does the work while no other such command runs on this storage. Waits until the lease of a killed one has expired.
+ */
+export async function withCopyLease<T>(store: Store, work: () => Promise<T>): Promise<T> {
+  const leases = createLeases({ store, milliseconds: LEASE_MS });
+  const until = performance.now() + LEASE_MS * 1.2;
   for (;;) {
     const done = await leases.hold(keys.storageCopy, work);
     if (done) return done.value;
     if (performance.now() > until)
-      throw conflict('Another restore or migration works on this storage. Wait for its end.');
+      throw conflict('Another restore or migration is running on this storage. Wait until it has ended.');
     await sleep(500);
   }
 }
 
-/** Reads everything once. */
+/** Reads the whole storage. */
 export async function tallyOf(store: Store, advance: (done: number) => void = () => undefined): Promise<CopyTally> {
   const tally = createCopyTally();
-  for await (const some of copyOut(store)) {
-    tally.add(some);
-    advance(some.length);
+  for await (const batch of copyOut(store)) {
+    tally.add(batch);
+    advance(batch.length);
   }
   return tally;
 }
 
 /** @throws AppError with the kinds that differ, in number or content */
-export function assertSame(given: CopyTally, found: CopyTally): void {
-  const horizon = Date.now() + MARGIN_MILLISECONDS;
-  const different = differences(given.result(horizon), found.result(horizon));
+export function assertSame(expected: CopyTally, actual: CopyTally): void {
+  const horizon = Date.now() + MARGIN_MS;
+  const different = differences(expected.result(horizon), actual.result(horizon));
   if (different.length === 0) return;
   throw conflict(
-    `The two storages differ (${different.join('; ')}). Somebody else has written to one of them. Stop every process, and run this again.`,
+    `The two storages differ (${different.join('; ')}). Another process has written to one of them. Stop every process and run this again.`,
   );
 }
 
-/** @throws AppError while a process serves from this storage */
+/** @throws AppError while a process uses this storage */
 export async function assertUnused(store: Store, which: string): Promise<void> {
   const { length } = await callKeyRoll(store);
   if (length === 0) return;
@@ -117,8 +121,8 @@ async function assertFree(store: Store, replace: boolean): Promise<void> {
   if (tally.count() === 0) return;
   const kinds = Object.entries(tally.result()).map(([kind, { count }]) => `${kind}: ${count}`);
   throw conflict(
-    `The storage that is to be filled is not empty: it holds ${tally.count().toLocaleString('en-GB')} items (${kinds.join(', ')}). ` +
-      'Move the database away (DATA_DIR/gatehouse.sqlite and the files beside it), or take an empty database of Redis.',
+    `The target storage is not empty: it holds ${tally.count().toLocaleString('en-GB')} items (${kinds.join(', ')}). ` +
+      'Move the database away (DATA_DIR/gatehouse.sqlite and the files beside it), or use an empty Redis database.',
   );
 }
 

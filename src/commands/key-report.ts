@@ -1,4 +1,4 @@
-/** Owns how `keys status` tells what is known of the encryption keys. Pure. */
+/** The text of `keys status`. */
 import type { KeyReport } from '../storage/key-report.ts';
 import type { KeyHolder } from '../storage/key-roll-call.ts';
 
@@ -30,7 +30,7 @@ function kindsOf(kinds: Record<string, number>): string {
 function runningText(processes: readonly KeyHolder[]): string {
   const bySealing = Map.groupBy(processes, ({ seals }) => seals);
   const parts = [...bySealing].map(
-    ([kid, some]) => `${some.length} ${some.length === 1 ? 'seals' : 'seal'} with ${kid}`,
+    ([kid, holders]) => `${holders.length} ${holders.length === 1 ? 'seals' : 'seal'} with ${kid}`,
   );
   return `Running processes: ${processes.length}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`;
 }

@@ -1,16 +1,16 @@
-/** Owns the commands for the encryption keys of the vault: made, counted, changed and given up. */
+/** The commands `keys generate`, `keys status`, `keys rotate` and `keys forget` for the encryption keys. */
 import type { Command } from 'commander';
 import { AppError } from '../errors.ts';
-import type { OpenedStorage } from '../open-storage.ts';
 import { reportKeys } from '../storage/key-report.ts';
 import { generateEncryptionKey } from '../storage/key-ring.ts';
 import { callKeyRoll } from '../storage/key-roll-call.ts';
 import { countDue, forgetKey, type RotationResult, rotateKeys } from '../storage/key-rotation.ts';
 import { countSealed, sumOf } from '../storage/sealed-records.ts';
+import type { OpenedStorage } from '../storage/storage.ts';
 import { keyReportText } from './key-report.ts';
 import { withStorage } from './open-storage.ts';
-import { noteByOperator } from './operator-trail.ts';
-import { answer, startProgress, type Terminal } from './terminal.ts';
+import { auditOperator } from './operator-trail.ts';
+import { printResult, startProgress, type Terminal } from './terminal.ts';
 
 interface JsonOption {
   json?: boolean;
@@ -28,7 +28,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
     .action(async ({ json = false }: JsonOption) => {
       const report = await withStorage(terminal.source, reportKeys);
-      answer(terminal, { json, data: report, text: keyReportText(report) });
+      printResult(terminal, { json, data: report, text: keyReportText(report) });
     });
 
   keys
@@ -40,7 +40,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
       const { kid, result } = await withStorage(terminal.source, (storage) => rotate(storage, terminal));
       const { resealed, retired: droppable } = result;
       const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
-      answer(terminal, { json, data, text: rotationText(kid, result) });
+      printResult(terminal, { json, data, text: rotationText(kid, result) });
     });
 
   addForget(keys, terminal);
@@ -49,7 +49,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
 function addGenerate(keys: Command, terminal: Terminal): void {
   keys
     .command('generate')
-    .description('make a new key for ENCRYPTION_KEYS, and print it as kid:base64url')
+    .description('make a new key for ENCRYPTION_KEYS and print it as kid:base64url')
     .option(JSON_FLAG, 'print {"kid", "key", "setting"} (use npm run -s)')
     .addHelpText(
       'after',
@@ -58,29 +58,29 @@ function addGenerate(keys: Command, terminal: Terminal): void {
     .action(({ json = false }: JsonOption) => {
       const setting = generateEncryptionKey(new Date());
       const [kid = '', key = ''] = setting.split(':');
-      answer(terminal, { json, data: { kid, key, setting }, text: setting });
+      printResult(terminal, { json, data: { kid, key, setting }, text: setting });
     });
 }
 
 const ROTATE_HELP = `
 1. Make a key with: npm run -s gatehouse -- keys generate
-2. Put it last in ENCRYPTION_KEYS of every process, then first. With one process, put it first at once.
-3. Run this command. It may be stopped at any moment and run again.
-4. Take the old key out of ENCRYPTION_KEYS.`;
+2. Put it last in ENCRYPTION_KEYS of every process, and then first. If there is one process, put it first at once.
+3. Run this command. It may be interrupted and run again.
+4. Remove the old key from ENCRYPTION_KEYS.`;
 
 async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<{ kid: string; result: RotationResult }> {
   const { store, sealer } = storage;
   const kid = sealer.sealingKid;
-  // Such a process could not open what is sealed here, or would go on sealing with the old key.
-  const assertNobodyBehind = async () => {
+  // A process with another sealing key could not open the new records, or would go on sealing with the old key.
+  const assertAllUse = async () => {
     const behind = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
     if (behind > 0) throw new AppError('version_conflict', { detail: processesBehind(kid, behind) });
   };
-  await assertNobodyBehind();
+  await assertAllUse();
   const progress = startProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer));
   try {
-    const result = await rotateKeys(store, sealer, progress.advance, assertNobodyBehind);
-    await noteByOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
+    const result = await rotateKeys(store, sealer, progress.advance, assertAllUse);
+    await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
     return { kid, result };
   } finally {
     progress.stop();
@@ -95,44 +95,46 @@ function processesBehind(kid: string, count: number): string {
 function rotationText(kid: string, { resealed, unreadable, retired }: RotationResult): string {
   const lines = [`Every record is sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
   for (const [kind, count] of unreadable)
-    lines.push(`${count.toLocaleString('en-GB')} of the kind ${kind} cannot be opened by any key and were left alone.`);
-  if (retired.length > 0) lines.push(`Take out of ENCRYPTION_KEYS: ${retired.join(', ')}`);
+    lines.push(
+      `${count.toLocaleString('en-GB')} of the kind ${kind} cannot be opened by any key and were not changed.`,
+    );
+  if (retired.length > 0) lines.push(`Remove from ENCRYPTION_KEYS: ${retired.join(', ')}`);
   return lines.join('\n');
 }
 
 function addForget(keys: Command, terminal: Terminal): void {
   keys
     .command('forget')
-    .description('give up a key that is lost for good, so that Gatehouse starts without it')
+    .description('give up a lost key, so that Gatehouse starts without it')
     .argument('<kid>', 'the id of the lost key')
-    .option('--yes', 'do it; without this it is only told what would be given up')
+    .option('--yes', 'do it; without this, only show what would be lost')
     .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
-    .addHelpText('after', '\nWhoever has a connection that this key sealed is asked to connect again.')
+    .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
     .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
       const records = await withStorage(terminal.source, (storage) => forget(storage, kid, yes), [kid]);
-      answer(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
+      printResult(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
       if (!yes) terminal.setExitStatus(1);
     });
 }
 
 async function forget({ store, sealer }: OpenedStorage, kid: string, yes: boolean): Promise<Record<string, number>> {
   if (sealer.kids.includes(kid)) {
-    const detail = `ENCRYPTION_KEYS holds the key "${kid}", so it is not lost. Change it with: npm run gatehouse -- keys rotate.`;
+    const detail = `ENCRYPTION_KEYS holds the key "${kid}", so it is not lost. To replace it, run: npm run gatehouse -- keys rotate`;
     throw new AppError('invalid_request', { detail });
   }
-  const ofKid = (await countSealed(store, sealer)).get(kid);
+  const records = (await countSealed(store, sealer)).get(kid);
   if (yes) {
-    await noteByOperator(store, { event: 'key.retired', facts: { kid } });
+    await auditOperator(store, { event: 'key.retired', facts: { kid } });
     await forgetKey(store, sealer, kid);
   }
-  return Object.fromEntries(ofKid ?? []);
+  return Object.fromEntries(records ?? []);
 }
 
 function forgetText(kid: string, done: boolean, records: Record<string, number>): string {
   const number = sumOf(new Map(Object.entries(records))).toLocaleString('en-GB');
   const kinds = Object.entries(records).map(([kind, count]) => `- ${kind}: ${count.toLocaleString('en-GB')}`);
   const head = done
-    ? `The key "${kid}" is given up, and with it ${number} records.`
+    ? `The key "${kid}" has been given up, and ${number} records with it.`
     : `Giving up the key "${kid}" would give up ${number} records. To do it, run this again with --yes.`;
   return [head, ...kinds].join('\n');
 }

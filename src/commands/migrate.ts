@@ -1,11 +1,10 @@
-/** Owns the command that moves everything from one storage to another, so that only the other can be served from. */
+/** The command `migrate`: moves everything from one storage to another, so that only one of them can be used. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { AppError } from '../errors.ts';
-import { openStore } from '../open-storage.ts';
-import { StartRefused } from '../start-refused.ts';
+import { AppError, StartRefused } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
 import { checkKeyRing, isEmpty, WrongKeyError } from '../storage/key-check.ts';
+import { keys } from '../storage/keys.ts';
 import {
   MOVING_SECONDS,
   OutOfServiceError,
@@ -13,12 +12,14 @@ import {
   putIntoService,
   takeOutOfService,
 } from '../storage/out-of-service.ts';
+import { assertReadable } from '../storage/schema-version.ts';
 import type { Sealer } from '../storage/sealed.ts';
+import { openStore } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
-import { asOnlyCopier, assertSame, assertUnused, type Filled, fillStorage, tallyOf } from './fill-storage.ts';
-import { noteByOperator } from './operator-trail.ts';
+import { assertSame, assertUnused, type Filled, fillStorage, tallyOf, withCopyLease } from './fill-storage.ts';
+import { auditOperator } from './operator-trail.ts';
 import { assertDatabase, readPlace, type StoragePlace } from './storage-place.ts';
-import { answer, type Terminal } from './terminal.ts';
+import { printResult, type Terminal } from './terminal.ts';
 
 interface MigrateOptions {
   from: string;
@@ -27,26 +28,26 @@ interface MigrateOptions {
 }
 
 const HELP = `
-A storage is named sqlite (that of DATA_DIR), redis (that of REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS), sqlite:FOLDER, or by
-a redis:// or rediss:// URL. Others can see what stands in a command line: leave URLs with a password to the settings.
+A storage is sqlite (in DATA_DIR), redis (REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS), sqlite:FOLDER, or a redis:// or
+rediss:// URL. Command lines are visible to other users: put a URL with a password into the settings.
 
 1. Stop every Gatehouse.
-2. Set REDIS_URL (or its like) beside DATA_DIR, and run this command. It may be stopped at any moment and run again.
-3. Start Gatehouse with the new storage. From the old one nothing starts any more; delete it when you are content.`;
+2. Set REDIS_URL (or another Redis setting) beside DATA_DIR, and run this command. It may be interrupted and run again.
+3. Start Gatehouse with the new storage. Gatehouse no longer starts with the old one; delete it when you are sure.`;
 
 export function addMigrateCommand(program: Command, terminal: Terminal): void {
   program
     .command('migrate')
-    .description('move everything from SQLite to Redis, or the other way, while no Gatehouse runs')
-    .option('--from <storage>', 'where it is', 'sqlite')
-    .option('--to <storage>', 'where it goes; has to be empty', 'redis')
+    .description('move everything from SQLite to Redis or back, while Gatehouse is stopped')
+    .option('--from <storage>', 'the current storage', 'sqlite')
+    .option('--to <storage>', 'the new storage, which must be empty', 'redis')
     .option('--json', 'print {"from", "to", "items", "expired"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async ({ from, to, json = false }: MigrateOptions) => {
       const [source, target] = [readPlace(terminal.source, from), readPlace(terminal.source, to)];
       const moved = await move(terminal, source, target);
       const data = { from: source.name, to: target.name, ...moved };
-      answer(terminal, { json, data, text: textOf(data) });
+      printResult(terminal, { json, data, text: textOf(data) });
     });
 }
 
@@ -58,7 +59,7 @@ async function move(terminal: Terminal, from: StoragePlace, to: StoragePlace): P
   try {
     const target = await openStore({ config: to.config, ...parts });
     try {
-      return await asOnlyCopier(source, () => copyAll({ terminal, source, target, sealer: from.sealer, to: to.name }));
+      return await withCopyLease(source, () => copyAll({ terminal, source, target, sealer: from.sealer, to: to.name }));
     } finally {
       await target.close();
     }
@@ -79,24 +80,24 @@ interface CopyParts {
 async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Promise<Filled> {
   await assertMovable(source, target, sealer);
   await takeOutOfService(source, 'moving');
-  // A renewal that fails is made up for by the next.
+  // If a renewal fails, the next one is in time.
   const renewal = setInterval(
     () => void takeOutOfService(source, 'moving').catch(() => undefined),
     (MOVING_SECONDS * 1000) / 4,
   );
   try {
     await assertUnused(source, 'that is to be moved');
-    await noteByOperator(source, { event: 'storage.moved', facts: { to } });
-    if (terminal.err.isTTY) terminal.err.write('Everything is read once, to be compared in the end.\n');
-    const given = await tallyOf(source);
+    await auditOperator(source, { event: 'storage.moved', facts: { to } });
+    if (terminal.err.isTTY) terminal.err.write('Reading everything once, to compare it at the end.\n');
+    const before = await tallyOf(source);
     return await fillStorage({
-      ...{ store: target, terminal, count: given.count(), replace: false },
+      ...{ store: target, terminal, count: before.count(), replace: false },
       items: () => copyOut(source),
       async finish() {
-        // Whoever wrote to the old storage meanwhile would lose that.
-        assertSame(given, await tallyOf(source));
+        // Writes to the old storage in the meantime would be lost.
+        assertSame(before, await tallyOf(source));
         clearInterval(renewal);
-        // Before the new one is in service: at no moment can both be served from.
+        // Before the new storage goes into service, so that both can never be used at the same time.
         await takeOutOfService(source, 'moved');
       },
     });
@@ -110,11 +111,11 @@ async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Pro
 
 async function assertMovable(source: Store, target: Store, sealer: Sealer): Promise<void> {
   const note = await outOfService(source);
-  // One that was moved into a storage that was never put into service is moved again.
+  // Move again if the target of an earlier attempt never went into service.
   const isDone = note?.state === 'moved' && (await outOfService(target))?.state !== 'filling';
   if (note && (isDone || note.state === 'filling')) throw refused(new OutOfServiceError(note));
-  if (await isEmpty(source))
-    throw new AppError('not_found', { detail: 'There is nothing to move: see that --from is right.' });
+  assertReadable((await source.get(keys.schema))?.value);
+  if (await isEmpty(source)) throw new AppError('not_found', { detail: 'There is nothing to move: check --from.' });
   try {
     await checkKeyRing(source, sealer);
   } catch (error) {
@@ -132,9 +133,9 @@ function placeOf({ config: { redis, dataDirectory } }: StoragePlace): string {
 
 function textOf({ from, to, items, expired }: Filled & { from: string; to: string }): string {
   const lines = [
-    `Moved ${items.toLocaleString('en-GB')} items from ${from} to ${to}, read again and found the same.`,
-    `Start Gatehouse with ${to}. From the old storage nothing starts any more.`,
+    `Moved ${items.toLocaleString('en-GB')} items from ${from} to ${to}, and verified them by reading them again.`,
+    `Start Gatehouse with ${to}. It no longer starts with the old storage.`,
   ];
-  if (expired > 0) lines.splice(1, 0, `Left out ${expired.toLocaleString('en-GB')} that have expired meanwhile.`);
+  if (expired > 0) lines.splice(1, 0, `Skipped ${expired.toLocaleString('en-GB')} that had expired.`);
   return lines.join('\n');
 }

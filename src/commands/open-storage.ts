@@ -1,12 +1,12 @@
-/** Owns how a command comes to the storage: it reads only the settings it needs, opens what the server opens, and closes it again. */
-import { loadStorageConfig } from '../config.ts';
-import type { ConfigSource } from '../config-reader.ts';
-import { checkStorageConfig, type OpenedStorage, openStorage } from '../open-storage.ts';
-import { StartRefused } from '../start-refused.ts';
+/** Opens the storage for a command, as the server does, with only the settings that it needs. */
+import { loadStorageConfig } from '../config/config.ts';
+import type { ConfigSource } from '../config/setting.ts';
+import { StartRefused } from '../errors.ts';
+import { checkStorageConfig, type OpenedStorage, openStorage } from '../storage/storage.ts';
 
 /**
- * Does the work with the storage of the settings, which is closed whatever happens.
- * @param lostKeys ids of keys whose records were given up
+ * Opens the configured storage, does the work, and always closes the storage.
+ * @param lostKeys ids of keys whose records are given up
  * @throws StartRefused with every fault of those settings (exit status 78), AppError `storage_unavailable`
  */
 export async function withStorage<T>(

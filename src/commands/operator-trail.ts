@@ -1,14 +1,13 @@
-/** Owns the entries in the audit trail of what an operator does from a terminal. */
+/** Audit entries for what an operator does by commands. */
 import type { AuditEntry } from '../audit/kinds.ts';
 import { type AuditTrail, createAuditTrail } from '../audit/trail.ts';
-import { scrubCardNumbers } from '../bin/bin.ts';
 import type { Store } from '../storage/store.ts';
 
 export function operatorTrail(store: Store): AuditTrail {
-  return createAuditTrail({ store, clock: Date.now, scrub: scrubCardNumbers });
+  return createAuditTrail({ store, clock: Date.now });
 }
 
-export async function noteByOperator(
+export async function auditOperator(
   store: Store,
   entry: Pick<AuditEntry, 'event' | 'facts' | 'target'>,
 ): Promise<void> {

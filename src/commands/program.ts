@@ -1,4 +1,4 @@
-/** Owns the tree of commands: all that `npm run gatehouse -- COMMAND` understands. */
+/** The command tree of `npm run gatehouse -- COMMAND`. */
 import { Command } from 'commander';
 import { addAdminTokenCommands } from './admin-token.ts';
 import { addAuditCommands } from './audit.ts';
@@ -13,7 +13,12 @@ import type { Terminal } from './terminal.ts';
 export function createProgram(terminal: Terminal): Command {
   const program = new Command('npm run gatehouse --')
     .description('Gatehouse on the command line.')
-    .showHelpAfterError();
+    .showHelpAfterError()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void terminal.out.write(text),
+      writeErr: (text) => void terminal.err.write(text),
+    });
   addKeysCommands(program, terminal);
   addAuditCommands(program, terminal);
   addAdminTokenCommands(program, terminal);

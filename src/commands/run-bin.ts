@@ -1,4 +1,4 @@
-/** Owns the work of `bin import` and `bin rollback`: loaded when one of them is called, since every command would wait for it. */
+/** Implements `bin import` and `bin rollback`. Loaded only when one of them runs, to keep other commands fast. */
 import { statSync } from 'node:fs';
 import type { Dataset } from '../bin/dataset.ts';
 import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-file.ts';
@@ -7,7 +7,7 @@ import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
 import { openDraft } from './draft.ts';
 import { withStorage } from './open-storage.ts';
-import { noteByOperator } from './operator-trail.ts';
+import { auditOperator } from './operator-trail.ts';
 import { startProgress, type Terminal } from './terminal.ts';
 
 export interface ImportOptions {
@@ -20,7 +20,7 @@ export interface ImportOptions {
 export async function importFile(terminal: Terminal, file: string, options: ImportOptions): Promise<DatasetVersion> {
   return withStorage(terminal.source, async ({ store }) => {
     const { dataset, report } = await readChecked(terminal, file, options);
-    await noteByOperator(store, {
+    await auditOperator(store, {
       event: 'bin_dataset.imported',
       facts: { source: dataset.source, rows: report.taken, bad: report.skipped },
     });
@@ -42,7 +42,7 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
     onBytes: progress.advance,
     ...(draft && { onFault: (fault) => faults.push(fault) }),
   }).finally(progress.stop);
-  // Lines that are no CSV are told of before those that wait to be parsed.
+  // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
   faults.sort((one, other) => one.line - other.line);
   await draft?.write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
   draft?.keep();
@@ -50,7 +50,7 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
   return read as { dataset: Dataset; report: FileReport };
 }
 
-/** @throws AppError `not_found` where there is none to go back to */
+/** @throws AppError `not_found` if there is no earlier data set */
 export async function rollback(terminal: Terminal): Promise<DatasetVersion> {
   return withStorage(terminal.source, ({ store }) => rollbackIn(store));
 }
@@ -58,9 +58,8 @@ export async function rollback(terminal: Terminal): Promise<DatasetVersion> {
 async function rollbackIn(store: Store): Promise<DatasetVersion> {
   const stored = createStoredDatasets({ store, clock: Date.now });
   const { current, previous } = (await stored.versions()) ?? {};
-  if (!current || !previous)
-    throw new AppError('not_found', { detail: 'There is no earlier data set to go back to: import one.' });
-  await noteByOperator(store, {
+  if (!current || !previous) throw new AppError('not_found', { detail: 'There is no earlier data set: import one.' });
+  await auditOperator(store, {
     event: 'bin_dataset.rolled_back',
     facts: { from: current.source, to: previous.source },
   });

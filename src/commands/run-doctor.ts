@@ -1,21 +1,15 @@
-/** Owns the work of the commands that try connected apps: loaded when one of them is called, since it takes a large part of the server. */
+/**
+ * Implements `doctor` and `apps check`. Loaded only when one of them runs, because it needs a large part of the server.
+ */
 import { readFileSync } from 'node:fs';
-import { type Config, loadConfig } from '../config.ts';
+import { type Config, loadConfig } from '../config/config.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
-import { createAppRegistry } from '../connected-apps/app-registry.ts';
-import { createAppStore } from '../connected-apps/app-store.ts';
-import { type AppCheck, createAppCheck } from '../connected-apps/check.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { type ConnectedApps, createConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Finding } from '../connected-apps/finding.ts';
-import { createObservations } from '../connected-apps/observations.ts';
-import { createOwnKeys } from '../connected-apps/own-keys.ts';
-import { createProviderClient } from '../connected-apps/provider-client.ts';
-import { createProviderMetadata } from '../connected-apps/provider-metadata.ts';
-import { createSigningKeys } from '../connected-apps/signing-keys.ts';
-import type { OpenedStorage } from '../open-storage.ts';
+import { StartRefused } from '../errors.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
-import { createOutbound, type Outbound } from '../outbound/outbound.ts';
-import { StartRefused } from '../start-refused.ts';
+import { createOutbound } from '../outbound/outbound.ts';
 import { withStorage } from './open-storage.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -25,62 +19,45 @@ export interface Checked {
   findings: Finding[];
 }
 
-/** @throws StartRefused where the settings are wrong, or there is no such app */
+/** @throws StartRefused for wrong settings or an unknown app */
 export async function runDoctor(terminal: Terminal, id: string | undefined): Promise<Checked[]> {
   const { config, faults } = loadConfig(terminal.source);
   if (!config) throw new StartRefused(faults);
+  const fromFile = readFileApps(terminal, config);
   const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts), proxy: config.proxy });
   try {
     return await withStorage(terminal.source, async (storage) => {
-      const apps = (await registeredApps(terminal, config, storage)).filter((app) => id === undefined || app.id === id);
-      if (id !== undefined && apps.length === 0)
-        throw new StartRefused([`There is no connected app with the id "${id}".`]);
-      const doctor = makeDoctor(config, storage, outbound);
-      return Promise.all(
-        apps.map(async (app) => {
-          const findings = await doctor.run(app);
-          return { app: app.id, ok: findings.every(({ result }) => result !== 'problem'), findings };
-        }),
-      );
+      const { href: publicHref } = config.publicUrl;
+      const monotonicClock = () => performance.now();
+      const times = { clock: Date.now, monotonicClock, random: Math.random };
+      const connectedApps = await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times });
+      return await checkApps(connectedApps, id).finally(connectedApps.close);
     });
   } finally {
     await outbound.close();
   }
 }
 
-/** Those of the file and those that administrators registered. */
-async function registeredApps(
-  terminal: Terminal,
-  config: Config,
-  { store, sealer }: OpenedStorage,
-): Promise<readonly ConnectedApp[]> {
-  const { connectedAppsFile: file } = config;
-  const parsed = file ? parseConnectedApps(terminal.source.readFile(file), terminal.source) : { apps: [], faults: [] };
-  if (parsed.faults.length > 0) throw new StartRefused(parsed.faults);
-  const apps = createAppStore(parsed.apps);
-  const registry = await createAppRegistry({ store, sealer, apps, clock: Date.now });
-  await registry.close();
-  return apps.list();
+function readFileApps(terminal: Terminal, { connectedAppsFile: file }: Config): readonly ConnectedApp[] {
+  if (!file) return [];
+  const { apps, faults } = parseConnectedApps(terminal.source.readFile(file), terminal.source);
+  if (faults.length > 0) throw new StartRefused(faults);
+  return apps;
 }
 
-function makeDoctor(config: Config, { store, sealer }: OpenedStorage, outbound: Outbound): AppCheck {
-  const clock = Date.now;
-  const metadata = createProviderMetadata({ outbound, clock, random: Math.random });
-  const ownKeys = createOwnKeys({ store, sealer, clock });
-  return createAppCheck({
-    ...{ outbound, metadata, clock },
-    provider: createProviderClient({
-      outbound,
-      metadata,
-      signingKeys: createSigningKeys({ outbound, clock }),
-      ownKeys,
+async function checkApps({ apps, check }: ConnectedApps, id: string | undefined): Promise<Checked[]> {
+  const chosen = apps.list().filter((app) => id === undefined || app.id === id);
+  if (id !== undefined && chosen.length === 0)
+    throw new StartRefused([`There is no connected app with the id "${id}".`]);
+  return Promise.all(
+    chosen.map(async (app) => {
+      const findings = await check.run(app);
+      return { app: app.id, ok: findings.every(({ result }) => result !== 'problem'), findings };
     }),
-    observations: createObservations({ store, clock }),
-    publicHref: config.publicUrl.href,
-  });
+  );
 }
 
-/** Judges a file for `CONNECTED_APPS_FILE`. @throws StartRefused where it cannot be read */
+/** @throws StartRefused if the file cannot be read */
 export function checkAppFile(terminal: Terminal, file: string): { apps: string[]; faults: string[] } {
   const { values } = loadConfig(terminal.source);
   const { apps, faults } = parseConnectedApps(

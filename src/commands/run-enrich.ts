@@ -1,16 +1,15 @@
-/** Owns the work of `bin enrich`: loaded when it is called. */
+/** Implements `bin enrich`. Loaded only when it runs. */
 import { once } from 'node:events';
 import { createReadStream, statSync } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { type Bins, createBins } from '../bin/bin.ts';
 import { inspectFile, readDatasetFile, unreadable } from '../bin/dataset-file.ts';
 import { type EnrichReport, enrichCsv } from '../bin/enrich.ts';
-import { type BinEnrichment, createBinEnrichment } from '../bin/enrichment.ts';
-import { loadBinConfig } from '../config.ts';
-import { AppError } from '../errors.ts';
+import { loadBinConfig } from '../config/config.ts';
+import { AppError, StartRefused } from '../errors.ts';
 import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
-import { StartRefused } from '../start-refused.ts';
 import type { Store } from '../storage/store.ts';
 import { openDraft } from './draft.ts';
 import { withStorage } from './open-storage.ts';
@@ -34,7 +33,7 @@ async function enrichWith(
   return withEnrichment(terminal, store, async ({ lookup }) => {
     const { gzipped } = await inspectFile(file).catch((error: unknown) => refuseFile(file, error));
     const bytes = createReadStream(file);
-    // A damaged file ends the stream that is read, with its fault.
+    // An error in unzipping destroys the stream that is read, so the callback has nothing to do.
     const input = gzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
     const draft = out === undefined ? undefined : openDraft(out);
     const progress = startProgress(terminal, 'Enriching', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
@@ -46,15 +45,15 @@ async function enrichWith(
       return report;
     } catch (error) {
       draft?.drop();
-      return isOfFile(error) ? refuseFile(file, error) : Promise.reject(error);
+      return isFileError(error) ? refuseFile(file, error) : Promise.reject(error);
     } finally {
       progress.stop();
     }
   });
 }
 
-/** The system's own words for a file that cannot be read, and zlib's for one that is damaged. */
-function isOfFile(error: unknown): boolean {
+/** The codes of the system for an unreadable file, and of zlib for a damaged one. */
+function isFileError(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return /^(EISDIR|EACCES|EIO|Z_\w+)$/.test(code);
 }
@@ -63,11 +62,7 @@ function refuseFile(file: string, error: unknown): never {
   throw new AppError('invalid_request', { detail: unreadable(file, error) });
 }
 
-async function withEnrichment<T>(
-  { source }: Terminal,
-  store: Store,
-  work: (enrichment: BinEnrichment) => Promise<T>,
-): Promise<T> {
+async function withEnrichment<T>({ source }: Terminal, store: Store, work: (bins: Bins) => Promise<T>): Promise<T> {
   const { values, faults } = loadBinConfig(source);
   const { datasetFile, service } = values.bin;
   const file = datasetFile === undefined ? undefined : await readDatasetFile(datasetFile);
@@ -80,11 +75,11 @@ async function withEnrichment<T>(
   ];
   if (problems.length > 0 || file?.problem !== undefined) throw new StartRefused(problems);
   const outbound = createOutbound({ policy, proxy: values.proxy });
-  const enrichment = await createBinEnrichment({ store, clock: Date.now, fetch: outbound.fetch, service, file });
+  const bins = await createBins({ store, clock: Date.now, outbound, service, file });
   try {
-    return await work(enrichment);
+    return await work(bins);
   } finally {
-    await enrichment.close();
+    await bins.close();
     await outbound.close();
   }
 }

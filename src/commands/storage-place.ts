@@ -1,27 +1,28 @@
-/** Owns how a command names a storage beside that of the settings: `sqlite`, `redis`, a folder, or a URL. */
+/** Parses a storage on the command line: `sqlite`, `redis`, a folder, or a URL. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadStorageConfig, type StorageConfig } from '../config.ts';
-import type { ConfigSource } from '../config-reader.ts';
-import { checkStorageConfig } from '../open-storage.ts';
-import { StartRefused } from '../start-refused.ts';
+import { loadStorageConfig, type StorageConfig } from '../config/config.ts';
+import type { ConfigSource } from '../config/setting.ts';
+import { StartRefused } from '../errors.ts';
 import { createKeyRing } from '../storage/key-ring.ts';
 import { SEALED_KINDS } from '../storage/keys.ts';
 import { createSealer, type Sealer } from '../storage/sealed.ts';
-import { DATABASE_FILE } from '../storage/sqlite-store.ts';
+import { DATABASE_FILE } from '../storage/sqlite/store.ts';
+import { checkStorageConfig } from '../storage/storage.ts';
 
 export interface StoragePlace {
   config: StorageConfig;
   sealer: Sealer;
-  /** For people; never with a password. */
+  /** For messages; never contains a password. */
   name: string;
 }
 
 const REDIS_PLACES = ['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS', 'REDIS_SENTINEL_NAME'];
 
 /**
- * @param place that of the settings where left out; `sqlite` (that of DATA_DIR), `redis` (that of the settings), `sqlite:FOLDER`, or a `redis:` or `rediss:` URL
- * @throws StartRefused with all faults of the settings, and where the place is none of these
+ * @param place `sqlite` (in DATA_DIR), `redis` (from the settings), `sqlite:FOLDER`, or a `redis:` or `rediss:` URL.
+ *   Default: the storage of the settings
+ * @throws StartRefused with all faults of the settings, or for another place
  */
 export function readPlace(source: ConfigSource, place?: string): StoragePlace {
   const { values: config, faults } = loadStorageConfig({ ...source, env: envOf(source.env, place) });
@@ -36,7 +37,7 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
   return { config, sealer, name: config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}` };
 }
 
-/** @throws StartRefused where there is no database, which opening would make */
+/** @throws StartRefused if there is no database; opening the storage would create one */
 export function assertDatabase({ config: { redis, dataDirectory } }: StoragePlace): void {
   if (redis || existsSync(join(dataDirectory, DATABASE_FILE))) return;
   throw new StartRefused([
@@ -52,7 +53,5 @@ function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSourc
   if (place.startsWith('sqlite:') && place.length > 'sqlite:'.length)
     return { ...env, ...none, DATA_DIR: place.slice('sqlite:'.length) };
   if (/^rediss?:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
-  throw new StartRefused([
-    'A storage is named sqlite, redis, sqlite:FOLDER, or by a URL that begins with redis:// or rediss://.',
-  ]);
+  throw new StartRefused(['Name a storage as sqlite, redis, sqlite:FOLDER, or by a redis:// or rediss:// URL.']);
 }

@@ -1,16 +1,15 @@
-/** Owns what every command has in common: where its settings come from, where it writes, and a bar while it works. */
+/** What commands share: the source of settings, the output streams, the exit status and a progress bar. */
 import { SingleBar } from 'cli-progress';
-import type { ConfigSource } from '../config-reader.ts';
+import type { ConfigSource } from '../config/setting.ts';
 
-/** What the entry file gives to each family of commands. */
 export interface Terminal {
-  /** The environment and the files that it names; `.env` was read before. */
+  /** The environment, including `.env`, and the files that it names. */
   source: ConfigSource;
-  /** Answers go here, as text for people or as one JSON document. */
+  /** For results: text, or one JSON document. */
   out: NodeJS.WritableStream;
-  /** Progress and refusals go here, so that what is piped on holds answers alone. */
+  /** For progress and refusals, so that a pipe gets only results. */
   err: NodeJS.WritableStream & { isTTY?: boolean };
-  /** Replaces the exit status 0 where the work was done but its answer is bad news. */
+  /** For a command that ran but found problems. */
   setExitStatus(status: number): void;
 }
 
@@ -19,7 +18,7 @@ export interface Progress {
   stop(): void;
 }
 
-/** A bar on a terminal, and nothing elsewhere. */
+/** Draws a progress bar on a terminal, and nothing elsewhere. */
 export function startProgress(terminal: Terminal, title: string, total: number): Progress {
   if (!terminal.err.isTTY) return { advance: () => undefined, stop: () => undefined };
   const format = `${title} {bar} {percentage} % | {value} of {total} | {eta_formatted} left`;
@@ -28,7 +27,9 @@ export function startProgress(terminal: Terminal, title: string, total: number):
   return { advance: (done) => bar.increment(done), stop: () => bar.stop() };
 }
 
-/** Writes the data as one JSON document, or the text for people. */
-export function answer(terminal: Terminal, { json, data, text }: { json: boolean; data: unknown; text: string }): void {
+export function printResult(
+  terminal: Terminal,
+  { json, data, text }: { json: boolean; data: unknown; text: string },
+): void {
   terminal.out.write(`${json ? JSON.stringify(data) : text}\n`);
 }

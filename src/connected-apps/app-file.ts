@@ -1,7 +1,7 @@
-/** Owns the reading of `CONNECTED_APPS_FILE`: its faults are all told at once, and secrets come from where it points. */
+/** Reads `CONNECTED_APPS_FILE`: reports all faults at once, and reads secrets from the places that it names. */
 import { z } from 'zod';
-import type { ConfigSource } from '../config-reader.ts';
-import { type InputFault, inputFaults } from '../input-faults.ts';
+import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
+import type { ConfigSource } from '../config/setting.ts';
 import type { AddressPolicy } from '../outbound/address-policy.ts';
 import { type ConnectedApp, connectedAppSchema } from './connected-app.ts';
 import { addressFault, calledUrls, coherenceFaults } from './registration-rules.ts';
@@ -21,23 +21,23 @@ const fileEntry = connectedAppSchema.extend({
 
 export interface ParsedApps {
   apps: ConnectedApp[];
-  /** Each a sentence that names the app, the field and what to do; secrets are in none of them. */
+  /** Each is a sentence that names the app, the field and what to do, and no secret. */
   faults: string[];
-  /** Ids of the entries that have faults; undefined for what cannot be told apart. */
+  /** Ids of the entries with faults; undefined for an entry without a readable id. */
   faultyIds: (string | undefined)[];
 }
 
 /**
  * @param text the file's content
  * @param source where secrets are read from
- * @param policy judges the URLs that Gatehouse would call; without it they are judged at each call alone
+ * @param policy checks the URLs that Gatehouse would call; without it they are checked only at each call
  */
 export function parseConnectedApps(text: string, source: ConfigSource, policy?: AddressPolicy): ParsedApps {
   let entries: unknown;
   try {
     entries = JSON.parse(text);
   } catch {
-    // The parser's own message repeats a piece of the file, which may hold a secret put there by mistake.
+    // The parser's message quotes the file, which may hold a secret by mistake.
     return unreadable('CONNECTED_APPS_FILE is not valid JSON: check commas, quotes and brackets.');
   }
   if (!Array.isArray(entries)) return unreadable('CONNECTED_APPS_FILE must hold a JSON array of connected apps.');
@@ -51,7 +51,6 @@ export function parseConnectedApps(text: string, source: ConfigSource, policy?: 
   };
 }
 
-/** No entry of such a file is known. */
 export function unreadable(fault: string): ParsedApps {
   return { apps: [], faults: [fault], faultyIds: [undefined] };
 }
@@ -62,19 +61,19 @@ interface EntryResult {
   faults: string[];
 }
 
-interface Judges {
+interface ReadFrom {
   source: ConfigSource;
   policy: AddressPolicy | undefined;
 }
 
-function parseEntry(entry: unknown, position: number, { source, policy }: Judges): EntryResult {
-  const parsed = fileEntry.safeParse(entry);
+function parseEntry(entry: unknown, position: number, { source, policy }: ReadFrom): EntryResult {
+  const parsed = fileEntry.safeParse(entry, ADVICE);
   const shapeFaults = parsed.success ? [] : inputFaults(parsed.error);
   const faulty = new Set(shapeFaults.map(({ pointer }) => pointer.split('/')[1] ?? ''));
-  const sound = soundPart(entry, faulty);
-  const { clientSecret: secretAt, ...registration } = sound;
+  const valid = validFields(entry, faulty);
+  const { clientSecret: secretAt, ...registration } = valid;
   const clientSecret = secretAt && readSecret(secretAt, source);
-  const place = `CONNECTED_APPS_FILE, app ${position + 1}${sound.id === undefined ? '' : ` (${sound.id})`}`;
+  const place = `CONNECTED_APPS_FILE, app ${position + 1}${valid.id === undefined ? '' : ` (${valid.id})`}`;
   const faults = [
     ...shapeFaults.map(inWords),
     ...(secretAt && !clientSecret ? ['/clientSecret: the place that it names is empty or cannot be read.'] : []),
@@ -82,25 +81,25 @@ function parseEntry(entry: unknown, position: number, { source, policy }: Judges
     ...coherenceFaults(registration, (field) => faulty.has(field)).map(inWords),
     ...(policy ? addressTexts(registration, policy) : []),
   ].map((fault) => `${place}, ${fault}`);
-  if (!parsed.success) return { id: sound.id, faults };
+  if (!parsed.success) return { id: valid.id, faults };
   const { clientSecret: _, ...complete } = parsed.data;
-  return { app: Object.freeze({ ...complete, clientSecret }), id: sound.id, faults };
+  return { app: Object.freeze({ ...complete, clientSecret }), id: valid.id, faults };
 }
 
 type FileEntry = z.output<typeof fileEntry>;
-type SoundPart = { [Field in keyof FileEntry]?: FileEntry[Field] | undefined };
-type Registration = Omit<SoundPart, 'clientSecret'>;
+type ValidFields = { [Field in keyof FileEntry]?: FileEntry[Field] | undefined };
+type Registration = Omit<ValidFields, 'clientSecret'>;
 
-/** The fields that are in order, so that what they say together is judged although others are not. */
-function soundPart(entry: unknown, faulty: ReadonlySet<string>): SoundPart {
+/** The valid fields, so that rules over several fields are checked although other fields have faults. */
+function validFields(entry: unknown, faulty: ReadonlySet<string>): ValidFields {
   if (typeof entry !== 'object' || entry === null) return {};
-  const inOrder = Object.fromEntries(Object.entries(entry).filter(([name]) => !faulty.has(name)));
-  return z.object(fileEntry.shape).partial().safeParse(inOrder).data ?? {};
+  const fields = Object.fromEntries(Object.entries(entry).filter(([name]) => !faulty.has(name)));
+  return z.object(fileEntry.shape).partial().safeParse(fields).data ?? {};
 }
 
 function secretFaults(app: Registration, faulty: ReadonlySet<string>): string[] {
   const { tokenEndpointAuthMethod = 'client_secret_basic' } = app;
-  // Where the method or the whole entry is in doubt, nobody knows whether a secret is needed.
+  // Where the method or the whole entry has a fault, it is unknown whether a secret is needed.
   const unknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
   const needed = tokenEndpointAuthMethod.startsWith('client_secret_');
   return needed && !unknown ? [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`] : [];

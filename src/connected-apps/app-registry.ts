@@ -1,9 +1,11 @@
-/** Owns the connected apps that administrators register: sealed in the store, and known to every process within a second. */
+/** Connected apps that administrators register: sealed in the store, and loaded by every process within a second. */
+import { allMembers } from '../storage/all-members.ts';
 import { keys } from '../storage/keys.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import type { LiveAppStore } from './app-store.ts';
-import type { ConnectedApp, ConnectedAppRegistration } from './connected-app.ts';
+import { type ConnectedApp, type ConnectedAppRegistration, connectedAppSchema } from './connected-app.ts';
+import type { ClientManagement } from './dynamic-registration.ts';
 
 /** Times in milliseconds since the epoch. */
 export interface RegisteredApp {
@@ -11,48 +13,52 @@ export interface RegisteredApp {
   version: number;
   createdAt: number;
   changedAt: number;
-  /** When the client secret was given; undefined where there is none. */
+  /** When the client secret was entered; undefined where there is none. */
   secretSetAt: number | undefined;
-  /** When the provider ends the client secret, where it said so on giving it. */
+  /** When the client secret expires, where the provider said so. */
   secretExpiresAt?: number | undefined;
+  /** Deletes the registration at the provider, where Gatehouse made it. */
+  management?: ClientManagement | undefined;
 }
 
-/** What is sealed: the registration, the secret and the times. */
-type Kept = Omit<RegisteredApp, 'version'>;
+/** What dynamic registration returns beside the client ID and secret. */
+export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'management'>;
+
+/** The sealed record. */
+type SealedApp = Omit<RegisteredApp, 'version'>;
 
 export interface AppRegistry {
-  /** As it stands in the store now. An app that cannot be opened any more has only an id. */
+  /** Reads the store. An app that cannot be opened has only an id. */
   list(): Promise<(RegisteredApp | { id: string; unreadable: true })[]>;
   find(id: string): Promise<RegisteredApp | undefined>;
-  /** True for an app of the file, which nobody changes here. */
+  /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
   isFromFile(id: string): boolean;
   /** Undefined where the id is taken. */
   create(
     registration: ConnectedAppRegistration,
     secret: string | undefined,
-    secretExpiresAt?: number,
+    extras?: RegistrationExtras,
   ): Promise<RegisteredApp | undefined>;
-  /** Undefined where there is no such version any more. @param secret `kept` leaves it as it is */
+  /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
   replace(
     before: RegisteredApp,
     registration: ConnectedAppRegistration,
     secret: string | undefined | 'kept',
   ): Promise<RegisteredApp | undefined>;
-  /** Answers false where there is no such version any more. */
+  /** Returns false where the app was changed or removed since. */
   remove(id: string, version: number): Promise<boolean>;
-  /** True where an app is kept that no key opens any more, or that is damaged. */
+  /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
   isUnreadable(id: string): Promise<boolean>;
-  /** Removes such a one. Answers false where it can, or is not there. */
+  /** Removes an app that cannot be opened. Returns false for any other. */
   removeUnreadable(id: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
 const CHANNEL = 'connected-apps';
-/** A notice may be lost with a connection: what has changed is asked for all the same. */
-const POLL_MILLISECONDS = 700;
-const MOST_APPS = 1_000;
+/** Changes are polled as well, since a notification can be lost with its connection. */
+const POLL_MS = 700;
 
-/** @param parts `apps`: told of every change; begins with what the file holds */
+/** @param parts `apps`: holds the apps of the file, and is updated after every change */
 export async function createAppRegistry(parts: {
   store: Store;
   sealer: Sealer;
@@ -62,14 +68,14 @@ export async function createAppRegistry(parts: {
   const { store, sealer, apps, clock } = parts;
   const fromFile = apps.list();
   const inFile = new Set(fromFile.map(({ id }) => id));
-  let known = new Map<string, RegisteredApp>();
+  let opened = new Map<string, RegisteredApp>();
   let seenChange = -1;
 
   const open = async (id: string, { value, version }: StoredRecord): Promise<RegisteredApp> => {
-    const before = known.get(id);
-    if (before?.version === version) return before;
-    const kept = JSON.parse(await sealer.open(value, keys.connectedApp(id))) as Kept;
-    return { ...kept, app: Object.freeze(kept.app), version };
+    const cached = opened.get(id);
+    if (cached?.version === version) return cached;
+    const record = JSON.parse(await sealer.open(value, keys.connectedApp(id))) as SealedApp;
+    return { ...record, app: Object.freeze(record.app), version };
   };
 
   const find = async (id: string): Promise<RegisteredApp | undefined> => {
@@ -84,56 +90,56 @@ export async function createAppRegistry(parts: {
     );
 
   const list = async () => {
-    const { items } = await store.page(keys.connectedApps, { limit: MOST_APPS });
-    const found = await Promise.all(
-      items.map(async ({ member: id }) => {
+    const ids = await allMembers(store, keys.connectedApps);
+    const listed = await Promise.all(
+      ids.map(async (id) => {
         try {
           return await find(id);
         } catch (error) {
-          // One bad record costs no other app anything.
+          // An unreadable app must not hide the others.
           if (error instanceof SealError) return { id, unreadable: true as const };
           throw error;
         }
       }),
     );
-    return found.filter((one) => one !== undefined);
+    return listed.filter((one) => one !== undefined);
   };
 
   const load = async (): Promise<void> => {
     const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
     if (change === seenChange) return;
     const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
-    known = new Map(readable.map((one) => [one.app.id, one]));
-    // The file comes first: whoever keeps it decides what its ids mean.
+    opened = new Map(readable.map((one) => [one.app.id, one]));
+    // An app of the file replaces a registered one with the same id.
     apps.replace([...fromFile, ...readable.map(({ app }) => app).filter(({ id }) => !inFile.has(id))]);
     seenChange = change;
   };
 
-  /** One after the other, so that an older answer never comes over a newer one. */
+  /** One at a time, so that an older list never replaces a newer one. */
   let loading: Promise<void> = Promise.resolve();
   const reload = (): Promise<void> => {
     loading = loading.catch(() => undefined).then(load);
     return loading;
   };
-  // Requests report a store that is down; the next poll comes soon.
-  const quietly = () => void reload().catch(() => undefined);
+  // Failures are ignored: requests report an unavailable store, and the next poll comes soon.
+  const reloadInBackground = () => void reload().catch(() => undefined);
 
-  /** Counts the change in the same write, and is done once this process knows it and the others are told. */
+  /** Writes and raises the change counter in one write, then reloads and notifies the other processes. */
   const change = async (writes: Parameters<Store['write']>[0]): Promise<boolean> => {
-    const counted = { put: keys.connectedAppsChange, value: String(clock()) };
-    if (!(await store.write([...writes, counted]))) return false;
+    const counter = { put: keys.connectedAppsChange, value: String(clock()) };
+    if (!(await store.write([...writes, counter]))) return false;
     await reload();
-    // The others find it by themselves where this fails.
+    // Where this fails, the other processes notice the change when they poll.
     await store.publish(CHANNEL, '').catch(() => undefined);
     return true;
   };
 
-  const put = async (kept: Kept, ifVersion: number): Promise<RegisteredApp | undefined> => {
-    const { id } = kept.app;
-    const value = await sealer.seal(JSON.stringify(kept), keys.connectedApp(id));
+  const put = async (record: SealedApp, ifVersion: number): Promise<RegisteredApp | undefined> => {
+    const { id } = record.app;
+    const value = await sealer.seal(JSON.stringify(record), keys.connectedApp(id));
     const written = await change([
       { put: keys.connectedApp(id), value, ifVersion },
-      { index: keys.connectedApps, add: id, score: kept.createdAt },
+      { index: keys.connectedApps, add: id, score: record.createdAt },
     ]);
     return written ? find(id) : undefined;
   };
@@ -144,35 +150,37 @@ export async function createAppRegistry(parts: {
       { index: keys.connectedApps, remove: id },
     ]);
 
-  const unsubscribe = await store.subscribe(CHANNEL, quietly);
+  const unsubscribe = await store.subscribe(CHANNEL, reloadInBackground);
   await reload();
-  const poll = setInterval(quietly, POLL_MILLISECONDS).unref();
+  const poll = setInterval(reloadInBackground, POLL_MS).unref();
 
   return {
     list,
     find,
     isFromFile: (id) => inFile.has(id),
 
-    async create(registration, clientSecret, secretExpiresAt) {
+    async create(registration, clientSecret, extras) {
       const now = clock();
       const app = { ...registration, clientSecret };
       const secretSetAt = clientSecret === undefined ? undefined : now;
-      return put({ app, createdAt: now, changedAt: now, secretSetAt, secretExpiresAt }, 0);
+      return put({ app, createdAt: now, changedAt: now, secretSetAt, ...extras }, 0);
     },
 
-    async replace(before, registration, secret) {
+    async replace({ version, ...before }, registration, secret) {
       const now = clock();
       const clientSecret = secret === 'kept' ? before.app.clientSecret : secret;
       const setAt = secret === 'kept' ? before.secretSetAt : now;
       return put(
         {
-          app: { ...registration, clientSecret },
-          createdAt: before.createdAt,
+          ...before,
+          app: { ...unknownOf(before.app), ...registration, clientSecret },
           changedAt: now,
           secretSetAt: clientSecret === undefined ? undefined : setAt,
           secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
+          // Belongs to the client that was registered: another client ID was entered by hand.
+          management: isSameClient(before.app, registration) ? before.management : undefined,
         },
-        before.version,
+        version,
       );
     },
 
@@ -191,4 +199,14 @@ export async function createAppRegistry(parts: {
       await loading.catch(() => undefined);
     },
   };
+}
+
+/** Fields of a newer version of Gatehouse, which a change must preserve. */
+function unknownOf(app: ConnectedApp): object {
+  const isKnown = (name: string) => name in connectedAppSchema.shape || name === 'clientSecret';
+  return Object.fromEntries(Object.entries(app).filter(([name]) => !isKnown(name)));
+}
+
+function isSameClient(before: ConnectedAppRegistration, after: ConnectedAppRegistration): boolean {
+  return before.issuer === after.issuer && before.clientId === after.clientId;
 }

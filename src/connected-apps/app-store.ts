@@ -1,44 +1,55 @@
-/** Owns the list of connected apps: which there are now, and which one a route means. */
+/** The connected apps, and the one that a route uses. */
 import { AppError } from '../errors.ts';
 import type { ConnectedApp } from './connected-app.ts';
 
-/** An app with a platform behind it. */
+/** An app with an API. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
-/** Every answer is of this moment: administrators add, change and remove apps while requests come in. */
+/** Each call reads the current list: administrators change it while requests run. */
 export interface AppStore {
-  /** Disabled ones included. */
+  /** Includes disabled apps. */
   list(): readonly ConnectedApp[];
-  /** Also a disabled one, whose connections can still be seen and ended: whoever is to call with it has to refuse that. */
+  /** Also finds a disabled app, whose connections can still be listed and ended; a caller that uses the app has to check. */
   find(id: string): ConnectedApp | undefined;
-  /** Those that can sign users in. */
+  /** Apps that can sign users in. */
   signInApps(): readonly ConnectedApp[];
-  /** Those that serve threads. */
+  /** Apps that serve threads. */
   threadApps(): readonly ThreadApp[];
   /**
-   * The app that serves threads: the one named, or the only one there is.
-   * @throws AppError `invalid_request` where none is meant, `not_found` where the named one is unknown or disabled
+   * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that serves
+   * threads. Undefined where neither exists.
    */
-  threadApp(id: string | undefined): ThreadApp;
+  usualThreadApp(signInAppId: string | undefined): ThreadApp | undefined;
+  /**
+   * The named app, otherwise the usual one.
+   * @throws AppError `invalid_request` where there is no usual one, `not_found` where the named one is unknown or disabled
+   */
+  threadApp(id: string | undefined, signInAppId?: string): ThreadApp;
 }
 
-/** The same, for whoever knows of changes. An app that did not change has to be the same object: much hangs on it. */
+/** An unchanged app has to stay the same object, since caches use it as their key. */
 export interface LiveAppStore extends AppStore {
   replace(apps: readonly ConnectedApp[]): void;
 }
 
 export function createAppStore(apps: readonly ConnectedApp[]): LiveAppStore {
-  let now = snapshotOf(apps);
+  let current = snapshotOf(apps);
+  const usualThreadApp = (signInAppId: string | undefined): ThreadApp | undefined => {
+    const { threadApps } = current;
+    const only = threadApps.length === 1 ? threadApps[0] : undefined;
+    return threadApps.find(({ id }) => id === signInAppId) ?? only;
+  };
   return {
     replace(changed) {
-      now = snapshotOf(changed);
+      current = snapshotOf(changed);
     },
-    list: () => now.apps,
-    find: (id) => now.byId.get(id),
-    signInApps: () => now.signInApps,
-    threadApps: () => now.threadApps,
-    threadApp(id) {
-      const { threadApps, byId } = now;
+    list: () => current.apps,
+    find: (id) => current.byId.get(id),
+    signInApps: () => current.signInApps,
+    threadApps: () => current.threadApps,
+    usualThreadApp,
+    threadApp(id, signInAppId) {
+      const { threadApps, byId } = current;
       if (id !== undefined) {
         const named = threadApps.find((app) => app.id === id);
         if (named) return named;
@@ -47,11 +58,10 @@ export function createAppStore(apps: readonly ConnectedApp[]): LiveAppStore {
           : 'There is no connected app with this id that serves threads.';
         throw new AppError('not_found', { detail });
       }
-      const [only] = threadApps;
-      if (only && threadApps.length === 1) return only;
-      const detail = only
-        ? 'Several connected apps serve threads: name one with "app".'
-        : 'No connected app serves threads.';
+      const usual = usualThreadApp(signInAppId);
+      if (usual) return usual;
+      const several = 'Several connected apps serve threads: name one with "app".';
+      const detail = threadApps.length > 0 ? several : 'No connected app serves threads.';
       throw new AppError('invalid_request', { detail });
     },
   };

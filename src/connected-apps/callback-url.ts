@@ -1,5 +1,5 @@
-/** Owns the rules for registered callback URLs and return URLs: pure, and compared character by character (RFC 9700 section 4.1). */
-import { isLoopbackHost } from '../config-rules.ts';
+/** Rules for callback URLs and return URLs, which are compared character by character (RFC 9700 section 4.1). Pure. */
+import { isLoopbackHost } from '../config/rules.ts';
 
 export type CallbackUrlRule =
   | 'not_absolute'
@@ -12,7 +12,7 @@ export type CallbackUrlRule =
   | 'control'
   | 'duplicate';
 
-/** What each rule asks, in words for the person who typed the URL. */
+/** Advice for each rule, shown beside the field. */
 export const CALLBACK_URL_ADVICE: Record<CallbackUrlRule, string> = {
   not_absolute: 'Give the whole URL, beginning with https:// and a host name.',
   not_https: 'Begin with https:// (plain http is for 127.0.0.1, [::1] and localhost only).',
@@ -26,8 +26,8 @@ export const CALLBACK_URL_ADVICE: Record<CallbackUrlRule, string> = {
 };
 
 /**
- * Judges one URL as it is written; nothing is normalised, since what is registered is what will be compared.
- * Answers the first rule that it breaks, or undefined.
+ * Checks a URL as it is written, without normalising it, since providers compare it as it is registered.
+ * Returns the first rule that it breaks, or undefined.
  */
 export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
   if (hasInvisible(text)) return 'control';
@@ -39,13 +39,13 @@ export function checkCallbackUrl(text: string): CallbackUrlRule | undefined {
   if (!parts || !url) return 'not_absolute';
   const [, scheme = '', authority = '', path = ''] = parts;
   if (authority.includes('@')) return 'userinfo';
-  // Browsers read `https:///host` as if it had two slashes; nothing else does.
+  // `URL` reads `https:///host` as if it had two slashes; other parsers do not.
   if (authority === '' || url.hostname === '') return 'not_absolute';
   if (!isSecure(scheme, url.hostname)) return 'not_https';
   return path.split('/').some(isDotSegment) ? 'dot_segments' : undefined;
 }
 
-/** Judges a list: each URL by itself, and every later copy of an earlier one. Positions are those of the list. */
+/** Checks each URL of a list, and that none is in it twice. */
 export function checkCallbackUrls(urls: readonly string[]): { position: number; rule: CallbackUrlRule }[] {
   return urls.flatMap((url, position) => {
     const rule = checkCallbackUrl(url) ?? (urls.indexOf(url) < position ? 'duplicate' : undefined);
@@ -57,13 +57,13 @@ function isSecure(scheme: string, hostname: string): boolean {
   return /^https$/i.test(scheme) || (/^http$/i.test(scheme) && isLoopbackHost(hostname));
 }
 
-/** White space, controls (C0, DEL, C1), format characters (bidi, zero width, BOM), and lone surrogates, plain or percent-encoded ASCII. */
+/** White space, controls (C0, DEL, C1), format characters (bidi, zero width, BOM), lone surrogates, and percent-encoded ASCII controls and spaces. */
 function hasInvisible(text: string): boolean {
   return /[\s\p{Cc}\p{Cf}\p{Cs}]/u.test(text) || /%(?:[01][0-9a-f]|7f)/i.test(text);
 }
 
-/** `.` and `..` in any mix of plain and encoded dots, also with a `;` parameter, which some servers cut off before resolving. */
+/** `.` and `..` with plain or encoded dots, also before a `;` parameter, which some servers remove before they resolve dots. */
 function isDotSegment(segment: string): boolean {
-  // Encoded slashes make segments of their own for servers that decode before they resolve.
+  // For servers that decode before they resolve dots, an encoded slash ends a segment.
   return segment.split(/%2f/i).some((part) => /^(?:\.|%2e){1,2}(?:;.*|%3b.*)?$/i.test(part));
 }

@@ -1,12 +1,12 @@
-/** Owns what the doctor finds out by asking: the calls that a sign-in will make, with nothing in them that could work. */
+/** Calls of the doctor: those that a sign-in makes, with made-up codes and tokens. */
 import { randomBytes } from 'node:crypto';
-import { type Outbound, OutboundError } from '../outbound/outbound.ts';
+import type { Outbound } from '../outbound/outbound.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp, TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { ProviderClient } from './provider-client.ts';
-import { ProviderError } from './provider-error.ts';
+import { failedCall, ProviderError } from './provider-error.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
-import { saidWords } from './provider-said.ts';
+import { describeReply } from './provider-reply.ts';
 
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
@@ -18,8 +18,8 @@ export interface CallParts {
 }
 
 /**
- * Whether the provider takes our authorization request; `prompt=none` makes most answer without a page.
- * @returns what it says of the callback URL and of the request, and of the scopes where it refuses them
+ * Checks that the provider accepts our authorization request; with `prompt=none` most providers redirect without a page.
+ * @returns findings on the callback URL and the request, and on the scopes where the provider refuses them
  */
 export async function checkAuthorization(
   { outbound, provider, publicHref }: CallParts,
@@ -27,50 +27,50 @@ export async function checkAuthorization(
 ): Promise<Finding[]> {
   const callback = callbackUrlOf(app.id, publicHref);
   try {
-    // A request that is pushed says it itself; any other is told in the URL.
+    // `authorizationUrl` throws where the provider refuses a pushed request.
     const url = new URL(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
-    const answer = await outbound.fetch(url.href, { headers: { accept: 'text/html' } }, LIMITS);
-    return judgeAuthorization(answer, callback);
+    const response = await outbound.fetch(url.href, { headers: { accept: 'text/html' } }, LIMITS);
+    return authorizationFindings(response, callback);
   } catch (error) {
-    return judgeFailure(error, callback);
+    return failureFindings(error, callback);
   }
 }
 
-/** Where the request is pushed (RFC 9126), the provider says no at once, and not on a page of its own. */
-function judgeFailure(error: unknown, callback: string): Finding[] {
+/** A pushed request (RFC 9126) is refused at once, without a page of the provider. */
+function failureFindings(error: unknown, callback: string): Finding[] {
   const { reason, facts } = ProviderError.from(error);
   if (reason === 'par_endpoint_missing') {
     const detail = 'Requests are to be pushed (PAR), and the provider names no endpoint for that.';
-    const advice = 'Set par to "auto", or ask whoever runs the provider.';
+    const advice = 'Set par to "auto", or ask the operator of the provider.';
     return [
-      cannotTell('callback_registered', 'Not tried: mend what is below first.'),
+      cannotTell('callback_registered', 'Not tried: fix the problem below first.'),
       problem('request', detail, { advice, pointer: '#/par' }),
     ];
   }
-  if (reason !== 'push_refused') return unseen(`The authorization endpoint could not be asked: ${reasonOf(error)}.`);
-  if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...judgeError('invalid_scope')];
+  if (reason !== 'push_refused') return unseen(`The authorization endpoint could not be called: ${reasonOf(error)}.`);
+  if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...errorFindings('invalid_scope')];
   return refusedAtOnce(`The provider refused the pushed authorization request (${reasonOf(error)}).`, callback);
 }
 
-const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider has looked no further than the scopes.');
+const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider checked no further than the scopes.');
 
 const unseen = (detail: string): Finding[] => [
   cannotTell('callback_registered', detail),
-  cannotTell('request', 'No answer came back to the callback URL.'),
+  cannotTell('request', 'The provider did not redirect to the callback URL.'),
 ];
 
-function judgeAuthorization(answer: Response, callback: string): Finding[] {
-  const { status } = answer;
-  const location = answer.headers.get('location');
+function authorizationFindings(response: Response, callback: string): Finding[] {
+  const { status } = response;
+  const location = response.headers.get('location');
   const isRedirect = status >= 300 && status < 400 && location !== null;
   if (isRedirect && location.startsWith(`${callback}?`)) {
     const error = new URL(location).searchParams.get('error') ?? '';
-    return [fine('callback_registered', 'The provider answers to the callback URL.'), ...judgeError(error)];
+    return [fine('callback_registered', 'The provider redirects to the callback URL.'), ...errorFindings(error)];
   }
-  if (isRedirect) return unseen('The provider sends people on to a page of its own, and raised no objection.');
-  if (status < 400 || status >= 500) return unseen(`The provider answered with a page of its own (status ${status}).`);
+  if (isRedirect) return unseen('The provider redirects to a page of its own and reports no error.');
+  if (status < 400 || status >= 500) return unseen(`The provider responded with a page of its own (status ${status}).`);
   return refusedAtOnce(`The provider refused the authorization request with status ${status}.`, callback);
 }
 
@@ -78,26 +78,26 @@ function refusedAtOnce(detail: string, callback: string): Finding[] {
   const advice = `Enter ${callback} at the provider, letter by letter, and compare the client ID.`;
   return [
     problem('callback_registered', detail, { advice, pointer: '#/callbackUrls' }),
-    cannotTell('request', 'Not tried: mend what is above first.'),
+    cannotTell('request', 'Not tried: fix the problem above first.'),
   ];
 }
 
-/** What `prompt=none` is answered with where nobody is signed in (OpenID Connect Core section 3.1.2.6). */
+/** Responses to `prompt=none` without a session at the provider (OpenID Connect Core section 3.1.2.6). */
 const EXPECTED = ['', 'login_required', 'interaction_required', 'consent_required', 'account_selection_required'];
 const PASSING = ['server_error', 'temporarily_unavailable', 'access_denied'];
 
-/** The provider's error code, where it came back to our own callback URL; what else it wrote is not repeated. */
-function judgeError(error: string): Finding[] {
+/** @param error the provider's error code in the redirect to our callback URL; its description is not repeated */
+function errorFindings(error: string): Finding[] {
   if (EXPECTED.includes(error))
-    return [fine('request', 'The provider takes the request, and wants to see the person.')];
-  if (PASSING.includes(error)) return [cannotTell('request', `The provider answered it with ${error}.`)];
+    return [fine('request', 'The provider accepts the request and asks the user to sign in.')];
+  if (PASSING.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
   if (error === 'invalid_scope') {
     return [
       problem('scopes', 'The provider refuses the scopes that this app asks for.', {
         advice: 'Take out the scope that this registration may not ask for, or allow it at the provider.',
         pointer: '#/scopes',
       }),
-      cannotTell('request', 'The provider has looked no further than the scopes.'),
+      cannotTell('request', 'The provider checked no further than the scopes.'),
     ];
   }
   if (error === 'unauthorized_client' || error === 'unsupported_response_type') {
@@ -116,7 +116,7 @@ function judgeError(error: string): Finding[] {
   ];
 }
 
-/** Whether the token endpoint knows the client: a code that nobody gave is refused as such only to a client that is known. */
+/** Sends a made-up code: the token endpoint refuses it with `invalid_grant` only once it has authenticated the client. */
 export async function checkClientAuthentication(parts: CallParts, app: ConnectedApp): Promise<Finding> {
   const reason = await tryCode(parts, app);
   if (reason === 'accepted') {
@@ -125,7 +125,7 @@ export async function checkClientAuthentication(parts: CallParts, app: Connected
       : fine('client_authentication', `The token endpoint accepts them by ${app.tokenEndpointAuthMethod}.`);
   }
   if (reason !== 'client_refused')
-    return cannotTell('client_authentication', `The token endpoint gave no clear answer: ${reason}.`);
+    return cannotTell('client_authentication', `The token endpoint gave no clear response: ${reason}.`);
   const other = await otherMethod(parts, app);
   return problem('client_authentication', 'The token endpoint does not accept the client ID with this secret.', {
     advice: other
@@ -160,51 +160,51 @@ async function otherMethod(parts: CallParts, app: ConnectedApp): Promise<string 
   return undefined;
 }
 
-/** A token that nobody gave: RFC 7009 section 2.2 has it answered with 200. */
+/** Revokes a made-up token, for which RFC 7009 section 2.2 requires a 200. */
 export async function checkRevocation(
   { provider }: CallParts,
   app: ConnectedApp,
   metadata: ProviderMetadata,
 ): Promise<Finding> {
   if (!metadata.revocation_endpoint) {
-    return cannotTell('revocation', 'No revocation endpoint is known: disconnecting forgets the tokens here only.', {
+    return cannotTell('revocation', 'No revocation endpoint is known: disconnecting deletes the tokens only here.', {
       advice: 'If the provider has one, set endpoints.revocation.',
       pointer: '#/endpoints/revocation',
     });
   }
   const { outcome, said } = await provider.revoke(app, random(), 'refresh_token');
-  if (outcome === 'revoked') return fine('revocation', 'The revocation endpoint answers.');
+  if (outcome === 'revoked') return fine('revocation', 'The revocation endpoint works.');
   const { status = 500 } = said ?? {};
   if (status >= 400 && status < 500) {
     return cannotTell(
       'revocation',
-      `The revocation endpoint did not take a made-up token, as some providers do not (${saidWords(said)}).`,
+      `The revocation endpoint did not take a made-up token, as some providers do not (${describeReply(said)}).`,
     );
   }
-  return problem('revocation', `The revocation endpoint does not do what it is for (${saidWords(said)}).`, {
-    advice: 'Until it does, disconnecting forgets the tokens here, and the provider is asked again for 7 days.',
+  return problem('revocation', `The revocation endpoint does not do what it is for (${describeReply(said)}).`, {
+    advice: 'Until it does, disconnecting deletes the tokens here, and the revocation is retried for 7 days.',
     pointer: '#/endpoints/revocation',
   });
 }
 
-/** The path is asked without a token: a platform that is there refuses that with 401 or 403. */
+/** Calls the thread path without a token: a working platform refuses that with 401 or 403. */
 export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp): Promise<Finding[]> {
   if (app.apiBaseUrl === undefined) return [];
   const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
   try {
     const { status } = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
-    return [judgePlatform(status)];
+    return [platformFinding(status)];
   } catch (error) {
     return [
       problem('platform', `The platform cannot be called: ${reasonOf(error)}.`, {
-        advice: 'Check the API base URL, and that this server may reach it.',
+        advice: failedCall(error)?.advice ?? 'Check the API base URL, and that this server may reach it.',
         pointer: '#/apiBaseUrl',
       }),
     ];
   }
 }
 
-function judgePlatform(status: number): Finding {
+function platformFinding(status: number): Finding {
   if (status === 401 || status === 403)
     return fine('platform', `The thread's path is there and asks for a token (${status}).`);
   if (status === 404) {
@@ -213,7 +213,7 @@ function judgePlatform(status: number): Finding {
       pointer: '#/threadPath',
     });
   }
-  return cannotTell('platform', `Without a token the platform answered with status ${status}.`);
+  return cannotTell('platform', `Without a token the platform responded with status ${status}.`);
 }
 
 function authorizationRequest(app: ConnectedApp, publicHref: string) {
@@ -228,11 +228,13 @@ function authorizationRequest(app: ConnectedApp, publicHref: string) {
 
 const random = () => randomBytes(32).toString('base64url');
 
-/** In words; what the provider wrote is not repeated. */
+/** The failure in words, without the provider's own text. */
 export function reasonOf(error: unknown): string {
+  const failed = failedCall(error);
+  if (failed) return failed.message;
   if (error instanceof ProviderError) {
     const { status, oauthError } = error.facts;
     return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError].filter(Boolean).join(', ');
   }
-  return error instanceof OutboundError ? error.reason.replaceAll('_', ' ') : 'unknown failure';
+  return 'unknown failure';
 }

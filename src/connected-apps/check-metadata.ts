@@ -1,10 +1,9 @@
-/** Owns what the doctor reads from a provider's own description of itself (RFC 8414 section 2, OpenID Connect Discovery section 3). Pure. */
+/** Findings of the doctor from the provider's metadata (RFC 8414 section 2, OpenID Connect Discovery section 3). Pure. */
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 import { signingAlgorithms } from './signing-keys.ts';
 
-/** What stands there can be judged without a call. */
 export function checkMetadata(app: ConnectedApp, metadata: ProviderMetadata): Finding[] {
   return [
     ...(isOpenIdApp(app) ? [algorithms(metadata)] : []),
@@ -19,7 +18,7 @@ export function checkMetadata(app: ConnectedApp, metadata: ProviderMetadata): Fi
 function algorithms(metadata: ProviderMetadata): Finding {
   const advertised = list(metadata.id_token_signing_alg_values_supported);
   if (!advertised) return cannotTell('algorithms', 'The provider does not say how it signs ID tokens.');
-  const usable = signingAlgorithms(metadata);
+  const usable = signingAlgorithms(metadata.id_token_signing_alg_values_supported);
   if (usable.length > 0) return fine('algorithms', `ID tokens may be signed with ${usable.join(', ')}.`);
   return problem('algorithms', 'The provider offers no signature with a public key.', {
     advice: 'Have it sign ID tokens with RS256, PS256, ES256 or EdDSA: a shared secret or "none" proves nothing here.',
@@ -31,7 +30,7 @@ function pkce(metadata: ProviderMetadata): Finding {
   if (!methods) return cannotTell('pkce', 'The provider does not say whether it checks PKCE; it is sent all the same.');
   if (methods.includes('S256')) return fine('pkce', 'The provider checks PKCE with S256.');
   return problem('pkce', 'The provider lists PKCE methods, and S256 is not among them.', {
-    advice: 'Ask whoever runs the provider to allow S256 (RFC 7636): nothing else is sent.',
+    advice: 'Ask the operator of the provider to allow S256 (RFC 7636): no other method is used.',
   });
 }
 
@@ -56,30 +55,23 @@ function scopes(app: ConnectedApp, metadata: ProviderMetadata): Finding {
 function endSession(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   if (!app.providerSignOut) return fine('end_session', 'Signing out at the provider is switched off for this app.');
   if (metadata.end_session_endpoint) return fine('end_session', 'Signing out here also signs out at the provider.');
-  return cannotTell(
-    'end_session',
-    'No end-session endpoint is known: signing out here leaves people signed in there.',
-    {
-      advice: 'If the provider has one, set endpoints.endSession.',
-      pointer: '#/endpoints/endSession',
-    },
-  );
+  return cannotTell('end_session', 'No end-session endpoint is known: signing out here leaves users signed in there.', {
+    advice: 'If the provider has one, set endpoints.endSession.',
+    pointer: '#/endpoints/endSession',
+  });
 }
 
 function backchannelLogout(app: ConnectedApp, metadata: ProviderMetadata): Finding {
-  if (!app.signIn) return fine('backchannel_logout', 'Nobody signs in with this app, so there is no session to end.');
+  if (!app.signIn) return fine('backchannel_logout', 'The app is not used for sign-in, so there is no session to end.');
   if (metadata.backchannel_logout_supported !== true) {
-    return cannotTell(
-      'backchannel_logout',
-      'The provider does not say that it tells apps when somebody signs out there.',
-    );
+    return cannotTell('backchannel_logout', 'The provider does not say that it notifies apps of sign-outs.');
   }
   const bySession = metadata.backchannel_logout_session_supported === true;
   return fine(
     'backchannel_logout',
     bySession
-      ? 'The provider can end single sessions here, once its URL for that is entered there.'
-      : 'The provider can end all sessions of a person here, once its URL for that is entered there.',
+      ? 'The provider can end single sessions here, once the back-channel logout URL is registered there.'
+      : 'The provider can end all sessions of a user here, once the back-channel logout URL is registered there.',
   );
 }
 

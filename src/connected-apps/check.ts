@@ -1,4 +1,4 @@
-/** Owns the doctor: tries a connected app before users do, and says of each thing it needs whether that is in order. */
+/** The doctor: tests a connected app before users do, and reports a finding for each thing that the app needs. */
 import type { Outbound } from '../outbound/outbound.ts';
 import {
   type CallParts,
@@ -12,7 +12,7 @@ import { checkMetadata } from './check-metadata.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from './connected-app.ts';
 import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { Observation, Observations } from './observations.ts';
-import { ProviderError } from './provider-error.ts';
+import { failedCall, ProviderError } from './provider-error.ts';
 import {
   discoveryUrlOf,
   hasDiscovery,
@@ -34,31 +34,31 @@ export interface AppCheckParts extends CallParts {
 }
 
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
-/** ID tokens are taken with a skew of 30 s; a little less leaves room. */
-const MOST_SKEW_SECONDS = 20;
+/** ID tokens are accepted with a skew of 30 s; this leaves some room. */
+const MAX_SKEW_SECONDS = 20;
 
 export function createAppCheck(parts: AppCheckParts): AppCheck {
   return {
     async run(registered) {
-      // A new object has no memory: the provider is asked now, whatever is known of it already.
+      // Caches are keyed by the app object, so a copy makes the metadata source call the provider again.
       const app = { ...registered };
       const own = ownCallback(app, parts.publicHref);
-      const answer = await askDiscovery(parts, app);
+      const discovery = await fetchDiscovery(parts, app);
       const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
         loaded instanceof ProviderError
-          ? unreached(answer, loaded)
-          : await reached(parts, { app, answer, metadata: loaded });
-      const findings = [own, ...answer.findings, ...provider, ...observed(app, observation), ...platform];
+          ? unreached(discovery, loaded)
+          : await reached(parts, { app, discovery, metadata: loaded });
+      const findings = [own, ...discovery.findings, ...provider, ...observed(app, observation), ...platform];
       return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
     },
   };
 }
 
-interface DiscoveryAnswer {
+interface DiscoveryFindings {
   findings: Finding[];
-  /** The issuer that the provider names, where it names one. */
+  /** The issuer in the metadata. */
   issuer?: string;
 }
 
@@ -75,8 +75,8 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   );
 }
 
-/** Discovery once more by itself, for what its answer alone shows: status, protection and the provider's clock. */
-async function askDiscovery({ outbound, clock }: AppCheckParts, app: ConnectedApp): Promise<DiscoveryAnswer> {
+/** Calls discovery separately, since only its raw response shows the status, TLS and the provider's clock. */
+async function fetchDiscovery({ outbound, clock }: AppCheckParts, app: ConnectedApp): Promise<DiscoveryFindings> {
   if (!hasDiscovery(app)) {
     return {
       findings: [
@@ -88,33 +88,33 @@ async function askDiscovery({ outbound, clock }: AppCheckParts, app: ConnectedAp
   const url = discoveryUrlOf(app);
   const pointer = app.discoveryUrl ? '#/discoveryUrl' : '#/issuer';
   try {
-    const answer = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
-    const issuer = await issuerOf(answer);
+    const response = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
+    const issuer = await issuerOf(response);
     const findings = [
-      judgeDiscovery(answer.status, issuer, pointer),
+      discoveryFinding(response.status, issuer, pointer),
       protection(url),
-      clockDifference(answer, clock()),
+      clockDifference(response, clock()),
     ];
     return issuer === undefined ? { findings } : { findings, issuer };
   } catch (error) {
-    const advice = 'Check the issuer, that its host can be reached from here, and its certificate.';
+    const advice = failedCall(error)?.advice ?? 'Check the issuer, and that its host can be reached from here.';
     return { findings: [problem('discovery', `Discovery cannot be read: ${reasonOf(error)}.`, { advice, pointer })] };
   }
 }
 
-async function issuerOf(answer: Response): Promise<string | undefined> {
-  const body: unknown = await answer.json().catch(() => undefined);
+async function issuerOf(response: Response): Promise<string | undefined> {
+  const body: unknown = await response.json().catch(() => undefined);
   return typeof body === 'object' && body !== null && 'issuer' in body && typeof body.issuer === 'string'
     ? body.issuer
     : undefined;
 }
 
-function judgeDiscovery(status: number, issuer: string | undefined, pointer: string): Finding {
+function discoveryFinding(status: number, issuer: string | undefined, pointer: string): Finding {
   if (status === 200 && issuer !== undefined) return fine('discovery', 'The provider describes itself.');
-  const seen = status === 200 ? 'an answer that is no provider metadata' : `status ${status}`;
+  const seen = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
   const moved =
     status >= 300 && status < 400 ? ' Redirects are not followed: set discoveryUrl to the final address.' : '';
-  return problem('discovery', `Discovery answers with ${seen}.${moved}`, {
+  return problem('discovery', `Discovery responds with ${seen}.${moved}`, {
     advice: 'Check the issuer; where discovery lies elsewhere set discoveryUrl, where there is none set the endpoints.',
     pointer,
   });
@@ -126,23 +126,22 @@ function protection(url: string): Finding {
     : cannotTell('tls', 'The provider is called without TLS, which is allowed on this machine only.');
 }
 
-function clockDifference(answer: Response, now: number): Finding {
-  const theirs = Date.parse(answer.headers.get('date') ?? '');
-  if (Number.isNaN(theirs)) return cannotTell('clock', 'The provider does not tell its time.');
-  // The header has whole seconds, cut off.
+function clockDifference(response: Response, now: number): Finding {
+  const theirs = Date.parse(response.headers.get('date') ?? '');
+  if (Number.isNaN(theirs)) return cannotTell('clock', 'The response of the provider has no date.');
+  // The header has whole seconds, rounded down.
   const seconds = Math.round((now - theirs - 500) / 1000);
   const words = `This clock is ${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'} the provider's.`;
-  if (Math.abs(seconds) <= MOST_SKEW_SECONDS)
-    return fine('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
+  if (Math.abs(seconds) <= MAX_SKEW_SECONDS) return fine('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
   return problem('clock', words, {
     advice: 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.',
   });
 }
 
-function unreached(answer: DiscoveryAnswer, failure: ProviderError): Finding[] {
+function unreached(discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
   if (failure.reason === 'issuer_mismatch') {
     return [
-      problem('issuer', `The provider calls itself ${shown(answer.issuer)}, which is not the issuer that is set.`, {
+      problem('issuer', `The provider calls itself ${shown(discovery.issuer)}, which is not the issuer that is set.`, {
         advice: 'Set the issuer exactly so, letter by letter; a slash at the end counts.',
         pointer: '#/issuer',
       }),
@@ -150,8 +149,9 @@ function unreached(answer: DiscoveryAnswer, failure: ProviderError): Finding[] {
   }
   if (failure.reason === 'endpoint_refused') {
     return [
-      problem('endpoints', `The provider names an address that may not be called: ${failure.facts.endpoint}.`, {
-        advice: 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
+      problem('endpoints', `The ${failure.facts.endpoint} may not be called: ${reasonOf(failure)}.`, {
+        advice:
+          failedCall(failure)?.advice ?? 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
         pointer: '#/endpoints',
       }),
     ];
@@ -167,56 +167,64 @@ function unreached(answer: DiscoveryAnswer, failure: ProviderError): Finding[] {
   return [];
 }
 
-/** A provider may write anything there. */
+/** Quoted and shortened, since the provider may send any text. */
 const shown = (text = 'otherwise') => JSON.stringify(text.slice(0, 200));
 
 async function reached(
   parts: AppCheckParts,
-  { app, answer, metadata }: { app: ConnectedApp; answer: DiscoveryAnswer; metadata: ProviderMetadata },
+  { app, discovery, metadata }: { app: ConnectedApp; discovery: DiscoveryFindings; metadata: ProviderMetadata },
 ): Promise<Finding[]> {
   const issuer =
-    answer.issuer === undefined
+    discovery.issuer === undefined
       ? cannotTell('issuer', 'Without discovery the issuer is what was set.')
       : fine('issuer', 'The provider calls itself by the issuer that is set.');
-  const [asked, ...calls] = await Promise.all([
+  const [authorization, ...calls] = await Promise.all([
     checkAuthorization(parts, app),
-    ...(isOpenIdApp(app) ? [signingKeys(parts.outbound, parts.clock, metadata)] : []),
+    ...(isOpenIdApp(app) ? [publishedKeys(parts.outbound, metadata)] : []),
     checkClientAuthentication(parts, app),
     checkRevocation(parts, app, metadata),
   ]);
-  // What the provider answers to this client counts more than what it tells everybody.
-  const told = checkMetadata(app, metadata).filter(({ check }) => !asked.some((one) => one.check === check));
-  return [issuer, fine('endpoints', 'Every endpoint is one that may be called.'), ...told, ...asked, ...calls];
+  // A response to this client overrides what the metadata says.
+  const described = checkMetadata(app, metadata).filter(
+    ({ check }) => !authorization.some((finding) => finding.check === check),
+  );
+  return [
+    issuer,
+    fine('endpoints', 'Every endpoint is one that may be called.'),
+    ...described,
+    ...authorization,
+    ...calls,
+  ];
 }
 
-async function signingKeys(
-  outbound: Outbound,
-  clock: () => number,
-  { jwks_uri: url }: ProviderMetadata,
-): Promise<Finding> {
+async function publishedKeys(outbound: Outbound, { jwks_uri: url }: ProviderMetadata): Promise<Finding> {
   const advice = { advice: 'Set endpoints.jwks, or have the provider publish its keys.', pointer: '#/endpoints/jwks' };
   if (url === undefined) return problem('keys', 'No key set is known, so no ID token can be verified.', advice);
   try {
-    const { keys } = (await (await createSigningKeys({ outbound, clock }).fetch(url)).json()) as { keys: unknown[] };
+    const signingKeys = createSigningKeys({ outbound, monotonicClock: () => performance.now() });
+    const { keys } = (await signingKeys.load(url)).jwks();
     return keys.length > 0
       ? fine('keys', `The provider publishes ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`)
       : problem('keys', 'The provider publishes no keys.', advice);
   } catch (error) {
-    return problem('keys', `The provider's keys cannot be read: ${reasonOf(error)}.`, advice);
+    return problem('keys', `The provider's keys cannot be read: ${reasonOf(error)}.`, {
+      ...advice,
+      advice: failedCall(error)?.advice ?? advice.advice,
+    });
   }
 }
 
-/** What the tokens of real people showed. */
+/** Findings from the tokens of real users. */
 function observed(app: ConnectedApp, observation: Observation | undefined): Finding[] {
   if (!observation) {
-    const detail = 'Nobody has signed in or connected with this app yet; afterwards this says more.';
+    const detail = 'No user has signed in or connected with this app yet. Check again after that.';
     return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, detail));
   }
   return [
     observation.refreshToken
-      ? fine('refresh_token', 'The last sign-in brought a refresh token.')
-      : problem('refresh_token', 'The last sign-in brought no refresh token: people must connect again each time.', {
-          advice: 'Ask for the scope offline_access, or allow refresh tokens for this registration at the provider.',
+      ? fine('refresh_token', 'The last sign-in returned a refresh token.')
+      : problem('refresh_token', 'The last sign-in returned no refresh token: users have to connect again each time.', {
+          advice: 'Request the scope offline_access, or allow refresh tokens for this registration at the provider.',
           pointer: '#/scopes',
         }),
     rotation(app, observation),
@@ -226,7 +234,7 @@ function observed(app: ConnectedApp, observation: Observation | undefined): Find
 
 function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
   if (rotates === undefined) return cannotTell('rotation', 'Nothing has been refreshed yet.');
-  const seen = rotates ? 'Each refresh brings a new refresh token.' : 'Refresh tokens stay the same.';
+  const seen = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
   if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', seen);
   return problem('rotation', `${seen} The app is set to "${refresh}".`, {
     advice: 'Leave the setting out, or correct it.',
@@ -235,19 +243,23 @@ function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding 
 }
 
 function lifetime({ accessTokenLifetimeSeconds: set }: ConnectedApp, { expiresIn }: Observation): Finding {
-  if (expiresIn) return fine('lifetime', 'Token answers say how long the access token lasts.');
-  if (set !== undefined) return fine('lifetime', `Token answers do not say it; the app's own ${set} s count.`);
-  return cannotTell('lifetime', 'Token answers do not say it: a 401 of the platform is what tells.', {
-    advice: 'If you know the lifetime, set accessTokenLifetimeSeconds: it spares people that one lost call.',
-    pointer: '#/accessTokenLifetimeSeconds',
-  });
+  if (expiresIn) return fine('lifetime', 'Token responses state the lifetime of the access token.');
+  if (set !== undefined) return fine('lifetime', `Token responses do not state it; the setting of ${set} s is used.`);
+  return cannotTell(
+    'lifetime',
+    'Token responses do not state it: only a 401 of the platform shows that the token has expired.',
+    {
+      advice: 'If you know the lifetime, set accessTokenLifetimeSeconds: it saves one failed call.',
+      pointer: '#/accessTokenLifetimeSeconds',
+    },
+  );
 }
 
-/** What could not be looked at, because something before it failed, is said so. */
+/** Findings for checks that an earlier failure prevented. */
 function untried(findings: readonly Finding[]): Finding[] {
-  const found = new Set(findings.map(({ check }) => check));
-  return ORDER.filter((check) => !found.has(check) && check !== 'platform').map((check) =>
-    cannotTell(check, 'Not tried: mend what is above first.'),
+  const done = new Set(findings.map(({ check }) => check));
+  return ORDER.filter((check) => !done.has(check) && check !== 'platform').map((check) =>
+    cannotTell(check, 'Not tried: fix the problem above first.'),
   );
 }
 

@@ -1,4 +1,4 @@
-/** Owns how a client proves at a provider who it is: by its secret (RFC 6749 section 2.3.1) or by our signature (RFC 7523). */
+/** Client authentication: by a secret (RFC 6749 section 2.3.1) or by our signature (RFC 7523). */
 import { randomUUID } from 'node:crypto';
 import * as client from 'openid-client';
 import type { ConnectedApp } from './connected-app.ts';
@@ -10,7 +10,7 @@ const ASSERTION_SECONDS = 60;
 
 /**
  * Client authentication as registered (RFC 6749 section 2.3.1, OpenID Connect Core section 9).
- * @throws ProviderError where it takes keys of ours and there are none
+ * @throws ProviderError where `private_key_jwt` is registered and there are no keys
  */
 export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, 'sign'> | undefined): client.ClientAuth {
   const secret = app.clientSecret ?? '';
@@ -27,7 +27,7 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, '
 }
 
 /**
- * A client assertion for `private_key_jwt` (RFC 7523 sections 2.2 and 3): good once, and at this provider alone.
+ * A client assertion for `private_key_jwt` (RFC 7523 sections 2.2 and 3), for one use at this provider.
  * @param audience the issuer
  */
 function clientAssertion(ownKeys: Pick<OwnKeys, 'sign'>, clientId: string, audience: string): Promise<string> {

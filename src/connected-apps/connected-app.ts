@@ -1,8 +1,8 @@
-/** Owns what a connected app is: the shape of its registration, its defaults, and what follows from it. */
+/** A connected app: the schema of its registration with defaults, and facts that follow from it. */
 import { z } from 'zod';
 import { CALLBACK_URL_ADVICE, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
 
-/** Parameters of the authorization request that belong to the protocol and can be set by nobody else (R3). */
+/** Parameters of the authorization request that only Gatehouse sets (R3). */
 export const PROTOCOL_PARAMETERS = new Set(
   (
     'client_id client_secret redirect_uri response_type response_mode scope state nonce code code_challenge ' +
@@ -11,16 +11,19 @@ export const PROTOCOL_PARAMETERS = new Set(
   ).split(' '),
 );
 
-const text = (max: number) => z.string().min(1).max(max);
+/** @param missing the message for an empty field */
+const text = (max: number, missing?: string) => z.string().min(1, missing).max(max);
 const scopeToken = z
   .string()
   .regex(
     /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/,
     'A scope is 1 to 200 visible characters without quotes, backslashes and spaces.',
   );
-const absoluteUrl = text(2000).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
-  message: 'Give an absolute URL without user name or fragment, beginning with https://.',
-});
+const absoluteUrlOr = (missing?: string) =>
+  text(2000, missing).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
+    message: 'Give an absolute URL without user name or fragment, beginning with https://.',
+  });
+const absoluteUrl = absoluteUrlOr();
 
 const callbackUrls = z
   .array(text(2000))
@@ -56,8 +59,8 @@ const endpoints = z.strictObject({
 
 const parameters = z
   .record(z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/), z.string().max(500))
-  .superRefine((given, context) => {
-    for (const name of Object.keys(given)) {
+  .superRefine((entries, context) => {
+    for (const name of Object.keys(entries)) {
       if (!PROTOCOL_PARAMETERS.has(name.toLowerCase())) continue;
       context.addIssue({
         code: 'custom',
@@ -67,7 +70,7 @@ const parameters = z
     }
   });
 
-/** What the provider allows, where its answers do not say so themselves. */
+/** The rate limits of the platform, for one whose responses do not state them. */
 const rateLimit = z.strictObject({
   perUserPerMinute: z.int().min(1).max(1_000_000).optional(),
   perAppPerMinute: z.int().min(1).max(10_000_000).optional(),
@@ -83,15 +86,18 @@ export const TOKEN_ENDPOINT_AUTH_METHODS = [
 /** Whether a protection beyond the plain code flow is used; `auto` leaves it to the provider's metadata. */
 const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
-/** A connected app as it stands in `CONNECTED_APPS_FILE`, but for `clientSecret`, which says where the secret is kept. */
+/** An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. */
 export const connectedAppSchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]{1,40}$/, 'An id is 1 to 40 of a-z, 0-9 and "-".'),
-  name: text(100),
-  issuer: absoluteUrl.refine((value) => !value.includes('?'), {
-    message: 'An issuer has no query (RFC 8414 section 2).',
-  }),
+  name: text(100, 'Enter a name.'),
+  issuer: absoluteUrlOr('Enter the issuer: the whole address, beginning with https://.').refine(
+    (value) => !value.includes('?'),
+    {
+      message: 'An issuer has no query (RFC 8414 section 2).',
+    },
+  ),
   discoveryUrl: absoluteUrl.optional(),
-  clientId: text(500),
+  clientId: text(500, 'Enter the client ID.'),
   tokenEndpointAuthMethod: z.enum(TOKEN_ENDPOINT_AUTH_METHODS).default('client_secret_basic'),
   scopes: z.array(scopeToken).max(100),
   callbackUrls,
@@ -127,12 +133,12 @@ export function callbackUrlOf(appId: string, publicUrl: string): string {
   return `${publicUrl}/oauth/callback/${appId}`;
 }
 
-/** False where the app is disabled, or its own callback URL is not registered at the provider: then no request leaves for it. */
+/** False where the app is disabled, or where its callback URL is not registered at the provider. Then no request is sent. */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }
 
-/** True where the app speaks OpenID Connect, so that an ID token is expected. */
+/** True where the app uses OpenID Connect, so that an ID token is expected. */
 export function isOpenIdApp(app: ConnectedApp): boolean {
   return app.scopes.includes('openid');
 }

@@ -1,12 +1,12 @@
-/** Owns the keys that access tokens can be bound to, and the proofs that go with each use of such a token (RFC 9449). */
+/** DPoP keys, and the proof for each use of an access token that is bound to one (RFC 9449). */
 import { createHash, randomUUID } from 'node:crypto';
 import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 
-/** A private key (ES256) of one grant's own: it lies sealed with the tokens that are bound to it. */
+/** The private key (ES256) of one grant, sealed together with its tokens. */
 export type DpopKey = JWK;
 
 const ALGORITHM = 'ES256';
-/** By the key object itself, which lives as long as the opened grant. */
+/** Keyed by the object, which lives as long as the opened grant. */
 const imported = new WeakMap<DpopKey, Promise<CryptoKey>>();
 
 export async function makeDpopKey(): Promise<DpopKey> {
@@ -14,15 +14,15 @@ export async function makeDpopKey(): Promise<DpopKey> {
   return exportJWK(privateKey);
 }
 
-/** The form that the protocol library takes. */
+/** The key pair as openid-client needs it. */
 export async function dpopKeyPair(key: DpopKey): Promise<{ publicKey: CryptoKey; privateKey: CryptoKey }> {
   const publicKey = (await importJWK(publicPart(key), ALGORITHM, { extractable: true })) as CryptoKey;
   return { publicKey, privateKey: await privateKeyOf(key) };
 }
 
 /**
- * The proof for one call with a bound token (RFC 9449 section 4.2).
- * @param call `url` without query and fragment counts; `nonce`: what that server asked for last (section 9)
+ * The DPoP proof for one call (RFC 9449 section 4.2).
+ * @param call `url`: query and fragment are left out. `nonce`: the last one that the server sent (section 9)
  */
 export async function dpopProof(
   key: DpopKey,
@@ -43,11 +43,11 @@ export async function dpopProof(
 }
 
 function privateKeyOf(key: DpopKey): Promise<CryptoKey> {
-  const known = imported.get(key);
-  if (known) return known;
-  const made = importJWK(key, ALGORITHM) as Promise<CryptoKey>;
-  imported.set(key, made);
-  return made;
+  const cached = imported.get(key);
+  if (cached) return cached;
+  const privateKey = importJWK(key, ALGORITHM) as Promise<CryptoKey>;
+  imported.set(key, privateKey);
+  return privateKey;
 }
 
 function publicPart({ kty = '', crv = '', x = '', y = '' }: DpopKey): JWK {

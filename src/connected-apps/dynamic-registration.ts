@@ -1,10 +1,10 @@
-/** Owns the registration of an app at a provider that lets clients register themselves (RFC 7591, OpenID Connect Dynamic Registration), and taking it back (RFC 7592). */
+/** Dynamic client registration at a provider (RFC 7591, OpenID Connect Dynamic Registration) and its deletion (RFC 7592). */
 import { z } from 'zod';
-import type { CallLimits, Outbound } from '../outbound/outbound.ts';
+import { type CallLimits, type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
-import { ProviderError } from './provider-error.ts';
+import { failedCallWords } from './provider-error.ts';
 
-export interface WantedClient {
+export interface RequestedClient {
   name: string;
   callbackUrls: readonly string[];
   scopes: readonly string[];
@@ -15,14 +15,14 @@ export interface WantedClient {
   jwksUrl: string;
 }
 
-/** What the provider gave; it may choose another method than the one that was asked for. */
-export interface GivenClient {
+/** The registered client. The provider may choose another authentication method than the requested one. */
+export interface IssuedClient {
   clientId: string;
   clientSecret: string | undefined;
-  /** Milliseconds since the epoch; undefined where it lasts. */
+  /** Milliseconds since the epoch; undefined where it does not expire. */
   clientSecretExpiresAt: number | undefined;
   tokenEndpointAuthMethod: (typeof TOKEN_ENDPOINT_AUTH_METHODS)[number];
-  /** Takes the registration back; undefined where the provider gave no way to. Kept nowhere. */
+  /** Deletes the registration; undefined where the provider does not support that. */
   management: ClientManagement | undefined;
 }
 
@@ -33,22 +33,29 @@ export interface ClientManagement {
   token: string;
 }
 
-export type RegistrationOutcome = { client: GivenClient; fault?: never } | { client?: never; fault: string };
+/** How the deletion of a registration ended. */
+export type Withdrawal =
+  | { outcome: 'deleted' }
+  | { outcome: 'refused'; status: number }
+  /** `words`: the cause and what to do about it. */
+  | { outcome: 'unreachable'; words: string };
+
+export type RegistrationOutcome = { client: IssuedClient; fault?: never } | { client?: never; fault: string };
 
 const LIMITS: CallLimits = { deadlineMilliseconds: 10_000, maxBytes: 256 * 1024 };
 
-/** The last that a Date can hold. */
-const LAST_SECOND = 8_640_000_000_000;
+/** The last second that a `Date` can hold. */
+const MAX_DATE_SECONDS = 8_640_000_000_000;
 
-const givenClient = z.object({
+const clientSchema = z.object({
   client_id: z.string().min(1).max(500),
   client_secret: z.string().min(1).max(2000).optional(),
-  // In seconds, 0 where it lasts. One that says it otherwise is not refused for that.
-  client_secret_expires_at: z.int().min(0).max(LAST_SECOND).optional().catch(undefined),
+  // In seconds; 0 means that it does not expire. Any other value is ignored.
+  client_secret_expires_at: z.int().min(0).max(MAX_DATE_SECONDS).optional().catch(undefined),
   token_endpoint_auth_method: z.enum(TOKEN_ENDPOINT_AUTH_METHODS).optional(),
 });
 
-const clientManagement = z.object({
+const managementSchema = z.object({
   registration_client_uri: z.url().max(2000),
   registration_access_token: z
     .string()
@@ -56,83 +63,87 @@ const clientManagement = z.object({
     .regex(/^[A-Za-z0-9\-._~+/]+=*$/),
 });
 
-/**
- * Registers once, and takes back what cannot be used; never throws for what the provider does.
- * @param endpoint the provider's `registration_endpoint`
- * @param initialAccessToken what some providers ask for before anybody may register; kept nowhere
- */
-export async function registerAtProvider(
-  { outbound }: { outbound: Pick<Outbound, 'fetch'> },
-  endpoint: string,
-  wanted: WantedClient,
-  initialAccessToken: string | undefined,
-): Promise<RegistrationOutcome> {
-  const headers = {
-    accept: 'application/json',
-    'content-type': 'application/json',
-    ...(initialAccessToken ? { authorization: `Bearer ${initialAccessToken}` } : {}),
-  };
-  try {
-    const init = { method: 'POST', headers, body: JSON.stringify(clientMetadata(wanted)) };
-    const answer = await outbound.fetch(endpoint, init, LIMITS);
-    const body: unknown = await answer.json().catch(() => undefined);
-    const management = managementIn(body, endpoint);
-    const outcome = judge(answer.status, body, wanted, management);
-    if (outcome.fault !== undefined && answer.ok && management) await withdrawAtProvider({ outbound }, management);
-    return outcome;
-  } catch (error) {
-    const { reason } = ProviderError.from(error);
-    if (reason === 'address') return { fault: ENDPOINT_REFUSED };
-    return { fault: `The provider could not be asked: ${reason.replaceAll('_', ' ')}.` };
-  }
+export interface DynamicRegistration {
+  /**
+   * Registers the client once, and deletes a registration that cannot be used. Never throws for a failure of the provider.
+   * @param endpoint the provider's `registration_endpoint`
+   * @param initialAccessToken required by some providers (RFC 7591 section 3); not stored
+   */
+  register(
+    endpoint: string,
+    requested: RequestedClient,
+    initialAccessToken: string | undefined,
+  ): Promise<RegistrationOutcome>;
+  /** RFC 7592 section 2.3; never throws for a failure of the provider. */
+  withdraw(management: ClientManagement): Promise<Withdrawal>;
 }
 
-function clientMetadata(wanted: WantedClient): Record<string, unknown> {
+export function createDynamicRegistration({ outbound }: { outbound: Pick<Outbound, 'fetch'> }): DynamicRegistration {
+  const withdraw = async ({ url, token }: ClientManagement): Promise<Withdrawal> => {
+    try {
+      const headers = { accept: 'application/json', authorization: `Bearer ${token}` };
+      const { ok, status } = await outbound.fetch(url, { method: 'DELETE', headers }, LIMITS);
+      return ok ? { outcome: 'deleted' } : { outcome: 'refused', status };
+    } catch (error) {
+      if (!(error instanceof OutboundError)) throw error;
+      return { outcome: 'unreachable', words: failedCallWords(error) };
+    }
+  };
+
   return {
-    client_name: wanted.name,
-    redirect_uris: wanted.callbackUrls,
-    post_logout_redirect_uris: [wanted.postLogoutUrl],
-    backchannel_logout_uri: wanted.backchannelLogoutUrl,
+    withdraw,
+    async register(endpoint, requested, initialAccessToken) {
+      const headers = {
+        accept: 'application/json',
+        'content-type': 'application/json',
+        ...(initialAccessToken ? { authorization: `Bearer ${initialAccessToken}` } : {}),
+      };
+      try {
+        const init = { method: 'POST', headers, body: JSON.stringify(clientMetadata(requested)) };
+        const response = await outbound.fetch(endpoint, init, LIMITS);
+        const body: unknown = await response.json().catch(() => undefined);
+        const management = managementIn(body, endpoint);
+        const outcome = registrationOutcome(response.status, body, requested, management);
+        if (outcome.fault !== undefined && response.ok && management) await withdraw(management);
+        return outcome;
+      } catch (error) {
+        if (!(error instanceof OutboundError)) throw error;
+        return { fault: failedCallWords(error) };
+      }
+    },
+  };
+}
+
+function clientMetadata(requested: RequestedClient): Record<string, unknown> {
+  return {
+    client_name: requested.name,
+    redirect_uris: requested.callbackUrls,
+    post_logout_redirect_uris: [requested.postLogoutUrl],
+    backchannel_logout_uri: requested.backchannelLogoutUrl,
     backchannel_logout_session_required: true,
     response_types: ['code'],
     grant_types: ['authorization_code', 'refresh_token'],
-    token_endpoint_auth_method: wanted.tokenEndpointAuthMethod,
-    scope: wanted.scopes.join(' '),
-    ...(wanted.tokenEndpointAuthMethod === 'private_key_jwt' ? { jwks_uri: wanted.jwksUrl } : {}),
+    token_endpoint_auth_method: requested.tokenEndpointAuthMethod,
+    scope: requested.scopes.join(' '),
+    ...(requested.tokenEndpointAuthMethod === 'private_key_jwt' ? { jwks_uri: requested.jwksUrl } : {}),
   };
 }
 
-/**
- * Takes a registration back (RFC 7592 section 2.3); never throws for what the provider does.
- * @returns whether the provider confirmed it
- */
-export async function withdrawAtProvider(
-  { outbound }: { outbound: Pick<Outbound, 'fetch'> },
-  { url, token }: ClientManagement,
-): Promise<boolean> {
-  try {
-    const headers = { accept: 'application/json', authorization: `Bearer ${token}` };
-    return (await outbound.fetch(url, { method: 'DELETE', headers }, LIMITS)).ok;
-  } catch {
-    return false;
-  }
-}
-
-function judge(
+function registrationOutcome(
   status: number,
   body: unknown,
-  wanted: WantedClient,
+  requested: RequestedClient,
   management: ClientManagement | undefined,
 ): RegistrationOutcome {
   if (status === 401 || status === 403) {
-    return { fault: 'The provider lets nobody register without an initial access token, or does not accept this one.' };
+    return { fault: 'The provider requires an initial access token, or does not accept this one.' };
   }
   if (status !== 200 && status !== 201) return { fault: refusal(status, body) };
-  const given = givenClient.safeParse(body);
-  if (!given.success) return { fault: 'The provider answered with something that is no registration.' };
-  const { client_id: clientId, client_secret: clientSecret, token_endpoint_auth_method: method } = given.data;
-  const { client_secret_expires_at: expires } = given.data;
-  const tokenEndpointAuthMethod = method ?? wanted.tokenEndpointAuthMethod;
+  const parsed = clientSchema.safeParse(body);
+  if (!parsed.success) return { fault: 'The response of the provider is not a client registration.' };
+  const { client_id: clientId, client_secret: clientSecret, token_endpoint_auth_method: method } = parsed.data;
+  const { client_secret_expires_at: expires } = parsed.data;
+  const tokenEndpointAuthMethod = method ?? requested.tokenEndpointAuthMethod;
   if (tokenEndpointAuthMethod.startsWith('client_secret_') && clientSecret === undefined) {
     return { fault: 'The provider registered the app but gave no client secret: register it there by hand.' };
   }
@@ -140,17 +151,14 @@ function judge(
   return { client: { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } };
 }
 
-/** A provider that points outside of itself would have us send what it likes to somebody else (R79). */
+/** Refuses a URL of another origin, to which the provider could otherwise make us send a request (R79). */
 function managementIn(body: unknown, endpoint: string): ClientManagement | undefined {
-  const { data } = clientManagement.safeParse(body);
+  const { data } = managementSchema.safeParse(body);
   if (data === undefined || new URL(data.registration_client_uri).origin !== new URL(endpoint).origin) return undefined;
   return { url: data.registration_client_uri, token: data.registration_access_token };
 }
 
-const ENDPOINT_REFUSED =
-  'The provider names an address for registration that must not be called: register the app there by hand.';
-
-/** The error codes of RFC 7591 section 3.2.2; what else the provider wrote is not repeated. */
+/** The error codes of RFC 7591 section 3.2.2. The provider's description is not repeated. */
 const REFUSALS: Readonly<Record<string, string>> = {
   invalid_redirect_uri: 'The provider does not accept the callback URLs.',
   invalid_client_metadata:

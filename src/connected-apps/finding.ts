@@ -1,4 +1,4 @@
-/** Owns the form of what the doctor finds: one line for each thing that an app needs in order to work. */
+/** Findings of the doctor: one for each thing that an app needs in order to work. */
 
 export const CHECKS = {
   callback_listed: 'Own callback URL is on the list',
@@ -18,10 +18,10 @@ export const CHECKS = {
   end_session: 'Sign-out at the provider',
   revocation: 'Revocation',
   backchannel_logout: 'Back-channel logout',
-  refresh_token: 'Refresh token is given',
+  refresh_token: 'Refresh token is issued',
   rotation: 'Refresh tokens rotate',
-  lifetime: 'Lifetime of access tokens is told',
-  platform: 'Platform answers',
+  lifetime: 'Lifetime of access tokens is stated',
+  platform: 'Platform responds',
 } as const;
 
 export type CheckName = keyof typeof CHECKS;
@@ -29,11 +29,11 @@ export type CheckName = keyof typeof CHECKS;
 export interface Finding {
   check: CheckName;
   result: 'fine' | 'problem' | 'cannot_tell';
-  /** What was seen, in one sentence, without secrets. */
+  /** The observation in one sentence, without secrets. */
   detail: string;
   /** What to do about it. */
   advice?: string;
-  /** The field of the registration that it hangs on, as JSON pointer. */
+  /** JSON pointer to the field of the registration that causes it. */
   pointer?: string;
 }
 

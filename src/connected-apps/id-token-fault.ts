@@ -1,12 +1,12 @@
-/** Owns what was wrong with an ID token that was refused: the check that it failed, and how far the clocks are apart. Pure. */
+/** Why an ID token was refused: the check that failed, and the difference between the clocks. Pure. */
 
-/** In the order in which the checks are made. */
+/** In the order of the checks. */
 export const ID_TOKEN_CHECKS = ['form', 'times', 'issuer', 'audience', 'nonce', 'signature'] as const;
 export type IdTokenCheck = (typeof ID_TOKEN_CHECKS)[number];
 
 export interface IdTokenFault {
   check: IdTokenCheck;
-  /** By how much our clock is ahead of the time at which the provider says it issued the token. */
+  /** How far our clock is ahead of the time at which the provider issued the token. */
   secondsAhead?: number;
 }
 
@@ -21,27 +21,22 @@ const BY_CLAIM: Readonly<Record<string, IdTokenCheck>> = {
   nonce: 'nonce',
 };
 
-/** @param error as the protocol library throws it: told apart by its codes and claims, never by its texts */
+/** Codes of `jose` for a signature by a key that is not the provider's. */
+const KEY_FAULTS: unknown[] = ['ERR_JWS_SIGNATURE_VERIFICATION_FAILED', 'ERR_JWKS_NO_MATCHING_KEY'];
+
+/** @param error of the libraries or `RefusedJwt`; read by codes and claims, never by message */
 export function idTokenFault(error: unknown): IdTokenFault {
   for (const link of chainOf(error)) {
-    const { claim, claims, now, key, signature } = link;
+    const { claim, claims, now, code } = link;
     const check = typeof claim === 'string' ? BY_CLAIM[claim] : undefined;
     if (check === 'times') return { check, ...aheadOf(claims, now) };
     if (check) return { check };
-    if (signature !== undefined && key !== undefined) return { check: 'signature' };
+    if (KEY_FAULTS.includes(code)) return { check: 'signature' };
   }
   return { check: 'form' };
 }
 
-/** True where the token says that the person signed in too long ago for what was asked, or says nothing of when. */
-export function isSignInTooOld(error: unknown): boolean {
-  return chainOf(error).some(({ claim, claims }) => {
-    const isMissing = typeof claims === 'object' && claims !== null && !('auth_time' in claims);
-    return claim === 'auth_time' || (claim === undefined && isMissing);
-  });
-}
-
-/** The e-mail address in the claims of a token that was refused, where there is one; nothing vouches for it. */
+/** The e-mail address in the claims of a refused token, which is not verified. */
 export function namedEmail(error: unknown): string | undefined {
   for (const { claims } of chainOf(error)) {
     const { email } = (typeof claims === 'object' && claims !== null ? claims : {}) as Record<string, unknown>;
@@ -53,9 +48,11 @@ export function namedEmail(error: unknown): string | undefined {
 function aheadOf(claims: unknown, now: unknown): Pick<IdTokenFault, 'secondsAhead'> {
   const { iat, nbf } = (typeof claims === 'object' ? claims : {}) as Record<string, unknown>;
   const issued = typeof iat === 'number' ? iat : nbf;
-  // A token that is good from later on was made by a clock that shows that time.
-  const theirs = typeof nbf === 'number' && typeof now === 'number' && nbf > now ? nbf : issued;
-  return typeof theirs === 'number' && typeof now === 'number' ? { secondsAhead: Math.round(now - theirs) } : {};
+  // A token that becomes valid later was issued by a clock that shows that time.
+  const providerTime = typeof nbf === 'number' && typeof now === 'number' && nbf > now ? nbf : issued;
+  return typeof providerTime === 'number' && typeof now === 'number'
+    ? { secondsAhead: Math.round(now - providerTime) }
+    : {};
 }
 
 function chainOf(error: unknown, depth = 0): Record<string, unknown>[] {

@@ -1,10 +1,9 @@
-/** Owns the judging of a provider's logout tokens (OpenID Connect Back-Channel Logout 1.0 sections 2.4 and 2.6). */
-import { createLocalJWKSet, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
+/** Verifies a provider's logout tokens (OpenID Connect Back-Channel Logout 1.0 sections 2.4 and 2.6). */
+import type { JWTPayload } from 'jose';
 import type { ConnectedApp } from './connected-app.ts';
-import type { ProviderMetadataSource } from './provider-metadata.ts';
-import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
+import { JWT_TOLERANCE_SECONDS, MAX_IAT_AHEAD_SECONDS, type ProviderJwts, RefusedJwt } from './provider-jwt.ts';
 
-/** Names at least one of the two. */
+/** Has a subject, a provider session, or both. */
 export interface LogoutToken {
   jti: string;
   /** Seconds since the epoch, by the provider's clock. */
@@ -13,70 +12,47 @@ export interface LogoutToken {
   providerSession: string | undefined;
 }
 
-/** Fixed words for logs and for the provider's own people: nothing of the token is repeated. */
+/** Fixed texts for logs and for the provider; they repeat nothing from the token. */
 export type LogoutTokenFault =
-  | 'The provider of this app has no keys to verify a logout token with.'
   | 'The logout token was not signed by the provider for this app just now, or is of another type.'
-  | 'The logout token demands what is not understood here.'
-  | 'The logout token names another audience as well.'
   | 'The logout token has no jti.'
   | 'The logout token has a nonce.'
   | 'The logout token does not name the event.'
   | 'The logout token names neither a subject nor a session.';
 
 export interface LogoutTokens {
-  /** @throws ProviderError where the provider's metadata or keys cannot be had */
+  /** @throws ProviderError where the provider's metadata or keys are unavailable */
   verify(app: ConnectedApp, token: string): Promise<{ token: LogoutToken } | { fault: LogoutTokenFault }>;
 }
 
-export const LOGOUT_TOKEN_SECONDS = { mostAge: 600, tolerance: 30 };
+const MAX_AGE_SECONDS = 600;
+/** How long a logout token can be accepted, from the first moment to the last. */
+export const LOGOUT_TOKEN_SECONDS = MAX_IAT_AHEAD_SECONDS + MAX_AGE_SECONDS + JWT_TOLERANCE_SECONDS;
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+const RULES = { type: 'logout+jwt', requiredClaims: ['iat', 'exp'], maxAgeSeconds: MAX_AGE_SECONDS };
 
-export function createLogoutTokens(parts: {
-  metadata: ProviderMetadataSource;
-  signingKeys: SigningKeys;
-  clock: () => number;
-}): LogoutTokens {
-  const { metadata, signingKeys, clock } = parts;
-
+export function createLogoutTokens({ jwts }: { jwts: ProviderJwts }): LogoutTokens {
   return {
     async verify(app, token) {
-      const known = await metadata.load(app);
-      if (!known.jwks_uri) return { fault: 'The provider of this app has no keys to verify a logout token with.' };
-      const keySet = (await (await signingKeys.fetch(new URL(known.jwks_uri).href)).json()) as JSONWebKeySet;
-      const verifying = (async () =>
-        jwtVerify(token, createLocalJWKSet(keySet), {
-          algorithms: signingAlgorithms(known),
-          typ: 'logout+jwt',
-          issuer: app.issuer,
-          audience: app.clientId,
-          maxTokenAge: LOGOUT_TOKEN_SECONDS.mostAge,
-          clockTolerance: LOGOUT_TOKEN_SECONDS.tolerance,
-          currentDate: new Date(clock()),
-        }))();
-      const verified = await verifying.catch(() => undefined);
-      if (!verified) {
-        return {
-          fault: 'The logout token was not signed by the provider for this app just now, or is of another type.',
-        };
-      }
-      if (verified.protectedHeader.crit) return { fault: 'The logout token demands what is not understood here.' };
-      return judge(verified.payload, app.clientId);
+      const claims = await jwts.verify(app, token, RULES).catch((error: unknown) => {
+        if (error instanceof RefusedJwt) return undefined;
+        throw error;
+      });
+      return claims ? tokenOf(claims) : { fault: REFUSED };
     },
   };
 }
 
-function judge(claims: JWTPayload, clientId: string): { token: LogoutToken } | { fault: LogoutTokenFault } {
-  const { aud, jti, iat, sub, sid, events } = claims;
-  if (![aud].flat().every((one) => one === clientId)) {
-    return { fault: 'The logout token names another audience as well.' };
-  }
+const REFUSED = 'The logout token was not signed by the provider for this app just now, or is of another type.';
+
+function tokenOf(claims: JWTPayload): { token: LogoutToken } | { fault: LogoutTokenFault } {
+  const { jti, iat, sub, sid, events } = claims;
   if (!isText(jti)) return { fault: 'The logout token has no jti.' };
-  // So that no ID token ever passes for one.
+  // Back-Channel Logout 1.0 section 2.4: keeps ID tokens from passing as logout tokens.
   if ('nonce' in claims) return { fault: 'The logout token has a nonce.' };
   if (!isObject(events) || !isObject(events[EVENT])) return { fault: 'The logout token does not name the event.' };
-  const named = [sub, sid].filter((one) => one !== undefined);
-  if (named.length === 0 || !named.every(isText)) {
+  const names = [sub, sid].filter((name) => name !== undefined);
+  if (names.length === 0 || !names.every(isText)) {
     return { fault: 'The logout token names neither a subject nor a session.' };
   }
   return {

@@ -1,4 +1,4 @@
-/** Owns what was seen of each app's tokens: facts that no provider describes and that only a real sign-in shows. */
+/** Facts about each app's tokens that metadata does not state and only real sign-ins and refreshes show. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import type { ProviderClient } from './provider-client.ts';
@@ -6,62 +6,64 @@ import type { ProviderClient } from './provider-client.ts';
 export interface Observation {
   /** Milliseconds since the epoch. */
   at: number;
-  /** Whether the last sign-in brought a refresh token. */
+  /** Whether the last sign-in returned a refresh token. */
   refreshToken: boolean;
-  /** Whether the token answer says how long the access token lasts. */
+  /** Whether token responses have `expires_in`. */
   expiresIn: boolean;
-  /** Whether the last refresh brought a new refresh token; absent before the first. */
+  /** Whether the last refresh returned a new refresh token; absent before the first. */
   rotates?: boolean;
 }
 
 export interface Observations {
   read(appId: string): Promise<Observation | undefined>;
-  /** The same client; what it brings is noted on the way, and no call waits or fails for that. */
+  /** Wraps the client to record observations in the background. */
   watch(provider: ProviderClient): ProviderClient;
 }
 
-/** What stays the same is written again only so often. */
-const AGAIN_MILLISECONDS = 3_600_000;
+/** How often an unchanged observation is written again. */
+const REWRITE_INTERVAL_MS = 3_600_000;
 
 export function createObservations(parts: { store: Store; clock: () => number }): Observations {
   const { store, clock } = parts;
   const latest = new Map<string, Observation>();
 
   const read = async (appId: string): Promise<Observation | undefined> => {
-    const record = await store.get(keys.observation(appId));
-    return record && (JSON.parse(record.value) as Observation);
+    const stored = await store.get(keys.observation(appId));
+    return stored && (JSON.parse(stored.value) as Observation);
   };
 
-  const note = async (appId: string, seen: Partial<Omit<Observation, 'at'>>): Promise<void> => {
+  const record = async (appId: string, seen: Partial<Omit<Observation, 'at'>>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
-    // More may have been noted while the store was asked.
-    const known = latest.get(appId) ?? stored;
-    const next = { refreshToken: false, expiresIn: false, ...known, ...seen, at: clock() };
+    // Another call may have recorded something during the read.
+    const before = latest.get(appId) ?? stored;
+    const next = { refreshToken: false, expiresIn: false, ...before, ...seen, at: clock() };
     latest.set(appId, next);
-    const changed = !known || Object.keys(seen).some((name) => known[name as 'rotates'] !== next[name as 'rotates']);
-    if (!changed && next.at - known.at < AGAIN_MILLISECONDS) return void latest.set(appId, { ...next, at: known.at });
-    await store.write([{ put: keys.observation(appId), value: JSON.stringify(next) }]);
+    const changed = !before || Object.keys(seen).some((name) => before[name as 'rotates'] !== next[name as 'rotates']);
+    if (!changed && next.at - before.at < REWRITE_INTERVAL_MS)
+      return void latest.set(appId, { ...next, at: before.at });
+    const value = JSON.stringify({ ...(await read(appId)), ...latest.get(appId) });
+    await store.write([{ put: keys.observation(appId), value }]);
   };
-  const quietly = (appId: string, seen: Partial<Omit<Observation, 'at'>>) =>
-    void note(appId, seen).catch(() => undefined);
+  const recordInBackground = (appId: string, seen: Partial<Omit<Observation, 'at'>>) =>
+    void record(appId, seen).catch(() => undefined);
 
   return {
     read,
     watch: (provider) => ({
       ...provider,
       async exchangeCode(app, callback, request) {
-        const answer = await provider.exchangeCode(app, callback, request);
-        quietly(app.id, {
-          refreshToken: answer.refreshToken !== undefined,
-          expiresIn: answer.expiresInSeconds !== undefined,
+        const response = await provider.exchangeCode(app, callback, request);
+        recordInBackground(app.id, {
+          refreshToken: response.refreshToken !== undefined,
+          expiresIn: response.expiresInSeconds !== undefined,
         });
-        return answer;
+        return response;
       },
       async refresh(app, request) {
         const outcome = await provider.refresh(app, request);
         if (outcome.kind === 'tokens') {
-          const { refreshToken: next, expiresInSeconds } = outcome.answer;
-          quietly(app.id, {
+          const { refreshToken: next, expiresInSeconds } = outcome.response;
+          recordInBackground(app.id, {
             rotates: next !== undefined && next !== request.refreshToken,
             expiresIn: expiresInSeconds !== undefined,
           });

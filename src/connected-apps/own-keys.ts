@@ -1,4 +1,4 @@
-/** Owns our own signing keys (ES256): one set for all processes, sealed in the store, published before they sign, kept while a signature may count. */
+/** Our signing keys (ES256): shared by all processes, sealed in the store, published before they sign and until their signatures expire. */
 import {
   calculateJwkThumbprint,
   createLocalJWKSet,
@@ -17,15 +17,15 @@ import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 
 export interface OwnKeys {
-  /** A JWT with our `kid`; it has to end within `LONGEST_SIGNATURE_SECONDS`, since the key may be gone after that. */
+  /** Signs a JWT. It has to expire within `MAX_SIGNATURE_SECONDS`, since the key may be removed after that. */
   sign(claims: JWTPayload, header: { typ: string }): Promise<string>;
-  /** The claims of a JWT that we signed and that passes these rules; undefined for any other. Times follow our clock. */
+  /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */
   verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined>;
-  /** What `/.well-known/jwks.json` shows: also the key that will sign next. */
+  /** The keys of `/.well-known/jwks.json`, including the next one. */
   publicKeys(): Promise<JSONWebKeySet>;
   /** For libraries that sign by themselves (private_key_jwt). */
   signingKey(): Promise<{ kid: string; privateKey: CryptoKey }>;
-  /** Publishes the next key now; it signs once everybody had time to read it. Does nothing while one is waiting. */
+  /** Publishes the next key now; it signs from `aheadMilliseconds` later. Does nothing where a next key is published already. */
   rotate(): Promise<void>;
 }
 
@@ -37,64 +37,64 @@ interface OwnKey {
   signsFrom: number;
 }
 
-export const LONGEST_SIGNATURE_SECONDS = 300;
+export const MAX_SIGNATURE_SECONDS = 300;
 export const KEY_TIMES = {
   /** How long a key signs. */
   signsMilliseconds: 30 * 86_400_000,
-  /** How long a key is shown before it signs: longer than anybody keeps a key set. */
+  /** How long a key is published before it signs: longer than verifiers cache a key set. */
   aheadMilliseconds: 86_400_000,
-  /** How long a key is shown after its successor has begun to sign. */
+  /** How long a key stays published after its successor starts to sign. */
   afterMilliseconds: 3_600_000,
 } as const;
 
 const ALGORITHM = 'ES256';
-/** How long a process works with what it read. */
-const FRESH_MILLISECONDS = 10_000;
-/** A key id that nobody knows asks for the keys again, at most this often. */
-const RETRY_MILLISECONDS = 1_000;
+/** How long a process caches the keys. */
+const CACHE_MS = 10_000;
+/** An unknown key id makes a process read the keys again, at most this often. */
+const UNKNOWN_KEY_CACHE_MS = 1_000;
 
 export function createOwnKeys(parts: {
   store: Store;
   sealer: Sealer;
   clock: () => number;
-  /** Told where the kept keys could not be opened, so that new ones had to be made. */
+  /** Called where the stored keys could not be opened and new ones were made. */
   onReplaced?: (cause: unknown) => void;
 }): OwnKeys {
   const { store, sealer, clock, onReplaced } = parts;
   const imported = new Map<string, Promise<CryptoKey>>();
-  let known: { keys: readonly OwnKey[]; readAt: number } | undefined;
+  let cached: { keys: readonly OwnKey[]; readAt: number } | undefined;
   let reading: Promise<readonly OwnKey[]> | undefined;
 
   const open = async (sealed: string): Promise<OwnKey[]> => {
     try {
       return JSON.parse(await sealer.open(sealed, keys.ownKeys)) as OwnKey[];
     } catch (error) {
-      // Nobody can use them any more; what they signed counts for minutes, so new ones cost little.
+      // New keys cost little: what the old ones signed is valid for minutes only.
       if (!(error instanceof SealError)) throw error;
       onReplaced?.(error);
       return [];
     }
   };
 
-  /** Reads the keys and does what is due; of several processes that do it at once one succeeds, and the others read again. */
-  const load = async (change: (held: readonly OwnKey[], now: number) => Promise<readonly OwnKey[]>) => {
+  /** Reads the keys and applies the change. Of several concurrent processes one succeeds, and the others start over. */
+  const load = async (change: (stored: readonly OwnKey[], now: number) => Promise<readonly OwnKey[]>) => {
     for (;;) {
       const record = await store.get(keys.ownKeys);
-      const held = record ? await open(record.value) : [];
-      const next = await change(held, clock());
-      if (record && sameKeys(held, next)) return held;
+      const stored = record ? await open(record.value) : [];
+      const next = await change(stored, clock());
+      if (record && sameKeys(stored, next)) return stored;
       const value = await sealer.seal(JSON.stringify(next), keys.ownKeys);
       if (await store.write([{ put: keys.ownKeys, value, ifVersion: record?.version ?? 0 }])) return next;
     }
   };
 
-  const current = (mostAge = FRESH_MILLISECONDS): Promise<readonly OwnKey[]> => {
-    const age = known && clock() - known.readAt;
-    if (known && age !== undefined && age >= 0 && age < mostAge) return Promise.resolve(known.keys);
+  const current = (maxAgeMs = CACHE_MS): Promise<readonly OwnKey[]> => {
+    const age = cached && clock() - cached.readAt;
+    if (cached && age !== undefined && age >= 0 && age < maxAgeMs) return Promise.resolve(cached.keys);
     reading ??= load(dueKeys)
-      .then((held) => {
-        known = { keys: held, readAt: clock() };
-        return held;
+      .then((ownKeys) => {
+        cached = { keys: ownKeys, readAt: clock() };
+        return ownKeys;
       })
       .finally(() => {
         reading = undefined;
@@ -113,8 +113,8 @@ export function createOwnKeys(parts: {
     return { kid: key.kid, privateKey: await privateKey(key) };
   };
 
-  const verifyWith = async (held: readonly OwnKey[], token: string, rules: JWTVerifyOptions) => {
-    const keySet = createLocalJWKSet({ keys: held.map(publicJwk) });
+  const verifyWith = async (ownKeys: readonly OwnKey[], token: string, rules: JWTVerifyOptions) => {
+    const keySet = createLocalJWKSet({ keys: ownKeys.map(publicJwk) });
     const options = { ...rules, algorithms: [ALGORITHM], currentDate: new Date(clock()) };
     const verified = await jwtVerify(token, keySet, options).catch((error: unknown) => {
       if (error instanceof Error && 'code' in error && error.code === 'ERR_JWKS_NO_MATCHING_KEY') return 'unknown_key';
@@ -133,39 +133,39 @@ export function createOwnKeys(parts: {
     async verify(token, rules) {
       const first = await verifyWith(await current(), token, rules);
       if (first !== 'unknown_key') return first;
-      const again = await verifyWith(await current(RETRY_MILLISECONDS), token, rules);
+      const again = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
       return again === 'unknown_key' ? undefined : again;
     },
     publicKeys: async () => ({ keys: (await current()).map(publicJwk) }),
     async rotate() {
-      const held = await load(async (given, now) => {
-        const due = await dueKeys(given, now);
+      const ownKeys = await load(async (stored, now) => {
+        const due = await dueKeys(stored, now);
         return due.some(({ signsFrom }) => signsFrom > now)
           ? due
           : [...due, await makeKey(now + KEY_TIMES.aheadMilliseconds)];
       });
-      known = { keys: held, readAt: clock() };
+      cached = { keys: ownKeys, readAt: clock() };
     },
   };
 }
 
-/** The keys as they have to be now: old ones gone, the next one there. */
-async function dueKeys(held: readonly OwnKey[], now: number): Promise<readonly OwnKey[]> {
+/** The keys that are to be published now: without expired ones, and with the next one once it is due. */
+async function dueKeys(stored: readonly OwnKey[], now: number): Promise<readonly OwnKey[]> {
   const { signsMilliseconds, aheadMilliseconds, afterMilliseconds } = KEY_TIMES;
-  const kept = held.filter((_key, at) => {
-    const successor = held[at + 1];
+  const current = stored.filter((_key, at) => {
+    const successor = stored[at + 1];
     return !successor || now < successor.signsFrom + afterMilliseconds;
   });
-  const newest = kept.at(-1);
+  const newest = current.at(-1);
   if (!newest) return [await makeKey(now)];
-  if (now < newest.signsFrom + signsMilliseconds - aheadMilliseconds) return kept;
-  return [...kept, await makeKey(now + aheadMilliseconds)];
+  if (now < newest.signsFrom + signsMilliseconds - aheadMilliseconds) return current;
+  return [...current, await makeKey(now + aheadMilliseconds)];
 }
 
-/** The newest that may sign already. */
-function signingKeyOf(held: readonly OwnKey[], now: number): OwnKey {
-  const key = held.findLast(({ signsFrom }) => signsFrom <= now) ?? held[0];
-  if (!key) throw new TypeError('There is always one key at least.');
+/** The newest key that may sign. */
+function signingKeyOf(ownKeys: readonly OwnKey[], now: number): OwnKey {
+  const key = ownKeys.findLast(({ signsFrom }) => signsFrom <= now) ?? ownKeys[0];
+  if (!key) throw new TypeError('There is always at least one key.');
   return key;
 }
 

@@ -1,18 +1,19 @@
-/** Owns the protocol with identity providers (OAuth 2.0, OpenID Connect), spoken through openid-client. */
+/** The client for identity providers (OAuth 2.0, OpenID Connect), on openid-client. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { hash } from 'node:crypto';
 import * as client from 'openid-client';
 import type { Outbound } from '../outbound/outbound.ts';
 import { clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
-import { createIssuedTokens, type IssuedTokens, tokenAnswer } from './issued-tokens.ts';
 import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
 import { exchangeError, pushError, userinfoError } from './provider-failures.ts';
+import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
-import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
-import { type Claims, type RawTokenAnswer, readTokenAnswer, type TokenAnswer } from './token-answer.ts';
+import { signingAlgorithms } from './signing-keys.ts';
 import { proofFor, proofWith, serverOf } from './token-binding.ts';
+import { createTokenEndpoint, type TokenEndpoint, tokenResponse } from './token-endpoint.ts';
+import { type CapturedResponse, type Claims, captureTokenResponse, type TokenResponse } from './token-response.ts';
 
 export interface AuthorizationRequest {
   redirectUri: string;
@@ -22,29 +23,32 @@ export interface AuthorizationRequest {
   codeVerifier: string;
   scopes: readonly string[];
   prompt?: string | undefined;
-  /** The authentication context that is asked for (OpenID Connect Core section 3.1.2.1). */
+  /** The requested authentication context (OpenID Connect Core section 3.1.2.1). */
   acrValues?: string | undefined;
-  /** How long ago the person may have signed in there; an ID token that says otherwise, or nothing, is refused. */
+  /** The maximum age of the user's sign-in at the provider (OpenID Connect Core section 3.1.2.1). */
   maxAgeSeconds?: number | undefined;
 }
 
-export type AccessToken = Pick<TokenAnswer, 'accessToken' | 'dpopKey'>;
+/** The values that its response and the code are verified with. */
+type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier' | 'scopes'>;
 
-export interface ProviderClient extends IssuedTokens {
+export type AccessToken = Pick<TokenResponse, 'accessToken' | 'dpopKey'>;
+
+export interface ProviderClient extends TokenEndpoint {
   /**
-   * Where the browser goes. Where the app's `par` asks for it, the request is pushed first, and the URL only names it (RFC 9126).
+   * The URL of the authorization request. Where `par` requires it, the request is pushed first (RFC 9126).
    * @throws ProviderError
    */
   authorizationUrl(app: ConnectedApp, request: AuthorizationRequest): Promise<string>;
   /**
-   * Exchanges the code of a callback (RFC 6749 section 4.1.3) and verifies `iss`, state, ID token and its signature.
+   * Exchanges the code of a callback (RFC 6749 section 4.1.3) and verifies `iss`, state and ID token.
    * @param callback the callback URL with all its parameters
    * @throws ProviderError
    */
-  exchangeCode(app: ConnectedApp, callback: URL, request: AuthorizationRequest): Promise<TokenAnswer>;
-  /** Claims of the userinfo endpoint, or undefined where the provider has none. Refuses another subject's. @throws ProviderError */
+  exchangeCode(app: ConnectedApp, callback: URL, request: CodeRequest): Promise<TokenResponse>;
+  /** The claims of the userinfo endpoint; undefined where there is none. @throws ProviderError also for another subject */
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
-  /** Where to send the browser to sign out at the provider, or undefined where that is not possible. */
+  /** The URL that signs the user out at the provider; undefined where that is not possible. */
   endSessionUrl(
     app: ConnectedApp,
     request: { idToken: string | undefined; returnTo: string },
@@ -52,48 +56,54 @@ export interface ProviderClient extends IssuedTokens {
 }
 
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
+/** OpenID Connect Core section 5.3.2: no time limits such a response. */
+const USERINFO: JwtRules = { requiredClaims: ['sub'], algorithms: 'userinfo_signing_alg_values_supported' };
 
 export function createProviderClient(parts: {
   outbound: Outbound;
   metadata: ProviderMetadataSource;
-  signingKeys: SigningKeys;
+  jwts: ProviderJwts;
   /** Left out where no app authenticates by private_key_jwt. */
   ownKeys?: Pick<OwnKeys, 'sign'>;
 }): ProviderClient {
-  const { outbound, metadata, signingKeys, ownKeys } = parts;
-  const raw = new AsyncLocalStorage<RawTokenAnswer>();
+  const { outbound, metadata, jwts, ownKeys } = parts;
+  const raw = new AsyncLocalStorage<CapturedResponse>();
   const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
 
-  const cappedFetch: client.CustomFetch = async (url, options) => {
+  const cappedFetch = async (url: string, options: client.CustomFetchOptions, anonymous: boolean) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
-    const answer = await outbound.fetch(url, { method: options.method, headers: options.headers, body }, LIMITS);
-    const holder = raw.getStore();
-    return holder && options.method === 'POST' ? readTokenAnswer(answer, holder) : answer;
+    const { method, headers } = options;
+    const response = await outbound.fetch(url, { method, headers, body, anonymous }, LIMITS);
+    const captured = raw.getStore();
+    return captured && options.method === 'POST' ? captureTokenResponse(response, captured) : response;
   };
 
   const configurationOf = async (app: ConnectedApp): Promise<client.Configuration> => {
-    const known = await metadata.load(app);
-    const existing = configurations.get(known);
+    const provider = await metadata.load(app);
+    const existing = configurations.get(provider);
     if (existing) return existing;
-    const server = { ...known, id_token_signing_alg_values_supported: signingAlgorithms(known) };
+    const algorithms = signingAlgorithms(provider.id_token_signing_alg_values_supported);
+    const server = { ...provider, id_token_signing_alg_values_supported: algorithms };
     const configuration = new client.Configuration(
       server as client.ServerMetadata,
       app.clientId,
       {},
       clientAuthentication(app, ownKeys),
     );
-    const keysUrl = known.jwks_uri && new URL(known.jwks_uri).href;
-    configuration[client.customFetch] = (url, options) =>
-      url === keysUrl ? signingKeys.fetch(url) : cappedFetch(url, options);
-    // The address policy has already refused plain http but for named loopback hosts.
+    const pushUrl = hrefOf(provider.pushed_authorization_request_endpoint);
+    configuration[client.customFetch] = async (url, options) => {
+      const response = await cappedFetch(url, options, url === pushUrl);
+      const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
+      return isSigned ? Response.json(await jwts.verify(app, await response.text(), USERINFO)) : response;
+    };
+    // The address policy allows plain http only for loopback hosts in INTERNAL_HOSTS.
     client.allowInsecureRequests(configuration);
-    if (known.jwks_uri) client.enableNonRepudiationChecks(configuration);
-    configurations.set(known, configuration);
+    configurations.set(provider, configuration);
     return configuration;
   };
 
   return {
-    ...createIssuedTokens({ configurationOf, raw }),
+    ...createTokenEndpoint({ configurationOf, jwts, raw }),
 
     async authorizationUrl(app, request) {
       const configuration = await configurationOf(app);
@@ -112,31 +122,30 @@ export function createProviderClient(parts: {
       if (!isPushed(app, serverOf(configuration))) {
         return client.buildAuthorizationUrl(configuration, parameters).href;
       }
-      const holder: RawTokenAnswer = {};
+      const captured: CapturedResponse = {};
       try {
-        return (await raw.run(holder, () => client.buildAuthorizationUrlWithPAR(configuration, parameters))).href;
+        return (await raw.run(captured, () => client.buildAuthorizationUrlWithPAR(configuration, parameters))).href;
       } catch (error) {
-        throw pushError(error, holder);
+        throw pushError(error, captured);
       }
     },
 
     async exchangeCode(app, callback, request) {
       const configuration = await configurationOf(app);
-      const holder: RawTokenAnswer = {};
+      const captured: CapturedResponse = {};
       try {
         const proof = await proofFor(app, configuration, undefined);
         const checks = {
           expectedState: request.state,
           pkceCodeVerifier: request.codeVerifier,
           ...(request.scopes.includes('openid') ? { expectedNonce: request.nonce, idTokenExpected: true } : {}),
-          ...(request.maxAgeSeconds === undefined ? {} : { maxAge: request.maxAgeSeconds }),
         };
-        const answer = await raw.run(holder, () =>
+        const response = await raw.run(captured, () =>
           client.authorizationCodeGrant(configuration, callback, checks, undefined, proof.options),
         );
-        return withSubject(tokenAnswer(answer, app, { configuration, dpopKey: proof.key }));
+        return await tokenResponse(response, app, { configuration, jwts, dpopKey: proof.key });
       } catch (error) {
-        throw exchangeError(error, holder);
+        throw exchangeError(error, captured);
       }
     },
 
@@ -161,26 +170,22 @@ export function createProviderClient(parts: {
           ...(request.idToken ? { id_token_hint: request.idToken } : {}),
         }).href;
       } catch {
-        // Signing out here must not depend on the provider.
+        // The local sign-out must not depend on the provider.
         return undefined;
       }
     },
   };
 }
 
-/** RFC 7636 section 4.2; the library asks WebCrypto, whose thread pool takes longer than the hash. */
+const hrefOf = (url: unknown): string | undefined => (typeof url === 'string' ? URL.parse(url)?.href : undefined);
+
+/** RFC 7636 section 4.2. Synchronous: openid-client uses WebCrypto, whose thread pool takes longer than the hash. */
 const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
 
-/** `auto`: where the provider takes nothing else (RFC 9126 section 5). @throws ProviderError where it cannot be done */
+/** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError where the provider has no endpoint for it */
 function isPushed(app: ConnectedApp, server: client.ServerMetadata): boolean {
-  const isDemanded = app.par === 'auto' && server.require_pushed_authorization_requests === true;
-  if (app.par !== 'required' && !isDemanded) return false;
+  const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
+  if (app.par !== 'required' && !isRequiredByProvider) return false;
   if (!server.pushed_authorization_request_endpoint) throw new ProviderError('misconfigured', 'par_endpoint_missing');
   return true;
-}
-
-/** The library takes an empty subject, under which everybody would be the same person. */
-function withSubject(answer: TokenAnswer): TokenAnswer {
-  if (answer.claims?.sub === '') throw new ProviderError('invalid', 'token_answer_invalid');
-  return answer;
 }

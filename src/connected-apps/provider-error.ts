@@ -1,11 +1,11 @@
-/** Owns the ways in which a provider fails us, told apart so that each can be answered rightly. */
+/** Failures of a provider, by what to do about them. */
 import { OutboundError } from '../outbound/outbound.ts';
 
 /**
- * `unavailable`: not reached, or no sensible answer; heals by itself.
- * `refused`: the provider said no to this one request (`oauthError` is its word, RFC 6749 section 5.2).
- * `invalid`: an answer that breaks the protocol: nothing in it is trusted.
- * `misconfigured`: the registration here or there is wrong: an administrator has to mend it.
+ * `unavailable`: not reached, or no usable response; temporary.
+ * `refused`: the provider refused this request with `oauthError` (RFC 6749 section 5.2).
+ * `invalid`: a response that violates the protocol; nothing in it is trusted.
+ * `misconfigured`: the registration here or at the provider is wrong, and an administrator has to correct it.
  */
 export type ProviderFailure = 'unavailable' | 'refused' | 'invalid' | 'misconfigured';
 
@@ -13,11 +13,13 @@ export interface ProviderErrorFacts {
   status?: number;
   oauthError?: string | undefined;
   endpoint?: string;
+  /** What the provider calls itself, where that is not the issuer that is set; for administrators alone. */
+  issuer?: string;
   retryAfterSeconds?: number | undefined;
   cause?: unknown;
 }
 
-/** `reason` is a fixed word for logs and records; provider texts are not repeated. */
+/** `reason` is a fixed word for logs and records; texts of the provider are not repeated. */
 export class ProviderError extends Error {
   readonly failure: ProviderFailure;
   readonly reason: string;
@@ -44,4 +46,15 @@ export class ProviderError extends Error {
     }
     return new ProviderError('invalid', 'unreadable_answer', { cause: error });
   }
+}
+
+/** The outbound error, where the failure is a call without a usable response. */
+export function failedCall(error: unknown): OutboundError | undefined {
+  const cause = error instanceof ProviderError ? error.facts.cause : error;
+  return cause instanceof OutboundError ? cause : undefined;
+}
+
+/** Sentences for an administrator: the cause with host and port, and what to do about it. */
+export function failedCallWords({ message, advice }: OutboundError): string {
+  return `The provider cannot be called: ${message}.${advice === undefined ? '' : ` ${advice}`}`;
 }

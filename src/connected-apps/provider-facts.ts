@@ -1,12 +1,12 @@
-/** Owns what a provider tells of itself to somebody who is about to register an app there, or in words why it tells nothing. */
+/** Facts about a provider for the form of a new app, or why they cannot be read. */
 import { ADDRESS_ADVICE } from '../outbound/address-policy.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { ConnectedApp } from './connected-app.ts';
-import { ProviderError } from './provider-error.ts';
+import { failedCall, failedCallWords, ProviderError } from './provider-error.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 
 export interface ProviderFacts {
-  /** Names of its endpoints, as in a registration. */
+  /** The names of its endpoints. */
   endpoints: string[];
   scopes: string[];
   authMethods: string[];
@@ -14,29 +14,37 @@ export interface ProviderFacts {
   registrationEndpoint: string | undefined;
 }
 
-export type FactsRead = { facts: ProviderFacts; fault?: never } | { facts?: never; fault: string };
+type FactsRead = { facts: ProviderFacts; fault?: never } | { facts?: never; fault: string };
 
-const MOST_SCOPES = 40;
+const MAX_LISTED = 40;
 
-export async function readProviderFacts(
-  { metadata, examine }: { metadata: ProviderMetadataSource; examine: Outbound['examine'] },
-  { issuer, discoveryUrl }: { issuer: string; discoveryUrl: string | undefined },
-): Promise<FactsRead> {
-  const rule = await examine(discoveryUrl ?? issuer);
-  if (rule) return { fault: asSentence(ADDRESS_ADVICE[rule]) };
-  try {
-    return { facts: factsOf(await metadata.load(stranger(issuer, discoveryUrl))) };
-  } catch (error) {
-    return { fault: wordsFor(ProviderError.from(error)) };
-  }
+/** @param at `discoveryUrl`: only where it does not follow from the issuer */
+export type ReadProviderFacts = (at: { issuer: string; discoveryUrl: string | undefined }) => Promise<FactsRead>;
+
+export function createProviderFacts(parts: {
+  metadata: ProviderMetadataSource;
+  examine: Outbound['examine'];
+}): ReadProviderFacts {
+  const { metadata, examine } = parts;
+  return async ({ issuer, discoveryUrl }) => {
+    const rule = await examine(discoveryUrl ?? issuer);
+    if (rule) return { fault: asSentence(ADDRESS_ADVICE[rule]) };
+    try {
+      return { facts: factsOf(await metadata.load(unregisteredApp(issuer, discoveryUrl))) };
+    } catch (error) {
+      const failed = failedCall(error);
+      return { fault: failed ? failedCallWords(failed) : wordsFor(error) };
+    }
+  };
 }
 
-function factsOf(known: ProviderMetadata): ProviderFacts {
+function factsOf(metadata: ProviderMetadata): ProviderFacts {
   return {
-    endpoints: Object.entries(ENDPOINTS).flatMap(([member, name]) => (known[member] === undefined ? [] : [name])),
-    scopes: textsOf(known.scopes_supported).filter((scope) => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(scope)),
-    authMethods: textsOf(known.token_endpoint_auth_methods_supported),
-    registrationEndpoint: typeof known.registration_endpoint === 'string' ? known.registration_endpoint : undefined,
+    endpoints: Object.entries(ENDPOINTS).flatMap(([member, name]) => (metadata[member] === undefined ? [] : [name])),
+    scopes: textsOf(metadata.scopes_supported).filter((scope) => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(scope)),
+    authMethods: textsOf(metadata.token_endpoint_auth_methods_supported),
+    registrationEndpoint:
+      typeof metadata.registration_endpoint === 'string' ? metadata.registration_endpoint : undefined,
   };
 }
 
@@ -51,12 +59,12 @@ const ENDPOINTS: Readonly<Record<string, string>> = {
 };
 
 function textsOf(value: unknown): string[] {
-  return (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').slice(0, MOST_SCOPES);
+  return (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').slice(0, MAX_LISTED);
 }
 
-/** No app of this list: there is just enough of it to be asked for. */
-function stranger(issuer: string, discoveryUrl: string | undefined): ConnectedApp {
-  const nothing = {
+/** An app with just the fields that discovery needs. */
+function unregisteredApp(issuer: string, discoveryUrl: string | undefined): ConnectedApp {
+  const empty = {
     id: '',
     name: '',
     clientId: '',
@@ -66,24 +74,21 @@ function stranger(issuer: string, discoveryUrl: string | undefined): ConnectedAp
     returnUrls: [],
   };
   const at = discoveryUrl === undefined ? { issuer } : { issuer, discoveryUrl };
-  return { ...nothing, ...at, tokenEndpointAuthMethod: 'none' } as unknown as ConnectedApp;
+  return { ...empty, ...at, tokenEndpointAuthMethod: 'none' } as unknown as ConnectedApp;
 }
 
-function wordsFor({ reason, facts }: ProviderError): string {
-  const status = facts.status === undefined ? '' : ` (it answered ${facts.status})`;
+function wordsFor(error: unknown): string {
+  const { reason, facts } = ProviderError.from(error);
+  const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
   const words: Record<string, string> = {
-    issuer_mismatch:
-      'The description there names another issuer. Compare character by character: a slash at the end counts.',
+    issuer_mismatch: `The description there names another issuer${named(facts.issuer)}. A slash at the end counts.`,
     discovery_failed: `There is no description of a provider at this address${status}. Where it has none, give the endpoints by hand.`,
     discovery_not_json: 'What is at this address is no description of a provider.',
     endpoint_refused: `The provider names an address that must not be called${facts.endpoint ? ` (${facts.endpoint})` : ''}.`,
     endpoint_missing: 'The description lacks the authorization or the token endpoint: give them by hand.',
-    address: 'The host name leads to an address that must not be called: name it in INTERNAL_HOSTS if it may be.',
-    timeout: 'The provider did not answer in time.',
   };
-  return (
-    words[reason] ?? 'The provider could not be reached: check the address, and whether it is reachable from here.'
-  );
+  return words[reason] ?? 'What the provider says of itself cannot be read.';
 }
 
+const named = (issuer = '') => (issuer === '' ? '' : `: enter ${issuer.slice(0, 200)} if you trust it`);
 const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

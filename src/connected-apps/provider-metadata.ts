@@ -1,4 +1,4 @@
-/** Owns what is known of an app's provider: discovery when it is first needed, completed by hand-set endpoints, kept while the provider is down. */
+/** The metadata of an app's provider: from discovery and from `endpoints`, cached while the provider is down. */
 import type { Outbound } from '../outbound/outbound.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
@@ -19,17 +19,18 @@ export interface ProviderMetadata {
 export interface ProviderMetadataSource {
   /**
    * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
-   * The same object is answered until there is a newer one.
+   * Returns the same object until there is newer metadata.
    * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
    */
   load(app: ConnectedApp): Promise<ProviderMetadata>;
 }
 
-const FRESH_MILLISECONDS = 3_600_000;
-const USABLE_MILLISECONDS = 86_400_000;
-const BACK_OFF = { firstMilliseconds: 1_000, mostMilliseconds: 15_000 };
+const FRESH_MS = 3_600_000;
+const USABLE_MS = 86_400_000;
+const BACK_OFF = { minMs: 1_000, maxMs: 15_000 };
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
+/** Times of the monotonic clock. */
 interface Entry {
   metadata?: ProviderMetadata;
   loadedAt: number;
@@ -39,27 +40,30 @@ interface Entry {
   loading?: Promise<ProviderMetadata> | undefined;
 }
 
-/** Entries hang on the app object itself: a changed registration is a new object and so starts afresh. */
+/**
+ * Cached by app object: a changed registration is a new object, for which the metadata is read again.
+ * @param parts `monotonicClock`: milliseconds, independent of the system's time
+ */
 export function createProviderMetadata(parts: {
   outbound: Outbound;
-  clock: () => number;
+  monotonicClock: () => number;
   random: () => number;
 }): ProviderMetadataSource {
-  const { outbound, clock, random } = parts;
+  const { outbound, monotonicClock, random } = parts;
   const entries = new WeakMap<ConnectedApp, Entry>();
 
   const reload = async (app: ConnectedApp, entry: Entry): Promise<ProviderMetadata> => {
     try {
       entry.metadata = await readMetadata(outbound, app);
-      entry.loadedAt = clock();
+      entry.loadedAt = monotonicClock();
       entry.failures = 0;
       return entry.metadata;
     } catch (error) {
       const failure = ProviderError.from(error);
-      const { firstMilliseconds, mostMilliseconds } = BACK_OFF;
-      const wait = Math.min(mostMilliseconds, firstMilliseconds * 2 ** entry.failures) * (0.75 + random() / 2);
+      const { minMs, maxMs } = BACK_OFF;
+      const wait = Math.min(maxMs, minMs * 2 ** entry.failures) * (0.75 + random() / 2);
       entry.failures += 1;
-      entry.notBefore = clock() + wait;
+      entry.notBefore = monotonicClock() + wait;
       entry.lastError = failure;
       throw failure;
     } finally {
@@ -71,14 +75,14 @@ export function createProviderMetadata(parts: {
     async load(app) {
       const entry = entries.get(app) ?? { loadedAt: Number.NEGATIVE_INFINITY, failures: 0, notBefore: 0 };
       entries.set(app, entry);
-      const age = clock() - entry.loadedAt;
-      if (entry.metadata && age >= 0 && age < FRESH_MILLISECONDS) return entry.metadata;
-      if (!entry.loading && clock() >= entry.notBefore) entry.loading = reload(app, entry);
-      const usable = age < USABLE_MILLISECONDS ? entry.metadata : undefined;
+      const age = monotonicClock() - entry.loadedAt;
+      if (entry.metadata && age < FRESH_MS) return entry.metadata;
+      if (!entry.loading && monotonicClock() >= entry.notBefore) entry.loading = reload(app, entry);
+      const usable = age < USABLE_MS ? entry.metadata : undefined;
       if (entry.loading) return entry.loading.catch((error: unknown) => usable ?? Promise.reject(error));
       if (usable) return usable;
       throw (entry.lastError ?? new ProviderError('unavailable', 'discovery_failed')).retryIn(
-        Math.ceil((entry.notBefore - clock()) / 1000),
+        Math.ceil((entry.notBefore - monotonicClock()) / 1000),
       );
     },
   };
@@ -87,7 +91,7 @@ export function createProviderMetadata(parts: {
 async function readMetadata(outbound: Outbound, app: ConnectedApp): Promise<ProviderMetadata> {
   const handSet = handSetMetadata(app);
   const discovered = hasDiscovery(app) ? await discover(outbound, app) : {};
-  const metadata: ProviderMetadata = { issuer: app.issuer, ...withoutNothing(handSet), ...discovered };
+  const metadata: ProviderMetadata = { issuer: app.issuer, ...withoutNull(handSet), ...discovered };
   checkEndpoints(outbound, metadata);
   if (metadata.authorization_endpoint) {
     metadata.authorization_endpoint = withoutOurParameters(metadata.authorization_endpoint, app);
@@ -95,12 +99,11 @@ async function readMetadata(outbound: Outbound, app: ConnectedApp): Promise<Prov
   return metadata;
 }
 
-/** False where the endpoints set by hand are all there is. */
+/** False where `endpoints` replaces discovery. */
 export function hasDiscovery(app: Pick<ConnectedApp, 'discoveryUrl' | 'endpoints'>): boolean {
   return app.endpoints?.authorization === undefined || app.discoveryUrl !== undefined;
 }
 
-/** With discovery, `endpoints` adds what discovery lacks; without it, `endpoints` is all there is. */
 function handSetMetadata(app: ConnectedApp) {
   const endpoints = app.endpoints ?? {};
   return {
@@ -114,19 +117,20 @@ function handSetMetadata(app: ConnectedApp) {
   };
 }
 
-/** Where the provider describes itself (OpenID Connect Discovery section 4). */
+/** OpenID Connect Discovery section 4. */
 export function discoveryUrlOf(app: Pick<ConnectedApp, 'issuer' | 'discoveryUrl'>): string {
   return app.discoveryUrl ?? `${app.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 }
 
 async function discover(outbound: Outbound, app: ConnectedApp): Promise<ProviderMetadata> {
-  const answer = await outbound.fetch(discoveryUrlOf(app), { headers: { accept: 'application/json' } }, LIMITS);
-  if (answer.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: answer.status });
-  const given: unknown = await answer.json().catch(() => undefined);
-  if (!isMetadata(given)) throw new ProviderError('unavailable', 'discovery_not_json');
-  const metadata = withoutNothing(given) as ProviderMetadata;
-  // Byte for byte (OpenID Connect Discovery section 4.3): a trailing slash makes another issuer.
-  if (metadata.issuer !== app.issuer) throw new ProviderError('misconfigured', 'issuer_mismatch');
+  const response = await outbound.fetch(discoveryUrlOf(app), { headers: { accept: 'application/json' } }, LIMITS);
+  if (response.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: response.status });
+  const body: unknown = await response.json().catch(() => undefined);
+  if (!isMetadata(body)) throw new ProviderError('unavailable', 'discovery_not_json');
+  const metadata = withoutNull(body) as ProviderMetadata;
+  // Exact comparison (OpenID Connect Discovery section 4.3): a trailing slash makes another issuer.
+  const { issuer } = metadata;
+  if (issuer !== app.issuer) throw new ProviderError('misconfigured', 'issuer_mismatch', { issuer });
   return metadata;
 }
 
@@ -144,7 +148,7 @@ const ENDPOINTS = [
   'jwks_uri',
 ] as const;
 
-/** Every endpoint that metadata names must itself be one that may be called (https, no private address). */
+/** Checks that the address policy allows every endpoint (https, no private address). */
 function checkEndpoints(outbound: Outbound, metadata: ProviderMetadata): void {
   for (const name of ENDPOINTS) {
     const url: unknown = metadata[name];
@@ -161,7 +165,7 @@ function checkEndpoints(outbound: Outbound, metadata: ProviderMetadata): void {
   }
 }
 
-/** A query there may be needed (a tenant, a policy), but must not add a second `scope` or `redirect_uri` (R3). */
+/** The endpoint may need its query (a tenant, a policy), but that must not add a second `scope` or `redirect_uri` (R3). */
 function withoutOurParameters(endpoint: string, app: ConnectedApp): string {
   const url = new URL(endpoint);
   for (const name of [...url.searchParams.keys()]) {
@@ -171,8 +175,8 @@ function withoutOurParameters(endpoint: string, app: ConnectedApp): string {
   return url.href;
 }
 
-/** Some providers write `null` for what they do not have. */
-function withoutNothing<T extends object>(value: T): Partial<{ [K in keyof T]: Exclude<T[K], undefined> }> {
+/** Some providers send `null` for members that they lack. */
+function withoutNull<T extends object>(value: T): Partial<{ [K in keyof T]: Exclude<T[K], undefined> }> {
   return Object.fromEntries(
     Object.entries(value).filter(([, inner]) => inner !== undefined && inner !== null),
   ) as never;

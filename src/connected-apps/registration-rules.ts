@@ -1,14 +1,14 @@
-/** Owns what a registration must fulfil beyond its shape: fields that need each other, and URLs that may be called. */
-import { type InputFault, pointerTo } from '../input-faults.ts';
+/** Rules for a registration beyond its schema: fields that need each other, and URLs that may be called. */
+import { type InputFault, pointerTo } from '../config/input-faults.ts';
 import { ADDRESS_ADVICE, type AddressRule } from '../outbound/address-policy.ts';
 import type { ConnectedAppRegistration } from './connected-app.ts';
 
-/** Fields that are missing are those that were not in order: they are judged elsewhere. */
+/** Fields with faults are left out; the schema reports them. */
 export type PartialRegistration = {
   [Field in keyof ConnectedAppRegistration]?: ConnectedAppRegistration[Field] | undefined;
 };
 
-/** What no single field shows: OpenID Connect where people sign in, endpoints that need each other. */
+/** Faults over several fields: a sign-in app without OpenID Connect, and endpoints that need each other. */
 export function coherenceFaults(
   app: PartialRegistration,
   isFaulty: (field: string) => boolean = () => false,
@@ -18,22 +18,17 @@ export function coherenceFaults(
   const fault = (path: string[], detail: string) => ({ pointer: pointerTo(path), rule: 'incomplete', detail });
   return [
     ...(app.signIn && !isFaulty('scopes') && !app.scopes?.includes('openid')
-      ? [
-          fault(
-            ['scopes'],
-            'an app that people sign in with must be an OpenID provider and ask for the scope "openid".',
-          ),
-        ]
+      ? [fault(['scopes'], 'an app for sign-in must be an OpenID provider and request the scope "openid".')]
       : []),
     ...(authorization && !token ? [fault(['endpoints', 'token'], 'give it together with authorization.')] : []),
     ...(token && !authorization ? [fault(['endpoints', 'authorization'], 'give it together with token.')] : []),
     ...(app.signIn && byHand && !app.discoveryUrl && !jwks
-      ? [fault(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app that people sign in with.')]
+      ? [fault(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
       : []),
   ];
 }
 
-/** Every URL that Gatehouse itself would call, with the path of its field. */
+/** Every URL that Gatehouse would call, with the path of its field. */
 export function calledUrls({ issuer, discoveryUrl, endpoints, apiBaseUrl }: PartialRegistration): [string[], string][] {
   const inEndpoints = Object.entries(endpoints ?? {}).map(([name, url]) => [['endpoints', name], url] as const);
   const urls = [
@@ -45,13 +40,15 @@ export function calledUrls({ issuer, discoveryUrl, endpoints, apiBaseUrl }: Part
   return urls.flatMap(([path, url]) => (url === undefined ? [] : [[[...path], url] as [string[], string]]));
 }
 
-/** Judges those URLs (R79). @param judge the rule that a URL breaks, as written or as its host name resolves now */
+/** Checks the called URLs (R79). @param brokenRule returns the rule that a URL breaks, as written or as its host name resolves */
 export async function addressFaults(
   app: PartialRegistration,
-  judge: (url: string) => Promise<AddressRule | undefined>,
+  brokenRule: (url: string) => Promise<AddressRule | undefined>,
 ): Promise<InputFault[]> {
-  const found = await Promise.all(calledUrls(app).map(async ([path, url]) => ({ path, rule: await judge(url) })));
-  return found.flatMap(({ path, rule }) => (rule ? [addressFault(path, rule)] : []));
+  const checked = await Promise.all(
+    calledUrls(app).map(async ([path, url]) => ({ path, rule: await brokenRule(url) })),
+  );
+  return checked.flatMap(({ path, rule }) => (rule ? [addressFault(path, rule)] : []));
 }
 
 export function addressFault(path: string[], rule: AddressRule): InputFault {

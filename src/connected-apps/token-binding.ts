@@ -1,14 +1,14 @@
-/** Owns when the tokens of an app are bound to a key (RFC 9449), and the proof that goes with a call for them. */
+/** Whether tokens of an app are bound to a DPoP key, and the proof for a call to the token endpoint (RFC 9449). */
 import * as client from 'openid-client';
 import type { ConnectedApp } from './connected-app.ts';
 import { type DpopKey, dpopKeyPair, makeDpopKey } from './dpop.ts';
 
 const servers = new WeakMap<client.Configuration, Readonly<client.ServerMetadata>>();
 
-/** What is known of the provider: asked for once, since the library copies all of it each time. */
+/** The provider's metadata. Cached, since the library copies it on each call. */
 export function serverOf(configuration: client.Configuration): Readonly<client.ServerMetadata> {
-  const known = servers.get(configuration);
-  if (known) return known;
+  const cached = servers.get(configuration);
+  if (cached) return cached;
   const server = configuration.serverMetadata();
   servers.set(configuration, server);
   return server;
@@ -19,7 +19,7 @@ export interface Proof {
   options: client.DPoPOptions;
 }
 
-/** A key where tokens are bound: the one that they are bound to already, or a new one. */
+/** @param key the key that the tokens are bound to already; otherwise a new one is made where tokens are to be bound */
 export async function proofFor(
   app: ConnectedApp,
   configuration: client.Configuration,
@@ -32,9 +32,9 @@ export async function proofWith(configuration: client.Configuration, key: DpopKe
   return { key, options: key ? { DPoP: client.getDPoPHandle(configuration, await dpopKeyPair(key)) } : {} };
 }
 
-/** `auto`: where the provider takes pushed requests alone and knows DPoP, as the FAPI 2.0 Security Profile has it. */
+/** `auto`: where the provider requires pushed requests and supports DPoP, as in the FAPI 2.0 Security Profile. */
 function bindsTokens(app: ConnectedApp, server: client.ServerMetadata): boolean {
   const algorithms: unknown = server.dpop_signing_alg_values_supported;
-  const isDemanded = server.require_pushed_authorization_requests === true && Array.isArray(algorithms);
-  return app.dpop === 'required' || (app.dpop === 'auto' && isDemanded && algorithms.includes('ES256'));
+  const isFapi = server.require_pushed_authorization_requests === true && Array.isArray(algorithms);
+  return app.dpop === 'required' || (app.dpop === 'auto' && isFapi && algorithms.includes('ES256'));
 }

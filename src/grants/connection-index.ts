@@ -1,5 +1,7 @@
-/** Owns the lists of all connections: of everybody, of one app, and of each state, written beside the grants. */
+/** Lists of connections: all, by app and by state. They are written after the grants and may lag behind them. */
+import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
+import { matchingPage } from '../storage/matching-page.ts';
 import type { Store } from '../storage/store.ts';
 import type { Grant, Health } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
@@ -10,41 +12,40 @@ export interface ListedConnection {
 }
 
 export interface ConnectionIndex {
-  /** The same store; what it saves and removes is listed. */
-  listed(grants: GrantStore): GrantStore;
-  /** The one made last first; `appId` or `state` alone narrows it. */
+  /** Adds or moves a saved grant. */
+  list(grant: Grant): Promise<void>;
+  /** Newest first. @param request at most one of `appId` and `state` uses an index; with both, `appId` filters */
   page(request: {
     after?: string | undefined;
     limit: number;
     appId?: string | undefined;
     state?: ConnectionState | undefined;
   }): Promise<{ items: ListedConnection[]; next?: string }>;
-  /** Of one app, the one made first first, up to that time. */
+  /** The oldest connections of an app that were made by that time. */
   oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]>;
-  /** Takes out of the lists what is not there any more. */
+  /** Removes a connection from every list. */
   drop(connection: ListedConnection): Promise<void>;
   count(appId?: string): Promise<number>;
-  /** How many connections are how healthy. */
   countByHealth(): Promise<Record<Health, number>>;
-  /** Drops what is listed and not there any more, and moves to `reconnect_needed` what has run out. */
-  settle(grants: GrantStore): Promise<void>;
+  /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
+  settle(grants: Pick<GrantStore, 'load'>): Promise<void>;
 }
 
-/** `unrenewable`: well until its access token ends, which is its place in the list. */
+/** `unrenewable`: no refresh token; its score is the time at which the access token expires. */
 export type ConnectionState = 'active' | 'in_doubt' | 'reconnect_needed' | 'unrenewable';
 const STATES: readonly ConnectionState[] = ['active', 'in_doubt', 'reconnect_needed', 'unrenewable'];
 
-const EXPIRING_MILLISECONDS = 600_000;
+const EXPIRING_MS = 600_000;
 const BATCH = 500;
-const MOST_KNOWN = 20_000;
+const MAX_REMEMBERED = 20_000;
 
 export function createConnectionIndex({ store, clock }: { store: Store; clock: () => number }): ConnectionIndex {
-  // What this process has listed last: a refresh that changes nothing here costs no write.
-  const known = new Map<string, string>();
+  // The place in the lists that this process wrote last, so that a refresh which does not change it costs no write.
+  const listed = remembered<string>(MAX_REMEMBERED);
 
   const list = async (member: string, appId: string, { state, score, connectedAt }: Place): Promise<void> => {
-    const text = `${state} ${score} ${connectedAt}`;
-    if (known.get(member) === text) return;
+    const place = `${state} ${score} ${connectedAt}`;
+    if (listed.get(member) === place) return;
     await store.write([
       { index: keys.connections('all'), add: member, score: connectedAt },
       { index: keys.connections('app', appId), add: member, score: connectedAt },
@@ -53,12 +54,11 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
         return one === state ? { index, add: member, score } : { index, remove: member };
       }),
     ]);
-    if (known.size >= MOST_KNOWN) known.clear();
-    known.set(member, text);
+    listed.set(member, place);
   };
 
   const unlist = async (member: string, appId: string): Promise<void> => {
-    known.delete(member);
+    listed.delete(member);
     await store.write([
       { index: keys.connections('all'), remove: member },
       { index: keys.connections('app', appId), remove: member },
@@ -66,8 +66,8 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     ]);
   };
 
-  /** Members of the list of those that cannot be renewed, up to that time of ending. */
-  const endingBefore = async (time: number): Promise<string[]> => {
+  /** Unrenewable connections that expire by that time. */
+  const expiringBy = async (time: number): Promise<string[]> => {
     const members: string[] = [];
     let after: string | undefined;
     do {
@@ -81,31 +81,17 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
   };
 
   return {
-    listed: (grants) => ({
-      ...grants,
-      async save(grant, ifVersion, fence) {
-        const saved = await grants.save(grant, ifVersion, fence);
-        // The grant is what counts: a list that lags behind is put right by the next save, or when it is looked at.
-        if (saved) await list(memberOf(grant), grant.appId, placeOf(grant)).catch(() => undefined);
-        return saved;
-      },
-      async remove(userId, appId, ifVersion) {
-        const removed = await grants.remove(userId, appId, ifVersion);
-        if (removed) await unlist(memberOf({ userId, appId }), appId).catch(() => undefined);
-        return removed;
-      },
-    }),
+    list: (grant) => list(memberOf(grant), grant.appId, placeOf(grant)),
 
-    async page({ after, limit, appId, state }) {
+    page({ after, limit, appId, state }) {
       const index =
         state !== undefined
           ? keys.connections('state', state)
           : appId !== undefined
             ? keys.connections('app', appId)
             : keys.connections('all');
-      const page = await store.page(index, { limit, order: 'descending', ...(after === undefined ? {} : { after }) });
-      const items = page.items.map(({ member }) => connectionOf(member));
-      return page.next === undefined ? { items } : { items, next: page.next };
+      const matches = (one: ListedConnection) => appId === undefined || one.appId === appId;
+      return matchingPage(store, index, { after, limit, isMeant: matches }, async (member) => connectionOf(member));
     },
 
     async oldest(appId, limit, until) {
@@ -118,21 +104,22 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     count: (appId) => store.count(appId === undefined ? keys.connections('all') : keys.connections('app', appId)),
 
     async countByHealth() {
-      const [active = 0, doubtful = 0, ended = 0, unrenewable = 0] = await Promise.all(
+      const [active = 0, inDoubt = 0, reconnectNeeded = 0, unrenewable = 0] = await Promise.all(
         STATES.map((state) => store.count(keys.connections('state', state))),
       );
-      const [over, soon] = await Promise.all([clock(), clock() + EXPIRING_MILLISECONDS].map(endingBefore));
-      const [gone, expiring] = [over?.length ?? 0, (soon?.length ?? 0) - (over?.length ?? 0)];
+      const now = clock();
+      const [past, soon] = await Promise.all([expiringBy(now), expiringBy(now + EXPIRING_MS)]);
+      const [expired, expiring] = [past.length, soon.length - past.length];
       return {
-        active: active + unrenewable - gone - expiring,
+        active: active + unrenewable - expired - expiring,
         expiring,
-        in_doubt: doubtful,
-        reconnect_needed: ended + gone,
+        in_doubt: inDoubt,
+        reconnect_needed: reconnectNeeded + expired,
       };
     },
 
     async settle(grants) {
-      for (const member of await endingBefore(clock())) {
+      for (const member of await expiringBy(clock())) {
         const { userId, appId } = connectionOf(member);
         const stored = await grants.load(userId, appId);
         if (!stored) await unlist(member, appId);

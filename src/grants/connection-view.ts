@@ -1,12 +1,49 @@
-/** Owns how a connection is told: as JSON, and as what pages draw. For faces only. */
+/** A connection to JSON and as a view for pages. */
+import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
-import type { ConnectionView } from '../http/page-data.ts';
-import type { Connection, Connections } from './connections.ts';
-import { TROUBLE_WORDS } from './grant.ts';
+import type { ConnectionView } from '../pages/page-data.ts';
+import type { Connection, Connections, Disconnected } from './connections.ts';
+import { TROUBLE_WORDS, type TroubleCause } from './grant.ts';
 
-/** What `GET /session` and `GET /connections` tell of a connection. */
-export function connectionJson(connection: Connection, app: ConnectedApp | undefined, publicHref: string) {
+/** The provider's response to a revocation. */
+export const providerAnswer = z
+  .object({
+    status: z.int().optional().describe('status of the response'),
+    error: z.string().optional().describe('its OAuth error code, or why there was no response'),
+  })
+  .nullable()
+  .describe('the last response of the provider; null where it was not called');
+
+/** A disconnection with what came of it. */
+export const disconnectedAnswer = {
+  revocation: z
+    .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
+    .describe('one that is pending is retried until the provider confirms it'),
+  provider: providerAnswer,
+};
+
+export function disconnectedJson({ revocation, said }: Disconnected) {
+  return { revocation, provider: said ?? null };
+}
+
+/** A connection in `GET /session` and `GET /connections`. */
+export const connectionSchema = z.object({
+  app: z.string(),
+  name: z.string(),
+  account: z.string().nullable(),
+  health: z.enum(['active', 'expiring', 'in_doubt', 'reconnect_needed']),
+  scopes: z.array(z.string()).readonly(),
+  cause: z.enum(Object.keys(TROUBLE_WORDS) as TroubleCause[]).nullable(),
+  lastUsedAt: z.iso.datetime().nullable(),
+  connectUrl: z.string(),
+});
+
+export function connectionJson(
+  connection: Connection,
+  app: ConnectedApp | undefined,
+  publicHref: string,
+): z.output<typeof connectionSchema> {
   const { account, lastUsedAt, health } = connection;
   return {
     app: connection.app,
@@ -20,7 +57,7 @@ export function connectionJson(connection: Connection, app: ConnectedApp | undef
   };
 }
 
-/** The same for pages; without a connection what connecting would ask for. */
+/** A connection for pages; without one, the scopes that connecting would request. */
 export function connectionView(
   app: ConnectedApp,
   connection: Connection | undefined,
@@ -48,23 +85,21 @@ export function connectionView(
 const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';
 const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator has to add it.';
 
-/** Who is not connected yet is offered everything. */
 function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined): ConnectionView['choices'] {
   return scopes
     .filter((scope) => scope !== 'openid')
     .map((scope) => ({ scope, granted: connection === undefined || connection.scopes.includes(scope) }));
 }
 
-/** Every app as this user sees it, those without a connection included. */
+/** Every app that the user may connect or has connected. */
 export async function connectionViews(
   apps: AppStore,
   connections: Connections,
   userId: string,
   publicHref: string,
 ): Promise<ConnectionView[]> {
-  const made = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
+  const connected = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
   const pending = new Map((await connections.pendingRevocations(userId)).map(({ app, since }) => [app, since]));
-  // What is disabled and was never connected is nobody's business.
-  const shown = apps.list().filter((app) => !app.disabled || made.has(app.id));
-  return shown.map((app) => connectionView(app, made.get(app.id), publicHref, pending.get(app.id)));
+  const shown = apps.list().filter((app) => !app.disabled || connected.has(app.id));
+  return shown.map((app) => connectionView(app, connected.get(app.id), publicHref, pending.get(app.id)));
 }

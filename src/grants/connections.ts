@@ -1,6 +1,7 @@
-/** Owns connections as people see them: made by a consent, listed with their health, and ended with the provider told. */
+/** Connections of users: made by a consent, listed with their health, and ended by a revocation at the provider. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ProviderSaid, RevocationOutcome } from '../connected-apps/provider-said.ts';
+import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
+import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
 import { type Consent, canLast, consentedGrant, OFFLINE, sameAccount } from './consent.ts';
 import { type Grant, type Health, healthOf, isBroken, revocationToken, type TroubleCause } from './grant.ts';
@@ -22,47 +23,51 @@ export interface Connections {
   find(userId: string, appId: string): Promise<Connection | undefined>;
   list(userId: string): Promise<Connection[]>;
   /**
-   * True where a refresh token is held that is good for these scopes and no more, so that none needs to be consented to anew.
-   * @param forAll whether it has to be good for each of them: one that is to be added needs a new one
+   * True where the stored refresh token covers no scope beyond these, so that no new consent is needed for one.
+   * @param forAll whether it must cover each of these scopes as well
    */
   holdsRefreshToken(userId: string, appId: string, scopes: readonly string[], forAll?: boolean): Promise<boolean>;
-  /** Begins to read what `make` will ask for. */
+  /** Starts the read that `make` needs. */
   readAhead(userId: string, appId: string): GrantReading;
-  /** Keeps what a code brought; an earlier grant of the same user and app is replaced. */
+  /** Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. */
   make(request: MakeRequest): Promise<void>;
-  /** Deletes here at once and revokes at the provider; undefined where there was nothing. */
+  /**
+   * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
+   * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
+   * (RFC 7009 section 2.1).
+   */
+  discard(userId: string, app: ConnectedApp, response: TokenResponse): Promise<void>;
+  /** Deletes the grant and revokes it at the provider; undefined where there was none. */
   end(userId: string, app: ConnectedApp, context?: EndedBy): Promise<Disconnected | undefined>;
-  /** Deletes here alone, where the app itself is gone; undefined where there was nothing. */
+  /** Deletes the grant of an app that no longer exists; undefined where there was none. */
   forget(userId: string, appId: string, context?: EndedBy): Promise<Disconnected | undefined>;
   /** Revocations of this user that the provider has not confirmed yet. */
   pendingRevocations(userId: string): Promise<PendingRevocation[]>;
-  /** The ID token that signing out at the provider needs as a hint. */
-  idToken(userId: string, appId: string): Promise<string | undefined>;
 }
 
 /**
- * What the provider answered. `pending`: it did not confirm, and is asked again until it does. `unconfirmed`: nobody can ask
- * it, because what was kept cannot be read or its app is gone.
+ * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it cannot be
+ * requested, because the grant cannot be read or its app no longer exists.
  */
-export type DisconnectAnswer = RevocationOutcome | 'pending';
+export type DisconnectResult = RevocationOutcome | 'pending';
 
 export interface Disconnected {
-  revocation: DisconnectAnswer;
-  /** In the provider's own terms, where it was asked. */
-  said?: ProviderSaid;
+  revocation: DisconnectResult;
+  /** The provider's response, where it was called. */
+  said?: ProviderReply;
 }
 
-/** Who ended it, where that is not its user, and from where. */
+/** Who ended the connection, where it was not its user, and from where. */
 export interface EndedBy {
   by?: By | undefined;
-  /** It stands in the audit trail already. */
+  /** The audit trail has an entry for it already. */
   audited?: boolean | undefined;
   origin?: Origin | undefined;
 }
 
 export interface MakeRequest extends Consent {
   origin?: Origin | undefined;
-  /** Of the grant, begun with this request. */
+  /** A read of the grant that was started with the request. */
   ahead?: GrantReading | undefined;
 }
 
@@ -74,14 +79,14 @@ export function createConnections(parts: {
 }): Connections {
   const { grants, revocations, events, clock } = parts;
 
-  const seen = (appId: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
+  const connectionOf = (appId: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
       const unknown = { scopes: [], account: {}, connectedAt: undefined, lastUsedAt };
       return { app: appId, health: 'reconnect_needed', cause: 'unreadable', ...unknown };
     }
     const { scopes, account, connectedAt, trouble } = stored.grant;
     const health = healthOf(stored.grant, clock());
-    // An access that ran out with nothing to renew it is noted only once somebody uses it.
+    // An expired grant without a refresh token is marked only when it is used.
     const cause = trouble?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
     return {
       ...{ app: appId, health, cause },
@@ -92,22 +97,22 @@ export function createConnections(parts: {
     };
   };
 
-  const opened = async (userId: string, appId: string): Promise<Grant | undefined> => {
+  const loadReadable = async (userId: string, appId: string): Promise<Grant | undefined> => {
     const stored = await grants.load(userId, appId);
     return stored && 'grant' in stored ? stored.grant : undefined;
   };
 
   /**
-   * Another account's grant that was replaced is revoked. One of the same account is not: most providers keep one grant for
+   * Revokes the replaced grant of another account. One of the same account is not revoked: most providers keep one grant for
    * each user and client, and revoking any of its tokens would end the new ones too (RFC 7009 section 2.1).
    */
-  const withdrawReplaced = async (app: ConnectedApp, replaced: StoredGrant | undefined, account: Grant['account']) => {
+  const revokeReplaced = async (app: ConnectedApp, replaced: StoredGrant | undefined, account: Grant['account']) => {
     if (!replaced || 'unreadable' in replaced) return;
     const { subject } = replaced.grant.account;
     if (subject === undefined || account.subject === undefined || subject === account.subject) return;
     const { userId } = replaced.grant;
     const planned = await revocations.plan(revocationOf(replaced.grant, undefined));
-    // The new connection stands whatever becomes of the old one's tokens.
+    // The new connection does not depend on this revocation.
     await revocations.attempt(app, userId, planned).catch(() => undefined);
   };
 
@@ -116,48 +121,59 @@ export function createConnections(parts: {
 
     async find(userId, appId) {
       const [stored, lastUsedAt] = await Promise.all([grants.load(userId, appId), grants.lastUse(userId, appId)]);
-      return stored && seen(appId, stored, lastUsedAt);
+      return stored && connectionOf(appId, stored, lastUsedAt);
     },
 
     async list(userId) {
       const listed = await grants.list(userId);
-      return listed.map(({ appId, stored, lastUsedAt }) => seen(appId, stored, lastUsedAt));
+      return listed.map(({ appId, stored, lastUsedAt }) => connectionOf(appId, stored, lastUsedAt));
     },
 
     async holdsRefreshToken(userId, appId, scopes, forAll = false) {
-      const grant = await opened(userId, appId);
+      const grant = await loadReadable(userId, appId);
       if (grant?.refreshToken === undefined || !canLast(grant, scopes)) return false;
       return !forAll || scopes.every((scope) => scope === OFFLINE || grant.scopes.includes(scope));
     },
 
     async make({ origin, ahead, ...consent }) {
-      const { userId, app, answer, scopes, account } = consent;
+      const { userId, app, response, scopes, account } = consent;
       let stored: StoredGrant | undefined;
       for (let first = true; ; first = false) {
         stored = await grants.load(userId, app.id, first ? ahead : undefined);
         const earlier = stored && 'grant' in stored && sameAccount(stored.grant, account) ? stored.grant : undefined;
         const grant = consentedGrant(consent, earlier, clock());
-        // A refresh may write in between: then what it wrote is read again, and replaced.
+        // A refresh may have written since: load again and replace its grant.
         if (await grants.save(grant, stored?.version ?? 0)) break;
       }
-      events.connectionMade({ userId, app: app.id, scopes: answer.scopes ?? scopes, origin });
+      events.connectionMade({ userId, app: app.id, scopes: response.scopes ?? scopes, origin });
       if (stored && 'grant' in stored && isBroken(stored.grant)) {
         events.connectionRecovered({ userId, app: app.id, origin });
       }
-      await withdrawReplaced(app, stored, account);
+      await revokeReplaced(app, stored, account);
+    },
+
+    async discard(userId, app, { accessToken, refreshToken }) {
+      if (await grants.load(userId, app.id)) return;
+      const newest =
+        refreshToken === undefined
+          ? ({ token: accessToken, hint: 'access_token' } as const)
+          : ({ token: refreshToken, hint: 'refresh_token' } as const);
+      const planned = await revocations.plan({ userId, appId: app.id, ...newest });
+      // Not awaited: a planned revocation is retried later.
+      void revocations.attempt(app, userId, planned).catch(() => undefined);
     },
 
     async end(userId, app, context = {}) {
-      // First here, so that a refresh that is under way cannot bring it back; then at the provider, and there the tokens
-      // that were deleted: those of a refresh that came in between are newer than what was read before (R43).
+      // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
+      // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
       for (;;) {
         const stored = await grants.load(userId, app.id);
         if (!stored) return undefined;
         const request = 'grant' in stored ? revocationOf(stored.grant, stored.version) : undefined;
         const planned = request && (await revocations.plan(request));
         if (await grants.remove(userId, app.id, stored.version)) {
-          const asked = planned === undefined ? undefined : await revocations.attempt(app, userId, planned);
-          const { outcome: revocation = 'unconfirmed', said } = asked ?? {};
+          const attempted = planned === undefined ? undefined : await revocations.attempt(app, userId, planned);
+          const { outcome: revocation = 'unconfirmed', said } = attempted ?? {};
           events.connectionRemoved({ userId, app: app.id, revocation, said, ...context });
           return { revocation, ...(said && { said }) };
         }
@@ -176,10 +192,6 @@ export function createConnections(parts: {
     },
 
     pendingRevocations: revocations.pendingOf,
-
-    async idToken(userId, appId) {
-      return (await opened(userId, appId))?.idToken;
-    },
   };
 }
 

@@ -1,38 +1,38 @@
-/** Owns what a consent makes of a grant: the scopes it is good for, and what of an earlier one lasts. Pure. */
+/** The grant that a consent creates: its scopes, and the refresh token that it takes over from an earlier grant. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { TokenAnswer } from '../connected-apps/token-answer.ts';
+import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { type Grant, isBroken, withTokens } from './grant.ts';
 
 export interface Consent {
   userId: string;
   app: ConnectedApp;
-  answer: TokenAnswer;
-  /** What was asked for: granted where the answer names no scopes. */
+  response: TokenResponse;
+  /** The requested scopes: granted where the response names none. */
   scopes: readonly string[];
   account: Grant['account'];
-  /** The user chose the scopes, in place of being asked for all by a sign-in. */
+  /** The user chose the scopes; a sign-in requests all of them. */
   chosen?: boolean | undefined;
 }
 
 export const OFFLINE = 'offline_access';
 
-/** @param earlier of the same user, app and account; @param now milliseconds since the epoch */
+/** @param earlier the stored grant of the same user, app and account. @param now milliseconds since the epoch */
 export function consentedGrant(consent: Consent, earlier: Grant | undefined, now: number): Grant {
-  const { userId, app, answer, scopes, account, chosen = false } = consent;
-  const granted = grantedBy(answer, scopes, earlier);
+  const { userId, app, response, scopes, account, chosen = false } = consent;
+  const granted = grantedBy(response, scopes, earlier);
   if (earlier && !chosen && isNarrower(earlier, granted)) {
-    return { ...earlier, idToken: answer.idToken ?? earlier.idToken, consentedAt: now };
+    return { ...earlier, consentedAt: now };
   }
-  const lasting = earlier && canLast(earlier, granted) ? earlier : undefined;
+  const reusable = earlier && canLast(earlier, granted) ? earlier : undefined;
   const base: Grant = {
+    ...earlier,
     userId,
     appId: app.id,
-    accessToken: answer.accessToken,
-    // A provider may give none the second time; a grant that was refused has none worth keeping.
-    // What a refresh brought that nobody could end any more has taken the place of the one it was made with.
-    refreshToken: lasting?.refresh?.received ?? lasting?.refreshToken,
-    refreshExpiresAt: lasting?.refresh?.received === undefined ? lasting?.refreshExpiresAt : undefined,
-    idToken: undefined,
+    accessToken: response.accessToken,
+    // A provider may issue no refresh token for a second consent, so the earlier one is kept. One that an interrupted
+    // refresh received has replaced the one that it was made with.
+    refreshToken: reusable?.refresh?.received ?? reusable?.refreshToken,
+    refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
     scopes: [...scopes],
     account,
     obtainedAt: now,
@@ -42,28 +42,30 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     chosen,
     trouble: undefined,
     refresh: undefined,
+    rotates: undefined,
+    refreshedBy: undefined,
   };
-  return withTokens(base, { ...answer, scopes: granted }, now, app.accessTokenLifetimeSeconds);
+  return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
 }
 
-/** A refresh token is worth keeping beside new tokens unless it was refused, or would bring back what was dropped. */
+/** True where the refresh token can be kept with new tokens: it was not refused, and covers no scope that was dropped. */
 export function canLast({ trouble, scopes }: Grant, granted: readonly string[]): boolean {
   return trouble?.kind !== 'reconnect_needed' && scopes.every((scope) => granted.includes(scope));
 }
 
 /**
- * The scopes of what a code brought. A provider that asks for no consent anew leaves `offline_access` out, whoever asked for
- * it (OpenID Connect Core section 11): that ends no refresh token of the same user.
+ * The granted scopes. A provider that does not ask for consent again leaves `offline_access` out of its response (OpenID
+ * Connect Core section 11), but the earlier refresh token stays valid.
  */
-function grantedBy({ scopes, refreshToken }: TokenAnswer, asked: readonly string[], earlier: Grant | undefined) {
-  const given = scopes ?? asked;
-  const isKept = earlier?.refreshToken !== undefined && earlier.trouble?.kind !== 'reconnect_needed';
-  return isKept && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && asked.includes(OFFLINE)
-    ? [...new Set([...given, OFFLINE])]
-    : [...given];
+function grantedBy({ scopes, refreshToken }: TokenResponse, requested: readonly string[], earlier: Grant | undefined) {
+  const granted = scopes ?? requested;
+  const isReusable = earlier?.refreshToken !== undefined && earlier.trouble?.kind !== 'reconnect_needed';
+  return isReusable && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && requested.includes(OFFLINE)
+    ? [...new Set([...granted, OFFLINE])]
+    : [...granted];
 }
 
-/** True for a well grant whose user has chosen fewer scopes than these. */
+/** True for a working grant whose user chose fewer scopes than these. */
 function isNarrower(grant: Grant, granted: readonly string[]): boolean {
   const { chosen, scopes, refreshToken } = grant;
   return (
@@ -75,6 +77,6 @@ function isNarrower(grant: Grant, granted: readonly string[]): boolean {
 }
 
 export function sameAccount(grant: Grant, account: Grant['account']): boolean {
-  // Where the provider names nobody, it may be anybody's.
+  // Without a subject the grant may belong to any account.
   return account.subject !== undefined && grant.account.subject === account.subject;
 }

@@ -1,87 +1,100 @@
-/** Owns the keeping of grants: sealed, bound to their owner, and written only over the version that was read. */
-import { remembered, rememberedOfEach } from '../remembered.ts';
-import { hashOf, keys } from '../storage/keys.ts';
+/** Stores grants: sealed, bound to their user and app, and written only over the version that was read. */
+import { setImmediate as endOfTurn } from 'node:timers/promises';
+import { rememberedOfEach } from '../remembered.ts';
+import { allMembers } from '../storage/all-members.ts';
+import { keys } from '../storage/keys.ts';
 import type { Fence } from '../storage/lease.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
+import type { ConnectionIndex } from './connection-index.ts';
 import type { Grant } from './grant.ts';
 
-/** `unreadable`: the record is there but cannot be opened (wrong key, damaged, another's): only this connection is lost. */
+/** `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user); only this connection is lost. */
 export type StoredGrant = { grant: Grant; version: number } | { unreadable: SealError; version: number };
 
 interface OpenedGrant {
   grant: Grant;
   version: number;
-  /** When its use was noted last, in milliseconds since the epoch; 0 where this process does not know. */
+  /** When this process last saved the time of use, in milliseconds since the epoch; 0 where it has not. */
   notedAt: number;
 }
 
-/** A reading that was begun before it was known whose grant will be asked for. */
+/** A read of a grant that starts before the user is authenticated. */
 export interface GrantReading {
   key: string;
-  /** What was known of it then: the grant, where it is unchanged. */
-  known: OpenedGrant | undefined;
+  /** The grant as this process opened it before; current where `record` is `unchanged`. */
+  cached: OpenedGrant | undefined;
   record: Promise<StoredRecord | 'unchanged' | undefined>;
 }
 
 export interface GrantStore {
-  /** @param ahead counts where it is the reading of this very grant */
+  /** @param ahead used only if it is a read of this grant */
   load(userId: string, appId: string, ahead?: GrantReading): Promise<StoredGrant | undefined>;
-  /** Begins to read what `load` will most likely be asked for, so that both wait for the store at the same time. */
+  /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
   readAhead(userId: string, appId: string): GrantReading;
-  /** Every grant of one user in the order of connecting, with its last use. */
+  /** The grants of a user, oldest connection first, with their last use. */
   list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]>;
   /**
-   * Writes if the stored version is still this one (0: none there yet), and the fence's lease was given to nobody since.
-   * Answers false when it is not.
+   * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence since.
+   * Returns the new version, or undefined where it did not write.
    */
-  save(grant: Grant, ifVersion: number, fence?: Fence): Promise<boolean>;
-  /** Deletes the grant and all that is noted of it if the stored version is still this one. Answers false when it is not. */
+  save(grant: Grant, ifVersion: number, fence?: Fence): Promise<number | undefined>;
+  /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
   remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
-  /** Notes that a refresh may be open, for those who come after a kill; the grant itself says whether it is. */
+  /** Adds the grant to the list of open refreshes, which is read after a restart. The grant itself says whether one is open. */
   noteOpen(userId: string, appId: string): Promise<void>;
-  /** Rejects where the store could not take what a refresh brings: then the provider is not asked (F16). */
-  assertWritable(): Promise<void>;
+  /**
+   * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
+   * (F16, F23). Calls in one turn of the event loop share one check.
+   */
+  assertWritable(refreshes: number): Promise<void>;
   noteClosed(userId: string, appId: string): Promise<void>;
   listOpen(): Promise<{ userId: string; appId: string }[]>;
-  /** Notes the use of a grant that was loaded, at most once a minute for each and process. Never rejects: a note is worth no request. */
+  /** Saves the time of use, at most once a minute for each grant and process. Never rejects. */
   noteUse(userId: string, appId: string): Promise<void>;
   lastUse(userId: string, appId: string): Promise<number | undefined>;
 }
 
-/** Of the memory. */
+/** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
-/** Until they are read for the first time. */
-const MOST_SAVED = 10_000;
-const USE_MILLISECONDS = 60_000;
+const USE_INTERVAL_MS = 60_000;
+/** What one refresh writes: in SQLite each write takes several whole pages. */
+const REFRESH_BYTES = 64 * 1024;
+/** More concurrent refreshes than this share pages. */
+const MAX_CHECKED_REFRESHES = 100;
 
-export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: () => number }): GrantStore {
-  const { store, sealer, clock } = parts;
-  // Opened grants by key: an entry counts only for the very version that was just read.
+/** @param parts `index`: updated after each save and removal. It may lag behind; the next save or reader corrects it. */
+export function createGrantStore(parts: {
+  store: Store;
+  sealer: Sealer;
+  clock: () => number;
+  index?: Pick<ConnectionIndex, 'list' | 'drop'>;
+}): GrantStore {
+  const { store, sealer, clock, index: lists } = parts;
+  // Opened grants by key. An entry is used only if the store says that its version is current.
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
-  // The same of what this process saved last. Its version is not known yet: it counts for the very text that was kept.
-  const saved = remembered<{ textHash: string; grant: Grant }>(MOST_SAVED);
+
+  const remember = (key: string, sealed: string, grant: Grant, version: number): OpenedGrant => {
+    const entry = { grant, version, notedAt: opened.peek(key)?.notedAt ?? 0 };
+    // Sealing makes the text a third longer.
+    opened.set(key, entry, sealed.length * 0.75);
+    return entry;
+  };
 
   const read = (key: string): GrantReading => {
-    const known = opened.get(key);
-    return { key, known, record: store.getUnless(key, known?.version) };
+    const cached = opened.get(key);
+    return { key, cached, record: store.getUnless(key, cached?.version) };
   };
 
   const load: GrantStore['load'] = async (userId, appId, ahead) => {
     const key = keys.grant(userId, appId);
-    const { known, record: reading } = ahead?.key === key ? ahead : read(key);
+    const { cached, record: reading } = ahead?.key === key ? ahead : read(key);
     const record = await reading;
-    if (record === 'unchanged') return known;
+    if (record === 'unchanged') return cached;
     if (!record) return undefined;
     try {
-      const own = saved.get(key);
-      const isOwn = own !== undefined && own.textHash === hashOf(record.value);
-      const grant = isOwn ? own.grant : (JSON.parse(await sealer.open(record.value, key)) as Grant);
-      const entry = { version: record.version, grant, notedAt: known?.notedAt ?? 0 };
-      // Sealed it is a third longer.
-      opened.set(key, entry, record.value.length * 0.75);
-      saved.delete(key);
-      return entry;
+      const grant = JSON.parse(await sealer.open(record.value, key)) as Grant;
+      return remember(key, record.value, grant, record.version);
     } catch (error) {
       if (error instanceof SealError) return { unreadable: error, version: record.version };
       throw error;
@@ -93,8 +106,8 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
     return record && Number(record.value);
   };
 
-  /** A call may end after its connection was ended: then nothing is left behind, and the answer is false. */
-  const writeUse = (userId: string, appId: string, now: number): Promise<boolean> =>
+  /** Writes nothing where the grant was removed while the call ran. */
+  const writeUse = (userId: string, appId: string, now: number) =>
     store.write([{ exists: keys.grant(userId, appId) }, { put: keys.lastUse(userId, appId), value: String(now) }]);
 
   return {
@@ -102,20 +115,20 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
 
     readAhead(userId, appId) {
       const reading = read(keys.grant(userId, appId));
-      // Whoever waits for it hears of a failure; it may be that nobody does.
+      // `load` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.record.catch(() => undefined);
       return reading;
     },
 
     async list(userId) {
-      const { items } = await store.page(keys.grants(userId), { limit: 1000 });
-      const found = await Promise.all(
-        items.map(async ({ member: appId }) => {
+      const appIds = await allMembers(store, keys.grants(userId));
+      const grants = await Promise.all(
+        appIds.map(async (appId) => {
           const [stored, lastUsedAt] = await Promise.all([load(userId, appId), lastUse(userId, appId)]);
           return { appId, stored, lastUsedAt };
         }),
       );
-      return found.flatMap(({ stored, ...rest }) => (stored ? [{ stored, ...rest }] : []));
+      return grants.flatMap(({ stored, ...rest }) => (stored ? [{ stored, ...rest }] : []));
     },
 
     async save(grant, ifVersion, fence) {
@@ -126,33 +139,29 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
         { put: key, value, ifVersion },
         { index, add: grant.appId, score: grant.connectedAt },
       ];
-      const written = await store.write(writes, fence ? { fence } : {});
-      if (written) saved.set(key, { textHash: hashOf(value), grant });
-      return written;
+      const version = await store.write(writes, fence ? { fence } : {});
+      if (version === undefined) return undefined;
+      remember(key, value, grant, version);
+      await lists?.list(grant).catch(() => undefined);
+      return version;
     },
 
     async noteOpen(userId, appId) {
       await store.write([{ index: keys.openRefreshes, add: JSON.stringify([userId, appId]), score: clock() }]);
     },
 
-    assertWritable: () => store.ready(),
+    assertWritable: createWritableCheck(store),
 
     async noteClosed(userId, appId) {
       await store.write([{ index: keys.openRefreshes, remove: JSON.stringify([userId, appId]) }]);
     },
 
     async listOpen() {
-      const open: { userId: string; appId: string }[] = [];
-      let after: string | undefined;
-      do {
-        const page = await store.page(keys.openRefreshes, { limit: 500, ...(after === undefined ? {} : { after }) });
-        for (const { member } of page.items) {
-          const [userId, appId] = JSON.parse(member) as [string, string];
-          open.push({ userId, appId });
-        }
-        after = page.next;
-      } while (after !== undefined);
-      return open;
+      const open = await allMembers(store, keys.openRefreshes);
+      return open.map((member) => {
+        const [userId, appId] = JSON.parse(member) as [string, string];
+        return { userId, appId };
+      });
     },
 
     async remove(userId, appId, ifVersion) {
@@ -164,19 +173,35 @@ export function createGrantStore(parts: { store: Store; sealer: Sealer; clock: (
         { index: keys.grants(userId), remove: appId },
       ]);
       opened.delete(key);
-      saved.delete(key);
-      return removed;
+      if (removed === undefined) return false;
+      await lists?.drop({ userId, appId }).catch(() => undefined);
+      return true;
     },
 
     async noteUse(userId, appId) {
-      const known = opened.peek(keys.grant(userId, appId));
+      const cached = opened.peek(keys.grant(userId, appId));
       const now = clock();
-      if (known && now >= known.notedAt && now - known.notedAt < USE_MILLISECONDS) return;
-      if (known) known.notedAt = now;
-      const isNoted = await writeUse(userId, appId, now).catch(() => false);
-      if (known && !isNoted) known.notedAt = 0;
+      if (cached && now >= cached.notedAt && now - cached.notedAt < USE_INTERVAL_MS) return;
+      if (cached) cached.notedAt = now;
+      const isSaved = await writeUse(userId, appId, now).catch(() => undefined);
+      if (cached && !isSaved) cached.notedAt = 0;
     },
 
     lastUse,
+  };
+}
+
+function createWritableCheck(store: Store): GrantStore['assertWritable'] {
+  let next: { refreshes: number; result: Promise<void> } | undefined;
+  const check = async () => {
+    await endOfTurn();
+    const refreshes = Math.min(next?.refreshes ?? 0, MAX_CHECKED_REFRESHES);
+    next = undefined;
+    await store.ready(refreshes * REFRESH_BYTES);
+  };
+  return (refreshes) => {
+    next ??= { refreshes: 0, result: check() };
+    next.refreshes = Math.max(next.refreshes, refreshes);
+    return next.result;
   };
 }

@@ -1,17 +1,17 @@
-/** Owns what a grant is: its token set, when that is fresh or usable, and how healthy the connection is. Pure. */
+/** A grant: its token set, whether that is usable or due for a refresh, and the health of the connection. Pure. */
 import type { DpopKey } from '../connected-apps/dpop.ts';
-import type { TokenAnswer } from '../connected-apps/token-answer.ts';
+import type { TokenResponse } from '../connected-apps/token-response.ts';
 
-/** Why a connection is not well. `kind` decides what happens next, `cause` is a fixed word for pages and logs. */
+/** Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and logs. */
 export interface Trouble {
-  /** `passing`: heals alone. `in_doubt`: refused in a way that is no proof. `reconnect_needed`: ended for good. */
+  /** `passing`: will be retried. `in_doubt`: refused, but not proof that the grant ended. `reconnect_needed`: ended for good. */
   kind: 'passing' | 'in_doubt' | 'reconnect_needed';
   cause: TroubleCause;
   /** Milliseconds since the epoch, like every time in this file. */
   since: number;
-  /** How often in a row. */
+  /** Consecutive failures. */
   failures: number;
-  /** The provider is not asked again before. */
+  /** The provider is not called again before this time. */
   retryAt: number;
 }
 
@@ -26,53 +26,51 @@ export type TroubleCause =
   | 'app_refused'
   | 'unreadable';
 
-/** The same in words for the person whose connection it is. */
+/** The causes in words for the user. */
 export const TROUBLE_WORDS: Record<TroubleCause, string> = {
   grant_refused: 'The provider has ended this connection.',
   answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
-  access_ended: 'The access that was granted has run out, and the provider gave nothing to renew it with.',
+  access_ended: 'The access has expired, and the provider issued no refresh token.',
   access_token_refused: 'The platform no longer accepts the access that was granted.',
   unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
-  unusable_answer: 'The provider gave an answer that cannot be used.',
+  unusable_answer: 'The provider sent a response that cannot be used.',
   provider_unavailable: 'The provider could not be reached.',
-  app_refused: 'The provider does not accept the registration of this app at the moment.',
-  unreadable: 'What was kept of this connection cannot be read any more.',
+  app_refused: 'The provider does not accept the registration of this app at the at.',
+  unreadable: 'The stored data of this connection cannot be read.',
 };
 
 export interface Grant {
   userId: string;
   appId: string;
   accessToken: string;
-  /** What the access token is bound to (RFC 9449); absent for a bearer token. */
+  /** The key that the access token is bound to (RFC 9449); absent for a bearer token. */
   dpopKey?: DpopKey | undefined;
   refreshToken: string | undefined;
-  /** Kept as the hint that signing out at the provider needs. */
-  idToken: string | undefined;
   scopes: string[];
   /** The account at the provider. */
   account: { subject?: string | undefined; name?: string | undefined; email?: string | undefined };
   obtainedAt: number;
-  /** Undefined where the provider does not say: then a 401 tells that the access token is spent. */
+  /** Undefined where the provider does not say: then only a 401 shows that the access token has expired. */
   expiresAt: number | undefined;
   connectedAt: number;
-  /** When its user signed in or consented last; absent in a grant of before that was noted. */
-  consentedAt?: number | undefined;
-  /** Its user chose these scopes among others: a later sign-in, which asks for all, does not widen them. */
+  /** When the user last signed in or consented. */
+  consentedAt: number;
+  /** The user chose these scopes: a later sign-in, which requests all of them, does not widen the grant. */
   chosen?: boolean | undefined;
   trouble: Trouble | undefined;
-  /** The journal: there while a refresh is under way, and after one whose answer never came. */
+  /** The journal entry: present while a refresh is in flight, and after one whose response never arrived. */
   refresh: OpenRefresh | undefined;
-  /** When the refresh token ends; absent where the provider does not say. */
+  /** When the refresh token expires; absent where the provider does not say. */
   refreshExpiresAt?: number | undefined;
-  /** Whether the last refresh brought a new refresh token; undefined before the first. */
-  rotates?: boolean;
-  /** The fencing number of the refresh that brought the tokens: of two at the same time the later one counts. Absent after a sign-in. */
+  /** Whether the last refresh returned a new refresh token; undefined before the first. */
+  rotates?: boolean | undefined;
+  /** The fencing number of the refresh that got the tokens: of two concurrent refreshes the higher one wins. Absent after a sign-in. */
   refreshedBy?: number | undefined;
 }
 
 /**
- * True where a refresh token may be good for one use only: then a refresh whose answer never came may have spent it.
- * @param setting the app's own word, which counts before what was seen
+ * True where a refresh token may work only once: then a refresh whose response never arrived may have spent it.
+ * @param setting the app's `refresh`, which overrides what earlier refreshes showed
  */
 export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | undefined): boolean {
   return setting === undefined ? grant.rotates !== false : setting === 'rotating';
@@ -80,21 +78,21 @@ export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | un
 
 export interface OpenRefresh {
   startedAt: number;
-  /** What the provider gave, kept before the rest of its answer was judged. */
+  /** The refresh token of the response, saved before the rest of the response is checked. */
   received: string | undefined;
 }
 
 export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
 
-const MARGIN_MILLISECONDS = 60_000;
-const EXPIRING_MILLISECONDS = 600_000;
-/** A person who comes by every few days should hear of it in time. */
-const REFRESH_EXPIRING_MILLISECONDS = 3 * 86_400_000;
+const MARGIN_MS = 60_000;
+const EXPIRING_MS = 600_000;
+/** Early enough for a user who visits every few days. */
+const REFRESH_EXPIRING_MS = 3 * 86_400_000;
 const BACK_OFF = {
-  firstMilliseconds: 30_000,
-  /** A provider that is back should be found soon; one that refuses without a reason is left alone for longer. */
-  mostMilliseconds: { passing: 60_000, in_doubt: 600_000, reconnect_needed: 600_000 },
-  mostAskedMilliseconds: 600_000,
+  minMs: 30_000,
+  /** Short for a provider that was away, so that its return is noticed soon; longer for one that refuses without a reason. */
+  maxMs: { passing: 60_000, in_doubt: 600_000, reconnect_needed: 600_000 },
+  maxRetryAfterMs: 600_000,
 };
 
 /** True while the access token can be sent. */
@@ -109,81 +107,84 @@ export function isUsable(grant: Grant, now: number): boolean {
  */
 export function isRefreshDue(grant: Grant, now: number, spread: number): boolean {
   if (grant.expiresAt === undefined) return false;
-  const margin = Math.min(MARGIN_MILLISECONDS, (grant.expiresAt - grant.obtainedAt) / 10);
+  const margin = Math.min(MARGIN_MS, (grant.expiresAt - grant.obtainedAt) / 10);
   return now >= grant.expiresAt - margin * (1 + spread / 4);
 }
 
-/** True while the provider is not to be asked again. A clock that was set back does not make this longer than any back-off. */
+/** True while the provider must not be called again. A clock that was set back does not extend this beyond the longest back-off. */
 export function isBackingOff(grant: Grant, now: number): boolean {
   const left = (grant.trouble?.retryAt ?? 0) - now;
-  return left > 0 && left <= 1.25 * BACK_OFF.mostAskedMilliseconds;
+  return left > 0 && left <= 1.25 * BACK_OFF.maxRetryAfterMs;
 }
 
-/** Good for nothing before its user connects again, or before it is clear whether they have to. */
+/** True where the user has to connect again, or may have to. */
 export function isBroken({ trouble }: Grant): boolean {
   return trouble !== undefined && trouble.kind !== 'passing';
 }
 
-/** How people see the grant. */
 export function healthOf(grant: Grant, now: number): Health {
   if (grant.trouble && grant.trouble.kind !== 'passing') return grant.trouble.kind;
   if (grant.refreshToken !== undefined) {
     const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
-    return left < REFRESH_EXPIRING_MILLISECONDS ? 'expiring' : 'active';
+    return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
   }
   if (!isUsable(grant, now)) return 'reconnect_needed';
-  return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MILLISECONDS ? 'expiring' : 'active';
+  return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MS ? 'expiring' : 'active';
 }
 
 /**
- * The grant after a token answer. What the answer leaves out stays as it was: refresh token (RFC 6749 section 6),
- * scopes and ID token.
+ * The grant after a token response. A refresh token or scopes that the response leaves out stay as they were (RFC 6749
+ * section 6).
  * @param lifetimeSeconds the app's setting for providers that send no `expires_in`
  */
-export function withTokens(grant: Grant, answer: TokenAnswer, now: number, lifetimeSeconds: number | undefined): Grant {
-  const seconds = answer.expiresInSeconds ?? lifetimeSeconds;
+export function withTokens(
+  grant: Grant,
+  response: TokenResponse,
+  now: number,
+  lifetimeSeconds: number | undefined,
+): Grant {
+  const seconds = response.expiresInSeconds ?? lifetimeSeconds;
   return {
     ...grant,
-    accessToken: answer.accessToken,
-    dpopKey: answer.dpopKey,
-    refreshToken: answer.refreshToken ?? grant.refreshToken,
-    refreshExpiresAt: refreshEnd(grant, answer, now),
-    idToken: answer.idToken ?? grant.idToken,
-    scopes: answer.scopes ?? grant.scopes,
+    accessToken: response.accessToken,
+    dpopKey: response.dpopKey,
+    refreshToken: response.refreshToken ?? grant.refreshToken,
+    refreshExpiresAt: refreshEnd(grant, response, now),
+    scopes: response.scopes ?? grant.scopes,
     obtainedAt: now,
     expiresAt: seconds === undefined ? undefined : now + seconds * 1000,
     trouble: undefined,
   };
 }
 
-/** A new refresh token of which nothing is said has no known end; one that stays keeps its own. */
-function refreshEnd(grant: Grant, answer: TokenAnswer, now: number): number | undefined {
-  if (answer.refreshExpiresInSeconds !== undefined) return now + answer.refreshExpiresInSeconds * 1000;
-  return answer.refreshToken === undefined ? grant.refreshExpiresAt : undefined;
+/** A new refresh token without a lifetime never expires as far as we know; a retained one keeps its own expiry. */
+function refreshEnd(grant: Grant, response: TokenResponse, now: number): number | undefined {
+  if (response.refreshExpiresInSeconds !== undefined) return now + response.refreshExpiresInSeconds * 1000;
+  return response.refreshToken === undefined ? grant.refreshExpiresAt : undefined;
 }
 
 /**
- * The grant after a failed refresh: the provider is asked again after about 30 s, then 60 s; where it refuses without
- * saying why the wait grows to 10 minutes (R41).
+ * The grant after a failed refresh. The next call waits about 30 s, then 60 s; after a refusal without a reason up to 10
+ * minutes (R41).
  * @param random 0 to 1
  */
 export function withTrouble(
   grant: Grant,
   kind: Trouble['kind'],
   cause: TroubleCause,
-  moment: { now: number; random: number; retryAfterSeconds?: number | undefined },
+  at: { now: number; random: number; retryAfterSeconds?: number | undefined },
 ): Grant {
   const failures = (grant.trouble?.failures ?? 0) + 1;
-  const most = BACK_OFF.mostMilliseconds[kind];
-  const wait = Math.min(most, BACK_OFF.firstMilliseconds * 2 ** (failures - 1)) * (0.75 + moment.random / 2);
-  const asked = Math.min(BACK_OFF.mostAskedMilliseconds, (moment.retryAfterSeconds ?? 0) * 1000);
-  const since = grant.trouble?.kind === kind ? grant.trouble.since : moment.now;
-  return { ...grant, trouble: { kind, cause, since, failures, retryAt: moment.now + Math.max(wait, asked) } };
+  const maxWait = BACK_OFF.maxMs[kind];
+  const wait = Math.min(maxWait, BACK_OFF.minMs * 2 ** (failures - 1)) * (0.75 + at.random / 2);
+  const retryAfter = Math.min(BACK_OFF.maxRetryAfterMs, (at.retryAfterSeconds ?? 0) * 1000);
+  const since = grant.trouble?.kind === kind ? grant.trouble.since : at.now;
+  return { ...grant, trouble: { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) } };
 }
 
 /**
- * What is revoked to end the grant: the newest refresh token, which ends all of it at most providers; where there is none the
- * access token is all that can be.
+ * The token to revoke in order to end the grant: the newest refresh token, which ends the whole grant at most providers;
+ * without one, the access token.
  */
 export function revocationToken(grant: Grant): { token: string; hint: 'refresh_token' | 'access_token' } {
   const refreshToken = grant.refresh?.received ?? grant.refreshToken;
@@ -192,7 +193,7 @@ export function revocationToken(grant: Grant): { token: string; hint: 'refresh_t
     : { token: refreshToken, hint: 'refresh_token' };
 }
 
-/** 0 to 1, always the same for one user. */
+/** Between 0 and 1, and constant for a user. */
 export function spreadOf(userId: string): number {
   let hash = 0;
   for (const character of userId) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 65_536;

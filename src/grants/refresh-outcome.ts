@@ -1,224 +1,251 @@
-/** Owns what the answer to a refresh does to the grant, whatever has happened to the grant in the meantime. */
+/** Saves the outcome of a refresh to the grant, also where another write changed the grant meanwhile. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
-import type { TokenAnswer } from '../connected-apps/token-answer.ts';
+import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { patiently } from '../storage/patience.ts';
-import { type Grant, type Trouble, type TroubleCause, withTokens, withTrouble } from './grant.ts';
+import { type Grant, type OpenRefresh, type Trouble, type TroubleCause, withTokens, withTrouble } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 
-/** One call to the provider: what it was made with, and what guards the writes that follow. */
+/** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
 export interface RefreshCall {
   app: ConnectedApp;
-  /** As it was written before the call, its journal entry open. */
+  /** As stored before the call, with an open journal entry. */
   grant: Grant;
   version: number;
   fence: Fence | undefined;
-  /** An earlier call with the same token may have been answered, and the answer lost. */
-  lost: boolean;
+  /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
+  lostCall: OpenRefresh | undefined;
+  /** The scopes of a narrowed access token, which is returned and not stored. */
+  scopes?: readonly string[] | undefined;
 }
 
 export interface RefreshOutcomes {
-  /** Keeps a new refresh token before anything else of its answer is judged (R32, R38). Never rejects. */
-  keepReceived(call: RefreshCall, refreshToken: string): Promise<void>;
-  /** Answers the grant as it then stands. */
+  /** Saves a new refresh token to the journal before the rest of the response is checked (R32, R38). Never rejects. */
+  saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<void>;
+  /** Saves the outcome and returns the grant as it is then stored. */
   settle(call: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
-  /**
-   * After a call for a narrower access token: that one is handed out and never kept, only the new refresh token is.
-   * Without a new refresh token the old one stays. @param brought undefined where nothing came
-   */
-  settleNarrowed(call: RefreshCall, brought?: Brought): Promise<StoredGrant | undefined>;
-  /** Where there is nothing to refresh with. */
+  /** Records why a grant without a refresh token no longer works. */
   withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
 }
 
-/** What the provider gave, and what is revoked where the grant is gone meanwhile (R43). */
-type Brought = Partial<Pick<TokenAnswer, 'accessToken' | 'refreshToken'>>;
+/** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
+type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
 
-/** Reasons of a call that may have reached the provider although no answer came back whole. */
-const UNANSWERED: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_answer']);
+/** Failures without a complete response: the call may have reached the provider, and may have spent the refresh token. */
+const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_answer']);
 
-/** How long what the provider gave is held on to while the store cannot take it. */
-const STORE_PATIENCE_MILLISECONDS = 20_000;
-const STORE_RETRY_MILLISECONDS = 200;
+const SCOPE_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_request']);
+
+/** How long to retry while the store is unavailable: the provider issues these tokens only once. */
+const SAVE_RETRY_TIMEOUT_MS = 20_000;
+const SAVE_RETRY_PAUSE_MS = 200;
+
+interface SaveResult {
+  saved: boolean;
+  stored: StoredGrant | undefined;
+}
 
 export function createRefreshOutcomes(parts: {
   grants: GrantStore;
-  provider: ProviderClient;
+  provider: Pick<ProviderClient, 'revoke'>;
   events: Events;
   clock: () => number;
   random: () => number;
 }): RefreshOutcomes {
   const { grants, provider, events, clock, random } = parts;
 
-  const trouble = (grant: Grant, kind: Trouble['kind'], cause: TroubleCause, retryAfterSeconds?: number) =>
+  const troubled = (grant: Grant, kind: Trouble['kind'], cause: TroubleCause, retryAfterSeconds?: number) =>
     withTrouble(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
 
-  /** Also where a key rotation has sealed the grant again meanwhile: then the version is another, and the grant the same. */
-  const save = async (call: RefreshCall, grant: Grant): Promise<boolean> => {
-    for (;;) {
-      if (await grants.save(grant, call.version, call.fence)) return true;
-      const now = await grants.load(grant.userId, grant.appId);
-      if (!now || 'unreadable' in now || now.version === call.version) return false;
-      if (JSON.stringify(now.grant) !== JSON.stringify(call.grant)) return false;
-      call.version = now.version;
+  /**
+   * Saves over the version of the call, and returns the new version; undefined where another write changed the grant.
+   * A key rotation that only sealed it again is no change: the version is new, and the grant the same.
+   */
+  const save = async (call: RefreshCall, grant: Grant): Promise<number | undefined> => {
+    for (let ifVersion = call.version; ; ) {
+      const version = await grants.save(grant, ifVersion, call.fence);
+      if (version !== undefined) return version;
+      const stored = await grants.load(grant.userId, grant.appId);
+      if (!stored || 'unreadable' in stored || stored.version === ifVersion) return undefined;
+      if (JSON.stringify(stored.grant) !== JSON.stringify(call.grant)) return undefined;
+      ifVersion = stored.version;
     }
   };
 
-  /** Writes over the version that was read; where somebody else was faster, theirs is what counts. */
-  const keep = async (call: RefreshCall, grant: Grant): Promise<{ kept: boolean; stored: StoredGrant | undefined }> => {
-    const kept = await save(call, grant);
-    const stored = await grants.load(grant.userId, grant.appId);
-    if (kept && grant.trouble?.kind === 'reconnect_needed') {
+  /** Saves the grant, or loads the one that another process wrote first. */
+  const saveOrLoad = async (call: RefreshCall, grant: Grant): Promise<SaveResult> => {
+    const version = await save(call, grant);
+    if (version === undefined) return { saved: false, stored: await grants.load(grant.userId, grant.appId) };
+    if (grant.trouble?.kind === 'reconnect_needed') {
       events.connectionBroken({ userId: grant.userId, app: grant.appId, cause: grant.trouble.cause });
     }
-    return { kept, stored };
+    return { saved: true, stored: { grant, version } };
   };
 
   /**
-   * Keeps what the provider gave for a token that may be spent now: also over a write that came in between, as long as
-   * that one left the same tokens there, or has those of a call that was begun before this one. Newer tokens of somebody
-   * else count (R36), and a grant that was disconnected meanwhile stays gone and what came is revoked (R43).
+   * Saves received tokens, also over a write that came in between, where that write left the same tokens or has those of an
+   * earlier call. Newer tokens of another call stay (R36). Where the grant was disconnected meanwhile, the received tokens
+   * are revoked (R43).
    */
-  const keepBrought = async (
+  const saveTokens = async (
     call: RefreshCall,
-    brought: Brought,
+    received: ReceivedTokens,
     change: (grant: Grant) => Grant,
   ): Promise<StoredGrant | undefined> => {
-    let { kept, stored } = await untilKept(() => keep(call, change(call.grant)));
-    while (!kept && stored && 'grant' in stored && isOlder(stored.grant, call)) {
-      const base = stored.grant;
-      const sameAccess = base.accessToken === call.grant.accessToken || isOfEarlierCall(base, call);
-      // A new consent that left the refresh token as it was has the newer access token, but the refresh token is spent.
-      if (!sameAccess && brought.refreshToken === undefined) break;
+    let { saved, stored } = await retrySave(() => saveOrLoad(call, change(call.grant)));
+    while (!saved && stored && 'grant' in stored && isOlder(stored.grant, call)) {
+      const current = stored.grant;
+      const sameAccess = current.accessToken === call.grant.accessToken || isOfEarlierCall(current, call);
+      // A new consent that kept the refresh token has the newer access token, but that refresh token is spent.
+      if (!sameAccess && received.refreshToken === undefined) break;
       const next = sameAccess
-        ? change(base)
-        : { ...closedBy(call, base), refreshToken: brought.refreshToken, rotates: true };
-      // The lease may be another's by now, but what came is newer than what that one works with.
-      const again: RefreshCall = { ...call, version: stored.version, fence: undefined };
-      ({ kept, stored } = await untilKept(() => keep(again, next)));
+        ? change(current)
+        : { ...withEntryClosed(call, current), refreshToken: received.refreshToken, rotates: true };
+      // Unfenced: another process may hold the lease by now, but it works with older tokens than these.
+      const unfenced: RefreshCall = { ...call, version: stored.version, fence: undefined };
+      ({ saved, stored } = await retrySave(() => saveOrLoad(unfenced, next)));
     }
-    if (!kept && !stored) {
-      if (brought.refreshToken) await provider.revoke(call.app, brought.refreshToken, 'refresh_token');
-      else if (brought.accessToken) await provider.revoke(call.app, brought.accessToken, 'access_token');
+    if (!saved && !stored) {
+      if (received.refreshToken) await provider.revoke(call.app, received.refreshToken, 'refresh_token');
+      else if (received.accessToken) await provider.revoke(call.app, received.accessToken, 'access_token');
     }
     return stored;
   };
 
-  const keepTokens = async (call: RefreshCall, answer: TokenAnswer) => {
+  const saveResponse = async (call: RefreshCall, response: TokenResponse) => {
     const now = clock();
     const lifetimeSeconds = call.app.accessTokenLifetimeSeconds;
-    const rotates = answer.refreshToken !== undefined;
+    const rotates = response.refreshToken !== undefined;
     let healed = false;
-    const stored = await keepBrought(call, answer, (base) => {
+    const stored = await saveTokens(call, response, (base) => {
       healed = base.trouble !== undefined && base.trouble.kind !== 'passing';
-      const next = withTokens(closedBy(call, base), answer, now, lifetimeSeconds);
+      const next = withTokens(withEntryClosed(call, base), response, now, lifetimeSeconds);
       return { ...next, rotates, refreshedBy: call.fence?.number };
     });
     if (healed && stored) events.connectionRecovered({ userId: call.grant.userId, app: call.app.id });
     return stored;
   };
 
-  const refused = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
-    // Somebody else may have used the token a moment ago: then theirs is the newer one (R37).
-    const now = await grants.load(call.grant.userId, call.grant.appId);
-    if (!now || 'unreadable' in now) return now;
-    const { refreshToken, accessToken } = now.grant;
-    const isOther = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
-    // Of two that were refused one has told it already.
-    if (isOther || now.grant.trouble?.kind === 'reconnect_needed') return closeLeft(call, now);
-    const cause = call.lost ? 'answer_lost' : 'grant_refused';
-    const ended = trouble(closedBy(call, now.grant), 'reconnect_needed', cause);
-    return (await keep({ ...call, version: now.version }, ended)).stored;
+  /** Saves a new refresh token and leaves the access token as it is. */
+  const saveRefreshToken = (call: RefreshCall, received: ReceivedTokens) => {
+    const { refreshToken } = received;
+    const update = refreshToken === undefined ? {} : { refreshToken, rotates: true, refreshedBy: call.fence?.number };
+    return saveTokens(call, received, (base) => ({ ...withEntryClosed(call, base), ...update }));
   };
 
-  /** The old refresh token may be spent, so a new one is kept although nothing else of the answer is (R32). */
+  const refused = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
+    const stored = await grants.load(call.grant.userId, call.grant.appId);
+    if (!stored || 'unreadable' in stored) return stored;
+    const { refreshToken, accessToken, trouble } = stored.grant;
+    // Another process may have used the refresh token a moment ago: then the grant holds newer tokens (R37).
+    const isReplaced = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
+    // Of two refused calls, the first has already marked the grant and sent the event.
+    if (isReplaced || trouble?.kind === 'reconnect_needed') return closeEntry(call, stored);
+    const cause = call.lostCall ? 'answer_lost' : 'grant_refused';
+    const ended = troubled(withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
+    return (await saveOrLoad({ ...call, version: stored.version }, ended)).stored;
+  };
+
+  /** The old refresh token may be spent, so the new one is saved although the rest of the response is dropped (R32). */
   const unusable = (call: RefreshCall, refreshToken: string | undefined) => {
-    const kept = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
-    return keepBrought(call, kept, (base) =>
-      trouble({ ...closedBy(call, base), ...kept }, 'passing', 'unusable_answer'),
+    const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
+    return saveTokens(call, update, (base) =>
+      troubled({ ...withEntryClosed(call, base), ...update }, 'passing', 'unusable_answer'),
     );
   };
 
-  const note = async (call: RefreshCall, kind: Trouble['kind'], cause: TroubleCause, retryAfterSeconds?: number) => {
-    const { kept, stored } = await keep(call, trouble(closed(call.grant), kind, cause, retryAfterSeconds));
-    return kept ? stored : closeLeft(call, stored);
+  const saveTrouble = async (
+    call: RefreshCall,
+    kind: Trouble['kind'],
+    cause: TroubleCause,
+    retryAfterSeconds?: number,
+  ) => {
+    const grant = troubled(withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
+    const { saved, stored } = await saveOrLoad(call, grant);
+    return saved ? stored : closeEntry(call, stored);
   };
 
-  /** A call that was answered leaves no entry open, whatever somebody else has written meanwhile. */
-  const closeLeft = async (call: RefreshCall, stored: StoredGrant | undefined): Promise<StoredGrant | undefined> => {
+  /** Closes the journal entry of a call that got a response, and leaves the rest as another process wrote it. */
+  const closeEntry = async (call: RefreshCall, stored: StoredGrant | undefined): Promise<StoredGrant | undefined> => {
     if (!stored || 'unreadable' in stored) return stored;
-    const left = closedBy(call, stored.grant);
-    return left === stored.grant ? stored : (await keep({ ...call, version: stored.version }, left)).stored;
+    const closed = withEntryClosed(call, stored.grant);
+    return closed === stored.grant ? stored : (await saveOrLoad({ ...call, version: stored.version }, closed)).stored;
   };
 
   return {
-    async keepReceived(call, refreshToken) {
+    async saveReceivedToken(call, refreshToken) {
       const startedAt = call.grant.refresh?.startedAt ?? clock();
       const received = { ...call.grant, refresh: { startedAt, received: refreshToken } };
-      const kept = await save(call, received).catch(() => false);
-      // What follows is written over this version.
-      const stored = kept ? await grants.load(call.grant.userId, call.grant.appId).catch(() => undefined) : undefined;
-      if (stored && 'grant' in stored && stored.grant.refresh?.received === refreshToken) call.version = stored.version;
+      call.version = (await save(call, received).catch(() => undefined)) ?? call.version;
     },
 
     async settle(call, outcome) {
       switch (outcome.kind) {
         case 'tokens':
-          return keepTokens(call, outcome.answer);
+          return call.scopes ? saveRefreshToken(call, outcome.response) : saveResponse(call, outcome.response);
         case 'refused':
           return refused(call);
         case 'unusable':
           return unusable(call, outcome.refreshToken);
         case 'doubtful':
-          return note(call, 'in_doubt', 'unclear_refusal');
+          if (call.scopes && isScopeRefusal(outcome))
+            return saveTokens(call, {}, (base) => withEntrySettled(call, base));
+          return saveTrouble(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
-          return note(call, 'passing', 'app_refused');
+          return saveTrouble(call, 'passing', 'app_refused');
         case 'unavailable': {
-          // Without an answer the entry stays open: nobody knows whether the provider has spent the token.
+          // Without a response the journal entry stays open: the provider may have spent the refresh token.
           const { reason, retryAfterSeconds } = outcome;
-          if (!UNANSWERED.has(reason)) return note(call, 'passing', 'provider_unavailable', retryAfterSeconds);
-          return (await keep(call, trouble(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds))).stored;
+          if (!NO_RESPONSE.has(reason)) return saveTrouble(call, 'passing', 'provider_unavailable', retryAfterSeconds);
+          return (await saveOrLoad(call, troubled(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds)))
+            .stored;
         }
       }
     },
 
-    settleNarrowed(call, brought = {}) {
-      const { refreshToken } = brought;
-      const kept = refreshToken === undefined ? {} : { refreshToken, rotates: true, refreshedBy: call.fence?.number };
-      return keepBrought(call, brought, (base) => ({ ...closedBy(call, base), ...kept }));
-    },
-
     async withoutRefreshToken(call, usable) {
-      if (!usable) return note(call, 'reconnect_needed', 'access_ended');
-      // The platform alone said no: that is no proof that the provider ended the grant.
-      return note(call, 'in_doubt', 'access_token_refused');
+      if (!usable) return saveTrouble(call, 'reconnect_needed', 'access_ended');
+      // Only the platform refused it, which does not prove that the provider ended the grant.
+      return saveTrouble(call, 'in_doubt', 'access_token_refused');
     },
   };
 }
 
-/** A store that is gone for a moment must not cost what the provider gives only once. */
-function untilKept<T>(work: () => Promise<T>): Promise<T> {
-  return patiently(work, STORE_PATIENCE_MILLISECONDS, STORE_RETRY_MILLISECONDS);
+/** True where the provider refused the requested scopes, which says nothing about the grant. */
+export function isScopeRefusal(outcome: RefreshOutcome): boolean {
+  return outcome.kind === 'doubtful' && SCOPE_REFUSALS.has(outcome.reason);
 }
 
-function closed(grant: Grant): Grant {
-  return { ...grant, refresh: undefined };
+function retrySave<T>(work: () => Promise<T>): Promise<T> {
+  return patiently(work, SAVE_RETRY_TIMEOUT_MS, SAVE_RETRY_PAUSE_MS);
 }
 
-/** An entry of somebody else, who has taken over meanwhile, stays open: their call may be answered yet. */
-function closedBy({ grant: { refresh: own } }: RefreshCall, grant: Grant): Grant {
-  return grant.refresh && grant.refresh.startedAt === own?.startedAt ? closed(grant) : grant;
+/** Closes the journal entry of this call. An entry of another process stays: its call may still get a response. */
+function withEntryClosed({ grant: { refresh: ownEntry } }: RefreshCall, grant: Grant): Grant {
+  const isOwn = grant.refresh && grant.refresh.startedAt === ownEntry?.startedAt;
+  return isOwn ? { ...grant, refresh: undefined } : grant;
 }
 
-/** Whether these tokens are older than what the call brings. */
+/**
+ * Closes the journal entry after a response that says nothing about the refresh token. The entry of an earlier call whose
+ * response was lost is restored: that call may have spent the token.
+ */
+function withEntrySettled(call: RefreshCall, grant: Grant): Grant {
+  const closed = withEntryClosed(call, grant);
+  return closed.refresh || grant.refreshToken !== call.grant.refreshToken
+    ? closed
+    : { ...closed, refresh: call.lostCall };
+}
+
+/** True where the tokens of this grant are older than those that the call received. */
 function isOlder(grant: Grant, call: RefreshCall): boolean {
   return grant.refreshToken === call.grant.refreshToken || isOfEarlierCall(grant, call);
 }
 
-/** A holder that lost its lease may write what it was given after the next one has begun with the same token. */
+/** A process that lost its lease may save its response after the next holder has started with the same refresh token. */
 function isOfEarlierCall({ refreshedBy }: Grant, { fence }: RefreshCall): boolean {
   return refreshedBy !== undefined && fence !== undefined && refreshedBy < fence.number;
 }

@@ -1,25 +1,44 @@
-/** Owns what a grant tells of the refreshes that went before: whether its token was refused, and whether somebody may still hold an answer. Pure. */
+/** What a stored grant says about earlier refreshes, and how long a refresh may hold its lease. Pure. */
 import type { Grant } from './grant.ts';
 import type { StoredGrant } from './grant-store.ts';
 
-/** A token this new that is refused all the same will not be mended by yet another one. */
-const JUST_REFRESHED_MILLISECONDS = 2_000;
-/** No holder has an answer for longer in its hands: the provider's time, and as long as the storage is tried. */
-const HELD_AT_MOST_MILLISECONDS = 90_000;
+/** An access token younger than this that is refused all the same: another refresh would not help. */
+const JUST_REFRESHED_MS = 2_000;
+/** No process holds an unsaved response for longer: the provider's deadline, and the retries of the store. */
+const MAX_UNSAVED_MS = 90_000;
 
-/** True where the platform has refused the very token that is held, and that is not brand-new. */
+/** A process that lost the store reconnects within this time and saves the response that it holds. */
+const RECONNECT_MS = 1_300;
+const MIN_LEASE_MS = 4_000;
+
+/** Times that follow from how long the store may take for a command. */
+export interface RefreshTimes {
+  /** How long the lease on a refresh outlives its holder. */
+  leaseMilliseconds: number;
+  /** How long a new holder of the lease waits for the last one to save its response. */
+  reconnectMilliseconds: number;
+}
+
+/** A process whose writes take the full deadline keeps its lease, and saves its response before another one calls. */
+export function refreshTimes(storageDeadlineMilliseconds: number): RefreshTimes {
+  const reconnectMilliseconds = storageDeadlineMilliseconds + RECONNECT_MS;
+  // The lease is renewed after a third of it, and that write too may take the full deadline.
+  return { reconnectMilliseconds, leaseMilliseconds: Math.max(MIN_LEASE_MS, 1.5 * reconnectMilliseconds) };
+}
+
+/** True where the platform refused the access token of this grant, and a refresh may help. */
 export function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
   const age = now - grant.obtainedAt;
   // A clock that was set back must not make every token look new.
-  const justRefreshed = age >= 0 && age < JUST_REFRESHED_MILLISECONDS;
+  const justRefreshed = age >= 0 && age < JUST_REFRESHED_MS;
   return rejected === grant.accessToken && !justRefreshed;
 }
 
-/** True where somebody may have an answer in their hands that they could not write down: it is noted by nobody how their call ended. */
-export function mayBeHeld(stored: StoredGrant | undefined, now: number): boolean {
+/** True where the journal does not say how the last call ended: another process may hold a response that it has not saved. */
+export function mayHaveUnsavedResponse(stored: StoredGrant | undefined, now: number): boolean {
   if (!stored || 'unreadable' in stored) return false;
   const { refresh, trouble } = stored.grant;
   if (!refresh || refresh.received !== undefined) return false;
   const hasEnded = trouble !== undefined && trouble.retryAt > refresh.startedAt;
-  return !hasEnded && now - refresh.startedAt < HELD_AT_MOST_MILLISECONDS;
+  return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }

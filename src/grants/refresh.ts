@@ -1,4 +1,4 @@
-/** Owns the refreshing of a grant: exactly one call to the provider over any number of processes, with a journal that survives a kill. */
+/** Refreshes grants: one call to the provider across all processes, with a journal entry that survives a kill. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
@@ -10,239 +10,269 @@ import { patiently } from '../storage/patience.ts';
 import { type Grant, isBackingOff, isRefreshDue, isSpentByUse, isUsable, spreadOf } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { createRefreshOutcomes, type RefreshCall } from './refresh-outcome.ts';
-import { isRefused, mayBeHeld } from './refresh-state.ts';
+import { isRefused, mayHaveUnsavedResponse, type RefreshTimes } from './refresh-state.ts';
 
 export interface RefreshRequest {
   userId: string;
   app: ConnectedApp;
-  /** The access token that the platform refused (401): refresh even if it is not due, unless it was replaced since. */
+  /** The access token that the platform refused (401): refresh even if none is due, unless it was replaced since. */
   rejected?: string | undefined;
-  /** Also when nothing is due: an entry that is open is then closed. */
-  settling?: boolean;
+  /** Refresh even if none is due where the journal has an open entry, so that the entry is closed. */
+  closesJournal?: boolean;
+  /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
+  scopes?: readonly string[] | undefined;
+}
+
+export interface Refreshed {
+  stored: StoredGrant | undefined;
+  /** How the call to the provider ended; undefined where this request made none. */
+  outcome?: RefreshOutcome;
 }
 
 export interface Refresher {
   /**
-   * Answers the grant as it stands once whatever was due is done; its `trouble` says what went wrong.
-   * Callers at the same time for the same user and app share one refresh, in this process and in others.
+   * Refreshes the grant if that is due, and returns the grant; its `trouble` says what went wrong.
+   * Concurrent requests for the same user and app share one refresh, in this process and across processes.
    */
   refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
-  /** Settles what a process that died has left open. @param find the app of an id */
-  settleAbandoned(find: (appId: string) => ConnectedApp | undefined): Promise<void>;
-  /** The end: resolves once no refresh is under way, since what was sent is never given up (R90, F22); settles nothing more. */
+  /** Gets an access token with fewer scopes. Concurrent requests for the same scopes share one call. */
+  narrow(request: RefreshRequest & { scopes: readonly string[] }): Promise<Refreshed>;
+  /** Refreshes each grant that a process left with an open journal entry when it died. */
+  settleAbandoned(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
+  /** Shuts down: resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
   settle(): Promise<void>;
 }
 
-interface UnderWay {
-  /** What it was begun for. */
+interface InFlight {
+  /** The `rejected` of the request that started this refresh. */
   rejected: string | undefined;
-  result: Promise<StoredGrant | undefined>;
+  result: Promise<Refreshed>;
 }
 
-/** Of a lease on a refresh; a holder that dies is noticed after it. */
-export const REFRESH_LEASE_MILLISECONDS = 4_000;
-/**
- * How long an entry that somebody left open is left alone once their lease has ended: a holder that lives, and that only the
- * storage was away from, writes what it was given as soon as that is back, which takes it less than this.
- */
-const LEFT_ALONE_MILLISECONDS = 1_600;
-const LOOK_MILLISECONDS = 100;
-const WITHDRAWN_WITHIN_MILLISECONDS = 10_000;
-/** How many entries that somebody left open are settled at the same time. */
-const SETTLED_AT_ONCE = 8;
-/** How often a refresh is begun anew because the grant was written by others just then. */
-const OPENED_AT_MOST = 3;
-/** How often the result of another process is looked for, which reads, and the lease asked for, which writes; and for how long. */
-const WAIT = { lookMilliseconds: { least: 5, most: 40 }, tryMilliseconds: 25, mostMilliseconds: 30_000 };
+const RELOAD_PAUSE_MS = 100;
+const WITHDRAW_TIMEOUT_MS = 10_000;
+const MAX_CONCURRENT_SETTLEMENTS = 8;
+/** A process that waited longer than this for the lease checks again that the store can take the response. */
+const WRITABLE_CHECK_VALID_MS = 500;
+/** How often a refresh starts over because another write changed the grant first. */
+const MAX_ATTEMPTS = 3;
+/** While another process refreshes: how often to load its result (a read), to try for its lease (a write), and for how long. */
+const WAIT = { minPollMs: 5, maxPollMs: 40, leaseAttemptMs: 25, maxMs: 30_000 };
 
 export function createRefresher(parts: {
   grants: GrantStore;
-  provider: ProviderClient;
+  provider: Pick<ProviderClient, 'refresh' | 'revoke'>;
   leases: Leases;
+  times: Pick<RefreshTimes, 'reconnectMilliseconds'>;
   events: Events;
   clock: () => number;
   random: () => number;
 }): Refresher {
-  const { grants, provider, leases, events, clock, random } = parts;
+  const { grants, provider, leases, times, events, clock, random } = parts;
   const outcomes = createRefreshOutcomes(parts);
-  // Keyed by user and app together, so that nobody is ever answered with another's grant (R33).
-  const underWay = new Map<string, UnderWay>();
+  // Keyed by user, app and scopes together, so that no caller gets another user's grant (R33).
+  const inFlight = new Map<string, InFlight>();
 
-  /** The grant if it has to be refreshed now, with the version that was read. */
-  const due = (stored: StoredGrant | undefined, { rejected, settling }: RefreshRequest) => {
+  /** The stored grant if the request needs a call to the provider now; otherwise undefined. */
+  const ifDue = (stored: StoredGrant | undefined, { rejected, closesJournal, scopes }: RefreshRequest) => {
     if (!stored || 'unreadable' in stored) return undefined;
     const { grant } = stored;
     const now = clock();
-    if (grant.trouble?.kind === 'reconnect_needed' || (grant.refreshToken && isBackingOff(grant, now)))
-      return undefined;
-    const wanted =
+    if (grant.trouble?.kind === 'reconnect_needed') return undefined;
+    if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
+    if (scopes) return grant.refreshToken === undefined ? undefined : stored;
+    const needsToken =
       isRefused(grant, rejected, now) || !isUsable(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
-    // A token that came in before somebody died is used, wanted or not: the old one is spent.
-    const open = grant.refresh && (settling || grant.refresh.received !== undefined);
-    return wanted || open ? stored : undefined;
+    // A refresh token in the journal replaces the one in the grant, which is spent.
+    const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
+    return needsToken || hasEntryToClose ? stored : undefined;
   };
 
-  /** Writes "refresh started" before the call, so that whoever comes after a kill knows that it may have been answered. */
-  const open = async (
-    app: ConnectedApp,
+  /**
+   * Writes the journal entry before the call: after a kill it says that the provider may have responded.
+   * Returns undefined where another write changed the grant first.
+   */
+  const openJournal = async (
+    { app, scopes }: RefreshRequest,
     stored: { grant: Grant; version: number },
     fence: Fence,
     startedAt: number,
   ): Promise<RefreshCall | undefined> => {
-    const { refresh: left } = stored.grant;
-    // What somebody received and could not end counts from now on as what this call began with.
-    const taken = left?.received === undefined ? {} : { refreshToken: left.received, refreshedBy: fence.number };
-    const grant: Grant = { ...stored.grant, ...taken, refresh: { startedAt, received: undefined } };
-    await grants.assertWritable();
+    const { refresh: earlierEntry } = stored.grant;
+    // A refresh token that an earlier, interrupted refresh received is now the one to send.
+    const received =
+      earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
+    const grant: Grant = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
     await grants.noteOpen(grant.userId, grant.appId);
     if (!(await grants.save(grant, stored.version, fence))) return undefined;
-    const written = await grants.load(grant.userId, grant.appId);
-    if (!written || 'unreadable' in written || written.grant.refresh?.startedAt !== startedAt) return undefined;
+    const opened = await grants.load(grant.userId, grant.appId);
+    if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
+    const isSameToken = earlierEntry?.received === undefined && opened.grant.refreshToken === stored.grant.refreshToken;
     return {
       app,
-      // With this version's tokens: a holder that wakes up late may have brought newer ones, and left this entry open.
-      grant: written.grant,
-      version: written.version,
+      scopes,
+      // As loaded: the holder of an expired lease may have stored newer tokens and left this entry open.
+      grant: opened.grant,
+      version: opened.version,
       fence,
-      lost: left !== undefined && left.received === undefined && isSpentByUse(stored.grant, app.refresh),
+      lostCall: isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined,
     };
   };
 
   /**
-   * The provider was never asked: what was noted is taken back once the store is there again, so that nobody leaves it alone.
-   * An entry of somebody who died before stands again, since their call may have been answered.
+   * Removes the journal entry of a call that was never sent, so that no process waits for its response. An entry that was
+   * open before is restored, since that earlier call may have got a response.
    */
-  const withdraw = async (before: Grant, startedAt: number): Promise<void> => {
-    const takeBack = async () => {
+  const withdrawEntry = async (before: Grant, startedAt: number): Promise<void> => {
+    const restore = async () => {
       const stored = await grants.load(before.userId, before.appId);
       if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
       const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
       await grants.save({ ...stored.grant, refresh }, stored.version);
     };
-    await patiently(takeBack, WITHDRAWN_WITHIN_MILLISECONDS, LOOK_MILLISECONDS).catch(() => undefined);
+    await patiently(restore, WITHDRAW_TIMEOUT_MS, RELOAD_PAUSE_MS).catch(() => undefined);
   };
 
-  const call = async (started: RefreshCall): Promise<StoredGrant | undefined> => {
-    const { app, grant } = started;
-    const answer = await provider.refresh(app, {
+  const callProvider = async (call: RefreshCall): Promise<Refreshed> => {
+    const { app, grant, scopes } = call;
+    const response = await provider.refresh(app, {
       refreshToken: grant.refreshToken ?? '',
       dpopKey: grant.dpopKey,
-      keep: (refreshToken) => outcomes.keepReceived(started, refreshToken),
+      scopes,
+      keep: (refreshToken) => outcomes.saveReceivedToken(call, refreshToken),
     });
-    const outcome = ofSameSubject(grant, answer);
-    const reason = 'reason' in outcome ? outcome.reason : undefined;
+    const outcome = withSameSubject(grant, response);
+    const reason = 'reason' in outcome ? outcome.reason : scopes && 'for a narrower token';
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
-    const settled = await outcomes.settle(started, outcome);
-    if (!settled || ('grant' in settled && !settled.grant.refresh)) {
-      // What came is kept; a note that stays is looked at once more at the next start, and costs nobody a request.
+    const stored = await outcomes.settle(call, outcome);
+    if (!stored || ('grant' in stored && !stored.grant.refresh)) {
+      // A stale entry in the list of open refreshes costs one look at the next start.
       await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
     }
-    return settled;
+    return { stored, outcome };
   };
 
-  const underLease = async (
+  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
+  const loadSettled = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const { userId, app } = request;
+    const waitUntil = performance.now() + times.reconnectMilliseconds;
+    for (;;) {
+      const stored = await grants.load(userId, app.id);
+      const isWaiting = ifDue(stored, request) && mayHaveUnsavedResponse(stored, clock());
+      if (!isWaiting || performance.now() >= waitUntil) return stored;
+      await sleep(RELOAD_PAUSE_MS);
+    }
+  };
+
+  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
+  const refreshUnderLease = async (
     request: RefreshRequest,
-    fence: Fence,
-    attempts = OPENED_AT_MOST,
-  ): Promise<StoredGrant | undefined> => {
+    { fence, checkedAt }: { fence: Fence; checkedAt: number },
+    attemptsLeft = MAX_ATTEMPTS,
+  ): Promise<Refreshed> => {
     const { userId, app, rejected } = request;
-    let stored = await grants.load(userId, app.id);
-    const leaveAloneUntil = performance.now() + LEFT_ALONE_MILLISECONDS;
-    while (due(stored, request) && mayBeHeld(stored, clock()) && performance.now() < leaveAloneUntil) {
-      await sleep(LOOK_MILLISECONDS);
-      stored = await grants.load(userId, app.id);
-    }
-    const found = due(stored, request);
-    if (!found) return stored;
-    const { grant, version } = found;
+    const stored = await loadSettled(request);
+    const dueGrant = ifDue(stored, request);
+    if (!dueGrant) return { stored };
+    const { grant, version } = dueGrant;
     if (grant.refreshToken === undefined) {
-      const lost = { app, grant, version, fence, lost: false };
       const usable = isUsable(grant, clock());
-      return usable && !isRefused(grant, rejected, clock()) ? stored : outcomes.withoutRefreshToken(lost, usable);
+      if (usable && !isRefused(grant, rejected, clock())) return { stored };
+      return {
+        stored: await outcomes.withoutRefreshToken({ app, grant, version, fence, lostCall: undefined }, usable),
+      };
     }
+    if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
     const startedAt = clock();
-    const started = await open(app, found, fence, startedAt).catch((error: unknown) => {
-      void withdraw(grant, startedAt);
+    const call = await openJournal(request, dueGrant, fence, startedAt).catch((error: unknown) => {
+      void withdrawEntry(grant, startedAt);
       throw error;
     });
-    if (started) return call(started);
-    // A key rotation may have sealed it again meanwhile; whatever it was, what is there now is judged anew.
-    return attempts > 1 ? underLease(request, fence, attempts - 1) : grants.load(userId, app.id);
+    if (call) return callProvider(call);
+    // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
+    return attemptsLeft > 1
+      ? refreshUnderLease(request, { fence, checkedAt }, attemptsLeft - 1)
+      : { stored: await grants.load(userId, app.id) };
   };
 
-  /** Does it, or waits for the process that does. */
-  const run = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+  /** Refreshes the grant, or waits for the process that does. */
+  const refreshOrWait = async (request: RefreshRequest): Promise<Refreshed> => {
     const { userId, app } = request;
-    const beganAt = performance.now();
-    for (let tryAt = beganAt; ; ) {
+    const startedAt = performance.now();
+    let nextLeaseAttemptAt = startedAt;
+    for (;;) {
       const stored = await grants.load(userId, app.id);
       const now = performance.now();
-      if (!due(stored, request) || now > beganAt + WAIT.mostMilliseconds) return stored;
-      if (now >= tryAt) {
-        const held = await leases.hold(keys.refreshLease(userId, app.id), (fence) => underLease(request, fence));
-        if (held) return held.value;
-        tryAt = performance.now() + WAIT.tryMilliseconds * (1 + random());
+      if (!ifDue(stored, request) || now > startedAt + WAIT.maxMs) return { stored };
+      if (now >= nextLeaseAttemptAt) {
+        // Checked before the lease is taken: a full store then refuses the refresh without another write.
+        if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
+        const refreshed = await leases.hold(keys.refreshLease(userId, app.id), (fence) =>
+          refreshUnderLease(request, { fence, checkedAt: startedAt }),
+        );
+        if (refreshed) return refreshed.value;
+        nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
       }
-      // Most refreshes are over soon; the longer one takes, the less a late look matters.
-      await sleep(Math.min(WAIT.lookMilliseconds.most, WAIT.lookMilliseconds.least + (now - beganAt) / 8));
+      // Most refreshes end soon; the longer one takes, the less a late look matters.
+      await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
     }
   };
 
-  const joinOrStart = (request: RefreshRequest): UnderWay => {
-    const key = JSON.stringify([request.userId, request.app.id]);
-    const existing = underWay.get(key);
+  const joinOrStart = (request: RefreshRequest): InFlight => {
+    const key = JSON.stringify([request.userId, request.app.id, request.scopes?.toSorted()]);
+    const existing = inFlight.get(key);
     if (existing) return existing;
-    const result = run(request).finally(() => underWay.delete(key));
+    const result = refreshOrWait(request).finally(() => inFlight.delete(key));
     const started = { rejected: request.rejected, result };
-    underWay.set(key, started);
+    inFlight.set(key, started);
     return started;
   };
 
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const { rejected, result } = joinOrStart(request);
-    const stored = await result;
-    // It may have begun before this token was refused, and found nothing due.
-    const unchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
-    return unchanged && rejected !== request.rejected ? joinOrStart(request).result : stored;
+    const { stored } = await result;
+    // The refresh that was joined may have started before the platform refused this token, and found none due.
+    const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
+    return isUnchanged && rejected !== request.rejected ? (await joinOrStart(request).result).stored : stored;
   };
 
   let stopping = false;
-  let abandoned: Promise<void> = Promise.resolve();
+  let settlement: Promise<void> = Promise.resolve();
 
-  return {
-    refresh,
-    settleAbandoned(find) {
-      abandoned = settleAll(find);
-      return abandoned;
-    },
-    async settle() {
-      stopping = true;
-      await abandoned.catch(() => undefined);
-      while (underWay.size > 0) await Promise.allSettled([...underWay.values()].map(({ result }) => result));
-    },
-  };
-
-  async function settleAll(find: (appId: string) => ConnectedApp | undefined): Promise<void> {
+  const settleAll = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
     const open = await grants.listOpen();
     const settleOne = async ({ userId, appId }: { userId: string; appId: string }) => {
-      const app = find(appId);
-      const settled = app && (await refresh({ userId, app, settling: true }));
-      if (!settled || ('grant' in settled && !settled.grant.refresh)) await grants.noteClosed(userId, appId);
+      const app = findApp(appId);
+      const stored = app && (await refresh({ userId, app, closesJournal: true }));
+      if (!stored || ('grant' in stored && !stored.grant.refresh)) await grants.noteClosed(userId, appId);
     };
-    // One that another process holds, or that fails, must not keep the rest waiting.
+    // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
     const settleInTurn = async () => {
       for (let next = open.shift(); next && !stopping; next = open.shift())
         await settleOne(next).catch(() => undefined);
     };
-    await Promise.all(Array.from({ length: SETTLED_AT_ONCE }, settleInTurn));
-  }
+    await Promise.all(Array.from({ length: MAX_CONCURRENT_SETTLEMENTS }, settleInTurn));
+  };
+
+  return {
+    refresh,
+    narrow: (request) => joinOrStart(request).result,
+    settleAbandoned(findApp) {
+      settlement = settleAll(findApp);
+      return settlement;
+    },
+    async settle() {
+      stopping = true;
+      await settlement.catch(() => undefined);
+      while (inFlight.size > 0) await Promise.allSettled([...inFlight.values()].map(({ result }) => result));
+    },
+  };
 }
 
-/** An ID token of a refresh has to be about the same person (OpenID Connect Core section 12.2). */
-function ofSameSubject(grant: Grant, outcome: RefreshOutcome): RefreshOutcome {
-  const subject = outcome.kind === 'tokens' ? outcome.answer.claims?.sub : undefined;
-  if (outcome.kind !== 'tokens' || subject === undefined || grant.account.subject === undefined) return outcome;
-  if (subject === grant.account.subject) return outcome;
+/** Refuses a response whose ID token names another subject (OpenID Connect Core section 12.2). */
+function withSameSubject(grant: Grant, outcome: RefreshOutcome): RefreshOutcome {
+  const subject = outcome.kind === 'tokens' ? outcome.response.claims?.sub : undefined;
+  if (subject === undefined || grant.account.subject === undefined || subject === grant.account.subject) return outcome;
   return { kind: 'unusable', reason: 'other_subject', refreshToken: undefined };
 }

@@ -1,9 +1,10 @@
-/** Owns revocations that the provider has not confirmed yet: kept sealed, tried again with growing pauses by one process at a time, and shown until they are done. */
+/** Revocations that the provider has not confirmed yet: stored sealed, and retried with growing pauses for a week. */
 import { randomUUID } from 'node:crypto';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
-import type { ProviderSaid, RevocationOutcome } from '../connected-apps/provider-said.ts';
+import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
 import type { Events } from '../observability/events.ts';
+import { allMembers } from '../storage/all-members.ts';
 import { keys } from '../storage/keys.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
@@ -11,12 +12,12 @@ import { revocationToken } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 
 export interface RevocationRequest {
-  /** `nobody` where the token is no user's any more. */
+  /** `nobody` where the token no longer belongs to a user. */
   userId: string;
   appId: string;
   token: string;
   hint: 'refresh_token' | 'access_token';
-  /** The version of the grant that goes: it is deleted at a later try where the first did not come so far. */
+  /** The version of the grant to delete, in case the process dies before it has done so. */
   grantVersion?: number | undefined;
 }
 
@@ -28,42 +29,43 @@ export interface PendingRevocation {
   since: number;
   attempts: number;
   nextAt: number;
-  /** The provider's last answer. */
-  said?: ProviderSaid | undefined;
+  /** The provider's last response. */
+  said?: ProviderReply | undefined;
 }
 
-/** `pending`: the provider did not confirm, and is asked again later. */
-export interface AttemptAnswer {
+/** `pending`: the provider did not confirm it, and it will be retried. */
+export interface AttemptResult {
   outcome: Exclude<RevocationOutcome, 'unconfirmed'> | 'pending';
-  /** What the provider answered, where it was asked. */
-  said?: ProviderSaid;
+  /** The provider's response, where it was called. */
+  said?: ProviderReply;
 }
 
 export interface Revocations {
-  /** Keeps the request before anything else is done, so that a kill loses no revocation. Answers its id. */
+  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
   plan(request: RevocationRequest): Promise<string>;
-  /** Takes it back: nothing is to be revoked after all. */
+  /** Drops a planned revocation. */
   cancel(userId: string, id: string): Promise<void>;
-  /** Asks the provider now. */
-  attempt(app: ConnectedApp, userId: string, id: string): Promise<AttemptAnswer>;
-  /** Those of one user, the oldest first. */
+  /** Calls the provider now. */
+  attempt(app: ConnectedApp, userId: string, id: string): Promise<AttemptResult>;
+  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
+  revokeUnowned: ProviderClient['revoke'];
+  /** Oldest first. */
   pendingOf(userId: string): Promise<PendingRevocation[]>;
   page(request: { after?: string | undefined; limit: number }): Promise<{ items: PendingRevocation[]; next?: string }>;
-  /** Tries those that are due. */
   retryDue(): Promise<void>;
 }
 
-interface KeptRevocation extends RevocationRequest {
+interface StoredRevocation extends RevocationRequest {
   since: number;
   attempts: number;
   nextAt: number;
-  said?: ProviderSaid | undefined;
+  said?: ProviderReply | undefined;
 }
 
-/** Longer than a call to a provider may take, so that no other process begins the same one. */
-const FIRST_PAUSE_MILLISECONDS = 30_000;
-const MOST_PAUSE_MILLISECONDS = 3_600_000;
-const MOST_MILLISECONDS = 7 * 86_400_000;
+/** Longer than a call to a provider may take, so that no other process starts the same one. */
+const MIN_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 3_600_000;
+const MAX_AGE_MS = 7 * 86_400_000;
 const BATCH = 50;
 const NOBODY = 'nobody';
 
@@ -79,27 +81,35 @@ export function createRevocations(parts: {
 }): Revocations {
   const { store, sealer, grants, provider, findApp, events, clock, random } = parts;
 
-  /** `damaged`: it is there and cannot be opened. */
-  const load = async (userId: string, id: string): Promise<{ kept?: KeptRevocation; version: number } | undefined> => {
+  /** `revocation` is undefined where the record cannot be opened. */
+  const load = async (
+    userId: string,
+    id: string,
+  ): Promise<{ revocation?: StoredRevocation; version: number } | undefined> => {
     const key = keys.revocation(userId, id);
     const stored = await store.get(key);
     if (!stored) return undefined;
     try {
-      return { kept: JSON.parse(await sealer.open(stored.value, key)) as KeptRevocation, version: stored.version };
+      return {
+        revocation: JSON.parse(await sealer.open(stored.value, key)) as StoredRevocation,
+        version: stored.version,
+      };
     } catch (error) {
       if (error instanceof SealError) return { version: stored.version };
       throw error;
     }
   };
 
-  const save = async (id: string, kept: KeptRevocation, ifVersion: number): Promise<boolean> => {
-    const key = keys.revocation(kept.userId, id);
-    const value = await sealer.seal(JSON.stringify(kept), key);
-    // In the list first: an entry without a record is found and dropped, a record without an entry never.
-    await store.write([{ index: keys.revocations, add: JSON.stringify([kept.userId, id]), score: kept.nextAt }]);
-    return store.write([
+  const save = async (id: string, revocation: StoredRevocation, ifVersion: number): Promise<void> => {
+    const key = keys.revocation(revocation.userId, id);
+    const value = await sealer.seal(JSON.stringify(revocation), key);
+    // The list first: an entry without a record is found and dropped, but a record without an entry is never found.
+    await store.write([
+      { index: keys.revocations, add: JSON.stringify([revocation.userId, id]), score: revocation.nextAt },
+    ]);
+    await store.write([
       { put: key, value, ifVersion },
-      { index: keys.revocationsOf(kept.userId), add: id, score: kept.since },
+      { index: keys.revocationsOf(revocation.userId), add: id, score: revocation.since },
     ]);
   };
 
@@ -110,27 +120,26 @@ export function createRevocations(parts: {
 
   const postpone = async (
     id: string,
-    kept: KeptRevocation,
+    revocation: StoredRevocation,
     version: number,
-    said: ProviderSaid | undefined,
+    said: ProviderReply | undefined,
   ): Promise<void> => {
-    const attempts = kept.attempts + 1;
-    const pause = Math.min(MOST_PAUSE_MILLISECONDS, FIRST_PAUSE_MILLISECONDS * 2 ** (attempts - 1));
-    // Whoever has asked the provider has seen to the grant before.
+    const attempts = revocation.attempts + 1;
+    const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1));
+    // `grantVersion` goes: the grant is deleted before the provider is called.
     await save(
       id,
-      { ...kept, grantVersion: undefined, attempts, said, nextAt: clock() + pause * (0.75 + random() / 2) },
+      { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause * (0.75 + random() / 2) },
       version,
     );
   };
 
   const attempt: Revocations['attempt'] = async (app, userId, id) => {
-    const found = await load(userId, id);
-    if (!found?.kept) return { outcome: 'revoked' };
-    const { kept, version } = found;
-    const { outcome, said } = await provider.revoke(app, kept.token, kept.hint);
+    const { revocation, version = 0 } = (await load(userId, id)) ?? {};
+    if (!revocation) return { outcome: 'revoked' };
+    const { outcome, said } = await provider.revoke(app, revocation.token, revocation.hint);
     if (outcome === 'unconfirmed') {
-      await postpone(id, kept, version, said);
+      await postpone(id, revocation, version, said);
       return { outcome: 'pending', ...(said && { said }) };
     }
     await drop(userId, id);
@@ -138,34 +147,34 @@ export function createRevocations(parts: {
   };
 
   /**
-   * A kill between keeping the request and deleting the grant leaves both, and so does a storage that is away for a moment: the
-   * wish to disconnect counts, whatever a refresh has written since. Answers false where the person has connected again after
-   * it: then the connection lives, and the provider must not end it.
+   * Deletes the grant where a kill or an unavailable store left it beside the planned revocation, also if a refresh has
+   * changed it since. Returns false where the user has connected again: then the provider must not end the connection.
    */
   const finishRemoval = async (userId: string, id: string): Promise<boolean> => {
     for (;;) {
-      const { kept, version = 0 } = (await load(userId, id)) ?? {};
-      if (kept?.grantVersion === undefined) return true;
-      if (await grants.remove(userId, kept.appId, kept.grantVersion)) return true;
-      const stored = await grants.load(userId, kept.appId);
+      const { revocation, version = 0 } = (await load(userId, id)) ?? {};
+      if (revocation?.grantVersion === undefined) return true;
+      if (await grants.remove(userId, revocation.appId, revocation.grantVersion)) return true;
+      const stored = await grants.load(userId, revocation.appId);
       if (!stored) return true;
       if ('grant' in stored) {
-        const { connectedAt, consentedAt = connectedAt } = stored.grant;
-        // One that was made anew has nothing of the one that is to be revoked.
-        if (consentedAt > kept.since) return connectedAt > kept.since;
+        const { connectedAt, consentedAt } = stored.grant;
+        // A connection that was made from scratch shares no tokens with the one to revoke, so that is still revoked.
+        if (consentedAt > revocation.since) return connectedAt > revocation.since;
       }
-      // The newest token is kept before the grant that has it is deleted.
+      // The newest token is stored before the grant that holds it is deleted.
       const newest = 'grant' in stored ? revocationToken(stored.grant) : {};
-      await save(id, { ...kept, ...newest, grantVersion: stored.version }, version);
+      await save(id, { ...revocation, ...newest, grantVersion: stored.version }, version);
     }
   };
 
   const retry = async (userId: string, id: string): Promise<void> => {
-    const found = await load(userId, id);
-    if (!found) return drop(userId, id);
-    const app = found.kept && findApp(found.kept.appId);
-    if (!found.kept || !app || clock() - found.kept.since > MOST_MILLISECONDS) {
-      events.revocationEnded({ userId, app: found.kept?.appId ?? 'unknown', outcome: 'abandoned' });
+    const stored = await load(userId, id);
+    if (!stored) return drop(userId, id);
+    const { revocation } = stored;
+    const app = revocation && findApp(revocation.appId);
+    if (!app || clock() - revocation.since > MAX_AGE_MS) {
+      events.revocationEnded({ userId, app: revocation?.appId ?? 'unknown', outcome: 'abandoned' });
       return drop(userId, id);
     }
     if (!(await finishRemoval(userId, id))) return drop(userId, id);
@@ -174,25 +183,36 @@ export function createRevocations(parts: {
   };
 
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
-    const { appId: app, since, attempts, nextAt, said } = (await load(userId, id))?.kept ?? {};
+    const { appId: app, since, attempts, nextAt, said } = (await load(userId, id))?.revocation ?? {};
     if (app === undefined || since === undefined || attempts === undefined || nextAt === undefined) return [];
     return [{ id, userId, app, since, attempts, nextAt, said }];
+  };
+
+  const plan: Revocations['plan'] = async (request) => {
+    const id = randomUUID();
+    const now = clock();
+    await save(id, { ...request, since: now, attempts: 0, nextAt: now + MIN_PAUSE_MS }, 0);
+    return id;
   };
 
   return {
     attempt,
     cancel: drop,
+    plan,
 
-    async plan(request) {
-      const id = randomUUID();
-      const now = clock();
-      await save(id, { ...request, since: now, attempts: 0, nextAt: now + FIRST_PAUSE_MILLISECONDS }, 0);
-      return id;
+    async revokeUnowned(app, token, hint) {
+      const planned = await plan({ userId: NOBODY, appId: app.id, token, hint }).catch(() => undefined);
+      // Without the store the revocation is attempted once.
+      if (planned === undefined) return provider.revoke(app, token, hint);
+      const { outcome, ...rest } = await attempt(app, NOBODY, planned).catch(
+        (): AttemptResult => ({ outcome: 'pending' }),
+      );
+      return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, ...rest };
     },
 
     async pendingOf(userId) {
-      const { items } = await store.page(keys.revocationsOf(userId), { limit: BATCH });
-      return (await Promise.all(items.map(({ member }) => pending(userId, member)))).flat();
+      const ids = await allMembers(store, keys.revocationsOf(userId));
+      return (await Promise.all(ids.map((id) => pending(userId, id)))).flat();
     },
 
     async page({ after, limit }) {
@@ -204,7 +224,7 @@ export function createRevocations(parts: {
     async retryDue() {
       const { items } = await store.page(keys.revocations, { limit: BATCH });
       const due = items.filter(({ score }) => score <= clock());
-      // One provider that is slow must not keep the others waiting.
+      // A slow provider must not delay the others.
       await Promise.allSettled(due.map(({ member }) => retry(...placeOf(member))));
     },
   };
@@ -212,21 +232,4 @@ export function createRevocations(parts: {
 
 function placeOf(member: string): [userId: string, id: string] {
   return JSON.parse(member) as [string, string];
-}
-
-/** The same provider for whoever has nobody to show a failed revocation to: what it does not confirm is tried again. */
-export function persistentRevoke(provider: ProviderClient, revocations: Revocations): ProviderClient {
-  return {
-    ...provider,
-    async revoke(app, token, hint) {
-      const request: RevocationRequest = { userId: NOBODY, appId: app.id, token, hint };
-      const planned = await revocations.plan(request).catch(() => undefined);
-      // A store that cannot keep it must not keep the provider from being asked.
-      if (planned === undefined) return provider.revoke(app, token, hint);
-      const { outcome, ...rest } = await revocations
-        .attempt(app, NOBODY, planned)
-        .catch((): AttemptAnswer => ({ outcome: 'pending' }));
-      return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, ...rest };
-    },
-  };
 }

@@ -1,15 +1,25 @@
-/** Owns the pages and JSON of a user's connections: list, one, disconnect. */
-import { createHmac } from 'node:crypto';
+/** Pages and JSON of a user's connections: list, one, disconnect. */
 import type { Request, RequestHandler } from 'express';
+import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
+import { wantsPage } from '../http/accept.ts';
 import { queryField } from '../http/body.ts';
-import type { DisconnectOutcome } from '../http/page-data.ts';
-import type { Pages } from '../http/pages.ts';
-import { viewerOf, wantsPage } from '../http/viewer.ts';
-import { connectionJson, connectionView, connectionViews } from './connection-view.ts';
-import type { Connections, DisconnectAnswer } from './connections.ts';
+import { described, json, type Operation, PAGE } from '../http/description.ts';
+import type { DisconnectOutcome } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
+import { disconnectText } from '../pages/problem-texts.ts';
+import { sessionOf } from '../sessions/guards.ts';
+import {
+  connectionJson,
+  connectionSchema,
+  connectionView,
+  connectionViews,
+  disconnectedAnswer,
+  disconnectedJson,
+} from './connection-view.ts';
+import type { Connections, DisconnectResult } from './connections.ts';
 
 export interface ConnectionRoutes {
   list: RequestHandler;
@@ -17,30 +27,36 @@ export interface ConnectionRoutes {
   disconnect: RequestHandler;
 }
 
-const OUTCOMES: Record<DisconnectAnswer, DisconnectOutcome> = {
+const listSchema = z.object({ connections: z.array(connectionSchema) });
+
+/** Without a connection there is nothing to revoke. */
+const disconnectSchema = z.object({
+  app: z.string(),
+  disconnected: z.boolean(),
+  revocation: disconnectedAnswer.revocation.nullable(),
+  provider: disconnectedAnswer.provider,
+});
+
+const LIST: Operation = {
+  summary: 'The connections of the user',
+  responses: { 200: { ...json(listSchema), ...PAGE }, 303: {} },
+};
+const DISCONNECT: Operation = {
+  summary: 'Revoke the connection at the provider and delete it here',
+  responses: { 200: json(disconnectSchema), 303: {} },
+};
+
+const OUTCOMES: Record<DisconnectResult, DisconnectOutcome> = {
   revoked: 'revoked',
   unsupported: 'no_revocation',
   unconfirmed: 'not_confirmed',
   pending: 'pending',
 };
 
-/** The outcome for the page that follows, so that no link of somebody else can claim one (R52). */
-function sealOutcome(req: Request, app: ConnectedApp, outcome: DisconnectOutcome): string {
-  const mac = createHmac('sha256', viewerOf(req).csrfToken)
-    .update(`disconnected:${app.id}:${outcome}`)
-    .digest('base64url');
-  return `${outcome}.${mac.slice(0, 22)}`;
-}
-
-function saidOutcome(req: Request, app: ConnectedApp): DisconnectOutcome | undefined {
-  const said = queryField(req, 'disconnected');
-  return Object.values(OUTCOMES).find((outcome) => sealOutcome(req, app, outcome) === said);
-}
-
 export function connectionRoutes(parts: {
   apps: AppStore;
   connections: Connections;
-  /** The services that used this connection, the latest first. */
+  /** The services that used this connection, most recent first. */
   servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
   pages: Pages;
   publicHref: string;
@@ -54,22 +70,22 @@ export function connectionRoutes(parts: {
   };
 
   return {
-    async list(req, res) {
-      const userId = viewerOf(req).user.id;
+    list: described<RequestHandler>(LIST, async (req, res) => {
+      const userId = sessionOf(req).user.id;
       if (!wantsPage(req)) {
-        const made = await connections.list(userId);
+        const own = await connections.list(userId);
         res.json({
-          connections: made.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
-        });
+          connections: own.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
+        } satisfies z.output<typeof listSchema>);
         return;
       }
       const views = await connectionViews(apps, connections, userId, publicHref);
       pages.send(res, 'connections', { page: pages.signedInFrame(req, 'Your connections'), connections: views });
-    },
+    }),
 
     async one(req, res) {
       const app = appOf(req);
-      const userId = viewerOf(req).user.id;
+      const userId = sessionOf(req).user.id;
       const connection = await connections.find(userId, app.id);
       const pending = (await connections.pendingRevocations(userId)).find((one) => one.app === app.id);
       pages.send(res, 'connection', {
@@ -77,23 +93,23 @@ export function connectionRoutes(parts: {
         connection: connectionView(app, connection, publicHref, pending?.since),
         services: await servicesOf(userId, app.id),
         returnTo: queryField(req, 'return_to'),
-        disconnected: connection ? undefined : saidOutcome(req, app),
+        notice: (await pages.flashOf(req)).notice,
       });
     },
 
-    async disconnect(req, res) {
+    disconnect: described<RequestHandler>(DISCONNECT, async (req, res) => {
       const app = appOf(req);
-      const { id: requestId } = req.context;
-      const origin = { address: req.ip, requestId };
-      const ended = await connections.end(viewerOf(req).user.id, app, { origin });
-      const { revocation, said } = ended ?? {};
+      const { id: requestId, address } = req.context;
+      const origin = { address, requestId };
+      const ended = await connections.end(sessionOf(req).user.id, app, { origin });
       if (!wantsPage(req)) {
-        const answered = { revocation: revocation ?? null, provider: said ?? null };
-        res.json({ app: app.id, disconnected: ended !== undefined, ...answered });
+        const outcome = ended ? disconnectedJson(ended) : { revocation: null, provider: null };
+        const response = { app: app.id, disconnected: ended !== undefined, ...outcome };
+        res.json(response satisfies z.output<typeof disconnectSchema>);
         return;
       }
-      const outcome = revocation ? `?disconnected=${sealOutcome(req, app, OUTCOMES[revocation])}` : '';
-      res.redirect(303, `${publicHref}/connections/${app.id}${outcome}`);
-    },
+      const notice = ended && disconnectText(OUTCOMES[ended.revocation]);
+      await pages.redirect(req, res, `${publicHref}/connections/${app.id}`, { notice });
+    }),
   };
 }

@@ -1,7 +1,9 @@
-/** Owns how an access token travels: as a bearer token, or bound to its key with a proof for each call (RFC 6750, RFC 9449). */
+/** Sends an access token: as a bearer token (RFC 6750), or with a DPoP proof for each call (RFC 9449). */
+
 import { type DpopKey, dpopProof } from '../connected-apps/dpop.ts';
 import type { Target } from '../outbound/outbound.ts';
-import type { StreamedAnswer } from '../outbound/streamed-answer.ts';
+import type { StreamedResponse } from '../outbound/streamed-response.ts';
+import { remembered } from '../remembered.ts';
 
 export interface CarriedToken {
   accessToken: string;
@@ -9,23 +11,22 @@ export interface CarriedToken {
   dpopKey: DpopKey | undefined;
 }
 
-/** GETs the target with these headers (names and values by turns). */
-export type Send = (headers: readonly string[]) => Promise<StreamedAnswer>;
+/** GETs the target. @param headers alternating names and values */
+export type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
 
 export interface TokenCarrier {
-  send(token: CarriedToken, target: Target, send: Send): Promise<StreamedAnswer>;
+  send(token: CarriedToken, target: Target, send: Send): Promise<StreamedResponse>;
 }
 
-const MOST_ORIGINS = 1_000;
+const MAX_ORIGINS = 1_000;
 
 export function createTokenCarrier(): TokenCarrier {
-  // What each platform asked for last; a proof without it costs one more call.
-  const nonces = new Map<string, string>();
+  // The last nonce of each platform (RFC 9449 section 9); a proof without it costs a second call.
+  const nonces = remembered<string>(MAX_ORIGINS);
 
-  const noteNonce = (origin: string, { headers }: StreamedAnswer): string | undefined => {
+  const rememberNonce = (origin: string, { headers }: StreamedResponse): string | undefined => {
     const nonce = headers['dpop-nonce'];
     if (typeof nonce !== 'string') return undefined;
-    if (nonces.size >= MOST_ORIGINS) nonces.clear();
     nonces.set(origin, nonce);
     return nonce;
   };
@@ -35,15 +36,15 @@ export function createTokenCarrier(): TokenCarrier {
       ...['authorization', `DPoP ${accessToken}`],
       ...['dpop', await dpopProof(key, { method: 'GET', url: origin + path, accessToken, nonce })],
     ];
-    const sent = nonces.get(origin);
-    const answer = await send(await headersWith(sent));
-    const asked = noteNonce(origin, answer);
-    const isAsked =
-      answer.statusCode === 401 && /error="?use_dpop_nonce/.test(String(answer.headers['www-authenticate']));
-    if (!isAsked || asked === undefined || asked === sent) return answer;
-    answer.body.destroy(new Error('The same is sent once more with the nonce that was asked for.'));
-    const again = await send(await headersWith(asked));
-    noteNonce(origin, again);
+    const lastNonce = nonces.get(origin);
+    const response = await send(await headersWith(lastNonce));
+    const newNonce = rememberNonce(origin, response);
+    const needsNonce =
+      response.statusCode === 401 && /error="?use_dpop_nonce/.test(String(response.headers['www-authenticate']));
+    if (!needsNonce || newNonce === undefined || newNonce === lastNonce) return response;
+    response.body.destroy(new Error('The request is sent again with the nonce that the platform requires.'));
+    const again = await send(await headersWith(newNonce));
+    rememberNonce(origin, again);
     return again;
   };
 

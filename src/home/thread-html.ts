@@ -1,9 +1,9 @@
-/** Owns which HTML of a platform's thread may stand on our pages. */
+/** Sanitises the HTML of a platform's thread for our pages. */
 import sanitizeHtml from 'sanitize-html';
-import type { SanitisedHtml } from '../http/page-data.ts';
+import type { SanitisedHtml } from '../pages/page-data.ts';
 
-const MAX_CHARACTERS = 200_000;
-const CUT_SHORT = '<p>The thread is longer than this page shows.</p>';
+/** The parser's work for each tag grows with the number of open tags. Chromium itself allows 512. */
+const MAX_OPEN_TAGS = 256;
 
 // The page itself uses h1 to h3 (page, panel, thread), so the thread's own outline begins at h4.
 const DEMOTED_HEADINGS = { h1: 'h4', h2: 'h5', h3: 'h6', h4: 'h6', h5: 'h6', h6: 'h6' };
@@ -39,7 +39,7 @@ const OPTIONS: sanitizeHtml.IOptions = {
     ...DEMOTED_HEADINGS,
     a: (_tagName, { href }) => ({
       tagName: 'a',
-      // A relative address would lead into this site instead of the platform.
+      // A relative link would point into this site instead of the platform's.
       attribs: {
         ...(href && /^(https?:|mailto:)/i.test(href.trim()) ? { href } : {}),
         rel: 'noopener noreferrer nofollow',
@@ -50,15 +50,36 @@ const OPTIONS: sanitizeHtml.IOptions = {
   },
 };
 
-/** Thread HTML of the platform with everything taken out that could run, load, style or pretend. */
-export function sanitizeThreadHtml(html: string): SanitisedHtml {
-  const clean = sanitizeHtml(html.slice(0, MAX_CHARACTERS), OPTIONS);
-  return (html.length > MAX_CHARACTERS ? clean + CUT_SHORT : clean) as SanitisedHtml;
+/**
+ * Removes everything that could run code, load resources, change the style or imitate our page.
+ * Returns undefined if more than 256 tags are open at once, so that the work stays proportional to the text.
+ */
+export function sanitizeThreadHtml(html: string): SanitisedHtml | undefined {
+  let open = 0;
+  const onOpenTag = () => {
+    if (++open > MAX_OPEN_TAGS) throw new TooManyOpenTags();
+  };
+  const onCloseTag = () => {
+    open--;
+  };
+  try {
+    return sanitizeHtml(html, { ...OPTIONS, onOpenTag, onCloseTag }) as SanitisedHtml;
+  } catch (error) {
+    if (error instanceof TooManyOpenTags) return undefined;
+    throw error;
+  }
 }
 
-/** Without the heading at the top that repeats the title, which the page shows by itself. */
+class TooManyOpenTags extends Error {}
+
+/** Removes a first heading that repeats the title, which the page already shows. */
 export function withoutTitle(html: SanitisedHtml, title: string): SanitisedHtml {
   const heading = /^\s*<h([1-6])>([^<]*)<\/h\1>/.exec(html);
-  const repeats = heading && sanitizeThreadHtml(title) === heading[2];
+  const repeats = heading && escapeText(title) === heading[2];
   return repeats ? (html.slice(heading[0].length) as SanitisedHtml) : html;
+}
+
+/** Escapes the same characters as the sanitiser. */
+function escapeText(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

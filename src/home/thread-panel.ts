@@ -1,91 +1,110 @@
-/** Owns the current thread as the home page shows it: readable where the answer is understood, honest where it is not. */
+/** Fetches the current thread for the home page: its content, or the problem to show instead. */
 import type { ThreadApp } from '../connected-apps/app-store.ts';
 import { AppError, type ProblemCode } from '../errors.ts';
-import type { ThreadBody, ThreadPanel } from '../http/page-data.ts';
-import type { ThreadAnswer, ThreadCall } from '../threads/thread-call.ts';
+import type { ThreadBody, ThreadPanel } from '../pages/page-data.ts';
+import type { ThreadCall, ThreadResponse } from '../threads/thread-call.ts';
 import { sanitizeThreadHtml, withoutTitle } from './thread-html.ts';
 
-/** The page does not wait for a slow platform: it says so and is useful without it. */
-const PATIENCE_MILLISECONDS = 4_000;
-const MOST_BYTES = 512 * 1024;
+/** A slow platform must not hold up the page, which then shows a problem in place of the thread. */
+const TIMEOUT_MS = 4_000;
+const MAX_BYTES = 512 * 1024;
+/** Limits for the body of a thread, and for a line such as its title. */
+const MAX_CHARACTERS = 100_000;
+const MAX_LINE_CHARACTERS = 300;
+/** Data nested more deeply is shown as received: indenting would make it many times larger. */
+const MAX_INDENTED_LEVELS = 10;
 
 export function createThreadPanels(parts: { threads: ThreadCall }) {
   return {
-    /** @param report hears of what the page then shows with `reference` */
+    /** @param report is called with a failure; resolves with the reference that the page shows */
     async panel(
       app: ThreadApp,
       userId: string,
-      reference: string,
-      report: (error: AppError) => void,
+      report: (error: AppError) => Promise<string | undefined>,
     ): Promise<ThreadPanel> {
       const names = { appId: app.id, appName: app.name };
-      const patience = AbortSignal.timeout(PATIENCE_MILLISECONDS);
+      const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
-        const answer = await parts.threads.current({ userId, app, signal: patience });
-        const text = await readText(answer, patience);
-        if (answer.status < 300) return threadPanel(app.name, text);
-        throw new AppError('upstream_error', { logDetail: `the platform answered ${answer.status}` });
+        const response = await parts.threads.current({ userId, app, signal: timeout });
+        const text = await readText(response, timeout);
+        if (response.status < 300) return threadPanel(app.name, text);
+        throw new AppError('upstream_error', { logDetail: `the platform answered ${response.status}` });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
-        const code = codeOf(error, patience);
+        const code = codeOf(error, timeout);
         const failure = error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error });
-        report(failure);
+        const reference = await report(failure);
         return { kind: 'problem', ...names, code, reference, retryAfterSeconds: failure.retryAfterSeconds };
       }
     },
   };
 }
 
-function codeOf(error: unknown, patience: AbortSignal): ProblemCode {
-  const known = error instanceof AppError ? error.code : undefined;
-  // Once nobody waits, the platform was too slow, unless it was never asked.
-  if (patience.aborted && known !== 'provider_unavailable') return 'upstream_timeout';
-  return known ?? 'upstream_error';
+function codeOf(error: unknown, timeout: AbortSignal): ProblemCode {
+  const code = error instanceof AppError ? error.code : undefined;
+  // Past the timeout the platform was too slow, unless it was never called.
+  if (timeout.aborted && code !== 'provider_unavailable') return 'upstream_timeout';
+  return code ?? 'upstream_error';
 }
 
-async function readText(answer: ThreadAnswer, patience: AbortSignal): Promise<string> {
+async function readText(response: ThreadResponse, timeout: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  const stop = () => answer.body.destroy(new Error('The page does not wait any longer.'));
-  patience.addEventListener('abort', stop);
+  const stop = () => response.body.destroy(new Error('The time limit of the page has passed.'));
+  timeout.addEventListener('abort', stop);
   try {
-    for await (const chunk of answer.body) {
+    for await (const chunk of response.body) {
       size += chunk.length;
-      if (size > MOST_BYTES)
-        throw new AppError('upstream_error', { logDetail: 'the thread is too large for the page' });
+      if (size > MAX_BYTES) throw new AppError('upstream_error', { logDetail: 'the thread is too large for the page' });
       chunks.push(chunk);
     }
   } finally {
-    patience.removeEventListener('abort', stop);
+    timeout.removeEventListener('abort', stop);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
 type Json = Record<string, unknown>;
 
-/** The platform's answer is JSON; where the thread lies in it differs, so the usual places are tried. */
+/** Platforms put the thread's fields in different places of their JSON, so the usual ones are tried. */
 function threadPanel(appName: string, text: string): ThreadPanel {
   const json = parseJson(text);
   if (json === undefined) {
-    const body: ThreadBody = text.trim() === '' ? { kind: 'empty' } : { kind: 'text', text };
+    const body: ThreadBody = text.trim() === '' ? { kind: 'empty' } : cut('text', text);
     return { kind: 'thread', appName, title: 'Current thread', body };
   }
   const outer = objectOf(json) ?? {};
   const thread = objectOf(outer.thread) ?? outer;
   const html = textOf(outer.html) ?? textOf(thread.html);
-  const title = textOf(thread.title) ?? 'Current thread';
-  const body: ThreadBody =
-    html === undefined
-      ? { kind: 'json', value: json }
-      : { kind: 'html', html: withoutTitle(sanitizeThreadHtml(html), title) };
+  const title = lineOf(thread.title) ?? 'Current thread';
   return {
     kind: 'thread',
     appName,
     title,
-    author: textOf(thread.author_name) ?? textOf(objectOf(thread.author)?.name) ?? textOf(thread.author),
+    author: lineOf(thread.author_name) ?? lineOf(objectOf(thread.author)?.name) ?? lineOf(thread.author),
     updatedAt: instantOf(thread.updated_usec),
-    body,
+    body: html === undefined ? dataBody(json, text) : htmlBody(html, title),
   };
+}
+
+function htmlBody(html: string, title: string): ThreadBody {
+  const clean = sanitizeThreadHtml(html.slice(0, MAX_CHARACTERS));
+  if (clean === undefined) return cut('text', html);
+  return { kind: 'html', html: withoutTitle(clean, title), isCut: html.length > MAX_CHARACTERS };
+}
+
+function dataBody(json: unknown, text: string): ThreadBody {
+  if (text.length > MAX_CHARACTERS || isDeeper(json, MAX_INDENTED_LEVELS)) return cut('json', text);
+  return { kind: 'json', text: JSON.stringify(json, null, 2), isCut: false };
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}
+
+function cut(kind: 'text' | 'json', text: string): ThreadBody {
+  return { kind, text: text.slice(0, MAX_CHARACTERS), isCut: text.length > MAX_CHARACTERS };
 }
 
 function parseJson(text: string): unknown {
@@ -102,6 +121,10 @@ function objectOf(value: unknown): Json | undefined {
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function lineOf(value: unknown): string | undefined {
+  return textOf(value)?.slice(0, MAX_LINE_CHARACTERS);
 }
 
 /** Microseconds since the epoch. */

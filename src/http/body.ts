@@ -1,4 +1,4 @@
-/** Owns the reading of request bodies: known length, small, and of the kind that the route takes. */
+/** Reads request bodies and single fields of forms and queries, within limits. */
 import type { IncomingMessage } from 'node:http';
 import express, { type RequestHandler } from 'express';
 import iconv from 'iconv-lite';
@@ -6,21 +6,21 @@ import { AppError } from '../errors.ts';
 
 const LIMIT_BYTES = 64 * 1024;
 
-// Express's parsers load their character sets with the first body, which takes file descriptors: there may be none left then (F21).
+// The body parsers load their character sets with the first body. Load them now: later no file descriptor may be left (F21).
 iconv.encodingExists('utf-8');
 
-/** Refuses chunked bodies (411): a length that is told beforehand cannot be argued about between servers (R78). */
-export const knownLength: RequestHandler = (req, _res, next) => {
+/** Refuses chunked bodies (411): with a Content-Length, every server on the way sees the body end at the same byte (R78). */
+export const requireContentLength: RequestHandler = (req, _res, next) => {
   const chunked = req.headers['transfer-encoding'] !== undefined;
   if (!chunked) return next();
   const headers = { Connection: 'close' };
   return next(new AppError('length_required', { detail: 'Send the body with a Content-Length.', headers }));
 };
 
-/** Reads a form or a JSON body into `req.body`; `req.body` is an empty object where neither came. */
+/** Reads a form or JSON into `req.body`; without a body it is an empty object. */
 export const readBody: RequestHandler[] = bodyReaders({ parameterLimit: 50 });
 
-/** The same for the long forms of administrators. */
+/** As `readBody`, with room for the long forms of the administration. */
 export const readLongBody: RequestHandler[] = bodyReaders({ parameterLimit: 300 });
 
 function bodyReaders({ parameterLimit }: { parameterLimit: number }): RequestHandler[] {
@@ -34,21 +34,21 @@ function bodyReaders({ parameterLimit }: { parameterLimit: number }): RequestHan
   ];
 }
 
-/** One field of a form, or undefined where it is missing, doubled or no text. */
+/** One field of a form; undefined if it is missing, repeated or not a string. */
 export function formField(body: unknown, name: string): string | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
   const value = (body as Record<string, unknown>)[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Every value of a field that a form may hold more than once. */
+/** All values of a field that a form may repeat. */
 export function formFields(body: unknown, name: string): string[] {
   if (typeof body !== 'object' || body === null) return [];
   const value = (body as Record<string, unknown>)[name];
   return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
 }
 
-/** One query parameter, or undefined where it is missing. @throws AppError where it is doubled */
+/** One query parameter; undefined if it is missing. @throws AppError `invalid_request` if it is repeated */
 export function queryField(req: IncomingMessage, name: string): string | undefined {
   const url = req.url ?? '';
   const start = url.indexOf('?');

@@ -1,25 +1,41 @@
-/** Owns the question from which address a request comes: the peer's own, or what proxies of ours say of theirs (R73). */
+/** The address that a request comes from: the peer's, or the one that a trusted proxy names in `X-Forwarded-For` (R73, R104). */
 import type { IncomingMessage } from 'node:http';
+import proxyaddr from 'proxy-addr';
+import { isInNetworks, normalAddress } from '../config/networks.ts';
 
+/** Normalised; `unknown` if a trusted proxy names no address, or if the peer has gone (RFC 7239 section 6.2). */
 export type ClientAddress = (req: IncomingMessage) => string;
 
-/**
- * The nearest address that is no proxy of ours; the peer's where it is none itself, whatever its headers claim.
- * @param isTrusted whether this address is a proxy of ours
- */
-export function clientAddress(isTrusted: (address: string) => boolean): ClientAddress {
-  return (req) => {
-    const peer = plain(req.socket.remoteAddress ?? '');
-    const forwarded = req.headers['x-forwarded-for'];
-    if (forwarded === undefined || !isTrusted(peer)) return peer;
-    const hops = String(forwarded)
-      .split(',')
-      .map((hop) => plain(hop.trim()));
-    return hops.findLast((hop) => !isTrusted(hop)) ?? hops[0] ?? peer;
-  };
-}
+/** `untrusted`: a peer that is not listed sends `X-Forwarded-For`. `unreadable`: a trusted proxy names no address in it. */
+export type ForwardedFault = 'untrusted' | 'unreadable';
 
-/** A dual-stack listener reports IPv4 peers as ::ffff:a.b.c.d. */
-function plain(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/, '');
+const UNKNOWN = 'unknown';
+
+/**
+ * @param trustedProxies addresses and CIDRs, already checked (setting `TRUSTED_PROXIES`)
+ * @param onFault called once for each kind of fault
+ */
+export function clientAddress(
+  trustedProxies: readonly string[],
+  onFault?: (fault: ForwardedFault) => void,
+): ClientAddress {
+  const isTrusted = (address: string) => isInNetworks(address, trustedProxies);
+  const reported = new Set<ForwardedFault>();
+  const report = (fault: ForwardedFault) => {
+    if (reported.has(fault)) return;
+    reported.add(fault);
+    onFault?.(fault);
+  };
+  return (req) => {
+    const peer = normalAddress(req.socket.remoteAddress ?? '') ?? UNKNOWN;
+    if (req.headers['x-forwarded-for'] === undefined) return peer;
+    if (!isTrusted(peer)) {
+      report('untrusted');
+      return peer;
+    }
+    const address = normalAddress(proxyaddr(req, isTrusted));
+    // Never fall back to the proxy's address: a relay token may be bound to the proxy's network.
+    if (address === undefined) report('unreadable');
+    return address ?? UNKNOWN;
+  };
 }

@@ -1,25 +1,25 @@
-/** Owns how much one peer may ask of a listener: bytes, headers, parameters, connections and time; and what is turned away when all is busy (R89). */
-import { randomUUID } from 'node:crypto';
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
+/** Limits what one peer may send to a listener (bytes, headers, parameters, connections, time), and refuses work under overload (R89). */
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { PROBLEMS, type ProblemCode } from '../errors.ts';
+import type { ProblemCode } from '../errors.ts';
+import { bareProblem } from './problem-document.ts';
 
 export interface ListenerLimits {
-  /** Of the request line and all headers together; what is longer gets 431. */
+  /** Size of the request line and all headers together; a larger head gets 431. */
   headBytes: number;
   headers: number;
-  /** Of the request target; what is longer gets 413. */
+  /** Length of the request target; a longer one gets 413. */
   targetBytes: number;
-  /** In the query; more of them get 400. */
+  /** In the query; a request with more gets 400. */
   parameters: number;
-  /** Open at a time; whoever comes beyond that is hung up on. */
+  /** Open at a time; further connections are closed at once. */
   connections: number;
-  /** Until the last header, and until the last byte of the body, has come; slower ones get 408. */
+  /** Time until the last header, and until the last byte of the body, has arrived; slower requests get 408. */
   headMilliseconds: number;
   requestMilliseconds: number;
-  /** How often the two before are checked. */
+  /** How often these two times are checked. */
   checkMilliseconds: number;
-  /** Between two requests of a kept connection. Longer than a proxy's own, so that it is the proxy that closes. */
+  /** Between two requests of a connection. Longer than the idle time of common proxies, so that the proxy closes first. */
   idleMilliseconds: number;
 }
 
@@ -35,7 +35,7 @@ export const LISTENER_LIMITS: ListenerLimits = {
   idleMilliseconds: 65_000,
 };
 
-/** A server that cuts off whoever is slow or takes too much, before anything of ours runs. */
+/** A server that ends connections over these limits before any handler runs. */
 export function createLimitedServer(limits: ListenerLimits, listener: RequestListener): Server {
   const options = {
     maxHeaderSize: limits.headBytes,
@@ -44,44 +44,46 @@ export function createLimitedServer(limits: ListenerLimits, listener: RequestLis
     connectionsCheckingInterval: limits.checkMilliseconds,
     keepAliveTimeout: limits.idleMilliseconds,
   };
-  const server = createServer(options, listener);
-  // Node drops what is beyond it without a word, so one less is counted than is refused below.
+  // Node would refuse a request without Host, or with an unknown expectation, without our headers. `enforceRequestLimits` does it.
+  const server = createServer({ ...options, requireHostHeader: false }, listener);
+  server.on('checkExpectation', listener);
+  // Node silently drops headers beyond this count. One more lets `enforceRequestLimits` see the excess.
   server.maxHeadersCount = limits.headers + 1;
   server.maxConnections = limits.connections;
   return server;
 }
 
-/** How late the event loop is: beyond this again and again, answers come too late to be of use. */
-const BUSY_MILLISECONDS = 500;
-const WINDOW_MILLISECONDS = 1_000;
-const LEAST_SAMPLES = 3;
-const RESOLUTION_MILLISECONDS = 20;
+/** A median delay of the event loop above this makes responses too late to be useful. */
+const BUSY_MS = 500;
+const WINDOW_MS = 1_000;
+const MIN_SAMPLES = 3;
+const RESOLUTION_MS = 20;
 
-/** What is read of Node's histogram of delays; percentiles in nanoseconds. */
+/** The part of Node's delay histogram that is used; percentiles in nanoseconds. */
 type Delays = Pick<ReturnType<typeof monitorEventLoopDelay>, 'count' | 'enable' | 'disable' | 'reset' | 'percentile'>;
 
-export interface BusyGauge {
+export interface EventLoopMonitor {
   isBusy(): boolean;
   stop(): void;
 }
 
 /**
- * The median of a window: one long pause, or a process that was stopped, turns nobody away; a queue that does not end does.
- * @param parts `monitor` begins to measure how late the event loop is
+ * Judges by the median of a window: one long pause, or a stopped process, refuses nothing; a queue that persists does.
+ * @param parts `monitor` starts to measure the delay of the event loop
  */
-export function createBusyGauge({
-  windowMilliseconds = WINDOW_MILLISECONDS,
+export function createEventLoopMonitor({
+  windowMilliseconds = WINDOW_MS,
   monitor = monitorEventLoopDelay,
 }: {
   windowMilliseconds?: number;
   monitor?: (options: { resolution: number }) => Delays;
-} = {}): BusyGauge {
-  const delays = monitor({ resolution: RESOLUTION_MILLISECONDS });
+} = {}): EventLoopMonitor {
+  const delays = monitor({ resolution: RESOLUTION_MS });
   delays.enable();
   let busy = false;
   const windows = setInterval(() => {
-    if (delays.count < LEAST_SAMPLES) return;
-    busy = delays.percentile(50) / 1e6 - RESOLUTION_MILLISECONDS > BUSY_MILLISECONDS;
+    if (delays.count < MIN_SAMPLES) return;
+    busy = delays.percentile(50) / 1e6 - RESOLUTION_MS > BUSY_MS;
     delays.reset();
   }, windowMilliseconds).unref();
   return {
@@ -93,8 +95,8 @@ export function createBusyGauge({
   };
 }
 
-/** @param parts `isBusy`: whether new work is turned away with 503; `onRefused`: hears of each refusal, for metrics */
-export function withinLimits(parts: {
+/** @param parts `isBusy`: whether to refuse new requests with 503; `onRefused`: called for each refusal, for metrics */
+export function enforceRequestLimits(parts: {
   limits: Pick<ListenerLimits, 'headers' | 'targetBytes' | 'parameters'>;
   isBusy: () => boolean;
   onRefused?: (code: ProblemCode) => void;
@@ -103,7 +105,9 @@ export function withinLimits(parts: {
   const { limits, isBusy, publicHref } = parts;
   const refuse = (res: ServerResponse, code: ProblemCode, status: number, headers: Record<string, string>) => {
     parts.onRefused?.(code);
-    sendRefusal(res, { code, status, headers, publicHref });
+    const problem = bareProblem(publicHref, code, status);
+    res.writeHead(status, { ...headers, ...problem.headers });
+    res.end(problem.body);
   };
   return (listener) => (req, res) => {
     if (isBusy()) return refuse(res, 'overloaded', 503, { 'Retry-After': '2' });
@@ -111,39 +115,22 @@ export function withinLimits(parts: {
     const target = req.url ?? '';
     if (target.length > limits.targetBytes) return refuse(res, 'too_large', 413, {});
     if (hasMoreParameters(target, limits.parameters)) return refuse(res, 'invalid_request', 400, {});
+    if (req.headers.host === undefined && req.httpVersion === '1.1') return refuse(res, 'invalid_request', 400, {});
+    if (hasUnmetExpectation(req)) return refuse(res, 'invalid_request', 417, {});
     return listener(req, res);
   };
 }
 
-function hasMoreParameters(target: string, most: number): boolean {
+/** By the same pattern as Node's own check (RFC 9110 section 10.1.1). */
+function hasUnmetExpectation({ headers: { expect } }: IncomingMessage): boolean {
+  return expect !== undefined && !/(?:^|\W)100-continue(?:$|\W)/i.test(expect);
+}
+
+function hasMoreParameters(target: string, max: number): boolean {
   let at = target.indexOf('?');
   for (let count = 0; at >= 0; count += 1) {
-    if (count >= most) return true;
+    if (count >= max) return true;
     at = target.indexOf('&', at + 1);
   }
   return false;
-}
-
-/** The connection ends with it: what else comes over it is not read. */
-function sendRefusal(
-  res: ServerResponse,
-  refusal: { code: ProblemCode; status: number; headers: Record<string, string>; publicHref: string },
-): void {
-  const { code, status, headers, publicHref } = refusal;
-  const id = randomUUID();
-  const { title } = PROBLEMS[code];
-  const type = `${publicHref}/problems/${code}`;
-  const body = JSON.stringify({ type, title, status, instance: `urn:uuid:${id}`, code });
-  res.writeHead(status, {
-    ...headers,
-    Connection: 'close',
-    'Content-Type': 'application/problem+json; charset=utf-8',
-    'Content-Length': Buffer.byteLength(body),
-    'Cache-Control': 'no-store',
-    'Content-Security-Policy': "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
-    'Referrer-Policy': 'same-origin',
-    'X-Content-Type-Options': 'nosniff',
-    'X-Request-Id': id,
-  });
-  res.end(body);
 }

@@ -1,22 +1,10 @@
-/** Owns what a call of the JSON interface is: the schemas that judge its query and body are those that describe it. */
+/** Handlers of the JSON API with their description: the schemas that check query and body also document them. */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
+import { ADVICE, inputFaults } from '../config/input-faults.ts';
 import { AppError } from '../errors.ts';
-import { inputFaults } from '../input-faults.ts';
+import { type Content, described, json, type Operation } from './description.ts';
 
-export interface Operation {
-  /** One line for the description of the interface. */
-  summary: string;
-  query?: z.ZodType;
-  body?: z.ZodType;
-  /** What is answered; what it does not name is left out of the answer. Undefined: nothing. */
-  answer?: z.ZodType;
-  status: 200 | 201 | 202 | 204;
-  /** Where the answer is no JSON. */
-  mediaType?: string;
-}
-
-/** A handler that can be described. */
 export type DescribedHandler = RequestHandler & { readonly operation: Operation };
 
 export interface Call<Query, Body> {
@@ -29,40 +17,46 @@ export interface Call<Query, Body> {
 const NOTHING = z.strictObject({});
 
 /**
- * Makes a handler that refuses whatever the schemas do not know, and answers what `handle` answers. A handler that has sent
- * the answer itself answers undefined.
+ * Makes a handler that refuses input outside the schemas and responds with what `handle` returns. A `handle` that sends the
+ * response itself returns undefined.
  */
 export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodType = typeof NOTHING>(
-  described: {
+  parts: {
     summary: string;
     query?: Q;
     body?: B;
+    /** The body of the response; members that it does not name are left out. Undefined: no body. */
     answer?: z.ZodType;
-    status?: Operation['status'];
+    status?: 200 | 201 | 202 | 204;
+    /** The status of a response without a body, which `handle` sends itself where it has nothing to return. */
+    emptyStatus?: 204;
+    /** Of a response that `handle` sends itself in place of JSON. */
     mediaType?: string;
   },
   handle: (call: Call<z.output<Q>, z.output<B>>) => Promise<unknown>,
 ): DescribedHandler {
-  const { answer, status = answer ? 200 : 204, ...rest } = described;
+  const { answer, status = answer ? 200 : 204, emptyStatus, mediaType, ...input } = parts;
   const handler: RequestHandler = async (req, res) => {
-    const query = checked(described.query ?? NOTHING, queryOf(req)) as z.output<Q>;
-    const body = (described.body ? checked(described.body, bodyOf(req)) : {}) as z.output<B>;
-    const told = await handle({ req, res, query, body });
+    const query = checked(parts.query ?? NOTHING, queryOf(req)) as z.output<Q>;
+    const body = (parts.body ? checked(parts.body, bodyOf(req)) : {}) as z.output<B>;
+    const result = await handle({ req, res, query, body });
     if (res.headersSent) return;
     res.status(status);
-    if (answer) res.json(answer.parse(told));
+    if (answer) res.json(answer.parse(result));
     else res.end();
   };
-  return Object.assign(handler, { operation: { ...rest, ...(answer ? { answer } : {}), status } });
+  const content: Content = { ...(answer && json(answer)), ...(mediaType && { [mediaType]: z.unknown() }) };
+  const empty = emptyStatus ? { [emptyStatus]: {} } : {};
+  return described({ ...input, responses: { [status]: content, ...empty } }, handler);
 }
 
-export function isDescribed(handler: RequestHandler): handler is DescribedHandler {
+export function isDescribed<H extends object>(handler: H): handler is H & { readonly operation: Operation } {
   return 'operation' in handler;
 }
 
 /** @throws AppError `invalid_request` with every fault */
-export function checked<T extends z.ZodType>(schema: T, given: unknown): z.output<T> {
-  const parsed = schema.safeParse(given);
+export function checked<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+  const parsed = schema.safeParse(input, ADVICE);
   if (parsed.success) return parsed.data;
   throw new AppError('invalid_request', {
     detail: 'What was sent is not as it should be: "errors" says where and why.',
@@ -70,16 +64,16 @@ export function checked<T extends z.ZodType>(schema: T, given: unknown): z.outpu
   });
 }
 
-/** Express parses no queries here: each parameter at most once. */
+/** Parses the query here, because Express would accept a repeated parameter. */
 function queryOf(req: Request): Record<string, string> {
   const start = req.url.indexOf('?');
-  const given = [...new URLSearchParams(start < 0 ? '' : req.url.slice(start))];
-  const query = Object.fromEntries(given);
-  if (Object.keys(query).length === given.length) return query;
+  const parameters = [...new URLSearchParams(start < 0 ? '' : req.url.slice(start))];
+  const query = Object.fromEntries(parameters);
+  if (Object.keys(query).length === parameters.length) return query;
   throw new AppError('invalid_request', { detail: 'Give each parameter of the address once.' });
 }
 
-/** A form's fields are all texts: taken for JSON they would be judged as something that nobody meant. */
+/** Refuses forms: their fields are all strings, so the schemas would report faults that have nothing to do with the cause. */
 function bodyOf(req: Request): unknown {
   if (req.is('application/json')) return req.body;
   throw new AppError('invalid_request', { detail: 'Send the body as JSON, with "Content-Type: application/json".' });

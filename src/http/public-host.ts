@@ -1,39 +1,37 @@
-/** Owns the one name under which pages are seen: asked for under another, a page redirects to `PUBLIC_URL`. */
+/** Redirects requests for pages under another host name to `PUBLIC_URL`. */
 import type { Request, RequestHandler } from 'express';
-import type { PublicUrl } from '../config-rules.ts';
-import { readings } from './card-numbers.ts';
-import { wantsData, wantsPage } from './viewer.ts';
+import type { PublicUrl } from '../config/rules.ts';
+import { wantsData, wantsPage } from './accept.ts';
+import { holdsCardNumber } from './card-numbers.ts';
 
 /**
- * Without this, somebody who types `localhost` for `127.0.0.1` gets cookies that the callback never sees.
- * @param parts `isClean`: false for texts that hold a card number, which no redirect carries on; `isTrusted`: whether this peer is a proxy of ours: then `X-Forwarded-Host` is the name that was asked for, and
- *   a proxy that sends none has put its own name into `Host`, which says nothing
+ * Without it, a user who types `localhost` for `127.0.0.1` gets cookies that the callback never receives.
+ * @param parts `isTrusted`: whether the peer is a trusted proxy. Then only `X-Forwarded-Host` counts: `Host` may be the
+ *   proxy's own name
  */
 export function publicHost(parts: {
   publicUrl: PublicUrl;
   isTrusted: (address: string) => boolean;
-  isClean: (text: string) => boolean;
-  /** Paths that answer data to whoever does not ask for a page: programs may know us by another name. */
-  dataPaths: RegExp;
+  /** Whether a path (without the base path) serves data unless a page is wanted. Programs may use another host name. */
+  isData: (path: string) => boolean;
 }): RequestHandler {
-  const { publicUrl, isTrusted, isClean, dataPaths } = parts;
+  const { publicUrl, isTrusted, isData } = parts;
   const defaultPort = publicUrl.secure ? /:443$/ : /:80$/;
-  const plain = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
+  const normalized = (host: string) => host.trim().toLowerCase().replace(defaultPort, '');
   const isPage = (req: Request) =>
-    wantsPage(req) || !(wantsData(req) || dataPaths.test(req.path.slice(publicUrl.basePath.length)));
+    wantsPage(req) || !(wantsData(req) || isData(req.path.slice(publicUrl.basePath.length)));
   return (req, res, next) => {
     const behindProxy = isTrusted(req.socket.remoteAddress ?? '');
     const host = behindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
-    const elsewhere = host !== undefined && plain(host) !== publicUrl.host;
-    if (!elsewhere || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
-    return res.redirect(
-      302,
-      readings(req.originalUrl).every(isClean) ? publicUrl.origin + pathOf(req.originalUrl) : `${publicUrl.href}/`,
-    );
+    const isOtherHost = host !== undefined && normalized(host) !== publicUrl.host;
+    if (!isOtherHost || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
+    // A redirect must not repeat a card number (R86).
+    const dropsPath = holdsCardNumber(req.originalUrl);
+    return res.redirect(302, dropsPath ? `${publicUrl.href}/` : publicUrl.origin + pathOf(req.originalUrl));
   };
 }
 
-/** A request line may hold a whole URL (RFC 9112 section 3.2.2), of which only path and query are ours. */
+/** Path and query of a request target, which may be an absolute URL (RFC 9112 section 3.2.2). */
 function pathOf(target: string): string {
   if (target.startsWith('/')) return target;
   const url = URL.parse(target);

@@ -1,43 +1,72 @@
-/** Owns our own limits: how many requests one caller has in a minute, counted by all processes together without a write for each. */
-import ipaddr from 'ipaddr.js';
+/** Limits how many requests one caller may send in a minute, counted across processes without a write for each request. */
+import { LRUCache } from 'lru-cache';
+import type { Config } from '../config/config.ts';
+import { callerNetwork } from '../config/networks.ts';
 import { AppError } from '../errors.ts';
+import { roomFor } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
-/** Who is counted: an address, a session, a relay token, and whoever guesses relay or admin tokens from an address. */
-export type LimitKind = 'address' | 'session' | 'relay-token' | 'guess';
+/** What is counted: requests of an address, a session or a relay token; and by address, started sign-ins and wrong tokens. */
+export type LimitKind = 'address' | 'session' | 'relay-token' | 'sign-in' | 'guess';
 
 export interface RateLimits {
-  /** Counts one request of this caller, and answers how many there were in this minute. @throws AppError `rate_limited` where it is one too many */
-  take(kind: LimitKind, whom: string): number;
-  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after so many; none where there is no limit. */
+  /**
+   * Counts a request of the caller.
+   * @returns the caller's requests in this minute
+   * @throws AppError `rate_limited` beyond the limit
+   */
+  take(kind: LimitKind, caller: string): number;
+  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
   headers(kind: LimitKind, count: number): Record<string, string>;
-  /** The same without counting. @throws AppError `rate_limited` where the limit is reached */
-  check(kind: LimitKind, whom: string): void;
-  /** Hands on what is counted and not told yet. */
-  settle(): Promise<void>;
-  close(): void;
+  /** As `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
+  check(kind: LimitKind, caller: string): void;
+  /** Writes pending counts to the store now. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
 }
 
 interface Entry {
+  kind: LimitKind;
+  caller: string;
   minute: number;
   /** Requests to this process. */
   own: number;
-  /** Of those, how many the store knows. */
-  told: number;
-  /** What all processes had told when this one last did. */
-  all: number;
+  /** How many of those this process has added to the store. */
+  stored: number;
+  /** The store's count, of all processes, when this one last added to it. */
+  total: number;
 }
 
-const MINUTE_MILLISECONDS = 60_000;
-const TELL_MILLISECONDS = 300;
+const MINUTE_MS = 60_000;
+/** A client that spreads requests over several processes can exceed the limit for this long. */
+const FLUSH_MS = 300;
 /**
- * Whoever stays below this part of the limit costs no write; the others are told to all processes several times a second.
- * Addresses need no leave to come, so they have to come much oftener before they leave anything in the store (R54).
+ * A caller below this part of its limit costs no write. Anybody can send from an address, so an address must reach half of
+ * its limit first (R54).
  */
-const TOLD_FROM: Readonly<Record<LimitKind, number>> = { address: 0.5, session: 0.05, 'relay-token': 0.05, guess: 0.5 };
-const MOST_CALLERS = 50_000;
-const KEPT_SECONDS = 120;
+const STORED_FROM: Readonly<Record<LimitKind, number>> = {
+  address: 0.5,
+  session: 0.05,
+  'relay-token': 0.05,
+  'sign-in': 0.5,
+  guess: 0.5,
+};
+const BY_ADDRESS: ReadonlySet<LimitKind> = new Set(['address', 'sign-in', 'guess']);
+const MAX_CALLERS = 50_000;
+const LIFETIME_SECONDS = 120;
+
+const DETAILS: Partial<Record<LimitKind, string>> = {
+  'sign-in': 'Too many sign-ins were started from your network address within a minute. Wait a minute, then try again.',
+};
+
+/** By address: enough for a misconfigured service to be noticed, too few to search for relay or admin tokens. */
+const TOKEN_GUESSES_PER_MINUTE = 100;
+
+/** The limits of the settings, and the fixed one of wrong tokens. */
+export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits']): Readonly<Record<LimitKind, number>> {
+  return { ...rest, 'relay-token': relayToken, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
+}
 
 /** @param parts `perMinute`: 0 for no limit */
 export function createRateLimits(parts: {
@@ -46,18 +75,23 @@ export function createRateLimits(parts: {
   perMinute: Readonly<Record<LimitKind, number>>;
 }): RateLimits {
   const { store, clock, perMinute } = parts;
-  const callers = new Map<string, { kind: LimitKind; whom: string; entry: Entry }>();
+  const callers = new LRUCache<string, Entry>(roomFor(MAX_CALLERS));
+  /** Callers at their limit, which must not be evicted in their minute (R97). Few: each has sent as many requests as its limit. */
+  const limited = new Map<string, Entry>();
 
-  const entryOf = (kind: LimitKind, given: string): Entry => {
-    const whom = kind === 'address' || kind === 'guess' ? networkOf(given) : given;
-    const minute = Math.floor(clock() / MINUTE_MILLISECONDS);
-    const name = `${kind} ${whom}`;
-    const known = callers.get(name)?.entry;
-    if (known?.minute === minute) return known;
-    if (callers.size >= MOST_CALLERS) callers.clear();
-    const entry = { minute, own: 0, told: 0, all: 0 };
-    callers.set(name, { kind, whom, entry });
+  const entryOf = (kind: LimitKind, id: string): Entry => {
+    const caller = BY_ADDRESS.has(kind) ? callerNetwork(id) : id;
+    const minute = Math.floor(clock() / MINUTE_MS);
+    const name = `${kind} ${caller}`;
+    const current = callers.get(name) ?? limited.get(name);
+    if (current?.minute === minute) return current;
+    const entry = { kind, caller, minute, own: 0, stored: 0, total: 0 };
+    callers.set(name, entry);
     return entry;
+  };
+
+  const retainIfLimited = (entry: Entry): void => {
+    if (countOf(entry) >= perMinute[entry.kind]) limited.set(`${entry.kind} ${entry.caller}`, entry);
   };
 
   const headersOf = (kind: LimitKind, count: number): Record<string, string> =>
@@ -68,63 +102,63 @@ export function createRateLimits(parts: {
           RateLimit: `"${kind}";r=${Math.max(0, perMinute[kind] - count)};t=${secondsLeft(clock())}`,
         };
 
-  const tell = async (kind: LimitKind, whom: string, entry: Entry): Promise<void> => {
-    const more = entry.own - entry.told;
-    if (more === 0 || entry.own < perMinute[kind] * TOLD_FROM[kind]) return;
-    entry.told += more;
-    const all = await store
-      .increment(keys.limit(kind, whom, entry.minute), more, { lifetimeSeconds: KEPT_SECONDS })
+  const flushEntry = async (entry: Entry): Promise<void> => {
+    const { kind, caller } = entry;
+    const pending = entry.own - entry.stored;
+    if (pending === 0 || entry.own < perMinute[kind] * STORED_FROM[kind]) return;
+    entry.stored += pending;
+    const total = await store
+      .increment(keys.limit(kind, caller, entry.minute), pending, { lifetimeSeconds: LIFETIME_SECONDS })
       .catch(() => undefined);
-    if (all !== undefined) entry.all = Math.max(entry.all, all);
+    if (total !== undefined) entry.total = Math.max(entry.total, total);
+    retainIfLimited(entry);
   };
 
-  const tellAll = async (): Promise<void> => {
-    const minute = Math.floor(clock() / MINUTE_MILLISECONDS);
-    for (const [name, { entry }] of callers) if (entry.minute !== minute) callers.delete(name);
-    await Promise.all([...callers.values()].map(({ kind, whom, entry }) => tell(kind, whom, entry)));
+  const flush = async (): Promise<void> => {
+    const minute = Math.floor(clock() / MINUTE_MS);
+    for (const table of [callers, limited])
+      for (const [name, entry] of table.entries()) if (entry.minute !== minute) table.delete(name);
+    await Promise.all([...new Set([...callers.values(), ...limited.values()])].map(flushEntry));
   };
 
   const refuse = (kind: LimitKind, count: number): never => {
     throw new AppError('rate_limited', {
-      detail: 'These are more requests than one caller may send in a minute. Wait as long as Retry-After says.',
+      detail:
+        DETAILS[kind] ??
+        'These are more requests than one caller may send in a minute. Wait as long as Retry-After says.',
       retryAfterSeconds: secondsLeft(clock()),
       headers: headersOf(kind, count),
     });
   };
 
-  const timer = setInterval(() => void tellAll(), TELL_MILLISECONDS).unref();
+  const timer = setInterval(() => void flush(), FLUSH_MS).unref();
 
   return {
-    take(kind, whom) {
+    take(kind, caller) {
       const limit = perMinute[kind];
       if (limit === 0) return 0;
-      const entry = entryOf(kind, whom);
+      const entry = entryOf(kind, caller);
       if (countOf(entry) >= limit) refuse(kind, countOf(entry));
       entry.own += 1;
+      retainIfLimited(entry);
       return countOf(entry);
     },
     headers: headersOf,
-    check(kind, whom) {
+    check(kind, caller) {
       const limit = perMinute[kind];
       if (limit === 0) return;
-      const count = countOf(entryOf(kind, whom));
+      const count = countOf(entryOf(kind, caller));
       if (count >= limit) refuse(kind, count);
     },
-    settle: tellAll,
-    close: () => clearInterval(timer),
+    flush,
+    close: async () => clearInterval(timer),
   };
 }
 
-function countOf({ own, told, all }: Entry): number {
-  return Math.max(own, all + own - told);
+function countOf({ own, stored, total }: Entry): number {
+  return Math.max(own, total + own - stored);
 }
 
 function secondsLeft(now: number): number {
-  return Math.max(1, Math.ceil((MINUTE_MILLISECONDS - (now % MINUTE_MILLISECONDS)) / 1000));
-}
-
-/** Whoever has one IPv6 address has the 2^64 beside it as well. */
-function networkOf(address: string): string {
-  if (!address.includes(':') || !ipaddr.IPv6.isValid(address)) return address;
-  return ipaddr.IPv6.networkAddressFromCIDR(`${ipaddr.IPv6.parse(address).toNormalizedString()}/64`).toString();
+  return Math.max(1, Math.ceil((MINUTE_MS - (now % MINUTE_MS)) / 1000));
 }

@@ -1,24 +1,24 @@
-/** Owns what every request carries: its id, the reference that people can read out, and which route it met. */
+/** The context of a request: its id, its reference for users, its address and its route. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { ClientAddress } from './client-address.ts';
 import { flatDataHeaders } from './security-headers.ts';
-import type { Viewer } from './session-data.ts';
 
 export interface RequestContext {
-  /** `X-Request-Id` of the answer. */
+  /** `X-Request-Id` of the response. */
   id: string;
   /** The id's last 8 characters: on error pages, in logs, in sign-in records. */
   reference: string;
-  /** Pattern of the route, never the path itself, which may hold what somebody typed. */
+  /** Pattern of the route, never the path, which may hold what a user typed. */
   route: string;
-  /** Headers that the answer still needs, names and values by turns: on the short way they leave together with the head. */
+  address: string;
+  /** On the fast path: the headers that every response carries, still to be sent with the head; names and values alternate. */
   unsentHeaders?: readonly string[] | undefined;
-  /** Those among them that are this answer's alone. */
+  /** On the fast path: headers for this response alone, in the same form. */
   addedHeaders?: readonly string[] | undefined;
-  /** Who is signed in; set by the guards that read the session. */
-  viewer?: Viewer | undefined;
-  /** The admin token that a call of the admin API came with; set by the guard that checked it. */
+  /** The admin token of a call to the admin API; set by the guard that checked it. */
   adminToken?: { id: string; name: string } | undefined;
 }
 
@@ -31,44 +31,40 @@ declare module 'node:http' {
 const ID_FORM = /^[A-Za-z0-9-]{8,64}$/;
 
 export interface BeginRequest {
-  /** Gives the request its context, and the answer its id and the headers that every answer carries. */
+  /** Gives the request its context, and the response its id and the headers of every response. */
   (req: IncomingMessage, res: ServerResponse): void;
-  /** The same on the short way, where `sendHead` sends those headers. */
-  short(req: IncomingMessage, res: ServerResponse, route: string): void;
-  /** Back from the short way: sets the headers that have not been sent. */
-  long(req: IncomingMessage, res: ServerResponse): void;
+  /** The same on the fast path, where `sendHead` sends those headers. */
+  onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void;
+  /** Sets the headers that have not been sent, for a request that leaves the fast path. */
+  fallBackToExpress(req: IncomingMessage, res: ServerResponse): void;
 }
 
-/**
- * @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `isClean`: false for texts that hold a card number;
- *   `headers`: those of every answer
- */
+/** @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `headers`: those of every response */
 export function requestContext(parts: {
   metrics: Metrics;
   isTrusted: (address: string) => boolean;
-  isClean: (text: string) => boolean;
+  addressOf: ClientAddress;
   headers: ReadonlyMap<string, string>;
 }): BeginRequest {
-  const { metrics, isTrusted, isClean, headers } = parts;
+  const { metrics, isTrusted, addressOf, headers } = parts;
 
   const idOf = (req: IncomingMessage): string => {
-    const given = req.headers['x-request-id'];
-    const accepted =
-      typeof given === 'string' && ID_FORM.test(given) && isTrusted(req.socket.remoteAddress ?? '') && isClean(given);
-    return accepted ? given : randomUUID();
+    const sentId = req.headers['x-request-id'];
+    const isWellFormed = typeof sentId === 'string' && ID_FORM.test(sentId) && !containsCardNumber(sentId);
+    return isWellFormed && isTrusted(req.socket.remoteAddress ?? '') ? sentId : randomUUID();
   };
 
-  const durations = labelled(metrics);
+  const durationOf = cachedLabels(metrics);
   const dataHeaders = flatDataHeaders(headers);
 
   const start = (req: IncomingMessage, res: ServerResponse, route: string): RequestContext => {
     const id = idOf(req);
-    const context: RequestContext = { id, reference: id.slice(-8), route };
+    const context: RequestContext = { id, reference: id.slice(-8), route, address: addressOf(req) };
     req.context = context;
     const startedAt = performance.now();
     res.on('close', () => {
       const seconds = (performance.now() - startedAt) / 1000;
-      durations(context.route, req.method ?? '', res.statusCode).observe(seconds);
+      durationOf(context.route, req.method ?? '', res.statusCode).observe(seconds);
     });
     return context;
   };
@@ -79,10 +75,10 @@ export function requestContext(parts: {
 
   const begin = (req: IncomingMessage, res: ServerResponse) => setHeaders(res, start(req, res, 'none').id);
   return Object.assign(begin, {
-    short(req: IncomingMessage, res: ServerResponse, route: string) {
+    onFastPath(req: IncomingMessage, res: ServerResponse, route: string) {
       start(req, res, route).unsentHeaders = dataHeaders;
     },
-    long({ context }: IncomingMessage, res: ServerResponse) {
+    fallBackToExpress({ context }: IncomingMessage, res: ServerResponse) {
       if (!context.unsentHeaders) return;
       const { addedHeaders = [] } = context;
       context.unsentHeaders = undefined;
@@ -95,15 +91,15 @@ export function requestContext(parts: {
   });
 }
 
-/** Finding a histogram's labels costs more than counting: each combination is found once. */
-function labelled({ requests }: Metrics) {
-  const known = new Map<string, ReturnType<typeof requests.labels>>();
+/** Caches each combination of labels: looking one up in prom-client costs more than counting. */
+function cachedLabels({ requests }: Metrics) {
+  const cache = new Map<string, ReturnType<typeof requests.labels>>();
   return (route: string, method: string, statusCode: number) => {
     const key = `${method} ${statusCode} ${route}`;
-    const found = known.get(key);
-    if (found) return found;
-    const made = requests.labels({ route, method, status: `${Math.floor(statusCode / 100)}xx` });
-    known.set(key, made);
-    return made;
+    const cached = cache.get(key);
+    if (cached) return cached;
+    const labelled = requests.labels({ route, method, status: `${Math.floor(statusCode / 100)}xx` });
+    cache.set(key, labelled);
+    return labelled;
   };
 }

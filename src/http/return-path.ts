@@ -1,36 +1,40 @@
-/** Owns where a browser may be sent back to: a local path, or a return URL that was registered (R70). Pure. */
-import { readings } from './card-numbers.ts';
+/** Decides where a browser may return to after sign-in or connecting: a local path or a registered URL (R70). Pure. */
+import { holdsCardNumber } from './card-numbers.ts';
 
 export interface LocalSite {
   origin: string;
-  isClean: (text: string) => boolean;
 }
 
+/** Stored with each started sign-in, which needs no session (R91). */
+const MAX_PATH_CHARACTERS = 512;
+
 /**
- * Answers the local path to go to, or undefined for anything that a browser could take for another host.
- * Judged as browsers read it: tabs and line breaks vanish, and a backslash counts as a slash.
- * @param given what the request said
- * @param site `origin`: our own; `isClean`: false for texts that hold a card number, which no address may carry on (R86)
+ * Checks a path as browsers read it: they drop tabs and line breaks, and take a backslash for a slash (WHATWG URL Standard).
+ * @param requested the parameter of the request
+ * @param site `origin`: our own
+ * @returns the local path, or undefined for anything that a browser could take for another host
  */
-export function localPath(given: unknown, { origin, isClean }: LocalSite): string | undefined {
-  if (typeof given !== 'string' || given.length > 2000 || !/^\/(?![/\\])/.test(given)) return undefined;
-  if (!readings(given).every(isClean)) return undefined;
-  if (/[\\\s\p{Cc}\p{Cf}]/u.test(given)) return undefined;
-  const url = URL.parse(given, origin);
+export function localPath(requested: unknown, { origin }: LocalSite): string | undefined {
+  if (typeof requested !== 'string' || requested.length > MAX_PATH_CHARACTERS) return undefined;
+  if (!/^\/(?![/\\])/.test(requested)) return undefined;
+  // A redirect must not repeat a card number (R86).
+  if (holdsCardNumber(requested)) return undefined;
+  if (/[\\\s\p{Cc}\p{Cf}]/u.test(requested)) return undefined;
+  const url = URL.parse(requested, origin);
   if (!url || url.origin !== origin) return undefined;
   const path = url.pathname + url.search + url.hash;
-  // `/.//host` and the like: harmless against this origin, but not if anybody resolves it again.
+  // Percent-encoding may have made it longer.
+  if (path.length > MAX_PATH_CHARACTERS) return undefined;
+  // `/.//host` and the like: harmless with this origin, but `//host` if another program resolves the path again.
   return /^\/(?!\/)/.test(path) && !/^\/(?:%2f|%5c)/i.test(path) ? path : undefined;
 }
 
-/**
- * Answers where to go: the local path, the registered URL that is given character by character, or home.
- */
+/** @returns the registered URL that equals `requested` character by character, else the local path, else home */
 export function returnTarget(
-  given: unknown,
+  requested: unknown,
   site: LocalSite & { home: string },
   returnUrls: readonly string[],
 ): string {
-  const registered = returnUrls.find((url) => url === given);
-  return registered ?? localPath(given, site) ?? site.home;
+  const registered = returnUrls.find((url) => url === requested);
+  return registered ?? localPath(requested, site) ?? site.home;
 }

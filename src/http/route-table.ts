@@ -1,34 +1,112 @@
-/** Owns the mounting of routes: a list of method, path, guards and handler becomes a router that knows what it refuses. */
+/** The form of the route table (method, path, guard, handler, budget, relayed), and what is derived from it. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type RequestHandler } from 'express';
 import { methodNotAllowed } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
-/** Guards come before the handler, in the order in which they run. */
-export type Route = [Method, string, ...(RequestHandler | RequestHandler[])[]];
 
-/** A HEAD would use up what the GET is for: a state, one of the few pending requests. */
+/** Run before the handler, in this order. */
+export type Guards = RequestHandler | readonly Guards[];
+type Nested<T> = readonly (T | Nested<T>)[];
+
+/** A guard that works with and without Express. @throws AppError to refuse the request */
+export type Admit = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
+
+/** A handler that works with and without Express. @param parameter the path's last segment if the route has a parameter, else '' */
+export interface RelayedHandler {
+  (req: IncomingMessage, res: ServerResponse, parameter: string): Promise<void>;
+  /**
+   * Starts a read of the store before the guard, in parallel with the guard's own.
+   * @returns the handler to call once the guard has admitted the request
+   */
+  readAhead?(req: IncomingMessage): RelayedHandler;
+}
+
+export interface RouteOptions {
+  /** The response may be another server's, so our own refusals carry `Proxy-Status` (RFC 9209). */
+  relayed?: true;
+  /** Counts the request for the session once the guard has admitted it, in addition to the count for the address. */
+  budget?: 'session';
+}
+
+/** A relayed GET has a guard and a handler that work without Express, for the fast path. */
+export type RelayedRoute = readonly ['GET', string, Admit, RelayedHandler, RouteOptions & { relayed: true }];
+export type ExpressRoute = readonly [Method, string, Guards, RequestHandler, RouteOptions?];
+export type Route = ExpressRoute | RelayedRoute;
+
+/** Counts a request of this caller. @throws AppError `rate_limited` */
+export type TakeBudget = (budget: 'session', req: IncomingMessage) => void;
+
+/** Refuses HEAD, which would use up what the GET is for: the state, or a place among the pending authorization requests. */
 export const getOnly: RequestHandler = (req, res, next) =>
   req.method === 'HEAD' ? methodNotAllowed(['GET'])(req, res, next) : next();
 
+export function isRelayedGet(route: Route): route is RelayedRoute {
+  return route[0] === 'GET' && route[4]?.relayed === true;
+}
+
+export function relayedPaths(routes: readonly Route[]): ReadonlySet<string> {
+  return new Set(routes.flatMap(([, path, , , options]) => (options?.relayed ? [path] : [])));
+}
+
+/** Which paths serve data to a GET: those whose guards are none of `pageGuards`. */
+export function isDataPath(routes: readonly Route[], pageGuards: readonly RequestHandler[]): (path: string) => boolean {
+  const patterns = routes
+    .filter((route) => route[0] === 'GET' && !flattened(route[2]).some((guard) => pageGuards.includes(guard)))
+    .map(([, path]) => path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+'));
+  const dataPath = new RegExp(`^(?:${patterns.join('|')})$`);
+  return (path) => dataPath.test(path);
+}
+
+/** Runs all steps of a relayed GET: read ahead, guard, budget, handler. */
+export function relayedHandler([, , admit, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
+  return async (req, res, parameter) => {
+    const respond = handler.readAhead?.(req) ?? handler;
+    await admit(req, res);
+    if (budget) take(budget, req);
+    await respond(req, res, parameter);
+  };
+}
+
 /** Mounts the routes; any other method on one of their paths gets 405 with what is allowed. */
-export function routeTable(routes: readonly Route[]): RequestHandler {
+export function routeTable(routes: readonly Route[], take: TakeBudget = () => undefined): RequestHandler {
   const router = express.Router({ caseSensitive: true });
-  const noted =
+  const setRoute =
     (path: string): RequestHandler =>
     (req, _res, next) => {
       req.context.route = path;
       next();
     };
-  for (const path of new Set(routes.map(([, one]) => one))) {
-    const route = router.route(path);
-    const here = routes.filter(([, one]) => one === path);
-    for (const [method, , ...handlers] of here) route[EXPRESS_METHODS[method]](noted(path), ...handlers.flat());
-    const allowed = here.flatMap(([method, , ...handlers]) =>
-      method === 'GET' && !handlers.includes(getOnly) ? ['GET', 'HEAD'] : [method],
+  for (const path of new Set(routes.map((route) => route[1]))) {
+    const mounted = router.route(path);
+    const routesOfPath = routes.filter((route) => route[1] === path);
+    for (const route of routesOfPath) mounted[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route, take));
+    const allowed = routesOfPath.flatMap((route) =>
+      route[0] === 'GET' && !stepsOf(route, take).includes(getOnly) ? ['GET', 'HEAD'] : [route[0]],
     );
-    route.all(noted(path), methodNotAllowed(allowed));
+    mounted.all(setRoute(path), methodNotAllowed(allowed));
   }
   return router;
 }
 
 const EXPRESS_METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const;
+
+function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
+  if (isRelayedGet(route)) {
+    const handle = relayedHandler(route, take);
+    return [(req, res) => handle(req, res, String(Object.values(req.params)[0] ?? ''))];
+  }
+  const [, , guards, handler, { budget } = {}] = route;
+  const count: RequestHandler = (req, _res, next) => {
+    if (budget) take(budget, req);
+    next();
+  };
+  // The budget needs the caller, which the first guard finds; it is counted before the body is read.
+  const [first, ...others] = flattened(guards);
+  return [...(first ? [first] : []), ...(budget ? [count] : []), ...others, handler];
+}
+
+/** All guards, in the order in which they run. */
+export function flattened<T>(guards: T | Nested<T>): T[] {
+  return Array.isArray(guards) ? guards.flatMap((one) => flattened<T>(one)) : [guards as T];
+}

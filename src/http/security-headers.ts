@@ -1,8 +1,8 @@
-/** Owns the headers that every answer carries (R68, R69). */
+/** The headers that every response carries (R68, R69). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 
-/** No `form-action`: Chromium applies it to every hop of the redirect chain that a form starts, and so would block consent. */
+/** Without `form-action`: Chromium applies it to every redirect after a form, and would block those to the provider. */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -15,12 +15,12 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** For answers that are data, whatever is in them: nothing runs, and nothing is fetched. */
+/** For responses that are data: nothing in them runs or loads. */
 export const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 /**
- * `same-origin` as referrer policy: under `no-referrer` browsers send `Origin: null` with our own forms.
- * @param secure whether browsers reach us by https
+ * The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null` with our own forms.
+ * @param secure whether `PUBLIC_URL` is https
  */
 export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   const headers = new Map([
@@ -29,9 +29,9 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   ]);
   const setHeaders = helmet({
     contentSecurityPolicy: false,
-    // Chromium warns on the console where it cannot follow this one; it protects nothing that the others leave open.
+    // Chromium logs a warning when it cannot apply this one, and the other headers cover what it protects.
     originAgentCluster: false,
-    // For browsers that nobody has any more, or (the last one) said by `frame-ancestors`.
+    // For obsolete browsers only; `frame-ancestors` covers the last one.
     dnsPrefetchControl: false,
     ieNoOpen: false,
     permittedCrossDomainPolicies: false,
@@ -40,7 +40,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
     referrerPolicy: { policy: 'same-origin' },
     strictTransportSecurity: secure ? { maxAge: 31_536_000, includeSubDomains: false } : false,
   });
-  // They are the same for every answer, so they are worked out once, on an answer that is none.
+  // The headers are the same for every response, so helmet runs once, on a stand-in that collects them.
   const response = {
     setHeader: (name: string, value: string) => headers.set(name, value),
     removeHeader: () => undefined,
@@ -49,7 +49,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   return headers;
 }
 
-/** The same for an answer that is data: names and values by turns, as `writeHead` takes them. */
+/** The same for a response that is data; names and values alternate, as `writeHead` takes them. */
 export function flatDataHeaders(headers: ReadonlyMap<string, string>): readonly string[] {
   return [...new Map(headers).set('Content-Security-Policy', DATA_POLICY)].flat();
 }

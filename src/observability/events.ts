@@ -1,4 +1,4 @@
-/** Owns what is told of each business event, to the log and to the metrics: one function per event, so that no caller formats a line. */
+/** Business events: one function for each. They go to the log, the metrics and the listeners. */
 import type { Logger } from 'pino';
 import type { LABEL_VALUES, Metrics } from './metrics.ts';
 
@@ -10,7 +10,7 @@ export interface Origin {
   requestId?: string | undefined;
 }
 
-/** Who did it, where that is not the user whom it is about. */
+/** Who did it, where it was not the user whom the event concerns. */
 export interface By {
   kind: 'user' | 'administrator' | 'admin_token' | 'system' | 'anonymous';
   id?: string | undefined;
@@ -26,14 +26,14 @@ export interface Events {
     reason?: string;
     userId?: string | undefined;
     userName?: string | undefined;
-    /** The `acr` that the administration demanded and had. */
+    /** The `acr` of a step-up for the admin pages. */
     steppedUp?: string | undefined;
     reference?: string;
-    /** A callback that nobody is known to have started: it is logged, and leaves nothing in the store. */
+    /** A callback without a known authorization request: it is logged and not stored. */
     unsolicited?: true;
     origin?: Origin | undefined;
   }): void;
-  /** `session`: the one that was ended, where it was chosen among others. */
+  /** `session`: the one that was ended, where the user or an administrator chose one. */
   signedOut(facts: {
     userId: string;
     everywhere: boolean;
@@ -41,7 +41,7 @@ export interface Events {
     by?: By | undefined;
     origin?: Origin | undefined;
   }): void;
-  /** A provider asked for sessions to be ended; `sessions`: how many were. */
+  /** A back-channel logout. `sessions`: how many were ended. */
   providerSignedOut(facts: {
     app: string;
     outcome: 'ended' | 'refused';
@@ -56,32 +56,39 @@ export interface Events {
     userId: string;
     app: string;
     revocation: string;
-    /** The provider's status and error code, where it was asked. */
+    /** The provider's status and error code, where it was called. */
     said?: { status?: number | undefined; error?: string | undefined } | undefined;
     by?: By | undefined;
-    /** It stands in the audit trail already. */
+    /** The audit trail has an entry for it already. */
     audited?: boolean | undefined;
     origin?: Origin | undefined;
   }): void;
-  /** It works again, by itself or because its user connected it once more. */
+  /** The connection works again, by itself or after a new consent. */
   connectionRecovered(facts: { userId: string; app: string; origin?: Origin | undefined }): void;
   connectionBroken(facts: { userId: string; app: string; cause: string }): void;
-  /** A revocation that did not succeed at once. `abandoned`: tried for as long as makes sense. */
+  /** The end of a revocation that did not succeed at once. `abandoned`: retried until the time limit. */
   revocationEnded(facts: { userId: string; app: string; outcome: 'confirmed' | 'abandoned' }): void;
   binLookedUp(facts: { source: string; count: number }): void;
   binServiceFailed(facts: { reason: string }): void;
-  /** An imported data set counts in this process from now on. */
+  /** This process now uses an imported data set. */
   binDatasetLoaded(facts: { source: string; rows: number; badRows: number }): void;
-  /** The imported data set cannot be read; what counted before goes on. */
+  /** The imported data set cannot be read; the one before it stays in use. */
   binDatasetFailed(facts: { cause: unknown }): void;
-  /** What the service answered was handed on, but could not be kept. */
+  /** A response of the BIN lookup service could not be cached. */
   binCacheFailed(facts: { cause: unknown }): void;
-  /** The kept signing keys could not be opened, and new ones stand in their place. */
+  /** The stored signing keys could not be opened, so new ones were made. */
   ownKeysReplaced(facts: { cause: unknown }): void;
-  /** An entry that the audit trail keeps, for log shippers: marked by its field `audit`. */
+  /** An entry of the audit trail, for log shippers: the log line has it in its field `audit`. */
   audited(facts: { audit: object }): void;
-  /** Entries of the audit trail that could not be kept; their events are in the log. */
+  /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
+  /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
+  forwardedFault(fault: 'untrusted' | 'unreadable'): void;
+  redisUnprotected(): void;
+  /** A sealed record cannot be opened and is treated as absent. `kind`: the prefix of its key. */
+  recordRefused(facts: { kind: string; reason: string }): void;
+  /** The system's clock was set while the process ran; `seconds` is negative where it was set back. */
+  clockJumped(facts: { seconds: number }): void;
   requestFailed(facts: {
     requestId: string;
     route: string;
@@ -93,37 +100,60 @@ export interface Events {
   }): void;
 }
 
-export function createEvents(parts: { logger: Logger; metrics: Metrics }): Events {
-  const { logger, metrics } = parts;
-  // The trail is for whoever collects it, however quiet the rest of the log is kept.
+/** Receives the events that it has a function for. */
+export type EventListener = Partial<Events>;
+
+export interface EventSource extends Events {
+  /** Adds a listener. It must not throw. */
+  listen(listener: EventListener): void;
+}
+
+type Facts = { [Name in keyof Events]: Parameters<Events[Name]> };
+
+export function createEvents(parts: { logger: Logger; metrics: Metrics }): EventSource {
+  const log = loggedEvents(parts);
+  const listeners: { [Name in keyof Facts]?: (...facts: Facts[Name]) => void }[] = [log];
+  const dispatch =
+    <Name extends keyof Facts>(name: Name) =>
+    (...facts: Facts[Name]): void => {
+      for (const listener of listeners) listener[name]?.(...facts);
+    };
+  const names = Object.keys(log) as (keyof Events)[];
+  const events = Object.fromEntries(names.map((name) => [name, dispatch(name)])) as unknown as Events;
+  return { ...events, listen: (listener) => void listeners.push(listener) };
+}
+
+/** Has a function for every event, so that each one is logged. */
+function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics }): Events {
+  // Audit entries are logged at any `LOG_LEVEL`, since log shippers collect them.
   const trail = logger.child({}, { level: 'info' });
   return {
     signInStarted(facts) {
       logger.info(facts, 'sign-in started');
     },
-    signInEnded({ userName: _name, ...given }) {
-      const facts = told(given);
+    signInEnded({ userName: _name, ...named }) {
+      const facts = logFields(named);
       metrics.signIns.inc({ outcome: facts.outcome });
       logger[facts.outcome === 'failed' ? 'warn' : 'info'](facts, 'sign-in ended');
     },
     signedOut(facts) {
-      logger.info(told(facts), 'signed out');
+      logger.info(logFields(facts), 'signed out');
     },
     providerSignedOut(facts) {
-      logger[facts.outcome === 'ended' ? 'info' : 'warn'](told(facts), 'sign-out by the provider');
+      logger[facts.outcome === 'ended' ? 'info' : 'warn'](logFields(facts), 'sign-out by the provider');
     },
     refreshEnded(facts) {
       metrics.refreshes.inc({ outcome: facts.outcome });
       logger[facts.outcome === 'refreshed' ? 'info' : 'warn'](facts, 'refresh ended');
     },
     connectionMade(facts) {
-      logger.info(told(facts), 'connection made');
+      logger.info(logFields(facts), 'connection made');
     },
     connectionRemoved({ audited: _audited, ...facts }) {
-      logger.info(told(facts), 'connection removed');
+      logger.info(logFields(facts), 'connection removed');
     },
     connectionRecovered(facts) {
-      logger.info(told(facts), 'connection recovered');
+      logger.info(logFields(facts), 'connection recovered');
     },
     connectionBroken(facts) {
       metrics.connectionsBroken.inc({ cause: facts.cause });
@@ -158,6 +188,22 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
       metrics.auditLost.inc(facts.entries);
       logger.error(facts, 'audit entries lost');
     },
+    forwardedFault(fault) {
+      logger.warn(
+        fault === 'untrusted'
+          ? 'X-Forwarded-For came from a peer that is not in TRUSTED_PROXIES: if it is your proxy, add its address'
+          : 'X-Forwarded-For from a proxy in TRUSTED_PROXIES names no address: its callers count as one, with the address "unknown"',
+      );
+    },
+    redisUnprotected() {
+      logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');
+    },
+    recordRefused(facts) {
+      logger.warn(facts, 'stored record refused');
+    },
+    clockJumped(facts) {
+      logger.warn(facts, 'the clock jumped: sessions and tokens end by it');
+    },
     requestFailed({ cause, ...facts }) {
       metrics.problems.inc({ code: facts.code });
       const level = facts.status >= 500 ? 'error' : 'info';
@@ -166,7 +212,7 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
   };
 }
 
-/** Of where a request came from, the log says its id alone: the address is for the audit trail. */
-function told<T extends { origin?: Origin | undefined }>({ origin, ...facts }: T) {
+/** Keeps the request id of the origin; its address goes only to the audit trail. */
+function logFields<T extends { origin?: Origin | undefined }>({ origin, ...facts }: T) {
   return origin?.requestId === undefined ? facts : { ...facts, requestId: origin.requestId };
 }

@@ -1,20 +1,20 @@
-/** Owns the management listener's answers: liveness, readiness and metrics (R90). */
+/** The management listener: liveness, readiness and metrics (R90). */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
 
 export interface Health {
   listener: RequestListener;
-  /** From now on not ready, so that no new work is sent here. */
+  /** Reports not ready from now on, so that the load balancer sends no new requests. */
   drain(): void;
 }
 
 /**
- * @param parts `ready`: rejects while the storage cannot take a write; neither providers nor the platform count
+ * @param parts `ready`: rejects while the storage cannot take a write. Providers and the platform do not matter
  */
 export function createHealth(parts: { ready: () => Promise<void>; registry: Registry }): Health {
   let draining = false;
 
-  const answers: Record<string, (response: ServerResponse) => Promise<void>> = {
+  const handlers: Record<string, (response: ServerResponse) => Promise<void>> = {
     '/healthz': async (response) => send(response, 200, 'text/plain; charset=utf-8', 'alive\n'),
     '/readyz': async (response) => {
       const ready =
@@ -30,13 +30,13 @@ export function createHealth(parts: { ready: () => Promise<void>; registry: Regi
 
   return {
     listener: (request: IncomingMessage, response: ServerResponse) => {
-      const answer = answers[(request.url ?? '').split('?')[0] ?? ''];
-      if (!answer) return send(response, 404, 'text/plain; charset=utf-8', 'not found\n');
+      const handler = handlers[(request.url ?? '').split('?')[0] ?? ''];
+      if (!handler) return send(response, 404, 'text/plain; charset=utf-8', 'not found\n');
       if (request.method !== 'GET' && request.method !== 'HEAD') {
         response.setHeader('allow', 'GET, HEAD');
         return send(response, 405, 'text/plain; charset=utf-8', 'method not allowed\n');
       }
-      answer(response).catch(() => send(response, 500, 'text/plain; charset=utf-8', 'failed\n'));
+      handler(response).catch(() => send(response, 500, 'text/plain; charset=utf-8', 'failed\n'));
     },
     drain() {
       draining = true;

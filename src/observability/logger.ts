@@ -1,14 +1,11 @@
-/** Owns the log: JSON lines on standard output, without secrets, and with card numbers taken out of every line. */
+/** The log: JSON lines without secrets and without card numbers. */
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
+import { scrubCardNumbers } from './card-numbers.ts';
 
-export interface LoggerParts {
-  level: string;
-  /** Takes card numbers out of a line; works on the finished line, so that no field is forgotten. */
-  scrub: (line: string) => string;
-  destination: DestinationStream;
-}
+/** `dropped`: how many lines could not be written. */
+export type LogDestination = DestinationStream & { dropped?(): number };
 
-export function createLogger({ level, scrub, destination }: LoggerParts): Logger {
+export function createLogger({ level, destination }: { level: string; destination: LogDestination }): Logger {
   return pino(
     {
       level,
@@ -17,13 +14,14 @@ export function createLogger({ level, scrub, destination }: LoggerParts): Logger
       timestamp: stdTimeFunctions.isoTime,
       serializers: { err: describeError },
     },
-    { write: (line) => destination.write(scrub(line)) },
+    // The finished line is scrubbed, which covers every field.
+    { write: (line) => destination.write(scrubCardNumbers(line)) },
   );
 }
 
 /**
- * Names, codes and our own frames only: messages of foreign errors may repeat what was sent or received.
- * The chain of causes is kept, to a depth of five.
+ * Logs names, codes and stack frames, but no messages: those of libraries may repeat what was sent or received.
+ * Includes up to five causes.
  */
 function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return { type: typeof error };

@@ -1,38 +1,52 @@
-/** Owns the metrics: their names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
+/** The metrics: names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { PROBLEMS } from '../errors.ts';
 
 export interface Metrics {
   registry: Registry;
-  /** Seconds from request to the end of the answer, by route pattern, method and status class. */
+  /** Seconds from the request to the end of the response, by route pattern, method and status class. */
   requests: Histogram<'route' | 'method' | 'status'>;
   signIns: Counter<'outcome'>;
   refreshes: Counter<'outcome'>;
   binLookups: Counter<'source'>;
   binServiceFailures: Counter<'reason'>;
-  /** By the code of the problem; refusals at the listener, before any route, included. */
+  /** By problem code; includes refusals at the listener, before any route. */
   problems: Counter<'code'>;
   connectionsBroken: Counter<'cause'>;
   auditLost: Counter;
   outboundRefused: Counter;
   spans: Counter<'outcome'>;
-  /** From now on the calls that run and wait are asked for here, when somebody reads the metrics. */
+  /** Sets where each scrape reads the number of running and waiting calls. */
   watchOutbound(load: () => { running: number; waiting: number }): void;
 }
 
-/** What the labels of counters can say. */
+/** The values of each counter's label. */
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
   refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
   connectionsBroken: ['grant_refused', 'answer_lost', 'access_ended'],
+  binLookups: [
+    ...(['dataset', 'service', 'cache', 'rules'] as const),
+    ...(['bin_not_found', 'bin_quota_exhausted', 'bin_user_quota_exhausted', 'bin_service_unavailable'] as const),
+  ],
   binServiceFailures: ['timeout', 'connection', 'status', 'answer', 'key_refused', 'paused'],
   spans: ['sent', 'lost'],
 } as const;
 
-export function createMetrics(): Metrics {
+/** @param droppedLines returns how many lines of the log could not be written */
+export function createMetrics(droppedLines: () => number = () => 0): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  new Counter({
+    name: 'gatehouse_log_lines_dropped_total',
+    help: 'Lines of the log that could not be written.',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(droppedLines());
+    },
+  });
   let outboundLoad = () => ({ running: 0, waiting: 0 });
   new Gauge({
     name: 'gatehouse_outbound_calls',
@@ -114,12 +128,13 @@ export function createMetrics(): Metrics {
   return metrics;
 }
 
-/** A rule that asks for a rise sees none where the first value of a series is all there is: each series begins at 0. */
+/** Alert rules use `increase()`, which misses the first count of a series that does not start at 0. */
 function startAtZero(metrics: Metrics): void {
   for (const code of Object.keys(PROBLEMS)) metrics.problems.inc({ code }, 0);
   for (const outcome of LABEL_VALUES.signIns) metrics.signIns.inc({ outcome }, 0);
   for (const outcome of LABEL_VALUES.refreshes) metrics.refreshes.inc({ outcome }, 0);
   for (const cause of LABEL_VALUES.connectionsBroken) metrics.connectionsBroken.inc({ cause }, 0);
+  for (const source of LABEL_VALUES.binLookups) metrics.binLookups.inc({ source }, 0);
   for (const reason of LABEL_VALUES.binServiceFailures) metrics.binServiceFailures.inc({ reason }, 0);
   for (const outcome of LABEL_VALUES.spans) metrics.spans.inc({ outcome }, 0);
 }

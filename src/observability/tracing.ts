@@ -1,4 +1,4 @@
-/** Owns the spans: one for each request, one for each call that leaves, sent to a collector. Loaded only where that is set. */
+/** Sends a span for each request and each outbound call to a collector. Loaded only where tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import {
@@ -24,9 +24,10 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import type { TracingSettings } from '../config-groups.ts';
+import type { TracingSettings } from '../config/config.ts';
+import { containsCardNumber } from './card-numbers.ts';
 
-/** A call that leaves, as it is told here. */
+/** The span of an outbound call. */
 export interface TracedCall {
   headers: Readonly<Record<string, string>>;
   answered(status: number): void;
@@ -35,29 +36,27 @@ export interface TracedCall {
 }
 
 export interface Tracing {
-  /** The same listener, with a span around each request and what it does. */
+  /** Adds a span to each request; spans of outbound calls become its children. */
   around(listener: RequestListener): RequestListener;
-  /** Begins the span of a call that leaves, below that of the request that it is made for. */
+  /** Starts the span of an outbound call as a child of the request's span. */
   beginCall(call: { method: string; origin: string }): TracedCall;
-  /** Sends what there still is to send, as far as that is possible soon. */
+  /** Sends the remaining spans, for at most 3 s. */
   close(): Promise<void>;
 }
 
-/** How long a stop may wait for the collector. */
-const LAST_MILLISECONDS = 3_000;
+const MAX_CLOSE_MS = 3_000;
 
 /**
- * Nothing is registered for the whole process: whoever needs the context of a request finds it here.
- * @param parts `factsOf`: what became of a request, told when it ends; `isClean`: false for texts that hold a card number;
- *   `onExported`: hears how many spans were sent, or could not be
+ * Registers nothing globally: the context of a request is stored here.
+ * @param parts `factsOf`: the route and id of a request, read when it ends. `onExported`: called with the number of spans
+ *   that were sent or lost
  */
 export function createTracing(parts: {
   settings: TracingSettings;
   factsOf: (req: IncomingMessage) => { route: string; id: string } | undefined;
-  isClean: (text: string) => boolean;
   onExported: (outcome: 'sent' | 'lost', spans: number) => void;
 }): Tracing {
-  const { settings, factsOf, isClean } = parts;
+  const { settings, factsOf } = parts;
   const exporter = new OTLPTraceExporter({ url: `${settings.endpoint}/v1/traces`, headers: { ...settings.headers } });
   const provider = new TracerProvider({
     resource: resourceOf(settings),
@@ -68,9 +67,9 @@ export function createTracing(parts: {
   const propagator = new W3CTraceContextPropagator();
   const contexts = new AsyncLocalStorage<Context>();
 
-  /** `tracestate` and `baggage` may hold anything, and what calls us may be anyone: they are neither kept nor passed on. */
+  /** Ignores `tracestate` and `baggage`: any caller can send them, with any content. */
   const contextOf = ({ headers: { traceparent } }: IncomingMessage): Context =>
-    typeof traceparent === 'string' && isClean(traceparent)
+    typeof traceparent === 'string' && !containsCardNumber(traceparent)
       ? propagator.extract(ROOT_CONTEXT, { traceparent }, defaultTextMapGetter)
       : ROOT_CONTEXT;
 
@@ -78,60 +77,60 @@ export function createTracing(parts: {
     around: (listener) => (req, res) => {
       const method = req.method ?? '';
       const attributes = { 'http.request.method': method };
-      const above = contextOf(req);
-      const span = tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, above);
+      const parent = contextOf(req);
+      const span = tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, parent);
       res.on('close', () => {
         const facts = factsOf(req);
-        // 'none' is a request that met no route.
+        // 'none': no route matched.
         if (facts && facts.route !== 'none') {
           span.updateName(`${method} ${facts.route}`).setAttribute('http.route', facts.route);
         }
         if (facts) span.setAttribute('gatehouse.request_id', facts.id);
-        noteStatus(span, res.statusCode, 500);
+        setStatus(span, res.statusCode, 500);
         if (!res.writableFinished) span.setAttribute('error.type', 'caller_gone');
         span.end();
       });
-      contexts.run(trace.setSpan(above, span), () => listener(req, res));
+      contexts.run(trace.setSpan(parent, span), () => listener(req, res));
     },
     beginCall({ method, origin }) {
-      const above = contexts.getStore() ?? ROOT_CONTEXT;
+      const parent = contexts.getStore() ?? ROOT_CONTEXT;
       const { hostname, port, protocol } = new URL(origin);
       const attributes = {
         'http.request.method': method,
         'server.address': hostname,
         'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
       };
-      const span = tracer.startSpan(`${method} ${hostname}`, { kind: SpanKind.CLIENT, attributes }, above);
+      const span = tracer.startSpan(`${method} ${hostname}`, { kind: SpanKind.CLIENT, attributes }, parent);
       const headers: Record<string, string> = {};
-      propagator.inject(trace.setSpan(above, span), headers, defaultTextMapSetter);
-      let over = false;
+      propagator.inject(trace.setSpan(parent, span), headers, defaultTextMapSetter);
+      let ended = false;
       return {
         headers,
-        answered: (status) => noteStatus(span, status, 400),
+        answered: (status) => setStatus(span, status, 400),
         failed(reason) {
-          if (!over) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', reason);
+          if (!ended) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', reason);
         },
         end() {
-          if (!over) span.end();
-          over = true;
+          if (!ended) span.end();
+          ended = true;
         },
       };
     },
     async close() {
-      const late = new Promise<void>((resolve) => setTimeout(resolve, LAST_MILLISECONDS).unref());
-      // A collector that is away is counted, and holds nobody up.
-      await Promise.race([provider.shutdown().catch(() => undefined), late]);
+      const timeout = new Promise<void>((resolve) => setTimeout(resolve, MAX_CLOSE_MS).unref());
+      // A collector that does not respond must not delay the stop; its spans are counted as lost.
+      await Promise.race([provider.shutdown().catch(() => undefined), timeout]);
     },
   };
 }
 
-/** @param fault the first status that is one of this side's (for a server those of 5xx, for a client those of 4xx too) */
-function noteStatus(span: Span, status: number, fault: 400 | 500): void {
+/** @param errorsFrom the lowest status that is an error: 500 for a server, 400 for a client (OpenTelemetry HTTP conventions) */
+function setStatus(span: Span, status: number, errorsFrom: 400 | 500): void {
   span.setAttribute('http.response.status_code', status);
-  if (status >= fault) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', String(status));
+  if (status >= errorsFrom) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', String(status));
 }
 
-/** The library reads `OTEL_RESOURCE_ATTRIBUTES` by itself. */
+/** `envDetector` reads `OTEL_RESOURCE_ATTRIBUTES`. */
 function resourceOf({ serviceName }: TracingSettings) {
   const named = resourceFromAttributes({ 'service.name': 'gatehouse' });
   const detected = detectResources({ detectors: [envDetector] });
@@ -148,7 +147,7 @@ function samplerOf({ sampler, ratio }: TracingSettings): Sampler {
   return sampler.startsWith('parentbased') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** The library tells nobody that spans were lost. */
+/** Counts spans, since the library does not report lost ones. */
 function counted(exporter: SpanExporter, onExported: (outcome: 'sent' | 'lost', spans: number) => void): SpanExporter {
   return {
     export: (spans, done) =>

@@ -1,11 +1,12 @@
-/** Owns the rule which hosts Gatehouse may call: public addresses, and of the private ones only those that are named. */
+/** Which hosts Gatehouse may call: public addresses, and the private ones that `INTERNAL_HOSTS` names. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { isLoopbackHost } from '../config-rules.ts';
+import { isInNetworks, parseNetwork } from '../config/networks.ts';
+import { isLoopbackHost } from '../config/rules.ts';
 
 export type AddressRule = 'not_absolute' | 'not_https' | 'userinfo' | 'private_address' | 'forbidden_address';
 
-/** What to do about a URL that must not be called; it never repeats the URL. */
+/** Advice on a URL that must not be called; it never repeats the URL. */
 export const ADDRESS_ADVICE: Readonly<Record<AddressRule, string>> = {
   not_absolute: 'it must be an absolute URL that begins with https://.',
   not_https: 'it must begin with https://, or name the host in INTERNAL_HOSTS where it is a loopback one.',
@@ -15,22 +16,34 @@ export const ADDRESS_ADVICE: Readonly<Record<AddressRule, string>> = {
 };
 
 export interface AddressPolicy {
-  /** Judges a URL as it is written, before anything is resolved. Answers the rule that it breaks, or undefined. */
+  /** Checks a URL as it is written, without resolving its host name. Returns the rule that it breaks. */
   checkUrl(url: string): AddressRule | undefined;
-  /** Judges an address that a host name resolved to. */
+  /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
   checkAddress(hostname: string, address: string): AddressRule | undefined;
+  /** True where `INTERNAL_HOSTS` names this host. */
+  isNamed(hostname: string): boolean;
 }
 
-/** Cloud metadata services that do not lie in a link-local range. */
-const METADATA_ADDRESSES = new Set(['fd00:ec2::254', '100.100.100.200', '192.0.0.192']);
-/** All IPv6 that is routed lies here (RFC 4291 section 2.4); elsewhere are old ways to write an IPv4 address. */
+/** Metadata services of clouds outside the link-local ranges. */
+const METADATA_ADDRESSES = new Set([
+  ...['fd00:ec2::254', 'fd00:ec2::23'], // AWS: instance metadata, EKS Pod Identity
+  '168.63.129.16', // Azure
+  'fd20:ce::254', // Google Cloud
+  ...['192.0.0.192', 'fd00:c1::a9fe:a9fe'], // Oracle Cloud
+  ...['100.100.100.200', 'fd00:100::100:200'], // Alibaba Cloud
+  'fd00:a9fe:a9fe::1', // Akamai
+  'fd00:42::42', // Scaleway
+]);
+/** All routed IPv6 addresses (RFC 4291 section 2.4); the other ranges hold old notations of IPv4 addresses. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 const INTERNAL_RANGES = new Set(['loopback', 'private', 'uniqueLocal', 'carrierGradeNat']);
 
-/** @param internalHosts host names, addresses and CIDRs inside loopback or private ranges (setting `INTERNAL_HOSTS`) */
+/** @param internalHosts host names, addresses and CIDRs in loopback or private ranges (setting `INTERNAL_HOSTS`) */
 export function createAddressPolicy(internalHosts: readonly string[]): AddressPolicy {
-  const names = new Set(internalHosts.filter((entry) => !isNetwork(entry)).map((entry) => entry.toLowerCase()));
-  const networks = internalHosts.filter(isNetwork).map(parseNetwork);
+  const networks = internalHosts.filter((entry) => parseNetwork(entry) !== undefined);
+  const names = new Set(internalHosts.filter((entry) => !networks.includes(entry)).map((entry) => entry.toLowerCase()));
+
+  const isNamed = (hostname: string) => names.has(hostname.toLowerCase());
 
   const checkAddress = (hostname: string, address: string): AddressRule | undefined => {
     const parsed = ipaddr.process(address);
@@ -38,9 +51,8 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     if (METADATA_ADDRESSES.has(parsed.toString())) return 'forbidden_address';
     if (range === 'unicast') return isRouted(parsed) ? undefined : 'forbidden_address';
     if (!INTERNAL_RANGES.has(range)) return 'forbidden_address';
-    const named = names.has(hostname.toLowerCase());
-    const listed = networks.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
-    return named || listed ? undefined : 'private_address';
+    const listed = isNamed(hostname) || isInNetworks(address, networks);
+    return listed ? undefined : 'private_address';
   };
 
   const checkUrl = (text: string): AddressRule | undefined => {
@@ -48,27 +60,17 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     if (!url || !/^https?:$/.test(url.protocol)) return 'not_absolute';
     if (url.username || url.password) return 'userinfo';
     const hostname = url.hostname.replace(/^\[|\]$/g, '');
-    const fault = isIP(hostname) ? checkAddress(hostname, hostname) : undefined;
-    if (fault) return fault;
+    const brokenRule = isIP(hostname) ? checkAddress(hostname, hostname) : undefined;
+    if (brokenRule) return brokenRule;
     return url.protocol === 'http:' && !(isLoopbackHost(hostname) && isListed(hostname)) ? 'not_https' : undefined;
   };
 
   const isListed = (hostname: string) =>
-    names.has(hostname.toLowerCase()) || (isIP(hostname) !== 0 && checkAddress(hostname, hostname) === undefined);
+    isNamed(hostname) || (isIP(hostname) !== 0 && checkAddress(hostname, hostname) === undefined);
 
-  return { checkUrl, checkAddress };
+  return { checkUrl, checkAddress, isNamed };
 }
 
 function isRouted(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return address.kind() === 'ipv4' || (address as ipaddr.IPv6).match(GLOBAL_UNICAST);
-}
-
-function isNetwork(entry: string): boolean {
-  return isIP(entry.split('/')[0] ?? '') !== 0;
-}
-
-function parseNetwork(entry: string): [ipaddr.IPv4 | ipaddr.IPv6, number] {
-  if (entry.includes('/')) return ipaddr.parseCIDR(entry);
-  const address = ipaddr.process(entry);
-  return [address, address.kind() === 'ipv4' ? 32 : 128];
 }

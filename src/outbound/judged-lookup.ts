@@ -1,4 +1,4 @@
-/** Owns the judging of host names by the addresses that they have at the moment of a call. */
+/** Checks host names by the addresses that they resolve to at the time of the call. */
 import type { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
@@ -11,27 +11,38 @@ export class RefusedAddress extends Error {
   }
 }
 
-const EXAMINE_MILLISECONDS = 3_000;
+const LOOKUP_TIMEOUT_MS = 3_000;
 
-/** Answers the rule that an address of this name breaks, as far as can be told in time. */
+/**
+ * Returns the error where a host must not be called: one of its addresses breaks a rule, or its name cannot be resolved here.
+ * A name that cannot be resolved may be called only if `INTERNAL_HOSTS` names it.
+ */
 export function examineName(
   policy: AddressPolicy,
   lookup: typeof systemLookup,
   hostname: string,
-): Promise<AddressRule | undefined> {
-  // An address needs no resolving, and was judged as it was written.
+): Promise<Error | undefined> {
+  // `checkUrl` has checked an address as it is written.
   if (isIP(hostname.replace(/^\[|\]$/g, ''))) return Promise.resolve(undefined);
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), EXAMINE_MILLISECONDS);
+    const unresolved = (error: Error) => resolve(policy.isNamed(hostname) ? undefined : error);
+    const timer = setTimeout(() => unresolved(lookupTimeout()), LOOKUP_TIMEOUT_MS);
     lookup(hostname, { all: true }, (error, addresses) => {
       clearTimeout(timer);
-      const rules = error ? [] : addresses.map(({ address }) => policy.checkAddress(hostname, address));
-      resolve(rules.find((rule) => rule !== undefined));
+      if (error) return unresolved(error);
+      const rules = addresses.map(({ address }) => policy.checkAddress(hostname, address));
+      const rule = rules.find((one) => one !== undefined);
+      resolve(rule && new RefusedAddress(rule));
     });
   });
 }
 
-/** Resolves and judges in one step, and connects to what was judged, so that a name cannot change its address in between. */
+/** Has the code that getaddrinfo gives where the resolver does not respond. */
+function lookupTimeout(): Error {
+  return Object.assign(new Error('The name was not resolved in time.'), { code: 'EAI_AGAIN' });
+}
+
+/** Resolves and checks in one step, so that the name cannot change its address before the connection is made (DNS rebinding). */
 export function judgedLookup(policy: AddressPolicy, lookup: typeof systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {

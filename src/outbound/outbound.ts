@@ -1,24 +1,21 @@
-/** Owns every connection that Gatehouse opens: addresses are judged as they are resolved, answers are capped in bytes and time. */
+/** Makes every outgoing call: addresses are checked as they are resolved, and responses are limited in bytes and time. */
+
 import { lookup as systemLookup } from 'node:dns';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { remembered } from '../remembered.ts';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
+import { createAnonymousShare } from './anonymous-share.ts';
+import { addressFailure } from './call-failure.ts';
 import { createDispatcher, type OutboundProxy } from './dispatcher.ts';
 import { examineName, judgedLookup, RefusedAddress } from './judged-lookup.ts';
-import { openStream, type StreamedCall } from './streamed-answer.ts';
+import { asOutboundError, OutboundError } from './outbound-error.ts';
+import { assertSendable } from './sendable.ts';
+import { openStream, type StreamedCall } from './streamed-response.ts';
+import { type BeginCall, tracedOutbound } from './traced-outbound.ts';
 import { createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
 
-/** `busy`: as many calls to that host run and wait already as may. */
-export type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
-
-/** A call that brought no usable answer. `reason` tells why; the URL, which may hold a code, is in no text. */
-export class OutboundError extends Error {
-  readonly reason: OutboundFailure;
-  constructor(reason: OutboundFailure, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'OutboundError';
-    this.reason = reason;
-  }
-}
+export { asOutboundError, OutboundError, type OutboundFailure } from './outbound-error.ts';
 
 export interface CallLimits {
   /** For the whole call: connecting, headers and body. */
@@ -28,23 +25,23 @@ export interface CallLimits {
 
 export interface Outbound {
   /**
-   * Makes one call and reads its whole answer. Redirects are not followed.
+   * Makes one call and reads its whole response. Redirects are not followed.
    * @throws OutboundError
    */
   fetch(url: string, init: OutboundRequest, limits: CallLimits): Promise<Response>;
-  /** Throws an OutboundError with the reason `address` when the policy refuses this URL as it is written. */
+  /** @throws OutboundError `address` where the policy refuses this URL as it is written */
   assertAllowed(url: string): void;
   /**
-   * Judges a URL before it is kept: as it is written, and as its host name resolves now. A name that cannot be resolved passes:
-   * each call judges again. Answers the rule that it breaks, or undefined.
+   * Checks a URL before it is stored: as it is written, and as its host name resolves now. A name that cannot be resolved
+   * passes, since each call checks again. Returns the rule that it breaks.
    */
   examine(url: string): Promise<AddressRule | undefined>;
-  /** Judges like `assertAllowed`, for a URL that is called again and again: judged and taken apart once. */
+  /** Checks and parses a URL that is called repeatedly. The result is cached. @throws OutboundError as `assertAllowed` */
   target(url: string): Target;
   /**
-   * GETs a target, for an answer that is handed on as it comes; time and bytes are the caller's to bound. Connections are
-   * pooled by origin and judged like those of `fetch`. Redirects are not followed.
-   * @param headers names and values by turns
+   * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and checked
+   * like those of `fetch`. Redirects are not followed.
+   * @param headers alternating names and values
    */
   stream(target: Target, headers: string[]): StreamedCall;
   /** How many calls run and wait now. */
@@ -61,31 +58,36 @@ export interface OutboundRequest {
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
+  /** An anonymous request can cause the call: such calls share half of the host's slots (R92). */
+  anonymous?: boolean | undefined;
+  /** The call carries no trace context. */
+  untraced?: boolean | undefined;
 }
 
-const MOST_TARGETS = 1_000;
+const MAX_TARGETS = 1_000;
 
-/** Where no setting says otherwise. */
 const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
- * @param parts `lookup` resolves names; the system's where left out. `proxy`: the way out for https, where there is one.
- *   `onBusy`: hears of each call for which there was no room
+ * @param parts `lookup`: the system's where left out. `onBusy`: called for each call that is refused as `busy`. `beginCall`:
+ *   starts a span for each call, where tracing is on
  */
 export function createOutbound(parts: {
   policy: AddressPolicy;
   proxy?: OutboundProxy | undefined;
   limits?: UpstreamLimits;
   onBusy?: () => void;
+  beginCall?: BeginCall | undefined;
   lookup?: typeof systemLookup;
 }): Outbound {
   const lookup = parts.lookup ?? systemLookup;
   const limits = parts.limits ?? DEFAULT_LIMITS;
   const refuse = () => {
     parts.onBusy?.();
-    return new OutboundError('busy', 'Too many calls to this host run and wait already.');
+    return new OutboundError('busy', { words: 'too many calls to this host run and wait already' });
   };
   const gate = createUpstreamGate({ limits, refuse });
+  const share = createAnonymousShare({ limits, refuse });
   const pools = createDispatcher({
     options: {
       connect: { lookup: judgedLookup(parts.policy, lookup), timeout: 5_000 },
@@ -97,51 +99,61 @@ export function createOutbound(parts: {
       maxHeaderSize: 32 * 1024,
     },
     proxy: parts.proxy,
-    async judge(hostname) {
-      const rule = await examineName(parts.policy, lookup, hostname);
-      return rule && new RefusedAddress(rule);
-    },
+    judge: (hostname) => examineName(parts.policy, lookup, hostname),
   });
   const dispatcher = pools.compose(gate.interceptor);
 
   const assertAllowed = (url: string): void => {
     const rule = parts.policy.checkUrl(url);
-    if (rule) throw new OutboundError('address', `The outbound address policy refused this call: ${rule}.`);
+    if (rule) throw new OutboundError('address', addressFailure(url, rule));
   };
 
-  const targets = new Map<string, Target>();
+  const targets = remembered<Target>(MAX_TARGETS);
   const target = (url: string): Target => {
-    const known = targets.get(url);
-    if (known) return known;
+    const cached = targets.get(url);
+    if (cached) return cached;
     assertAllowed(url);
-    const made = targetOf(url);
-    // The settings hold few such URLs; whatever fills this up is something else.
-    if (targets.size >= MOST_TARGETS) targets.clear();
-    targets.set(url, made);
-    return made;
+    const parsed = targetOf(url);
+    targets.set(url, parsed);
+    return parsed;
   };
 
-  return {
+  const outbound: Outbound = {
     assertAllowed,
-    examine: async (url) => parts.policy.checkUrl(url) ?? examineName(parts.policy, lookup, new URL(url).hostname),
+    async examine(url) {
+      const rule = parts.policy.checkUrl(url);
+      if (rule) return rule;
+      const refusal = await examineName(parts.policy, lookup, new URL(url).hostname);
+      return refusal instanceof RefusedAddress ? refusal.rule : undefined;
+    },
     target,
     stream({ origin, path }, headers) {
+      try {
+        assertSendable(headers);
+      } catch (error) {
+        return { response: Promise.reject(error), destroy: () => undefined };
+      }
       const leave = gate.enter(origin);
       if (leave) return openStream(pools, { origin, path, method: 'GET', headers }, leave);
-      return { answer: Promise.reject(refuse()), destroy: () => undefined };
+      return { response: Promise.reject(refuse()), destroy: () => undefined };
     },
     async fetch(url, init, limits) {
       assertAllowed(url);
       const signal = AbortSignal.timeout(limits.deadlineMilliseconds);
       try {
-        return await readWhole(dispatcher, url, init, limits.maxBytes, signal);
+        const call = () => readWhole(dispatcher, url, init, limits.maxBytes, signal);
+        return await (init.anonymous ? beforeAbort(signal, share.run(new URL(url).origin, signal, call)) : call());
       } catch (error) {
-        throw asOutboundError(error, signal);
+        throw asOutboundError(error, url, signal);
       }
     },
-    load: gate.load,
+    load() {
+      const { running, waiting } = gate.load();
+      return { running, waiting: waiting + share.waiting() };
+    },
     close: () => pools.destroy(),
   };
+  return parts.beginCall ? tracedOutbound(outbound, parts.beginCall) : outbound;
 }
 
 async function readWhole(
@@ -151,35 +163,44 @@ async function readWhole(
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<Response> {
-  const answer = await inTime(
+  const headers = { ...init.headers, 'accept-encoding': 'identity' };
+  assertSendable(Object.entries(headers).flat());
+  const response = await beforeAbort(
     signal,
     dispatcher.request({
       ...targetOf(url),
       method: (init.method ?? 'GET') as Dispatcher.HttpMethod,
-      headers: { ...init.headers, 'accept-encoding': 'identity' },
+      headers,
       body: init.body ?? null,
       signal,
     }),
   );
   try {
-    // A body that was compressed all the same could unfold to any size.
-    if (answer.headers['content-encoding'] && answer.headers['content-encoding'] !== 'identity') {
-      throw new OutboundError('encoding', 'The answer is compressed although that was not asked for.');
+    if (isEncoded(response.headers)) {
+      throw new OutboundError('encoding', {
+        words: 'the response is compressed, although no compression was requested',
+      });
     }
-    const body = await readCapped(answer.body, maxBytes);
-    const empty = [204, 205, 304].includes(answer.statusCode);
-    return new Response(empty ? null : body, { status: answer.statusCode, headers: plainHeaders(answer.headers) });
+    const body = await readCapped(response.body, maxBytes);
+    const empty = [204, 205, 304].includes(response.statusCode);
+    return new Response(empty ? null : body, { status: response.statusCode, headers: plainHeaders(response.headers) });
   } catch (error) {
-    answer.body.on('error', () => undefined).destroy();
+    response.body.on('error', () => undefined).destroy();
     throw error;
   }
 }
 
-/** undici hears of the signal only once a call has its turn. */
-function inTime<T>(signal: AbortSignal, answer: Promise<T>): Promise<T> {
+/** True for a compressed body. No call accepts one, since it could be of any size once it is unpacked. */
+export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders): boolean {
+  // undici returns an array for a repeated header. The list may be empty (RFC 9110 sections 5.6.1 and 8.4).
+  return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
+}
+
+/** Rejects on abort also while the call waits: undici watches the signal only once it sends the request. */
+function beforeAbort<T>(signal: AbortSignal, response: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    answer.then(resolve, reject);
+    response.then(resolve, reject);
   });
 }
 
@@ -193,7 +214,8 @@ async function readCapped(body: AsyncIterable<Buffer>, maxBytes: number): Promis
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > maxBytes) throw new OutboundError('too_large', `The answer is larger than ${maxBytes} bytes.`);
+    if (size > maxBytes)
+      throw new OutboundError('too_large', { words: `the response is larger than ${maxBytes} bytes` });
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
@@ -207,15 +229,4 @@ function plainHeaders(headers: Record<string, string | string[] | undefined>): H
     }
   }
   return plain;
-}
-
-function asOutboundError(error: unknown, signal: AbortSignal): OutboundError {
-  if (error instanceof OutboundError) return error;
-  if (error instanceof RefusedAddress) {
-    return new OutboundError('address', `The outbound address policy refused this call: ${error.rule}.`);
-  }
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (signal.aborted || /TIMEOUT|TIMEDOUT/.test(code))
-    return new OutboundError('timeout', 'The call took too long.', { cause: error });
-  return new OutboundError('connection', 'The connection failed.', { cause: error });
 }

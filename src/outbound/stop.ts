@@ -1,13 +1,13 @@
-/** Owns the end of waiting for an answer: told once, by a caller who has left or by a deadline. Far cheaper than an AbortSignal at every call. */
+/** Stops a call when the caller disconnects or a deadline passes. Far cheaper than an AbortSignal for each call. */
 
 export interface Stop {
   readonly stopped: boolean;
-  /** What ends that which is waited for just now; called at once where it has stopped already. Replaces the one before. */
+  /** Sets the function that ends the current step, in place of the last one. Called at once where it has stopped already. */
   whenStopped(end: () => void): void;
 }
 
 export interface StopSwitch extends Stop {
-  /** True where it was the deadline that stopped it. */
+  /** True where the deadline stopped it. */
   readonly tooLate: boolean;
   stop(): void;
   stopLate(): void;
@@ -15,8 +15,8 @@ export interface StopSwitch extends Stop {
 
 export function createStop(): StopSwitch {
   let end: (() => void) | undefined;
-  // Plain properties: an object with getters of its own gets a hidden class of its own, which outlives it by far and with
-  // it all that its functions hold, the whole request (docs/performance.md).
+  // Plain properties: V8 gives each object with getters a hidden class of its own, which long outlives the object and keeps
+  // the whole request in memory through the closures (docs/performance.md).
   const state = {
     stopped: false,
     tooLate: false,

@@ -1,37 +1,34 @@
-/** Owns what a tracer hears of outbound calls: one span for each, whose context goes along to the host that is called. */
-import { type Outbound, OutboundError } from './outbound.ts';
-import type { StreamedBody } from './streamed-answer.ts';
+/** Adds a span to each outbound call, and sends its trace context to the host. */
+import type { Outbound } from './outbound.ts';
+import { OutboundError } from './outbound-error.ts';
+import type { StreamedBody } from './streamed-response.ts';
 
 export interface CallSpan {
-  /** Carry the context on (W3C Trace Context). */
+  /** The trace context (W3C Trace Context). */
   headers: Readonly<Record<string, string>>;
   answered(status: number): void;
-  /** @param reason a code, never a text that may repeat what was sent */
+  /** @param reason a code, never a text, which might repeat what was sent */
   failed(reason: string): void;
-  /** Whatever is told later, a second end included, counts for nothing. */
+  /** Later calls of any method are ignored. */
   end(): void;
 }
 
-/** Knows no path: those of BIN look-ups are digits, and a query may hold a code. */
+/** Starts a span. Without the path: that of a BIN look-up holds digits, and a query may hold a code. */
 export type BeginCall = (call: { method: string; origin: string }) => CallSpan;
 
-/** The same span, of which the host that is called hears nothing. */
-export function withoutContext(begin: BeginCall): BeginCall {
-  return (call) => ({ ...begin(call), headers: {} });
-}
-
-/** The same calls, each with a span from its start until its whole answer is there or it has failed. */
+/** Each span lasts from the start of the call until the whole response has arrived, or the call has failed. */
 export function tracedOutbound(outbound: Outbound, begin: BeginCall): Outbound {
   return {
     ...outbound,
     async fetch(url, init, limits) {
-      // What is refused is no call.
+      // A refused URL makes no span.
       outbound.assertAllowed(url);
       const span = begin({ method: init.method ?? 'GET', origin: new URL(url).origin });
       try {
-        const answer = await outbound.fetch(url, { ...init, headers: { ...init.headers, ...span.headers } }, limits);
-        span.answered(answer.status);
-        return answer;
+        const headers = init.untraced ? init.headers : { ...init.headers, ...span.headers };
+        const response = await outbound.fetch(url, { ...init, headers }, limits);
+        span.answered(response.status);
+        return response;
       } catch (error) {
         span.failed(reasonOf(error));
         throw error;
@@ -47,10 +44,10 @@ export function tracedOutbound(outbound: Outbound, begin: BeginCall): Outbound {
         span.end();
       };
       return {
-        answer: call.answer.then(
-          (answer) => {
-            span.answered(answer.statusCode);
-            return { ...answer, body: watchedBody(answer.body, span.end, fail) };
+        response: call.response.then(
+          (response) => {
+            span.answered(response.statusCode);
+            return { ...response, body: watchedBody(response.body, span.end, fail) };
           },
           (error: unknown) => {
             fail(error);
@@ -73,22 +70,22 @@ function watchedBody(body: StreamedBody, end: () => void, fail: (error: Error) =
       if (all) end();
       return all;
     },
-    take: (taker) =>
+    take: (sink) =>
       body.take({
-        write: taker.write,
+        write: sink.write,
         end() {
           end();
-          taker.end();
+          sink.end();
         },
         fail(error) {
           fail(error);
-          taker.fail(error);
+          sink.fail(error);
         },
       }),
     resume: body.resume,
     destroy(error) {
       body.destroy(error);
-      // Somebody has seen enough of it: the call itself has not failed.
+      // The reader has seen enough; the call itself has not failed.
       end();
     },
   };

@@ -1,30 +1,30 @@
-/** Owns how many calls go to one host at a time, and how many more may wait for their turn: whoever comes beyond that is refused at once (R89). */
+/** Limits the calls that run and wait for each host; further calls are refused at once (R89). */
 import type { Dispatcher } from 'undici';
 
 export interface UpstreamLimits {
   /** Calls to one host at a time. */
   concurrency: number;
-  /** Calls to one host that wait for their turn. */
+  /** Calls to one host that wait for a connection. */
   waiting: number;
 }
 
-/** Calls of all hosts together. */
+/** Calls to all hosts. */
 export interface UpstreamLoad {
   running: number;
   waiting: number;
 }
 
 export interface UpstreamGate {
-  /** Answers what is to be called when nothing more comes of the call, or undefined where there is no room for it. */
+  /** Returns a function to call once the call has ended, or undefined where there is no room for the call. */
   enter(origin: string): (() => void) | undefined;
-  /** Lets calls in that are dispatched by undici itself. */
+  /** Applies the limits to calls that undici dispatches. */
   interceptor: Dispatcher.DispatcherComposeInterceptor;
   load(): UpstreamLoad;
 }
 
 /**
- * The pools hold as many connections as calls may run, so what is beyond them waits there.
- * @param parts `refuse`: what a call fails with for which there is no room
+ * Only counts: each pool has `concurrency` connections, so further calls wait in the pool.
+ * @param parts `refuse`: makes the error of a call for which there is no room
  */
 export function createUpstreamGate(parts: { limits: UpstreamLimits; refuse: () => Error }): UpstreamGate {
   const { concurrency, waiting } = parts.limits;
@@ -34,10 +34,10 @@ export function createUpstreamGate(parts: { limits: UpstreamLimits; refuse: () =
     const others = calls.get(origin) ?? 0;
     if (others >= concurrency + waiting) return undefined;
     calls.set(origin, others + 1);
-    let over = false;
+    let ended = false;
     return () => {
-      if (over) return;
-      over = true;
+      if (ended) return;
+      ended = true;
       const left = (calls.get(origin) ?? 1) - 1;
       if (left > 0) calls.set(origin, left);
       else calls.delete(origin);
@@ -49,7 +49,7 @@ export function createUpstreamGate(parts: { limits: UpstreamLimits; refuse: () =
     interceptor: (dispatch) => (options, handler) => {
       const leave = enter(String(options.origin));
       if (leave) return dispatch(options, untilEnded(handler, leave));
-      // No controller: nothing has begun that could be aborted.
+      // There is no controller, since no call has started.
       handler.onResponseError?.(null as never, parts.refuse());
       return false;
     },
@@ -61,7 +61,7 @@ export function createUpstreamGate(parts: { limits: UpstreamLimits; refuse: () =
   };
 }
 
-/** The same handler; `ended` is called when nothing more comes. */
+/** Calls `ended` once the response is complete or has failed. */
 function untilEnded(handler: Dispatcher.DispatchHandler, ended: () => void): Dispatcher.DispatchHandler {
   return {
     onRequestStart: (controller, context) => handler.onRequestStart?.(controller, context),

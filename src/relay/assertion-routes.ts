@@ -1,33 +1,48 @@
-/** Owns `GET /session/verify`, which proves a signed-in user to a service, and the keys to check the proof with. */
+/** Serves `GET /session/verify`, which proves a signed-in user to a service, and the keys that verify the proof. */
 import type { RequestHandler } from 'express';
+import { z } from 'zod';
 import type { OwnKeys } from '../connected-apps/own-keys.ts';
 import { AppError } from '../errors.ts';
 import { queryField } from '../http/body.ts';
-import { viewerOf } from '../http/viewer.ts';
+import { described, json, type Operation } from '../http/description.ts';
+import { sessionOf } from '../sessions/guards.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
 export interface AssertionRoutes {
-  /** Behind a guard that demands a user. */
+  /** Behind a guard that requires a user. */
   verify: RequestHandler;
   keySet: RequestHandler;
 }
 
-const AUDIENCE = /^[\x21-\x7e]{1,200}$/;
+const audienceSchema = z.string().regex(/^[\x21-\x7e]{1,200}$/);
+
+const VERIFY: Operation = {
+  summary: 'For a reverse proxy: 200 with a signed user assertion in Gatehouse-User-Assertion, or 401',
+  query: z.object({
+    audience: audienceSchema.optional().describe('for whom the assertion is; the relay where left out'),
+  }),
+  responses: { 200: {} },
+};
+
+const KEY_SET: Operation = {
+  summary: 'Our public keys',
+  responses: { 200: json(z.object({ keys: z.array(z.looseObject({ kty: z.string(), kid: z.string() })) })) },
+};
 
 export function assertionRoutes(parts: { ownKeys: OwnKeys; assertions: UserAssertions }): AssertionRoutes {
   const { ownKeys, assertions } = parts;
   return {
-    async verify(req, res) {
+    verify: described<RequestHandler>(VERIFY, async (req, res) => {
       const audience = queryField(req, 'audience');
-      if (audience !== undefined && !AUDIENCE.test(audience)) {
+      if (audience !== undefined && !audienceSchema.safeParse(audience).success) {
         throw new AppError('invalid_request', { detail: 'Give as audience the name, id or URL of the service.' });
       }
-      res.set('Gatehouse-User-Assertion', await assertions.issue(viewerOf(req).user.id, audience));
-      // A proxy looks at the status alone and reads no body.
+      res.set('Gatehouse-User-Assertion', await assertions.issue(sessionOf(req).user.id, audience));
+      // Proxies that make such subrequests use only the status and the headers.
       res.status(200).end();
-    },
-    async keySet(_req, res) {
+    }),
+    keySet: described<RequestHandler>(KEY_SET, async (_req, res) => {
       res.json(await ownKeys.publicKeys());
-    },
+    }),
   };
 }

@@ -1,51 +1,57 @@
-/** Owns who calls the relay: the relay token in the header and nowhere else (R82), and the user or service account behind the call. */
+/** Authenticates services by their relay token, in the header only (R82), and authorizes their calls for a subject. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
-import { addHeaders } from '../http/answer-head.ts';
-import type { ClientAddress } from '../http/client-address.ts';
+import { bearerOf } from '../http/bearer.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
+import { addHeaders } from '../http/response-head.ts';
+import type { UserStore } from '../users/user-store.ts';
 import {
   decide,
   type RelayCall,
   type RelayDecision,
-  type RelayRule,
+  type RelayRefusal,
   type RelayScope,
   type RelaySubject,
 } from './policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokens } from './relay-token.ts';
+import type { ServiceAccounts } from './service-account.ts';
 import type { UserAssertions } from './user-assertion.ts';
 import type { RelayUses, UseResult } from './uses.ts';
 
-/** A service that has shown its relay token. */
+/** A service, authenticated by its relay token. */
 export interface RelayCaller {
   token: RelayToken;
   address: string;
   requestId: string;
 }
 
-/** Whom a service names or proves, before anything was asked of the store. */
-export type RelayWhom =
-  | { kind: 'user'; id: string; proven: boolean }
-  | Extract<RelaySubject, { kind: 'service_account' }>;
+/** The subject that a request names or proves, before it is looked up in the store. */
+export type NamedSubject = { kind: 'user'; id: string; proven: boolean } | { kind: 'service_account'; id: string };
 
-export type RelayQuestion = Pick<RelayCall, 'route'> & Partial<Pick<RelayCall, 'app' | 'subject' | 'unnarrowed'>>;
+export type RelayAccess = Pick<RelayCall, 'route'> &
+  Partial<Pick<RelayCall, 'app' | 'subject' | 'unnarrowed' | 'idToken'>>;
 
 export interface RelayGate {
   /**
-   * Lets a service in by its relay token, and gives the answer its `RateLimit` headers.
+   * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
    * @throws AppError `relay_token_invalid`, `rate_limited`
    */
-  enter(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
-  /** The same with the token's text, however it was sent; undefined where it is not valid. @throws AppError `rate_limited` */
-  admit(text: string | undefined, req: IncomingMessage, res: ServerResponse): Promise<RelayCaller | undefined>;
-  decide(caller: RelayCaller, question: RelayQuestion): RelayDecision;
-  /** Notes a refusal and throws it. @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid` */
-  require(caller: RelayCaller, question: RelayQuestion): void;
-  /** Exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
-  whom(req: IncomingMessage, caller: RelayCaller): Promise<RelayWhom>;
-  /** The same with what is kept about a user. */
-  subject(whom: RelayWhom): Promise<RelaySubject>;
-  note(caller: RelayCaller, question: RelayQuestion, result: UseResult): void;
+  authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
+  /** As `authenticate`, for a token from elsewhere; undefined if it is not valid. @throws AppError `rate_limited` */
+  authenticateToken(
+    token: string | undefined,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<RelayCaller | undefined>;
+  decide(caller: RelayCaller, access: RelayAccess): RelayDecision;
+  /** Counts a refusal. @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
+  authorize(caller: RelayCaller, access: RelayAccess): void;
+  /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
+  readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject>;
+  /** Adds what the store knows of the user or service account. */
+  loadSubject(named: NamedSubject): Promise<RelaySubject>;
+  count(caller: RelayCaller, access: RelayAccess, result: UseResult): void;
 }
 
 export function createRelayGate(parts: {
@@ -53,15 +59,15 @@ export function createRelayGate(parts: {
   assertions: UserAssertions;
   uses: RelayUses;
   limits: RateLimits;
-  /** False for a user whom an administrator has disabled. */
-  mayBeServed: (userId: string) => Promise<boolean>;
-  addressOf: ClientAddress;
+  users: Pick<UserStore, 'stateOf'>;
+  accounts: Pick<ServiceAccounts, 'find'>;
+  apps: Pick<AppStore, 'find'>;
   clock: () => number;
 }): RelayGate {
-  const { tokens, assertions, uses, limits, mayBeServed, addressOf, clock } = parts;
+  const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;
 
-  const admit: RelayGate['admit'] = async (text, req, res) => {
-    const address = addressOf(req);
+  const authenticateToken: RelayGate['authenticateToken'] = async (text, req, res) => {
+    const { address, id: requestId } = req.context;
     const token = text === undefined ? undefined : await tokens.verify(text);
     if (!token) {
       limits.take('guess', address);
@@ -69,76 +75,79 @@ export function createRelayGate(parts: {
     }
     addHeaders(req, res, limits.headers('relay-token', limits.take('relay-token', token.id)));
     void tokens.noteUse(token.id, address);
-    return { token, address, requestId: req.context.id };
+    return { token, address, requestId };
   };
 
-  const answer: RelayGate['decide'] = (caller, question) => {
-    const { route, app, subject, unnarrowed = false } = question;
-    return decide(caller.token, { route, app, subject, unnarrowed, address: caller.address, now: clock() });
+  const decideAccess: RelayGate['decide'] = (caller, access) => {
+    const { route, app, subject, unnarrowed = false, idToken = false } = access;
+    return decide(caller.token, { route, app, subject, unnarrowed, idToken, address: caller.address, now: clock() });
   };
 
-  const note: RelayGate['note'] = ({ token, address, requestId }, { route, app, subject }, result) => {
+  const count: RelayGate['count'] = ({ token, address, requestId }, { route, app, subject }, result) => {
     uses.note({
       ...{ token: { id: token.id, name: token.name }, route, app, result, address, requestId },
-      userId: subject?.kind === 'user' ? subject.id : undefined,
-      serviceAccount: subject?.kind === 'service_account' ? subject.id : undefined,
+      // Only ids that exist: a service may have sent a token in place of an id.
+      userId: subject?.kind === 'user' && subject.state !== 'unknown' ? subject.id : undefined,
+      serviceAccount: subject?.kind === 'service_account' && subject.app !== undefined ? subject.id : undefined,
     });
   };
 
-  const provenUser = async (assertion: string, caller: RelayCaller): Promise<RelayWhom> => {
+  const provenUser = async (assertion: string, caller: RelayCaller): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token);
     if (id !== undefined) return { kind: 'user', id, proven: true };
-    note(caller, { route: 'threads:read' }, 'userAssertion');
+    count(caller, { route: 'threads:read' }, 'userAssertion');
     throw refused('not_allowed', {
       detail:
-        'Rule userAssertion: the user assertion is not ours, has ended, or is meant for somebody else. Get a new one.',
+        'Rule userAssertion: the user assertion is not ours, has expired, or has another audience. Get a new one.',
     });
   };
 
   return {
-    admit,
-    decide: answer,
-    note,
-    async subject(whom) {
-      return whom.kind === 'user' ? { ...whom, disabled: !(await mayBeServed(whom.id)) } : whom;
+    authenticateToken,
+    decide: decideAccess,
+    count,
+    async loadSubject(named) {
+      const { kind, id } = named;
+      if (kind === 'user') return { ...named, state: ID.test(id) ? await users.stateOf(id) : 'unknown' };
+      const account = await accounts.find(id);
+      const apiBaseUrl = account && apps.find(account.app)?.apiBaseUrl;
+      const moved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
+      return { kind, id, app: account?.app, moved };
     },
-    async enter(req, res) {
-      const { given, text } = bearerOf(req);
-      const caller = await admit(text, req, res);
+    async authenticate(req, res) {
+      const { given, text } = relayTokenOf(req);
+      const caller = await authenticateToken(text, req, res);
       if (!caller) throw invalidToken(given);
       return caller;
     },
-    require(caller, question) {
-      const decision = answer(caller, question);
+    authorize(caller, access) {
+      const decision = decideAccess(caller, access);
       if (decision.allowed) return;
-      note(caller, question, decision.rule);
-      throw refusalOf(decision.rule, decision.detail, question.route);
+      count(caller, access, decision.rule);
+      throw refusalOf(decision, access.route);
     },
-    async whom(req, caller) {
+    async readSubject(req, caller) {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       const user = headerOf(req, 'gatehouse-user');
       const account = headerOf(req, 'gatehouse-service-account');
       if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw oneSubject();
       if (assertion !== undefined) return provenUser(assertion, caller);
       const id = user ?? account ?? '';
-      if (!ID.test(id)) throw oneSubject();
+      if (!ID.test(id)) throw refused('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
     },
   };
 }
 
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
+const NO_USER_ID =
+  'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address.';
+const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
 
-/**
- * What the header says (RFC 6750 section 2.1). `given` false: there is none at all. A token in the address is told to
- * everybody who logs addresses, so such a call is refused whatever its header holds.
- */
-function bearerOf(req: IncomingMessage): { given: boolean; text: string | undefined } {
-  const headers = req.headersDistinct.authorization ?? [];
-  const [header = ''] = headers;
-  const inAddress = req.url?.includes(RELAY_TOKEN_PREFIX) === true;
-  const text = headers.length === 1 && !inAddress ? /^Bearer +([!-~]{1,200})$/i.exec(header)?.[1] : undefined;
-  return { given: headers.length > 0, text };
+/** Refuses a request with a relay token in the URL, whatever its header holds: URLs end up in logs. */
+function relayTokenOf(req: IncomingMessage): { given: boolean; text: string | undefined } {
+  const { given, token } = bearerOf(req);
+  return { given, text: req.url?.includes(RELAY_TOKEN_PREFIX) ? undefined : token };
 }
 
 function headerOf(req: IncomingMessage, name: string): string | undefined {
@@ -148,7 +157,7 @@ function headerOf(req: IncomingMessage, name: string): string | undefined {
   return values[0];
 }
 
-/** Unknown, expired, revoked and malformed are told alike (R84). */
+/** The same response for unknown, expired, revoked and malformed tokens (R84). */
 function invalidToken(given: boolean): AppError {
   return refused('relay_token_invalid', {
     detail: given
@@ -160,20 +169,22 @@ function invalidToken(given: boolean): AppError {
 
 function oneSubject(): AppError {
   return refused('invalid_request', {
-    detail: 'Say for whom: send exactly one of Gatehouse-User-Assertion, Gatehouse-User and Gatehouse-Service-Account.',
+    detail:
+      'Name the subject: send exactly one of Gatehouse-User-Assertion, Gatehouse-User and Gatehouse-Service-Account.',
   });
 }
 
-/** What a refusing rule is towards the service: the token's end tells no more than an unknown token does. */
-function refusalOf(rule: RelayRule, detail: string, scope: RelayScope): AppError {
+/** The error for a refusing rule. An expired token gets the response of an unknown one. */
+function refusalOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
   if (rule === 'expiresAt') return invalidToken(true);
+  if (unknown) return refused('not_found', { detail });
   if (rule !== 'scopes' && rule !== 'apps') return refused('not_allowed', { detail });
   const challenge = `Bearer error="insufficient_scope"${rule === 'scopes' ? `, scope="${scope}"` : ''}`;
   return refused('insufficient_scope', { detail, headers: { 'WWW-Authenticate': challenge } });
 }
 
 function refused(
-  code: 'relay_token_invalid' | 'insufficient_scope' | 'not_allowed' | 'invalid_request',
+  code: 'relay_token_invalid' | 'insufficient_scope' | 'not_allowed' | 'not_found' | 'invalid_request',
   options: { detail: string; headers?: Record<string, string> },
 ): AppError {
   return new AppError(code, options);

@@ -1,16 +1,16 @@
-/** Owns relay policy: what a relay token may do, for whom, with which app and from where, and by which rule not. Pure. */
-import { isInNetworks } from './network.ts';
+/** Relay policy: decides whether a relay token may make a call, and names the rule that refuses it. Pure. */
+import { isAllowedFrom } from '../config/networks.ts';
 
-/** The scopes of relay tokens, each of which is the name of what it opens. */
+/** The scopes of relay tokens; each names the routes that it allows. */
 export const RELAY_SCOPES = ['threads:read', 'bin:read', 'token:exchange'] as const;
 export type RelayScope = (typeof RELAY_SCOPES)[number];
 
-/** What an administrator has said about one relay token. */
+/** What an administrator allows one relay token. */
 export interface RelayPolicy {
   scopes: readonly RelayScope[];
   /** Ids of connected apps. */
   apps: readonly string[];
-  /** `none`: service accounts and BIN look-ups alone. */
+  /** `none`: only service accounts and BIN look-ups. */
   users: 'all' | 'none' | readonly string[];
   /** CIDRs; an empty list allows every address. */
   networks: readonly string[];
@@ -18,47 +18,71 @@ export interface RelayPolicy {
   expiresAt: number;
   /** May name a user without proof. */
   assertUser: boolean;
-  /** May have a token with every scope of the grant where the provider cannot narrow one. */
+  /** May get a token with every scope of the grant if the provider cannot narrow it. */
   fullScope: boolean;
+  /** Accepts users' ID tokens as proof, in addition to user assertions. */
+  acceptIdTokens: boolean;
 }
 
 /**
- * For whom a call is made. `proven`: by a user assertion or an ID token; otherwise the service only says so. `disabled`: by
- * an administrator.
+ * The subject of a call. `proven`: by a user assertion or an ID token; otherwise the service only claims it. `state`:
+ * `disabled` by an administrator.
  */
 export type RelaySubject =
-  | { kind: 'user'; id: string; proven: boolean; disabled: boolean }
-  /** A platform API token that Gatehouse keeps, with no user behind it. */
-  | { kind: 'service_account'; id: string };
+  | { kind: 'user'; id: string; proven: boolean; state: 'active' | 'disabled' | 'unknown' }
+  /**
+   * A platform API token without a user. `app`: the connected app that it belongs to; undefined if there is no such
+   * account. `moved`: the app's platform has another origin now than when the API token was entered.
+   */
+  | { kind: 'service_account'; id: string; app: string | undefined; moved: boolean };
 
 export interface RelayCall {
   route: RelayScope;
   /** Undefined for BIN look-ups, as is the subject. */
   app: string | undefined;
   subject: RelaySubject | undefined;
-  /** As our own connection or a trusted proxy gives it. */
+  /** The client address, by the peer or a trusted proxy. */
   address: string;
   /** Milliseconds since the epoch. */
   now: number;
-  /** Exchange: scopes that the provider could not narrow the token to, so that only the whole one is left. */
+  /** Token exchange: the provider could not narrow the token, so only one with every scope is left. */
   unnarrowed?: boolean;
+  /** Token exchange: the user is proven by an ID token. */
+  idToken?: boolean;
 }
 
 /** The member of the policy that refuses. */
-export type RelayRule = 'expiresAt' | 'networks' | 'scopes' | 'apps' | 'users' | 'assertUser' | 'fullScope';
+export type RelayRule =
+  | 'expiresAt'
+  | 'networks'
+  | 'scopes'
+  | 'apps'
+  | 'serviceAccount'
+  | 'acceptIdTokens'
+  | 'users'
+  | 'assertUser'
+  | 'fullScope';
 
-export type RelayDecision = { allowed: true } | { allowed: false; rule: RelayRule; detail: string };
+/** `unknown`: the user or service account does not exist. */
+export type RelayRefusal = { allowed: false; rule: RelayRule; detail: string; unknown?: boolean };
+export type RelayDecision = { allowed: true } | RelayRefusal;
 
-/** The first rule that refuses, in the order of `RULES`; allowed where none does. */
+/** Applies `RULES` in order; the first that refuses decides. */
 export function decide(policy: RelayPolicy, call: RelayCall): RelayDecision {
-  const refusing = RULES.find(({ refuses }) => refuses(policy, call));
-  return refusing ? { allowed: false, rule: refusing.rule, detail: refusing.detail } : { allowed: true };
+  const refusingRule = RULES.find(({ refuses }) => refuses(policy, call));
+  if (!refusingRule) return { allowed: true };
+  const { rule, detail, unknown = false } = refusingRule;
+  return { allowed: false, rule, detail, ...(unknown && { unknown }) };
 }
+
+export const SERVICE_ACCOUNT_MOVED =
+  'Rule serviceAccount: the platform of this app has moved. Its API token has to be entered again by an administrator.';
 
 const RULES: readonly {
   rule: RelayRule;
-  /** What to change, for the administrator and the service's owner alike. Holds nothing of the request. */
+  /** What to change, for the administrator and the service's owner. Never repeats input. */
   detail: string;
+  unknown?: true;
   refuses: (policy: RelayPolicy, call: RelayCall) => boolean;
 }[] = [
   {
@@ -69,7 +93,7 @@ const RULES: readonly {
   {
     rule: 'networks',
     detail: 'Rule networks: the call does not come from a network that this relay token is bound to.',
-    refuses: ({ networks }, { address }) => networks.length > 0 && !isInNetworks(address, networks),
+    refuses: ({ networks }, { address }) => !isAllowedFrom(address, networks),
   },
   {
     rule: 'scopes',
@@ -82,19 +106,44 @@ const RULES: readonly {
     refuses: ({ apps }, { app }) => app !== undefined && !apps.includes(app),
   },
   {
+    rule: 'serviceAccount',
+    detail: 'Rule serviceAccount: there is no service account with this id for this connected app.',
+    unknown: true,
+    refuses: (_policy, { subject, app }) =>
+      subject?.kind === 'service_account' && (subject.app === undefined || subject.app !== app),
+  },
+  {
+    rule: 'serviceAccount',
+    detail: SERVICE_ACCOUNT_MOVED,
+    refuses: (_policy, { subject }) => subject?.kind === 'service_account' && subject.moved,
+  },
+  {
+    rule: 'acceptIdTokens',
+    detail: 'Rule acceptIdTokens: the relay token does not accept ID tokens. Send a user assertion.',
+    refuses: ({ acceptIdTokens }, { idToken }) => idToken === true && !acceptIdTokens,
+  },
+  {
+    rule: 'assertUser',
+    detail: 'Rule assertUser: the relay token may not name a user without proof. Send a user assertion.',
+    refuses: ({ assertUser }, { subject }) => subject?.kind === 'user' && !subject.proven && !assertUser,
+  },
+  {
     rule: 'users',
     detail: 'Rule users: the relay token may not act for this user.',
     refuses: ({ users }, { subject }) => subject?.kind === 'user' && !includesUser(users, subject.id),
   },
   {
     rule: 'users',
-    detail: 'Rule users: an administrator has disabled this user.',
-    refuses: (_policy, { subject }) => subject?.kind === 'user' && subject.disabled,
+    detail:
+      'Rule users: there is no user with this id. The user has to sign in first; GET /session and the page of the user show the id.',
+    unknown: true,
+    // After the rule above, so that a relay token cannot probe for users that it may not act for.
+    refuses: (_policy, { subject }) => subject?.kind === 'user' && subject.state === 'unknown',
   },
   {
-    rule: 'assertUser',
-    detail: 'Rule assertUser: the relay token may not name a user without proof. Send a user assertion.',
-    refuses: ({ assertUser }, { subject }) => subject?.kind === 'user' && !subject.proven && !assertUser,
+    rule: 'users',
+    detail: 'Rule users: an administrator has disabled this user.',
+    refuses: (_policy, { subject }) => subject?.kind === 'user' && subject.state === 'disabled',
   },
   {
     rule: 'fullScope',

@@ -1,9 +1,11 @@
-/** Owns relay tokens: made and shown once, kept as a hash, rotated with an overlap, and revoked for every process within a second. */
-import { AppError } from '../errors.ts';
+/** Relay tokens: shown once, stored as a hash, rotated with an overlap, and revoked in every process within a second. */
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import { createOpaqueToken, isOpaqueTokenId, isSameHash, parseOpaqueToken } from '../storage/opaque-token.ts';
-import type { PageOptions, Store } from '../storage/store.ts';
+import { createRecords, type Records, type Versioned } from '../storage/records.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
+import type { Store } from '../storage/store.ts';
+import { createUseNotes } from '../storage/use-notes.ts';
 import type { RelayPolicy } from './policy.ts';
 
 export const RELAY_TOKEN_PREFIX = 'gthr_';
@@ -12,104 +14,101 @@ export const RELAY_TOKEN_PREFIX = 'gthr_';
 export interface RelayToken extends RelayPolicy {
   id: string;
   name: string;
+  /** Calls to the BIN lookup service in a month (UTC); null: all that are not reserved for users. */
+  binCallsPerMonth: number | null;
   createdAt: number;
-  /** The last secret's; before the first rotation the same as `createdAt`. */
+  /** When the current secret was created. */
   rotatedAt: number;
-  /** Until when the secret before the last counts as well. */
+  /** Until when the previous secret is valid. */
   overlapEndsAt: number | undefined;
-  /** Of the stored record: a change is written over this one alone. */
+  /** Of the stored record; a change names the version that it replaces. */
   version: number;
 }
 
-export type WantedRelayToken = RelayPolicy & { name: string };
+export type WantedRelayToken = RelayPolicy & Pick<RelayToken, 'name' | 'binCallsPerMonth'>;
 
 export interface RelayTokenUse {
   at: number;
   address: string;
 }
 
-export interface RelayTokens {
-  /** `text` is what the service keeps; nobody can have it again. @param id as `newOpaqueTokenId` draws them */
+export interface RelayTokens extends Pick<Records<KeptToken, RelayToken>, 'find' | 'page'> {
+  /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
   create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }>;
-  /** The token that is valid now; undefined alike for unknown, wrong, expired and revoked ones (R84). */
+  /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
   verify(text: string): Promise<RelayToken | undefined>;
-  /** Notes a use at most once a minute. Never rejects, and nobody has to wait for it. */
+  /** Records a use, at most once a minute. Never rejects; callers need not await it. */
   noteUse(id: string, address: string): Promise<void>;
-  find(id: string): Promise<RelayToken | undefined>;
-  /** The newest first; expired ones included. */
-  page(options: Pick<PageOptions, 'after' | 'limit'>): Promise<{ tokens: RelayToken[]; next: string | undefined }>;
   lastUse(id: string): Promise<RelayTokenUse | undefined>;
-  /** Undefined where there is no such token. @throws AppError `version_conflict` */
+  /** Undefined if there is no such token. @throws AppError `version_conflict` */
   change(id: string, version: number, wanted: WantedRelayToken): Promise<RelayToken | undefined>;
-  /** A new secret; the one before counts for so long yet, and older ones no more. Undefined where there is no such token. */
+  /** Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no such token. */
   rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined>;
-  /** Answers false where there is no such token. */
+  /** @returns false if there is no such token */
   revoke(id: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** Newest first; the first one has no end of its own. */
+/** `until` is undefined for the current secret, which expires with the token. */
 type KeptSecret = { hash: string; until?: number };
 type KeptToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly KeptSecret[] };
-/** What the text of a token says: whose record it is, and the hash that has to be kept there. */
-type Shown = { id: string; hash: Buffer };
-type ReadToken = { kept: KeptToken; version: number };
+/** A parsed token: the id of its record, and the hash that the record must hold. */
+type ParsedToken = { id: string; hash: Buffer };
 
-/** How long a process works with what it read: a revocation that it was not told of counts after this at the latest. */
-const FRESH_MILLISECONDS = 400;
-const MOST_CACHED = 10_000;
-const USE_MILLISECONDS = 60_000;
+/** How long a record is cached. A revocation takes effect after this at the latest, even if the process missed the notice. */
+const MAX_CACHE_AGE_MS = 400;
+const MAX_CACHED = 10_000;
 const CHANNEL = 'relay-tokens';
 
-export async function createRelayTokens(parts: { store: Store; clock: () => number }): Promise<RelayTokens> {
-  const { store, clock } = parts;
-  const cache = new Map<string, ReadToken & { readAt: number }>();
-  const usedAt = new Map<string, number>();
+export async function createRelayTokens(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  clock: () => number;
+}): Promise<RelayTokens> {
+  const { store, sealedJson, clock } = parts;
+  const records = createRecords<KeptToken, RelayToken>({
+    store,
+    sealedJson,
+    index: keys.relayTokens,
+    keyOf: keys.relayToken,
+    isId: isOpaqueTokenId,
+    toView: (record) => tokenOf(record, clock()),
+    beside: (id) => [keys.relayTokenUse(id)],
+    conflictDetail: 'Read the relay token again and repeat the change.',
+  });
+  const uses = createUseNotes({ store, clock, keyOf: keys.relayToken, noteKeyOf: keys.relayTokenUse });
+  const cache = remembered<{ record: Versioned<KeptToken>; readAt: number }>(MAX_CACHED);
   const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
 
-  // What a text says and hashes to is worked out once. Only of tokens that were valid then: guesses take nobody's place.
-  const shown = remembered<Shown>(MOST_CACHED);
-  const shownBy = (text: string): Shown | undefined => {
-    const known = shown.get(text);
-    if (known) return known;
-    const given = parseOpaqueToken(RELAY_TOKEN_PREFIX, text);
-    return given && { id: given.id, hash: Buffer.from(hashOf(given.secret)) };
+  // Saves hashing the secret on each call. Only valid tokens are cached, so that guesses cannot evict them.
+  const parsedTokens = remembered<ParsedToken>(MAX_CACHED);
+  const parse = (text: string): ParsedToken | undefined => {
+    const cached = parsedTokens.get(text);
+    if (cached) return cached;
+    const parsed = parseOpaqueToken(RELAY_TOKEN_PREFIX, text);
+    return parsed && { id: parsed.id, hash: Buffer.from(hashOf(parsed.secret)) };
   };
 
-  const load = async (id: string): Promise<ReadToken | undefined> => {
-    if (!isOpaqueTokenId(id)) return undefined;
+  const findForCall = async (id: string): Promise<Versioned<KeptToken> | undefined> => {
     const readAt = performance.now();
-    const stored = await store.get(keys.relayToken(id));
-    if (!stored) {
-      cache.delete(id);
-      return undefined;
-    }
-    const read = { kept: JSON.parse(stored.value) as KeptToken, version: stored.version };
-    if (cache.size >= MOST_CACHED) cache.clear();
-    cache.set(id, { ...read, readAt });
-    return read;
-  };
-
-  const loadForCall = async (id: string): Promise<ReadToken | undefined> => {
     const cached = cache.get(id);
-    return cached && performance.now() - cached.readAt < FRESH_MILLISECONDS ? cached : load(id);
+    if (cached && readAt - cached.readAt < MAX_CACHE_AGE_MS) return cached.record;
+    const record = await records.read(id);
+    if (record) cache.set(id, { record, readAt });
+    else cache.delete(id);
+    return record;
   };
 
-  /** Everybody else reads it again at once; who misses the word does so a moment later. */
-  const tell = async (id: string): Promise<void> => {
+  /** The other processes drop their cached record; one that misses the notice does so after `MAX_CACHE_AGE_MS`. */
+  const announce = async (id: string): Promise<void> => {
     cache.delete(id);
     await store.publish(CHANNEL, id).catch(() => undefined);
   };
 
-  const save = async (kept: KeptToken, ifVersion: number): Promise<RelayToken> => {
-    const written = await store.write([
-      { put: keys.relayToken(kept.id), value: JSON.stringify(kept), ifVersion },
-      { index: keys.relayTokens, add: kept.id, score: kept.createdAt },
-    ]);
-    if (!written) throw conflict();
-    await tell(kept.id);
-    const read = await load(kept.id);
-    return tokenOf(read ?? { kept, version: ifVersion }, clock());
+  const change = async (...request: Parameters<typeof records.change>) => {
+    const token = await records.change(...request);
+    if (token) await announce(token.id);
+    return token;
   };
 
   return {
@@ -117,81 +116,50 @@ export async function createRelayTokens(parts: { store: Store; clock: () => numb
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, undefined, { id });
       const now = clock();
       const secrets = [{ hash: hashOf(secret) }];
-      const token = await save({ ...policyOf(wanted), id, createdAt: now, rotatedAt: now, secrets }, 0);
+      const token = await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets });
+      await announce(id);
       return { token, text };
     },
 
     async verify(text) {
-      const given = shownBy(text);
-      const found = given && (await loadForCall(given.id));
-      if (!given || !found) return undefined;
+      const parsed = parse(text);
+      const record = parsed && (await findForCall(parsed.id));
+      if (!parsed || !record) return undefined;
       const now = clock();
-      const known = found.kept.secrets.some(
-        ({ hash, until }) => isSameHash(given.hash, hash) && (until === undefined || now < until),
+      const isSecret = record.value.secrets.some(
+        ({ hash, until }) => isSameHash(parsed.hash, hash) && (until === undefined || now < until),
       );
-      if (!known || now >= found.kept.expiresAt) return undefined;
-      shown.set(text, given);
-      return tokenOf(found, now);
+      if (!isSecret || now >= record.value.expiresAt) return undefined;
+      parsedTokens.set(text, parsed);
+      return tokenOf(record, now);
     },
 
-    async noteUse(id, address) {
-      const now = clock();
-      const last = usedAt.get(id);
-      if (last !== undefined && now >= last && now - last < USE_MILLISECONDS) return;
-      if (usedAt.size >= MOST_CACHED) usedAt.clear();
-      usedAt.set(id, now);
-      try {
-        // A call may end after its token was revoked: then nothing is left behind.
-        const value = JSON.stringify({ at: now, address });
-        await store.write([{ exists: keys.relayToken(id) }, { put: keys.relayTokenUse(id), value }]);
-      } catch {
-        usedAt.delete(id);
-      }
-    },
+    noteUse: (id, address) => uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
 
-    async find(id) {
-      const read = await load(id);
-      return read && tokenOf(read, clock());
-    },
-
-    async page(options) {
-      const page = await store.page(keys.relayTokens, { ...options, order: 'descending' });
-      const found = await Promise.all(page.items.map(({ member }) => load(member)));
-      return { tokens: found.flatMap((read) => (read ? [tokenOf(read, clock())] : [])), next: page.next };
-    },
+    find: records.find,
+    page: records.page,
 
     async lastUse(id) {
-      const stored = await store.get(keys.relayTokenUse(id));
-      return stored && (JSON.parse(stored.value) as RelayTokenUse);
+      const text = await uses.last(id);
+      return text === undefined ? undefined : (JSON.parse(text) as RelayTokenUse);
     },
 
-    async change(id, version, wanted) {
-      const read = await load(id);
-      if (!read) return undefined;
-      const { createdAt, rotatedAt, secrets } = read.kept;
-      if (read.version !== version) throw conflict();
-      return save({ ...policyOf(wanted), id, createdAt, rotatedAt, secrets }, version);
-    },
+    change: (id, version, wanted) => change(id, version, (kept) => ({ ...kept, ...wanted })),
 
     async rotate(id, overlapSeconds) {
-      const read = await load(id);
-      if (!read) return undefined;
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, undefined, { id });
-      const now = clock();
-      const [last] = read.kept.secrets;
-      const overlapping = last && overlapSeconds > 0 ? [{ hash: last.hash, until: now + overlapSeconds * 1000 }] : [];
-      const secrets = [{ hash: hashOf(secret) }, ...overlapping];
-      return { token: await save({ ...read.kept, rotatedAt: now, secrets }, read.version), text };
+      const token = await change(id, undefined, (kept) => {
+        const now = clock();
+        const [last] = kept.secrets;
+        const overlapping = last && overlapSeconds > 0 ? [{ hash: last.hash, until: now + overlapSeconds * 1000 }] : [];
+        return { ...kept, rotatedAt: now, secrets: [{ hash: hashOf(secret) }, ...overlapping] };
+      });
+      return token && { token, text };
     },
 
     async revoke(id) {
-      if (!(await load(id))) return false;
-      const revoked = await store.write([
-        { delete: keys.relayToken(id) },
-        { delete: keys.relayTokenUse(id) },
-        { index: keys.relayTokens, remove: id },
-      ]);
-      await tell(id);
+      const revoked = await records.remove(id);
+      if (revoked) await announce(id);
       return revoked;
     },
 
@@ -199,17 +167,8 @@ export async function createRelayTokens(parts: { store: Store; clock: () => numb
   };
 }
 
-function conflict(): AppError {
-  return new AppError('version_conflict', { detail: 'Read the relay token again and repeat the change.' });
-}
-
-function policyOf(wanted: WantedRelayToken): WantedRelayToken {
-  const { name, scopes, apps, users, networks, expiresAt, assertUser, fullScope } = wanted;
-  return { name, scopes, apps, users, networks, expiresAt, assertUser, fullScope };
-}
-
-function tokenOf({ kept, version }: ReadToken, now: number): RelayToken {
-  const { secrets, ...token } = kept;
+function tokenOf({ value, version }: Versioned<KeptToken>, now: number): RelayToken {
+  const { secrets, ...token } = value;
   const until = secrets.map((secret) => secret.until).find((end) => end !== undefined && end > now);
   return { ...token, overlapEndsAt: until, version };
 }

@@ -1,77 +1,104 @@
-/** Owns the relay's routes for services: the thread of a user or a service account, and BIN look-ups. */
+/** The relay's routes for services: the thread of a user or a service account, and BIN look-ups. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
+import { z } from 'zod';
 import type { AppStore, ThreadApp } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import { queryField } from '../http/body.ts';
-import type { Relayed } from '../http/front-door.ts';
-import { passAnswer } from '../http/pass-answer.ts';
+import { type Credentials, described, type Operation, requiring } from '../http/description.ts';
+import { passResponse } from '../http/pass-response.ts';
+import type { Admit, RelayedHandler } from '../http/route-table.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
-import type { RelayCaller, RelayGate, RelayQuestion, RelayWhom } from './gate.ts';
-import type { ServiceAccounts } from './service-account.ts';
+import type { NamedSubject, RelayAccess, RelayCaller, RelayGate } from './gate.ts';
+import type { RelayScope } from './policy.ts';
+
+declare module '../http/request-context.ts' {
+  interface RequestContext {
+    /** The service whose relay token the guard has admitted. */
+    relayCaller?: RelayCaller | undefined;
+  }
+}
 
 export interface RelayRoutes {
-  currentThread: Relayed;
-  /** Lets a service look up BINs, and counts the call once it is answered; what follows is the same as for browsers. */
-  enterBins(req: IncomingMessage, res: ServerResponse): Promise<void>;
-  /** JSON alone: forms are for pages. */
+  admitThread: Admit;
+  currentThread: RelayedHandler;
+  /** Authorizes BIN look-ups, and counts the call once the response is sent. The handler is the one for browsers. */
+  admitBin: Admit;
+  /** The same as Express middleware. */
+  binGuard: RequestHandler;
+  /** Refuses forms, which the handler accepts from pages. */
   jsonOnly: RequestHandler;
 }
 
 export function relayRoutes(parts: {
   gate: RelayGate;
   apps: AppStore;
-  accounts: ServiceAccounts;
   grants: Pick<GrantStore, 'readAhead'>;
-  /** With users' tokens, and with those of service accounts; both within the services' share of the budget. */
+  /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
   threads: { user: ThreadCall; serviceAccount: ThreadCall };
 }): RelayRoutes {
-  const { gate, apps, accounts, grants, threads } = parts;
+  const { gate, apps, grants, threads } = parts;
 
-  /** A service account belongs to one app, so that none has to be named. */
-  const appOf = async (req: IncomingMessage, whom: RelayWhom, { token }: RelayCaller): Promise<ThreadApp> => {
-    const named = queryField(req, 'app');
-    if (whom.kind === 'service_account') {
-      const account = await accounts.find(whom.id);
-      if (!account || (named !== undefined && named !== account.app)) throw unknownAccount();
-      return apps.threadApp(account.app);
+  const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
+    if (id !== undefined) return apps.threadApp(id);
+    const allowed = apps.threadApps().filter((app) => token.apps.includes(app.id));
+    return allowed.length === 1 && allowed[0] ? allowed[0] : apps.threadApp(undefined);
+  };
+
+  const subjectOf = async (req: IncomingMessage, named: NamedSubject, caller: RelayCaller) => {
+    const appId = queryField(req, 'app');
+    if (named.kind === 'user') {
+      const app = appFor(appId, caller);
+      // Started together with the read of the user, so that both take one round trip to the store.
+      const ahead = grants.readAhead(named.id, app.id);
+      return { app: app.id, ahead, subject: await gate.loadSubject(named) };
     }
-    if (named !== undefined) return apps.threadApp(named);
-    const own = apps.threadApps().filter(({ id }) => token.apps.includes(id));
-    return own.length === 1 && own[0] ? own[0] : apps.threadApp(undefined);
+    const subject = await gate.loadSubject(named);
+    // A service account belongs to one app, so the request need not name one.
+    return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
+  };
+
+  const admit = async (req: IncomingMessage, res: ServerResponse, access: RelayAccess): Promise<RelayCaller> => {
+    const caller = await gate.authenticate(req, res);
+    gate.authorize(caller, access);
+    req.context.relayCaller = caller;
+    return caller;
+  };
+
+  const admitBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    const access: RelayAccess = { route: 'bin:read' };
+    const caller = await admit(req, res, access);
+    res.once('close', () => {
+      gate.count(caller, access, res.writableFinished && res.statusCode < 400 ? 'answered' : 'failed');
+    });
   };
 
   return {
-    async currentThread(req, res) {
-      const caller = await gate.enter(req, res);
-      // What the token may not do for anybody is refused before it is asked for whom.
-      gate.require(caller, { route: 'threads:read' });
-      const whom = await gate.whom(req, caller);
-      const app = await appOf(req, whom, caller);
-      // Asked for together with the user, whether disabled or not: one round trip to the store in place of two.
-      const ahead = whom.kind === 'user' ? grants.readAhead(whom.id, app.id) : undefined;
-      const subject = await gate.subject(whom);
-      const question: RelayQuestion = { route: 'threads:read', app: app.id, subject };
-      gate.require(caller, question);
+    // Refuses a token without the scope before the user or service account is read.
+    admitThread: requiring(relayToken('threads:read'), (req, res) => admit(req, res, { route: 'threads:read' })),
+
+    currentThread: described(CURRENT_THREAD, async (req: IncomingMessage, res: ServerResponse) => {
+      const caller = callerOf(req);
+      const named = await gate.readSubject(req, caller);
+      const { app: appId, ahead, subject } = await subjectOf(req, named, caller);
+      const access: RelayAccess = { route: 'threads:read', app: appId, subject };
+      gate.authorize(caller, access);
+      const app = apps.threadApp(appId);
       const call = subject.kind === 'user' ? threads.user : threads.serviceAccount;
       try {
-        await passAnswer(req, res, (stop) => call.stream({ userId: subject.id, app, ahead }, stop));
+        await passResponse(req, res, (stop) => call.stream({ userId: subject.id, app, ahead }, stop));
       } catch (error) {
-        gate.note(caller, question, 'failed');
+        gate.count(caller, access, 'failed');
         throw error;
       }
-      gate.note(caller, question, 'answered');
-    },
+      gate.count(caller, access, 'answered');
+    }),
 
-    async enterBins(req, res) {
-      const caller = await gate.enter(req, res);
-      const question: RelayQuestion = { route: 'bin:read' };
-      gate.require(caller, question);
-      res.once('close', () => {
-        gate.note(caller, question, res.writableFinished && res.statusCode < 400 ? 'answered' : 'failed');
-      });
-    },
+    admitBin: requiring(relayToken('bin:read'), admitBin),
+    binGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
+      admitBin(req, res).then(() => next(), next),
+    ),
 
     jsonOnly(req, _res, next) {
       const detail = 'Send the body as JSON, with "Content-Type: application/json".';
@@ -80,6 +107,29 @@ export function relayRoutes(parts: {
   };
 }
 
-function unknownAccount(): AppError {
-  return new AppError('not_found', { detail: 'There is no service account with this id for this connected app.' });
+const CURRENT_THREAD: Operation = {
+  summary: 'The current thread of a user or a service account',
+  query: z.object({
+    app: z
+      .string()
+      .optional()
+      .describe(
+        'id of a connected app; may be left out where the relay token names one app, or only one app serves threads',
+      ),
+  }),
+  headers: z.object({
+    'Gatehouse-User-Assertion': z.string().optional().describe('a JWT of GET /session/verify: for its user'),
+    'Gatehouse-User': z.string().optional().describe('a user id: for a relay token with assertUser'),
+    'Gatehouse-Service-Account': z.string().optional().describe('id of a service account'),
+  }),
+  responses: { 200: { '*/*': z.unknown() } },
+};
+
+const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
+
+/** The service that a guard of this room has authenticated. */
+function callerOf(req: IncomingMessage): RelayCaller {
+  const { relayCaller } = req.context;
+  if (!relayCaller) throw new AppError('relay_token_invalid');
+  return relayCaller;
 }

@@ -1,33 +1,36 @@
-/** Owns service accounts: platform API tokens that no user stands behind, entered once, sealed, and never shown again. */
-import { randomBytes } from 'node:crypto';
+/** Service accounts: platform API tokens without a user; entered once, stored sealed, and never shown again. */
+
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
-import { SealError, type Sealer } from '../storage/sealed.ts';
-import type { PageOptions, Store } from '../storage/store.ts';
+import { newOpaqueTokenId } from '../storage/opaque-token.ts';
+import { createRecords, type Records, type Versioned } from '../storage/records.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
+import type { Store } from '../storage/store.ts';
+import { SERVICE_ACCOUNT_MOVED } from './policy.ts';
 
 /** Times in milliseconds since the epoch. */
 export interface ServiceAccount {
   id: string;
   name: string;
-  /** Id of the connected app whose platform takes the token. */
+  /** Id of the connected app whose platform accepts the token. */
   app: string;
   createdAt: number;
   /** When this API token was entered. */
   tokenSetAt: number;
+  /** Origin of the platform that the token was entered for: it is sent nowhere else. */
+  platform: string;
   version: number;
 }
 
 interface KeptAccount extends Omit<ServiceAccount, 'version'> {
   apiToken: string;
-  /** Origin of the platform that the token was entered for: it is sent nowhere else. */
-  platform: string;
 }
 
-export interface ServiceAccounts {
-  /** @param wanted `id`: as `newServiceAccountId` draws them; `platform`: origin of the platform that takes the token */
+export interface ServiceAccounts extends Pick<Records<KeptAccount, ServiceAccount>, 'find' | 'page' | 'remove'> {
+  /** @param wanted `id`: from `newServiceAccountId`; `platform`: origin of the platform that accepts the token */
   create(wanted: {
     id: string;
     name: string;
@@ -35,98 +38,62 @@ export interface ServiceAccounts {
     apiToken: string;
     platform: string;
   }): Promise<ServiceAccount>;
-  find(id: string): Promise<ServiceAccount | undefined>;
-  /** The newest first. */
-  page(
-    options: Pick<PageOptions, 'after' | 'limit'>,
-  ): Promise<{ accounts: ServiceAccount[]; next: string | undefined }>;
-  /** @param wanted `entered` left out: the API token is kept. Undefined where there is no such account. @throws AppError `version_conflict` */
+  /**
+   * Undefined if there is no such account.
+   * @param wanted `entered`: a new API token; undefined to leave it unchanged
+   * @throws AppError `version_conflict`
+   */
   change(
     id: string,
     version: number,
     wanted: { name: string; entered?: { apiToken: string; platform: string } | undefined },
   ): Promise<ServiceAccount | undefined>;
-  /** Answers false where there is no such account. */
-  remove(id: string): Promise<boolean>;
-  /** The API token, for the call alone. @throws AppError `not_allowed` where it was entered for another platform */
+  /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
   apiToken(id: string, platform: string): Promise<string | undefined>;
 }
 
-const ID = /^sa[0-9a-f]{16}$/;
-/** Drawn before the account is made, so that what is told of the making can name it. */
-export const newServiceAccountId = (): string => `sa${randomBytes(8).toString('hex')}`;
-const MOST_CACHED = 1_000;
+const ID = /^sa[0-9A-Za-z]{11}$/;
+/** Created before the account, so that the audit entry written first can name it. */
+export const newServiceAccountId = (): string => `sa${newOpaqueTokenId()}`;
 
-export function createServiceAccounts(parts: { store: Store; sealer: Sealer; clock: () => number }): ServiceAccounts {
-  const { store, sealer, clock } = parts;
-  // An opened account counts only for the very version that was just read.
-  const opened = new Map<string, { version: number; kept: KeptAccount }>();
-
-  const load = async (id: string): Promise<{ version: number; kept: KeptAccount } | undefined> => {
-    if (!ID.test(id)) return undefined;
-    const key = keys.serviceAccount(id);
-    const record = await store.get(key);
-    if (!record) return undefined;
-    const known = opened.get(id);
-    if (known?.version === record.version) return known;
-    const entry = { version: record.version, kept: JSON.parse(await open(record.value, key)) as KeptAccount };
-    if (opened.size >= MOST_CACHED) opened.clear();
-    opened.set(id, entry);
-    return entry;
-  };
-
-  const open = (sealed: string, key: string): Promise<string> =>
-    sealer.open(sealed, key).catch((error: unknown) => {
-      if (!(error instanceof SealError)) throw error;
-      throw new AppError('internal', { logDetail: 'a service account cannot be opened', cause: error });
-    });
-
-  const save = async (kept: KeptAccount, ifVersion: number): Promise<ServiceAccount> => {
-    const key = keys.serviceAccount(kept.id);
-    const written = await store.write([
-      { put: key, value: await sealer.seal(JSON.stringify(kept), key), ifVersion },
-      { index: keys.serviceAccounts, add: kept.id, score: kept.createdAt },
-    ]);
-    if (!written) throw conflict();
-    return accountOf((await load(kept.id)) ?? { kept, version: ifVersion });
-  };
+export function createServiceAccounts(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  clock: () => number;
+}): ServiceAccounts {
+  const { store, sealedJson, clock } = parts;
+  const records = createRecords<KeptAccount, ServiceAccount>({
+    store,
+    sealedJson,
+    index: keys.serviceAccounts,
+    keyOf: keys.serviceAccount,
+    isId: (id) => ID.test(id),
+    toView: accountOf,
+    conflictDetail: 'Read the service account again and repeat the change.',
+    whenUnreadable: 'error',
+  });
 
   return {
+    find: records.find,
+    page: records.page,
+    remove: records.remove,
     create({ id, name, app, apiToken, platform }) {
       const now = clock();
-      return save({ id, name, app, apiToken, platform, createdAt: now, tokenSetAt: now }, 0);
+      return records.create({ id, name, app, apiToken, platform, createdAt: now, tokenSetAt: now });
     },
-    async find(id) {
-      const entry = await load(id);
-      return entry && accountOf(entry);
-    },
-    async page(options) {
-      const page = await store.page(keys.serviceAccounts, { ...options, order: 'descending' });
-      // One that cannot be opened must not hide the others.
-      const found = await Promise.all(page.items.map(({ member }) => load(member).catch(() => undefined)));
-      return { accounts: found.flatMap((entry) => (entry ? [accountOf(entry)] : [])), next: page.next };
-    },
-    async change(id, version, { name, entered }) {
-      const entry = await load(id);
-      if (!entry) return undefined;
-      if (entry.version !== version) throw conflict();
+    change(id, version, { name, entered }) {
       const renewed = entered === undefined ? {} : { ...entered, tokenSetAt: clock() };
-      return save({ ...entry.kept, name, ...renewed }, version);
-    },
-    async remove(id) {
-      if (!ID.test(id) || !(await store.get(keys.serviceAccount(id)))) return false;
-      opened.delete(id);
-      return store.write([{ delete: keys.serviceAccount(id) }, { index: keys.serviceAccounts, remove: id }]);
+      return records.change(id, version, (kept) => ({ ...kept, name, ...renewed }));
     },
     async apiToken(id, platform) {
-      const entry = await load(id);
-      if (entry && entry.kept.platform !== platform) throw elsewhere();
-      return entry?.kept.apiToken;
+      const kept = (await records.read(id))?.value;
+      if (kept && kept.platform !== platform) throw new AppError('not_allowed', { detail: SERVICE_ACCOUNT_MOVED });
+      return kept?.apiToken;
     },
   };
 }
 
-/** Calls with a service account's token in place of a user's; whose it is stands where the user's id would. */
+/** Calls with a service account's API token. The account's id takes the place of the user's. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
     async get({ userId: id, url, headers, stop, beforeSending }) {
@@ -135,17 +102,17 @@ export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outboun
       if (apiToken === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
       const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`]);
-      stop.whenStopped(() => call.destroy(new Error('Nobody waits for the answer any longer.')));
-      return { kind: 'answer', response: await call.answer };
+      stop.whenStopped(() => call.destroy(new Error('The caller has disconnected.')));
+      return { kind: 'response', response: await call.response };
     },
   };
 }
 
-export type TokenCheck = 'taken' | 'refused' | 'unreachable';
+export type TokenCheck = 'accepted' | 'refused' | 'unreachable';
 
-const CHECK_MILLISECONDS = 10_000;
+const CHECK_TIMEOUT_MS = 10_000;
 
-/** Tries a token on the platform. `taken`: also where the account has no thread, or is over its limit just now. */
+/** Tries a token on the platform. `accepted` also if the account has no thread (404) or has reached its rate limit (429). */
 export async function checkApiToken(
   app: ConnectedApp & { readonly apiBaseUrl: string },
   apiToken: string,
@@ -156,11 +123,11 @@ export async function checkApiToken(
     const target = outbound.target(app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath);
     const headers = ['accept', 'application/json', 'user-agent', 'Gatehouse', 'authorization', `Bearer ${apiToken}`];
     const call = outbound.stream(target, headers);
-    timer = setTimeout(() => call.destroy(new Error('The platform took too long.')), CHECK_MILLISECONDS);
-    const { statusCode, body } = await call.answer;
-    body.destroy(new Error('The status says all.'));
+    timer = setTimeout(() => call.destroy(new Error('The platform took too long.')), CHECK_TIMEOUT_MS);
+    const { statusCode, body } = await call.response;
+    body.destroy(new Error('Only the status is needed.'));
     if (statusCode === 401 || statusCode === 403) return 'refused';
-    return statusCode < 300 || statusCode === 404 || statusCode === 429 ? 'taken' : 'unreachable';
+    return statusCode < 300 || statusCode === 404 || statusCode === 429 ? 'accepted' : 'unreachable';
   } catch {
     return 'unreachable';
   } finally {
@@ -168,17 +135,7 @@ export async function checkApiToken(
   }
 }
 
-function conflict(): AppError {
-  return new AppError('version_conflict', { detail: 'Read the service account again and repeat the change.' });
-}
-
-function elsewhere(): AppError {
-  const detail =
-    'Rule serviceAccount: the platform of this app has moved. Its API token has to be entered again by an administrator.';
-  return new AppError('not_allowed', { detail });
-}
-
-function accountOf({ kept, version }: { kept: KeptAccount; version: number }): ServiceAccount {
-  const { apiToken: _, platform: __, ...account } = kept;
+function accountOf({ value, version }: Versioned<KeptAccount>): ServiceAccount {
+  const { apiToken: _, ...account } = value;
   return { ...account, version };
 }

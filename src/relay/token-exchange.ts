@@ -1,13 +1,12 @@
-/** Owns token exchange (RFC 8693): whom a subject token stands for, which app is meant, and the access token that is handed out. */
+/** Token exchange (RFC 8693): finds the subject and the connected app of a request, and issues an access token. */
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { IdTokens } from '../connected-apps/id-token.ts';
-import { ProviderError } from '../connected-apps/provider-error.ts';
 import { TROUBLE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { NarrowedTokens } from '../grants/narrowed-token.ts';
 import type { TokenVault } from '../grants/token-vault.ts';
 import type { RelayCaller, RelayGate } from './gate.ts';
+import type { IdTokens } from './id-token.ts';
 import type { RelayRule, RelaySubject } from './policy.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
@@ -18,13 +17,13 @@ export const SUBJECT_TOKEN_TYPES = {
   user: 'urn:gatehouse:token-type:user',
 } as const;
 
-/** Parameters as they came, each at most once. */
+/** The parameters of the request; none is repeated. */
 export interface ExchangeRequest {
   subjectToken: string;
   subjectTokenType: string;
   audience: string | undefined;
   resource: string | undefined;
-  /** Undefined: all that was granted. */
+  /** Undefined: all granted scopes. */
   scopes: readonly string[] | undefined;
 }
 
@@ -41,10 +40,11 @@ export type ExchangeResult =
   | { kind: 'refused'; error: ExchangeError; description: string }
   | { kind: 'unavailable'; description: string; retryAfterSeconds: number };
 
-export type ExchangeError = 'invalid_request' | 'invalid_target' | 'invalid_scope' | 'unauthorized_client';
+export const EXCHANGE_ERRORS = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'] as const;
+export type ExchangeError = (typeof EXCHANGE_ERRORS)[number];
 
 export interface TokenExchange {
-  /** Tells the gate of every outcome. */
+  /** Counts every outcome at the gate. */
   exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult>;
 }
 
@@ -55,19 +55,17 @@ export function createTokenExchange(parts: {
   gate: RelayGate;
   assertions: UserAssertions;
   idTokens: IdTokens;
-  /** Our id of a provider's subject. */
-  userIdOf: (issuer: string, subject: string) => string;
   vault: TokenVault;
   narrowed: NarrowedTokens;
   grants: Pick<GrantStore, 'load'>;
   publicHref: string;
   clock: () => number;
 }): TokenExchange {
-  const { apps, gate, assertions, idTokens, userIdOf, vault, narrowed, grants, publicHref, clock } = parts;
+  const { apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock } = parts;
 
-  const noProof = (caller: RelayCaller, what: 'userAssertion' | 'idToken'): Refusal => {
-    gate.note(caller, { route: 'token:exchange' }, what);
-    return badSubject();
+  const refuseProof = (caller: RelayCaller, proof: 'userAssertion' | 'idToken'): Refusal => {
+    gate.count(caller, { route: 'token:exchange' }, proof);
+    return invalidSubject();
   };
 
   const userOf = async (caller: RelayCaller, request: ExchangeRequest): Promise<RelaySubject | Refusal> => {
@@ -75,17 +73,16 @@ export function createTokenExchange(parts: {
     switch (subjectTokenType) {
       case SUBJECT_TOKEN_TYPES.assertion: {
         const id = await assertions.verify(subjectToken, caller.token);
-        return id === undefined ? noProof(caller, 'userAssertion') : gate.subject({ kind: 'user', id, proven: true });
+        return id === undefined
+          ? refuseProof(caller, 'userAssertion')
+          : gate.loadSubject({ kind: 'user', id, proven: true });
       }
       case SUBJECT_TOKEN_TYPES.idToken: {
-        const verified = await idTokens.verify(subjectToken, apps.signInApps());
-        if (!verified) return noProof(caller, 'idToken');
-        return gate.subject({ kind: 'user', id: userIdOf(verified.issuer, verified.subject), proven: true });
+        const id = await idTokens.userOf(subjectToken);
+        return id === undefined ? refuseProof(caller, 'idToken') : gate.loadSubject({ kind: 'user', id, proven: true });
       }
       case SUBJECT_TOKEN_TYPES.user:
-        return USER_ID.test(subjectToken)
-          ? gate.subject({ kind: 'user', id: subjectToken, proven: false })
-          : badSubject();
+        return gate.loadSubject({ kind: 'user', id: subjectToken, proven: false });
       default:
         return refuse('invalid_request', `Give one of these as subject_token_type: ${TYPES}.`);
     }
@@ -93,17 +90,18 @@ export function createTokenExchange(parts: {
 
   const appOf = ({ audience, resource }: ExchangeRequest, { token }: RelayCaller): ConnectedApp | Refusal => {
     const usable = apps.list().filter((app) => !app.disabled);
-    const meant = usable.filter(
+    const matching = usable.filter(
       (app) =>
         (audience === undefined || app.id === audience) && (resource === undefined || isResourceOf(app, resource)),
     );
-    const own = audience === undefined && meant.length > 1 ? meant.filter(({ id }) => token.apps.includes(id)) : meant;
-    const [app] = own;
-    if (app && own.length === 1) return app;
+    const isAmbiguous = audience === undefined && matching.length > 1;
+    const candidates = isAmbiguous ? matching.filter(({ id }) => token.apps.includes(id)) : matching;
+    const [app] = candidates;
+    if (app && candidates.length === 1) return app;
     return refuse('invalid_target', 'Name one connected app: its id as audience, or its API base URL as resource.');
   };
 
-  /** The whole of what was granted. */
+  /** The access token with every granted scope. */
   const wholeToken = async (userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
     const result = await vault.accessToken(userId, app);
     switch (result.kind) {
@@ -114,14 +112,14 @@ export function createTokenExchange(parts: {
           stored && 'grant' in stored && stored.grant.accessToken === result.accessToken
             ? stored.grant.expiresAt
             : undefined;
-        return given(
+        return issued(
           { userId, app: app.id, accessToken: result.accessToken, scopes: result.scopes },
           expiresAt,
           clock(),
         );
       }
       case 'not_connected':
-        return refuse('invalid_target', `The user has not connected this app. It is done at ${connectUrl(app)}`);
+        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl(app)}`);
       case 'reconnect_needed':
         return refuse('invalid_target', `${TROUBLE_WORDS[result.cause]} The user connects again at ${connectUrl(app)}`);
       case 'still_refused':
@@ -142,14 +140,14 @@ export function createTokenExchange(parts: {
     const result = await narrowed.accessToken(subject.id, app, scopes);
     if (result.kind === 'narrowed') {
       const { accessToken, expiresAt } = result;
-      return given({ userId: subject.id, app: app.id, accessToken, scopes: result.scopes }, expiresAt, clock());
+      return issued({ userId: subject.id, app: app.id, accessToken, scopes: result.scopes }, expiresAt, clock());
     }
     if (result.kind === 'unavailable') return unavailable(result.retryAfterSeconds);
     if (result.kind === 'no_grant') return wholeRefusal(await wholeToken(subject.id, app));
-    const question = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
-    const decision = gate.decide(caller, question);
+    const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
+    const decision = gate.decide(caller, access);
     if (decision.allowed) return wholeToken(subject.id, app);
-    gate.note(caller, question, decision.rule);
+    gate.count(caller, access, decision.rule);
     return refuse('invalid_scope', decision.detail);
   };
 
@@ -173,39 +171,39 @@ export function createTokenExchange(parts: {
 
   return {
     async exchange(caller, request) {
-      const question = { route: 'token:exchange' as const };
-      const first = gate.decide(caller, question);
+      const idToken = request.subjectTokenType === SUBJECT_TOKEN_TYPES.idToken;
+      const access = { route: 'token:exchange' as const, idToken };
+      const first = gate.decide(caller, access);
       if (!first.allowed) {
-        gate.note(caller, question, first.rule);
+        gate.count(caller, access, first.rule);
         return policyRefusal(first.rule, first.detail);
       }
-      const subject = await userOf(caller, request).catch(providerTrouble);
+      const subject = await userOf(caller, request);
       if (!isSubject(subject)) return subject;
       const app = appOf(request, caller);
       if ('error' in app || 'description' in app) return app;
-      const full = { ...question, app: app.id, subject };
+      const full = { ...access, app: app.id, subject };
       const decision = gate.decide(caller, full);
       if (!decision.allowed) {
-        gate.note(caller, full, decision.rule);
+        gate.count(caller, full, decision.rule);
         return policyRefusal(decision.rule, decision.detail);
       }
       const result = await tokenFor(caller, subject, app, request.scopes);
-      gate.note(caller, full, result.kind === 'token' ? 'answered' : 'failed');
+      gate.count(caller, full, result.kind === 'token' ? 'answered' : 'failed');
       return result;
     },
   };
 }
 
-/** RFC 9449: whoever gets such a token cannot use it. */
+/** A token bound to our key (RFC 9449) is of no use to the service. */
 const BOUND = 'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
-const USER_ID = /^[A-Za-z0-9_-]{1,64}$/;
 const TYPES = Object.values(SUBJECT_TOKEN_TYPES).join(', ');
 
 function isSubject(value: RelaySubject | Refusal): value is RelaySubject {
   return value.kind === 'user' || value.kind === 'service_account';
 }
 
-/** A resource (RFC 8707) lies at the app's API base URL or below it. */
+/** True if the resource (RFC 8707) is the app's API base URL or below it. */
 function isResourceOf(app: ConnectedApp, resource: string): boolean {
   if (app.apiBaseUrl === undefined) return false;
   const [base, url] = [URL.parse(app.apiBaseUrl), URL.parse(resource)];
@@ -214,40 +212,37 @@ function isResourceOf(app: ConnectedApp, resource: string): boolean {
   return url.pathname === path || url.pathname === `${path}/` || url.pathname.startsWith(`${path}/`);
 }
 
-function given(
+function issued(
   facts: { userId: string; app: string; accessToken: string; scopes: readonly string[] },
   expiresAt: number | undefined,
   now: number,
 ): ExchangeResult {
-  const left = expiresAt === undefined ? undefined : Math.max(0, Math.floor((expiresAt - now) / 1000));
-  return { kind: 'token', ...facts, expiresInSeconds: left };
+  const expiresInSeconds = expiresAt === undefined ? undefined : Math.max(0, Math.floor((expiresAt - now) / 1000));
+  return { kind: 'token', ...facts, expiresInSeconds };
 }
 
 function refuse(error: ExchangeError, description: string): Refusal {
   return { kind: 'refused', error, description };
 }
 
-function badSubject(): Refusal {
-  return refuse('invalid_request', 'The subject_token is not valid, has ended, or is meant for somebody else.');
+function invalidSubject(): Refusal {
+  return refuse('invalid_request', 'The subject_token is not valid, has expired, or has another audience.');
 }
 
 function unavailable(retryAfterSeconds: number): Refusal {
-  return { kind: 'unavailable', description: 'The provider cannot be asked now. Try again later.', retryAfterSeconds };
+  return { kind: 'unavailable', description: 'The provider is unavailable. Try again later.', retryAfterSeconds };
 }
 
-/** Where there is no grant to narrow, the vault says why; a token that appeared meanwhile is for the next request. */
+/** Without a grant to narrow, the vault gives the reason. If it has a token by now, the client retries. */
 function wholeRefusal(result: ExchangeResult): ExchangeResult {
   return result.kind === 'token' ? unavailable(1) : result;
 }
 
-function providerTrouble(error: unknown): Refusal {
-  if (!(error instanceof ProviderError)) throw error;
-  return unavailable(error.facts.retryAfterSeconds ?? 5);
-}
-
-/** RFC 8693 section 2.2.2: a subject that policy refuses is `invalid_request`, a target `invalid_target`. */
+/** RFC 8693 section 2.2.2: `invalid_request` for a subject that policy refuses, `invalid_target` for a target. */
 function policyRefusal(rule: RelayRule, description: string): Refusal {
   if (rule === 'apps') return refuse('invalid_target', description);
-  if (rule === 'users' || rule === 'assertUser') return refuse('invalid_request', description);
+  if (rule === 'users' || rule === 'assertUser' || rule === 'acceptIdTokens') {
+    return refuse('invalid_request', description);
+  }
   return refuse('unauthorized_client', description);
 }

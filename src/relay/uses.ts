@@ -1,12 +1,13 @@
-/** Owns the counting of what services do: by hour for each relay token, and by service for each user's connection; never a write per call. */
+/** Counts calls of services, by hour for each relay token and by service for each connection, without a write per call. */
 import type { AuditNotes } from '../audit/notes.ts';
+import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import type { RelayRule, RelayScope } from './policy.ts';
 
 /**
- * `failed`: allowed, and then refused by the platform or by the connection. `userAssertion`, `idToken`: what should have
- * proven the user is no proof.
+ * `failed`: allowed, but the platform or the connection refused it. `userAssertion`, `idToken`: the proof of the user was
+ * not valid.
  */
 export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
 
@@ -14,7 +15,7 @@ export interface RelayUse {
   token: { id: string; name: string };
   route: RelayScope;
   app?: string | undefined;
-  /** Whose connection was used. */
+  /** The user of the connection. */
   userId?: string | undefined;
   serviceAccount?: string | undefined;
   result: UseResult;
@@ -22,7 +23,7 @@ export interface RelayUse {
   requestId: string;
 }
 
-/** Use counts of one hour; `hour` is the beginning as `2026-11-21T10`, UTC. */
+/** Counts of one hour; `hour` is its start as `2026-11-21T10`, UTC. */
 export interface HourOfUse {
   hour: string;
   counts: { route: RelayScope; result: UseResult; count: number }[];
@@ -39,61 +40,63 @@ export interface ServiceUse {
 }
 
 export interface RelayUses {
-  /** Never throws and never waits. */
+  /** Counts a call in memory; never throws. */
   note(use: RelayUse): void;
-  /** The last week of one relay token, the newest hour first. */
+  /** The last week of one relay token, newest hour first. */
   hoursOf(tokenId: string): Promise<HourOfUse[]>;
-  /** The services that used this connection, the latest first. */
+  /** The services that used this connection, last used first. */
   servicesOf(userId: string, appId: string): Promise<ServiceUse[]>;
-  /** Writes what is noted. */
+  /** Writes the pending counts now. */
   settle(): Promise<void>;
   close(): Promise<void>;
 }
 
 type KeptHours = Record<string, Record<string, number>>;
 
-const WRITE_MILLISECONDS = 2_000;
-const HOUR_MILLISECONDS = 3_600_000;
-const HOURS_KEPT = 168;
+const WRITE_INTERVAL_MS = 2_000;
+const HOUR_MS = 3_600_000;
+const MAX_HOURS = 168;
 const HOURS_LIFETIME_SECONDS = 8 * 86_400;
 const SERVICES_LIFETIME_SECONDS = 400 * 86_400;
-const MOST_SERVICES = 50;
-const MOST_ATTEMPTS = 20;
-const MOST_WAITING = 10_000;
-const MOST_TOLD = 20_000;
+const MAX_SERVICES = 50;
+const MAX_ATTEMPTS = 20;
+const MAX_PENDING = 10_000;
+const MAX_AUDITED = 20_000;
 
 export function createRelayUses(parts: {
   store: Store;
   audit: Pick<AuditNotes, 'note'>;
   clock: () => number;
+  /** Counts each call, for the overview. */
+  count?: (outcome: 'answered' | 'failed' | 'refused') => void;
 }): RelayUses {
-  const { store, audit, clock } = parts;
-  const tellOnce = createTeller(audit);
-  let waiting = new Map<string, { use: RelayUse; at: number; count: number }>();
+  const { store, audit, clock, count } = parts;
+  const auditHourly = createHourlyAudit(audit);
+  let pending = new Map<string, { use: RelayUse; at: number; count: number }>();
   let writing: Promise<void> = Promise.resolve();
 
   /**
-   * Reads, changes and writes; of processes that do it at once each comes through in its turn.
-   * @param owner key of the record that this one goes with: where it is gone, nothing is left behind
+   * Changes a record by compare-and-set, and retries if another process has changed it.
+   * @param owner key of a record that must exist, so that counts do not outlive the connection
    */
   const change = async <T>(
     { key, owner, lifetimeSeconds }: { key: string; owner?: string; lifetimeSeconds: number },
     start: T,
     apply: (kept: T) => T,
   ): Promise<void> => {
-    const demanded = owner === undefined ? [] : [{ exists: owner }];
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt += 1) {
+    const condition = owner === undefined ? [] : [{ exists: owner }];
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
       const record = await store.get(key);
       const next = JSON.stringify(apply(record ? (JSON.parse(record.value) as T) : start));
       const ifVersion = record?.version ?? 0;
-      if (await store.write([...demanded, { put: key, value: next, ifVersion, lifetimeSeconds }])) return;
+      if (await store.write([...condition, { put: key, value: next, ifVersion, lifetimeSeconds }])) return;
       if (owner !== undefined && !(await store.get(owner))) return;
     }
   };
 
   const writeAll = async (): Promise<void> => {
-    const batch = [...waiting.values()];
-    waiting = new Map();
+    const batch = [...pending.values()];
+    pending = new Map();
     for (const [tokenId, uses] of Map.groupBy(batch, ({ use }) => use.token.id)) {
       const place = { key: keys.relayUses(tokenId), lifetimeSeconds: HOURS_LIFETIME_SECONDS };
       await change<KeptHours>(place, {}, (kept) => withHours(kept, uses, clock()));
@@ -112,25 +115,26 @@ export function createRelayUses(parts: {
     writing = writing.then(writeAll).catch(() => undefined);
     return writing;
   };
-  const timer = setInterval(() => waiting.size > 0 && void settle(), WRITE_MILLISECONDS).unref();
+  const timer = setInterval(() => pending.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();
 
   return {
     note(use) {
       const at = clock();
-      const hour = Math.floor(at / HOUR_MILLISECONDS);
+      const hour = Math.floor(at / HOUR_MS);
       const { token, route, app, userId, serviceAccount, result } = use;
-      // No id is empty or has a space.
+      // Unambiguous, because no id is empty or has a space.
       const name = `${hour} ${token.id} ${route} ${app ?? ''} ${userId ?? ''} ${serviceAccount ?? ''} ${result}`;
-      tellOnce(use, name, hour);
-      const known = waiting.get(name);
-      if (known) {
-        known.use = use;
-        known.at = at;
-        known.count += 1;
+      auditHourly(use, name);
+      count?.(isRefusal(result) ? 'refused' : result);
+      const counted = pending.get(name);
+      if (counted) {
+        counted.use = use;
+        counted.at = at;
+        counted.count += 1;
         return;
       }
-      // A store that is down for long costs counts, not memory.
-      if (waiting.size < MOST_WAITING) waiting.set(name, { use, at, count: 1 });
+      // If the store is down for long, counts are lost rather than memory filled.
+      if (pending.size < MAX_PENDING) pending.set(name, { use, at, count: 1 });
     },
     async hoursOf(tokenId) {
       const record = await store.get(keys.relayUses(tokenId));
@@ -151,15 +155,13 @@ export function createRelayUses(parts: {
   };
 }
 
-/** The audit trail hears of each kind of use once an hour, and of each kind of refusal too. `name`: the kind and its hour. */
-function createTeller(audit: Pick<AuditNotes, 'note'>): (use: RelayUse, name: string, hour: number) => void {
-  let told = new Set<string>();
-  let toldHour = 0;
-  return ({ token, route, app, userId, serviceAccount, result, address, requestId }, name, hour) => {
-    if (hour !== toldHour || told.size >= MOST_TOLD) [told, toldHour] = [new Set(), hour];
-    if (told.has(name)) return;
-    told.add(name);
-    const refused = result !== 'answered' && result !== 'failed';
+/** Writes an audit entry for each kind of use or refusal once an hour. `name`: the kind and its hour. */
+function createHourlyAudit(audit: Pick<AuditNotes, 'note'>): (use: RelayUse, name: string) => void {
+  const audited = remembered<string>(MAX_AUDITED);
+  return ({ token, route, app, userId, serviceAccount, result, address, requestId }, name) => {
+    if (audited.get(name)) return;
+    audited.set(name, name);
+    const refused = isRefusal(result);
     audit.note({
       event: refused ? 'relay.refused' : 'relay.used',
       actor: { kind: 'relay_token', id: token.id, name: token.name },
@@ -173,6 +175,10 @@ function createTeller(audit: Pick<AuditNotes, 'note'>): (use: RelayUse, name: st
   };
 }
 
+function isRefusal(result: UseResult): result is Exclude<UseResult, 'answered' | 'failed'> {
+  return result !== 'answered' && result !== 'failed';
+}
+
 type CountedUse = { use: RelayUse; at: number; count: number };
 
 function withHours(kept: KeptHours, uses: readonly CountedUse[], now: number): KeptHours {
@@ -182,7 +188,7 @@ function withHours(kept: KeptHours, uses: readonly CountedUse[], now: number): K
     const name = `${use.route} ${use.result}`;
     next[hour] = { ...next[hour], [name]: (next[hour]?.[name] ?? 0) + count };
   }
-  const oldest = hourOf(now - HOURS_KEPT * HOUR_MILLISECONDS);
+  const oldest = hourOf(now - MAX_HOURS * HOUR_MS);
   return Object.fromEntries(Object.entries(next).filter(([hour]) => hour > oldest));
 }
 
@@ -190,22 +196,23 @@ function withServices(kept: readonly ServiceUse[], uses: readonly CountedUse[]):
   const services = new Map(kept.map((service) => [service.id, service]));
   for (const { use, at, count } of uses) {
     const { id, name } = use.token;
-    const known = services.get(id);
-    const lastAt = Math.max(at, known?.lastAt ?? 0);
+    const previous = services.get(id);
+    const lastAt = Math.max(at, previous?.lastAt ?? 0);
     const service = {
+      ...previous,
       id,
       name,
       route: use.route,
-      firstAt: known?.firstAt ?? at,
+      firstAt: previous?.firstAt ?? at,
       lastAt,
-      count: (known?.count ?? 0) + count,
+      count: (previous?.count ?? 0) + count,
     };
     services.set(id, service);
   }
-  return [...services.values()].sort((left, right) => right.lastAt - left.lastAt).slice(0, MOST_SERVICES);
+  return [...services.values()].sort((left, right) => right.lastAt - left.lastAt).slice(0, MAX_SERVICES);
 }
 
-/** Undefined where no connection was used. */
+/** Undefined if the call used no connection. */
 function connectionKeyOf({ userId, app, result }: RelayUse): string | undefined {
   return userId !== undefined && app !== undefined && result === 'answered' ? keys.relayUsesOf(userId, app) : undefined;
 }

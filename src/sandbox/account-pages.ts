@@ -1,4 +1,4 @@
-/** Owns a person's own page: which apps they allowed, and taking that back. */
+/** A user's own page: the apps that they allowed, and revoking that. */
 import express from 'express';
 import type { Approvals } from './approvals.ts';
 import { fields } from './form-fields.ts';
@@ -14,16 +14,16 @@ interface Parts {
 
 export function createAccountPages({ ownSignIn, approvals, pages }: Parts): express.Router {
   const router = express.Router();
-  router.use(express.urlencoded({ extended: false, limit: '16kb' }), ownSignIn.person);
+  router.use(express.urlencoded({ extended: false, limit: '16kb' }), ownSignIn.requireUser);
 
   router.get('/', (_req, res) => {
     const { account, xsrf } = ownSignIn.visitor(res);
-    const allowed = approvals.of(account.id).map((one) => ({ ...one, meanings: meaningsOf(one.scope) }));
+    const allowed = approvals.of(account.id).map((approval) => ({ ...approval, meanings: meaningsOf(approval.scope) }));
     pages.send(res, 'account', { title: 'Apps you allowed', account, xsrf, allowed });
   });
 
   router.post('/take-back', (req, res) => {
-    approvals.takeBack(ownSignIn.visitor(res).account.id, fields(req).app ?? '');
+    approvals.revoke(ownSignIn.visitor(res).account.id, fields(req).app ?? '');
     res.redirect(303, '/account');
   });
 

@@ -1,8 +1,8 @@
-/** Owns the people and service accounts of the sandbox: who they are, how they sign in, and what is said about them to apps. */
+/** Accounts of users and service accounts: how they sign in, and the claims about them. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 export interface Account {
-  /** The `sub` of every token; the same at every start, so that what an app keeps about a person stays true. */
+  /** The `sub` of every token. The same at every start, so that apps recognise the user again. */
   readonly id: string;
   readonly login: string;
   readonly name: string;
@@ -11,15 +11,15 @@ export interface Account {
   readonly groups: readonly string[];
   /** A service account holds API tokens and cannot sign in. */
   readonly kind: 'person' | 'service';
-  /** Base32; an account without one has no second factor. */
+  /** In base32; undefined for an account without a second factor. */
   readonly totpSecret?: string;
-  /** Addresses and CIDRs that sign-in is held to; empty for no limit. */
+  /** Addresses and CIDRs from which sign-in is allowed; empty allows all. */
   readonly networks: readonly string[];
   readonly disabled: boolean;
 }
 
 export interface NewAccount {
-  /** Default: made from the login. */
+  /** Default: derived from the login. */
   id?: string;
   login: string;
   name: string;
@@ -27,7 +27,7 @@ export interface NewAccount {
   kind?: Account['kind'] | undefined;
   totpSecret?: string | undefined;
   networks?: readonly string[] | undefined;
-  /** Default: the password of the accounts that are always there. */
+  /** Default: the password of the built-in accounts. */
   password?: string | undefined;
 }
 
@@ -37,22 +37,22 @@ export type AccountChanges = Pick<NewAccount, 'groups' | 'totpSecret' | 'network
 };
 
 export interface Accounts {
-  /** The password of every account that was given none of its own. */
+  /** The password of every account without one of its own. */
   readonly password: string;
   readonly all: readonly Account[];
   byId(id: string): Account | undefined;
   byLogin(login: string): Account | undefined;
   hasOwnPassword(id: string): boolean;
-  /** The account when login and password fit; logins are compared without regard to case and outer blanks. */
+  /** Returns the account if login and password match. Logins ignore case and surrounding spaces. */
   signIn(login: string, password: string): Account | undefined;
-  /** The login must be free. */
+  /** The login must not exist yet. */
   add(account: NewAccount): Account;
   change(id: string, changes: AccountChanges): void;
 }
 
 const PASSWORD = 'gatehouse-demo';
 export const ADMIN_GROUP = 'gatehouse-admins';
-/** The same at every start, so that an authenticator app need be told only once. */
+/** The same at every start, so that an authenticator app has to be set up only once. */
 export const ADMIN_TOTP_SECRET = 'SANDBOXADMIN2345SANDBOXADMIN2345';
 
 const BUILT_IN: readonly NewAccount[] = [
@@ -67,20 +67,20 @@ const BUILT_IN: readonly NewAccount[] = [
   },
 ];
 
-/** @param parts `more`: added to the built-in accounts, or in their place where the login is the same */
+/** @param parts `more`: added to the built-in accounts, or replacing those with the same login */
 export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAccount[] } = {}): Accounts {
   const accounts = new Map<string, Account>();
   const ownPasswords = new Map<string, { salt: string; digest: Buffer }>();
   const byLogin = (login: string) => [...accounts.values()].find((one) => one.login === normalized(login));
-  const keepPassword = (id: string, password: string | undefined) => {
+  const setPassword = (id: string, password: string | undefined) => {
     const salt = randomBytes(16).toString('hex');
     if (password) ownPasswords.set(id, { salt, digest: digestOf(salt, password) });
   };
 
-  function add(made: NewAccount): Account {
-    const account = accountOf(made);
+  function add(newAccount: NewAccount): Account {
+    const account = accountOf(newAccount);
     accounts.set(account.id, account);
-    keepPassword(account.id, made.password);
+    setPassword(account.id, newAccount.password);
     return account;
   }
   for (const account of parts.builtIn === false ? [] : BUILT_IN) add(account);
@@ -98,21 +98,21 @@ export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAc
       const account = byLogin(login);
       const own = account && ownPasswords.get(account.id);
       const { salt, digest } = own ?? { salt: '', digest: digestOf('', PASSWORD) };
-      const fits = timingSafeEqual(digestOf(salt, password), digest);
-      return fits && account?.kind === 'person' && !account.disabled ? account : undefined;
+      const matches = timingSafeEqual(digestOf(salt, password), digest);
+      return matches && account?.kind === 'person' && !account.disabled ? account : undefined;
     },
     add,
     change(id, { password, name, ...changes }) {
       const account = accounts.get(id);
       if (account === undefined) return;
-      const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
-      accounts.set(id, { ...account, ...given, ...(name ? namesOf(name) : {}) });
-      keepPassword(id, password);
+      const defined = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+      accounts.set(id, { ...account, ...defined, ...(name ? namesOf(name) : {}) });
+      setPassword(id, password);
     },
   };
 }
 
-/** Every claim there is about an account; the identity provider cuts them down to the granted scopes. */
+/** All claims about an account. The identity provider selects those of the granted scopes. */
 export function claimsOf(account: Account): Record<string, unknown> {
   return {
     sub: account.id,
@@ -127,10 +127,10 @@ export function claimsOf(account: Account): Record<string, unknown> {
 }
 
 function accountOf({ id, login, name, groups = [], kind = 'person', totpSecret, networks = [] }: NewAccount): Account {
-  const wanted = normalized(login);
+  const normalLogin = normalized(login);
   return {
-    id: id ?? `sbx-${createHash('sha256').update(wanted).digest('hex').slice(0, 10)}`,
-    login: wanted,
+    id: id ?? `sbx-${createHash('sha256').update(normalLogin).digest('hex').slice(0, 10)}`,
+    login: normalLogin,
     ...namesOf(name),
     groups: [...groups],
     kind,

@@ -1,4 +1,4 @@
-/** Owns API tokens: made by an administrator for a user or a service account, shown once, kept as a hash. */
+/** API tokens: made by an administrator for a user or a service account, shown once, and stored as hashes. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 
 export const API_TOKEN_PREFIX = 'sbxt_';
@@ -12,7 +12,7 @@ export interface ApiToken {
   readonly start: string;
   readonly madeBy: string;
   readonly madeAtMs: number;
-  /** Left out: it does not expire. */
+  /** Undefined: it does not expire. */
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
   readonly lastUsedAtMs?: number;
@@ -24,16 +24,16 @@ export interface NewApiToken {
   scopes: readonly string[];
   expiresAtMs?: number | undefined;
   madeBy: string;
-  /** A known one, for a sandbox that is the same every morning; default: a random one. */
+  /** For a sandbox that is the same at every start; default: a random token. */
   token?: string | undefined;
 }
 
 export interface ApiTokens {
   readonly all: readonly ApiToken[];
   byId(id: string): ApiToken | undefined;
-  /** `token` is never to be had again. */
-  make(made: NewApiToken): { apiToken: ApiToken; token: string };
-  /** The token while it counts, with its use noted. */
+  /** `token` cannot be read again later. */
+  make(newToken: NewApiToken): { apiToken: ApiToken; token: string };
+  /** Returns the token if it is valid, and records its use. */
   use(token: string): ApiToken | undefined;
   revoke(id: string): void;
 }
@@ -64,10 +64,10 @@ export function createApiTokens({ now }: { now: () => number }): ApiTokens {
     },
     use(token) {
       const hash = hashOf(token);
-      const found = byHash.get(hash);
-      if (found === undefined || found.revokedAtMs !== undefined) return undefined;
-      if (found.expiresAtMs !== undefined && now() >= found.expiresAtMs) return undefined;
-      return change(hash, found, { lastUsedAtMs: now() });
+      const apiToken = byHash.get(hash);
+      if (apiToken === undefined || apiToken.revokedAtMs !== undefined) return undefined;
+      if (apiToken.expiresAtMs !== undefined && now() >= apiToken.expiresAtMs) return undefined;
+      return change(hash, apiToken, { lastUsedAtMs: now() });
     },
     revoke(id) {
       for (const [hash, token] of byHash) {
@@ -77,7 +77,7 @@ export function createApiTokens({ now }: { now: () => number }): ApiTokens {
   };
 }
 
-/** Random enough that no salt and no slow hash is needed. */
+/** The tokens are random enough not to need a salt or a slow hash. */
 function hashOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url');
 }

@@ -1,11 +1,11 @@
-/** Owns what can be set for each app: lifetimes, what becomes of used refresh tokens, and how the token endpoint treats it. */
+/** Settings of each app: token lifetimes, use of refresh tokens, and requirements of the token endpoint. */
 import { z } from 'zod';
 
-/** What becomes of refresh tokens that are used. May be changed while the sandbox runs. */
+/** What happens to used refresh tokens. May be changed while the sandbox runs. */
 export interface RefreshTokens {
   /**
-   * `rotating`: each counts once, and a second use ends the whole grant. `reusable`: one for good. `grace`: rotating, but one
-   * that was used may be used again for a while, as a client does whose answer was lost.
+   * `rotating`: each is valid once, and a second use ends the grant. `reusable`: always the same token. `grace`:
+   * rotating, but a used token stays valid for a while, for clients that lost the response.
    */
   policy: 'rotating' | 'reusable' | 'grace';
   /** With `grace`: how long, counted from the first use. */
@@ -14,28 +14,28 @@ export interface RefreshTokens {
 
 export interface AppSettings {
   accessTokenSeconds: number;
-  /** A refresh token ends when it was not used for so long. */
+  /** A refresh token expires if it is not used for this long. */
   refreshIdleSeconds: number;
-  /** Left out: no end but that. Otherwise it ends so long after the sign-in, however often it is used. */
+  /** A refresh token expires this long after the sign-in, even if it is used. Undefined: no such limit. */
   refreshMaxSeconds?: number;
   refreshPolicy: RefreshTokens['policy'];
   graceSeconds: number;
-  /** The token endpoint does its work at once and keeps its answer back for so long. */
+  /** The token endpoint does its work and then delays its response by this time. */
   tokenDelayMilliseconds: number;
-  /** Off, as with providers whose tokens live as long as the organisation's session. */
+  /** Off for a provider whose tokens live as long as the organisation's session. */
   sendExpiresIn: boolean;
-  /** Authorization requests only by way of the PAR endpoint (RFC 9126). */
+  /** Accept authorization requests only by PAR (RFC 9126). */
   requirePushedRequests: boolean;
-  /** Tokens only with a DPoP proof, and bound to its key (RFC 9449). */
+  /** Issue tokens only with a DPoP proof, bound to its key (RFC 9449). */
   requireDpop: boolean;
-  /** DPoP proofs must carry a nonce of ours. */
+  /** Require a nonce from the server in DPoP proofs. */
   requireDpopNonce: boolean;
 }
 
 const DAY_SECONDS = 24 * 60 * 60;
 
-const seconds = (most: number) =>
-  z.int('must be a whole number of seconds').min(1, 'must be 1 or more').max(most, `must be ${most} or less`);
+const seconds = (max: number) =>
+  z.int('must be a whole number of seconds').min(1, 'must be 1 or more').max(max, `must be ${max} or less`);
 
 export const appSettingsSchema = z.strictObject({
   accessTokenSeconds: seconds(365 * DAY_SECONDS).optional(),
@@ -58,27 +58,30 @@ export type AppChoices = z.infer<typeof appSettingsSchema>;
 
 export const DEFAULT_REFRESH_IDLE_SECONDS = 14 * DAY_SECONDS;
 
-/** What the sandbox was started with, for apps that have no choice of their own. */
-export type StartedWith = Pick<
+/** Start options that apply to apps without settings of their own. */
+export type DefaultSettings = Pick<
   AppSettings,
   'accessTokenSeconds' | 'refreshIdleSeconds' | 'refreshMaxSeconds' | 'tokenDelayMilliseconds'
 >;
 
-/** How long a refresh token that is given or used now lives from now on. @param signedInAtSeconds when the first of its line was given */
+/**
+ * Remaining lifetime of a refresh token that is issued or used now.
+ * @param signedInAtSeconds when its first token was issued
+ */
 export function refreshTokenSeconds(settings: AppSettings, signedInAtSeconds: number, nowSeconds: number): number {
   const { refreshIdleSeconds, refreshMaxSeconds = Number.POSITIVE_INFINITY } = settings;
   return Math.max(1, Math.min(refreshIdleSeconds, signedInAtSeconds + refreshMaxSeconds - nowSeconds));
 }
 
-/** What counts for an app: its own choices, and for the rest what the sandbox was started with, as it stands now. */
+/** The settings in effect for an app: its own, with the sandbox's current ones as defaults. */
 export function settingsFor(
   choices: AppChoices | undefined,
-  started: StartedWith,
+  defaults: DefaultSettings,
   refreshTokens: RefreshTokens,
 ): AppSettings {
   const chosen = Object.fromEntries(Object.entries(choices ?? {}).filter(([, value]) => value !== undefined));
   return {
-    ...started,
+    ...defaults,
     refreshPolicy: refreshTokens.policy,
     graceSeconds: refreshTokens.graceSeconds,
     sendExpiresIn: true,

@@ -1,4 +1,4 @@
-/** Owns what people allowed apps: the list that a person sees, taking it back, and how many approvals one app may hold. */
+/** Which apps users have allowed: listing, revoking, and the limit of approvals for each app. */
 import type { AppRegistry } from './apps.ts';
 import type { Payload, ProviderRecords } from './provider-records.ts';
 
@@ -10,23 +10,23 @@ export interface Approval {
 }
 
 export interface Approvals {
-  /** One for each app, the latest first. */
+  /** One for each app, latest first. */
   of(accountId: string): Approval[];
-  /** Ends every token that the app holds for this account; it has to ask again. */
-  takeBack(accountId: string, clientId: string): void;
-  takeBackAll(accountId: string): void;
-  /** Ends what everyone allowed this app. */
+  /** Ends every token of the app for this account. The app must ask for consent again. */
+  revoke(accountId: string, clientId: string): void;
+  revokeAll(accountId: string): void;
+  /** Revokes all approvals of this app. */
   endApp(clientId: string): void;
-  /** Ends the oldest ones where an account has approved the same app more often than is kept. */
+  /** Ends the oldest approvals of an app by an account that exceed the limit. */
   trim(accountId: string, clientId: string): void;
 }
 
 interface Parts {
   records: ProviderRecords;
   apps: AppRegistry;
-  /** How many approvals of one app by one account live at a time. */
+  /** Maximum of approvals of one app by one account. */
   keep: number;
-  /** The sandbox's own pages, which nobody needs to allow. */
+  /** The sandbox's own pages, which need no consent. */
   ownClientId: string;
 }
 
@@ -52,8 +52,8 @@ export function createApprovals({ records, apps, keep, ownClientId }: Parts): Ap
         }))
         .sort((a, b) => b.allowedAtMs - a.allowedAtMs);
     },
-    takeBack: (accountId, clientId) => endAll(grantsOf(accountId, clientId)),
-    takeBackAll: (accountId) => endAll(grantsOf(accountId)),
+    revoke: (accountId, clientId) => endAll(grantsOf(accountId, clientId)),
+    revokeAll: (accountId) => endAll(grantsOf(accountId)),
     endApp: (clientId) => endAll(records.all('Grant').filter(({ payload }) => payload.clientId === clientId)),
     trim(accountId, clientId) {
       const grants = grantsOf(accountId, clientId);

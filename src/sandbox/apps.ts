@@ -1,10 +1,10 @@
-/** Owns the connected apps that are registered at the sandbox, wherever they were registered. */
+/** The connected apps registered at the sandbox. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import {
   type AppChoices,
   type AppSettings,
+  type DefaultSettings,
   type RefreshTokens,
-  type StartedWith,
   settingsFor,
 } from './app-settings.ts';
 import { clientMetadata, type SandboxClient } from './clients.ts';
@@ -13,38 +13,38 @@ import type { RecordAdapter } from './provider-records.ts';
 export interface RegisteredApp extends SandboxClient {
   readonly origin: 'start' | 'console' | 'dynamic registration';
   readonly registeredAtMs: number;
-  /** What an app said of itself by dynamic registration and what we have no name for. */
+  /** Other metadata from dynamic registration. */
   readonly otherMetadata?: Readonly<Record<string, unknown>>;
 }
 
 export interface AppRegistry {
   all(): readonly RegisteredApp[];
   find(clientId: string): RegisteredApp | undefined;
-  /** Makes client ID and, unless the app proves itself with a key or not at all, a secret. */
+  /** Generates the client ID and, if the authentication method needs one, the secret. */
   register(app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): RegisteredApp;
   /**
-   * Everything that a form has is changed, and an address that it leaves out is taken away. Answers the secret that an app got
-   * because from now on it proves itself by one and had none.
+   * Replaces the fields of the form; URLs that it leaves out are removed. Returns a new secret if the changed
+   * authentication method needs one and there was none.
    */
   change(clientId: string, app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): string | undefined;
-  /** The old secret counts no longer. Undefined where the app has none. */
+  /** Replaces the secret. Undefined if the app has none. */
   newSecret(clientId: string): string | undefined;
   remove(clientId: string): void;
   settingsOf(clientId: string): AppSettings;
-  /** How oidc-provider reads registrations, and keeps those that come by dynamic registration. */
+  /** For oidc-provider to read registrations and store dynamic ones. */
   readonly adapter: RecordAdapter;
 }
 
 interface Parts {
   clients: readonly SandboxClient[];
-  started: StartedWith;
+  defaults: DefaultSettings;
   refreshTokens: RefreshTokens;
-  /** Registrations of the sandbox itself, which nobody sees or changes. */
+  /** Clients of the sandbox itself, hidden from the console. */
   own: readonly Record<string, unknown>[];
   now: () => number;
 }
 
-export function createApps({ clients, started, refreshTokens, own, now }: Parts): AppRegistry {
+export function createApps({ clients, defaults, refreshTokens, own, now }: Parts): AppRegistry {
   const apps = new Map<string, RegisteredApp>();
   const ownById = new Map(own.map((metadata) => [String(metadata.client_id), metadata]));
   const add = (app: RegisteredApp): RegisteredApp => {
@@ -61,10 +61,10 @@ export function createApps({ clients, started, refreshTokens, own, now }: Parts)
     change(clientId, changes) {
       const app = apps.get(clientId);
       if (app === undefined) return undefined;
-      const { jwksUri: _keys, backchannelLogoutUri: _logout, ...kept } = app;
-      const made = app.clientSecret === undefined ? secretFor(changes) : {};
-      add({ ...kept, ...changes, ...made });
-      return made.clientSecret;
+      const { jwksUri: _keys, backchannelLogoutUri: _logout, ...rest } = app;
+      const newSecret = app.clientSecret === undefined ? secretFor(changes) : {};
+      add({ ...rest, ...changes, ...newSecret });
+      return newSecret.clientSecret;
     },
     newSecret(clientId) {
       const app = apps.get(clientId);
@@ -73,7 +73,7 @@ export function createApps({ clients, started, refreshTokens, own, now }: Parts)
       return clientSecret;
     },
     remove: (clientId) => void apps.delete(clientId),
-    settingsOf: (clientId) => settingsFor(apps.get(clientId)?.settings, started, refreshTokens),
+    settingsOf: (clientId) => settingsFor(apps.get(clientId)?.settings, defaults, refreshTokens),
     adapter: {
       async find(id) {
         const app = apps.get(id);
@@ -81,7 +81,7 @@ export function createApps({ clients, started, refreshTokens, own, now }: Parts)
       },
       async upsert(id, metadata) {
         const app = fromMetadata(id, metadata);
-        // An app that changes its registration (RFC 7592) keeps what the console has set for it.
+        // An app that updates its registration (RFC 7592) keeps the settings from the console.
         const { settings, registeredAtMs = now() } = apps.get(id) ?? {};
         add({ ...app, settings: { ...settings, ...app.settings }, origin: 'dynamic registration', registeredAtMs });
       },
@@ -98,7 +98,7 @@ function secretFor({ tokenEndpointAuthMethod: method }: Partial<SandboxClient>):
   return hasNone ? {} : { clientSecret: randomBytes(32).toString('base64url') };
 }
 
-/** An app that registered itself keeps to the grant types it named, and to those alone. */
+/** An app from dynamic registration may use only the grant types that it registered. */
 function grantsOf({ otherMetadata }: RegisteredApp): Record<string, unknown> {
   return otherMetadata?.grant_types === undefined ? {} : { grant_types: otherMetadata.grant_types };
 }

@@ -1,22 +1,22 @@
-/** Owns which callback URLs the sandbox registers: exact, absolute and safe to send a code to; each fault has a name. */
+/** Which callback URLs can be registered: absolute, exact and safe to send a code to. Each fault has a name. */
 
 export const CALLBACK_FAULTS = {
   not_absolute: 'is not an absolute URL, such as https://app.example.com/callback',
-  not_https: 'must begin with https:; plain http: is for 127.0.0.1, [::1] and localhost only',
+  not_https: 'must begin with https:; http: is allowed only for 127.0.0.1, [::1] and localhost',
   wildcard: 'contains a wildcard; name each callback URL in full',
   fragment: 'contains a fragment (#), which never reaches a server',
   userinfo: 'contains a user name or password before the host',
   dot_segments: 'contains a path segment of dots, which browsers resolve to another path',
   backslash: 'contains a backslash, which browsers read as a slash',
-  control: 'contains a blank or a control character',
-  duplicate: 'is given twice',
+  control: 'contains a space or a control character',
+  duplicate: 'is listed twice',
 } as const;
 
 export type CallbackFault = keyof typeof CALLBACK_FAULTS;
 
 const LOOPBACK_HOSTS = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
-/** Every fault of each URL, in their order; an empty list for a URL that may be registered. */
+/** Returns the faults of each URL; an empty list if it may be registered. */
 export function callbackFaults(urls: readonly string[]): CallbackFault[][] {
   return urls.map((url, index) => [...faultsOf(url), ...(urls.indexOf(url) < index ? ['duplicate' as const] : [])]);
 }
@@ -29,7 +29,7 @@ function faultsOf(text: string): CallbackFault[] {
   if (text.includes('*')) found.push('wildcard');
   if (text.includes('#')) found.push('fragment');
   const url = URL.parse(text);
-  // `https:host` and `https:/host` parse too, and mean what nobody wrote.
+  // URL.parse also accepts `https:host` and `https:/host`, and reads them as another URL.
   if (url === null || !/^[a-z][a-z0-9+.-]*:\/\/[^/\\]/i.test(text)) return [...found, 'not_absolute'];
   if (url.username !== '' || url.password !== '' || /^[^/?#]*:\/\/[^/?#]*@/.test(text)) found.push('userinfo');
   if (hasDotSegment(text)) found.push('dot_segments');
@@ -38,7 +38,7 @@ function faultsOf(text: string): CallbackFault[] {
   return found;
 }
 
-/** Also `..;` and encoded dots: servers behind proxies have taken either for the parent folder. */
+/** Includes `..;` and encoded dots, which some servers behind proxies treat as the parent folder. */
 function hasDotSegment(text: string): boolean {
   const path = text.replace(/^[^:]*:\/\/[^/?#]*/, '').split(/[?#]/)[0] ?? '';
   return path.split(/[/\\]|%2f|%5c/i).some((segment) => /^(\.|%2e){1,2}(;.*)?$/i.test(segment));

@@ -1,21 +1,21 @@
-/** Owns what an app registered at the sandbox is, and how oidc-provider wants to be told about it. */
+/** Registered apps, and their metadata for oidc-provider. */
 import type { AppChoices } from './app-settings.ts';
 import { SCOPES } from './scopes.ts';
 
 export const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'] as const;
 
-/** By this one the platform introspects. */
+/** The client with which the platform introspects tokens. */
 export const PLATFORM_CLIENT_ID = 'sandbox-platform';
-/** By this one people sign in to the sandbox's own pages. */
+/** The client of the sandbox's own pages. */
 export const PAGES_CLIENT_ID = 'sandbox-pages';
-/** The app that is there when the sandbox runs alone. */
+/** The app of `npm run sandbox`. */
 export const DEMO_CLIENT_ID = 'sandbox-demo-app';
-/** Taken, whatever a seed file declares. */
+/** Not available in seed files. */
 export const OWN_CLIENT_IDS: readonly string[] = [PLATFORM_CLIENT_ID, PAGES_CLIENT_ID, DEMO_CLIENT_ID];
 
 export interface SandboxClient {
   clientId: string;
-  /** Left out only with `tokenEndpointAuthMethod: 'none'` and `'private_key_jwt'`. */
+  /** Required unless `tokenEndpointAuthMethod` is `none` or `private_key_jwt`. */
   clientSecret?: string;
   /** Shown on the consent page. */
   name?: string;
@@ -26,19 +26,19 @@ export interface SandboxClient {
   scopes?: readonly string[];
   /** Default: `client_secret_basic`. */
   tokenEndpointAuthMethod?: (typeof AUTH_METHODS)[number];
-  /** Where the app's public keys are, for `private_key_jwt`. */
+  /** URL of the app's public keys, for `private_key_jwt`. */
   jwksUri?: string;
   /** Default: `RS256`. */
   idTokenAlgorithm?: 'RS256' | 'ES256';
-  /** Told when a person signs out here (OpenID Connect Back-Channel Logout 1.0). */
+  /** Called when a user signs out here (OpenID Connect Back-Channel Logout 1.0). */
   backchannelLogoutUri?: string;
   /** Whether logout tokens name the session (`sid`). Default true. */
   backchannelLogoutSessionRequired?: boolean;
-  /** What differs from the settings that the sandbox was started with. */
+  /** Overrides of the sandbox's settings. */
   settings?: AppChoices;
 }
 
-/** The registration as OpenID Connect Dynamic Client Registration 1.0 section 2 names it. */
+/** Client metadata of OpenID Connect Dynamic Client Registration 1.0 section 2. */
 export function clientMetadata(client: SandboxClient): Record<string, unknown> {
   const { clientSecret, jwksUri, backchannelLogoutUri, settings = {} } = client;
   return {
@@ -64,7 +64,7 @@ export function clientMetadata(client: SandboxClient): Record<string, unknown> {
   };
 }
 
-/** The platform's own registration: it may authenticate and introspect, and obtain no token at all. */
+/** The platform's client: may introspect, but cannot obtain tokens. */
 export function resourceServerMetadata(clientId: string, clientSecret: string): Record<string, unknown> {
   return {
     client_id: clientId,
@@ -77,7 +77,7 @@ export function resourceServerMetadata(clientId: string, clientSecret: string): 
   };
 }
 
-/** The registration of the sandbox's own pages: people come back to it from sign-in, and it never asks for a token. */
+/** The client of the sandbox's own pages: a target for sign-in, which never requests a token. */
 export function ownPagesMetadata(clientId: string, redirectUri: string): Record<string, unknown> {
   return {
     client_id: clientId,

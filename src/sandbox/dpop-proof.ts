@@ -1,4 +1,4 @@
-/** Owns the check of a DPoP proof at the platform (RFC 9449 section 4.3): this request, this token, this key, and only once. */
+/** Checks DPoP proofs at the platform (RFC 9449 section 4.3): right request, token and key, and used only once. */
 import { createHash } from 'node:crypto';
 import { calculateJwkThumbprint, EmbeddedJWK, jwtVerify } from 'jose';
 
@@ -7,16 +7,15 @@ export const DPOP_ALGORITHMS = ['ES256', 'EdDSA', 'Ed25519', 'PS256', 'RS256'];
 export interface ProofClaim {
   proof: string;
   method: string;
-  /** Without query. */
+  /** Without the query. */
   url: string;
   token: string;
   keyThumbprint: string;
 }
 
 const WINDOW_SECONDS = 60;
-const MOST_SEEN = 10_000;
+const MAX_SEEN = 10_000;
 
-/** Answers whether the proof fits. */
 export function createProofCheck({ now }: { now: () => number }): (claim: ProofClaim) => Promise<boolean> {
   const seen = new Set<string>();
 
@@ -26,19 +25,19 @@ export function createProofCheck({ now }: { now: () => number }): (claim: ProofC
     );
     if (checked?.protectedHeader.jwk === undefined) return false;
     const { htm, htu, ath, iat, jti } = checked.payload;
-    const isForThis =
+    const isForThisRequest =
       htm === method &&
       typeof htu === 'string' &&
       URL.parse(htu)?.href.split(/[?#]/)[0] === new URL(url).href &&
       ath === createHash('sha256').update(token).digest('base64url');
     const isRecent = typeof iat === 'number' && Math.abs(now() / 1000 - iat) <= WINDOW_SECONDS;
-    if (!isForThis || !isRecent || typeof jti !== 'string' || jti === '') return false;
+    if (!isForThisRequest || !isRecent || typeof jti !== 'string' || jti === '') return false;
     if ((await calculateJwkThumbprint(checked.protectedHeader.jwk)) !== keyThumbprint) return false;
-    const mark = `${keyThumbprint} ${jti}`;
-    if (seen.has(mark)) return false;
-    seen.add(mark);
+    const proofId = `${keyThumbprint} ${jti}`;
+    if (seen.has(proofId)) return false;
+    seen.add(proofId);
     const [oldest] = seen;
-    if (seen.size > MOST_SEEN && oldest !== undefined) seen.delete(oldest);
+    if (seen.size > MAX_SEEN && oldest !== undefined) seen.delete(oldest);
     return true;
   };
 }

@@ -1,4 +1,4 @@
-/** Owns ending every session of an account: the apps are told by back-channel logout, then the session is gone. */
+/** Ends all sessions of an account, with back-channel logout to its apps. */
 import type { Provider } from 'oidc-provider/lib/provider.js';
 import type { ProviderRecords } from './provider-records.ts';
 
@@ -8,9 +8,9 @@ interface Parts {
   report: (error: unknown) => void;
 }
 
-/** Resolves once every app was told or did not take it, which is reported and ends nothing. */
+/** Resolves once every logout token has been delivered or has failed. Failures are only reported. */
 export function createSessionEnding({ provider, records, report }: Parts) {
-  async function tell(clientId: string, accountId: string, sid: string | undefined): Promise<void> {
+  async function notify(clientId: string, accountId: string, sid: string | undefined): Promise<void> {
     const client = await provider.Client.find(clientId);
     if (client?.backchannelLogoutUri !== undefined) await client.backchannelLogout(accountId, sid).catch(report);
   }
@@ -21,6 +21,6 @@ export function createSessionEnding({ provider, records, report }: Parts) {
     const visits = sessions.flatMap(({ payload }) =>
       Object.entries((payload.authorizations ?? {}) as Record<string, { sid?: string }>),
     );
-    await Promise.all(visits.map(([clientId, { sid }]) => tell(clientId, accountId, sid)));
+    await Promise.all(visits.map(([clientId, { sid }]) => notify(clientId, accountId, sid)));
   };
 }

@@ -1,37 +1,40 @@
-/** Owns the fault switches: which requests are to go wrong, how, and how often. Reachable from this process only. */
+/** Fault switches for tests: which requests fail, how, and how often. Only this process can set them. */
 import type { ListenerName } from './listeners.ts';
 
-/** Which requests: those to `on` whose path is `path` or lies below it. Everything left out means "all". */
+/** Requests to `on` whose path is `path` or below it. Fields that are left out match everything. */
 export interface FaultScope {
   on: ListenerName;
   path?: string;
   method?: string;
-  /** After so many requests the switch turns itself off. */
+  /** The fault ends after so many requests. */
   times?: number;
 }
 
 export type FaultKind =
-  /** Handled as usual, after a while. */
+  /** Handled as usual after a delay. */
   | { kind: 'slow'; ms: number }
-  /** Handled as usual, once the promise is settled. */
+  /** Handled as usual once the promise is settled. */
   | { kind: 'hold'; until: Promise<unknown> }
   /** 500 with an HTML page. */
   | { kind: 'error' }
   /** 503 with JSON and `Retry-After` (default 5). */
   | { kind: 'unavailable'; retryAfterSeconds?: number }
-  /** 200 that calls itself JSON and is noise. */
+  /** 200 with a JSON content type and random bytes. */
   | { kind: 'garbage' }
-  /** 200 whose body comes a byte at a time (default one each 1000 ms) and does not end. */
+  /** 200 with an endless body, one byte at a time (default every 1000 ms). */
   | { kind: 'drip'; intervalMs?: number }
-  /** 200 with a JSON string of so many bytes (default 200 MB), streamed. */
+  /** 200 with a streamed JSON string of so many bytes (default 200 MB). */
   | { kind: 'huge'; bytes?: number }
-  /** The connection is cut: unanswered, amid the body, or after the request took effect but before its answer. */
+  /**
+   * The connection is reset: before a response, within the body, or after the request took effect but before the
+   * response.
+   */
   | { kind: 'reset'; when?: 'before_headers' | 'after_headers' | 'after_handling' }
-  /** 200 that ends before its Content-Length is reached. */
+  /** 200 that ends before its Content-Length. */
   | { kind: 'truncated' }
-  /** Exactly this answer instead; an object is sent as JSON, a string as it is. */
+  /** This response instead. An object is sent as JSON, a string unchanged. */
   | { kind: 'answer'; status: number; body?: string | object; headers?: Record<string, string> }
-  /** Handled as usual, then the JSON of the answer is changed. */
+  /** Handled as usual, but with changed JSON in the response. */
   | { kind: 'rewrite'; change: (body: Record<string, unknown>) => object | Promise<object> }
   /** Another issuer in discovery (`issuer`), in ID tokens (`iss`, properly signed) and in the callback (`iss`). */
   | { kind: 'wrong_issuer'; issuer?: string }
@@ -41,13 +44,13 @@ export type FaultKind =
 export type Fault = FaultScope & FaultKind;
 
 export interface Faults {
-  /** Switches a fault on; the latest that fits a request is taken. Returns what switches it off again. */
+  /** Adds a fault; the latest one that matches a request applies. Returns a function that removes it. */
   set(fault: Fault): () => void;
   clear(): void;
 }
 
 export interface FaultBook extends Faults {
-  /** The fault that this request is to meet, counted as met. */
+  /** The fault for this request, which is counted. */
   take(on: ListenerName, method: string, path: string): Fault | undefined;
 }
 
@@ -66,7 +69,7 @@ export function createFaults(): FaultBook {
       switches = [];
     },
     take(on, method, path) {
-      const entry = switches.find(({ fault, left }) => left > 0 && fits(fault, on, method, path));
+      const entry = switches.find(({ fault, left }) => left > 0 && matches(fault, on, method, path));
       if (entry === undefined) return undefined;
       entry.left -= 1;
       return entry.fault;
@@ -74,7 +77,7 @@ export function createFaults(): FaultBook {
   };
 }
 
-function fits(fault: FaultScope, on: ListenerName, method: string, path: string): boolean {
+function matches(fault: FaultScope, on: ListenerName, method: string, path: string): boolean {
   if (fault.on !== on || (fault.method ?? method) !== method) return false;
   const prefix = (fault.path ?? '/').replace(/\/$/, '');
   return path === prefix || path.startsWith(`${prefix}/`);

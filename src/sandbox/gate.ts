@@ -1,11 +1,11 @@
-/** Owns what every request of the sandbox passes first: it is counted, and meets the fault that is switched on for it. */
+/** Counts every request of the sandbox and applies faults to it. */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { changeAnswer } from './answer-changes.ts';
-import { answerWithFault } from './fault-answers.ts';
+import { sendFault } from './fault-responses.ts';
 import type { FaultBook } from './faults.ts';
 import type { createHits } from './hits.ts';
 import type { ListenerName } from './listeners.ts';
+import { changeResponse } from './response-changes.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
 interface Parts {
@@ -21,8 +21,8 @@ export function createGate({ hits, faults, signingKeys, report }: Parts) {
     if (fault !== undefined) {
       if (fault.kind === 'slow') await sleep(fault.ms, undefined, { ref: false });
       if (fault.kind === 'hold') await fault.until.catch(() => undefined);
-      if (await answerWithFault(res, fault)) return;
-      changeAnswer(res, fault, signingKeys);
+      if (await sendFault(res, fault)) return;
+      changeResponse(res, fault, signingKeys);
     }
     handle(req, res);
   }

@@ -1,4 +1,4 @@
-/** Owns the record of what reached the sandbox, for tests to count and to read. */
+/** Records the requests that reached the sandbox, for tests. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { ListenerName } from './listeners.ts';
 
@@ -6,20 +6,20 @@ export interface Hit {
   on: ListenerName;
   method: string;
   path: string;
-  /** With its query, as it stood in the request line. */
+  /** The request target with its query, as received. */
   url: string;
   headers: IncomingHttpHeaders;
-  /** Names and values by turns, as they were spelled. */
+  /** Alternating names and values in their original spelling. */
   rawHeaders: readonly string[];
   atMs: number;
 }
 
 export interface Hits {
-  /** How many requests came, by method and path, such as `POST /token`; over all three listeners unless one is named. */
+  /** Number of requests by method and path, such as `POST /token`, on one listener or all three. */
   count(methodAndPath: string, on?: ListenerName): number;
-  /** Every count since the start or the last reset. */
+  /** All counts since the start or the last reset. */
   all(): Record<string, number>;
-  /** The latest requests (at most 10,000 are kept), oldest first. */
+  /** The latest requests, at most 10,000, oldest first. */
   requests(on?: ListenerName): Hit[];
   reset(): void;
 }

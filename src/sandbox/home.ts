@@ -1,4 +1,4 @@
-/** Owns the first page of the sandbox: what it is, who can sign in and with which code, and where everything is. */
+/** The home page of the identity provider: accounts with current codes, and links. */
 import type { RequestHandler } from 'express';
 import type { Account, Accounts } from './accounts.ts';
 import type { Pages } from './pages.ts';
@@ -12,13 +12,13 @@ interface Parts {
   platformUrl: string;
 }
 
-/** What anyone may know of an account here: nothing of the sandbox is a secret, for nothing in it is real. */
+/** An account as shown to every visitor. Nothing in the sandbox is secret, because nothing in it is real. */
 export interface ShownAccount extends Account {
   readonly ownPassword: boolean;
   readonly currentCode: CurrentCode | undefined;
 }
 
-export function shownPeople({ accounts, secondFactor }: Pick<Parts, 'accounts' | 'secondFactor'>): ShownAccount[] {
+export function shownUsers({ accounts, secondFactor }: Pick<Parts, 'accounts' | 'secondFactor'>): ShownAccount[] {
   return accounts.all
     .filter(({ kind, disabled }) => kind === 'person' && !disabled)
     .map((account) => ({
@@ -30,8 +30,8 @@ export function shownPeople({ accounts, secondFactor }: Pick<Parts, 'accounts' |
 
 export function createHome({ accounts, secondFactor, pages, issuer, platformUrl }: Parts): RequestHandler {
   return (_req, res) => {
-    const people = shownPeople({ accounts, secondFactor });
+    const users = shownUsers({ accounts, secondFactor });
     const { password } = accounts;
-    pages.send(res, 'home', { title: 'Identity provider', issuer, platformUrl, people, password });
+    pages.send(res, 'home', { title: 'Identity provider', issuer, platformUrl, users, password });
   };
 }

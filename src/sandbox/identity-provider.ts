@@ -1,6 +1,6 @@
-/** Owns the identity provider: oidc-provider with the sandbox's settings, and the pages in front of it. */
+/** The identity provider: oidc-provider with the sandbox's settings, and the pages in front of it. */
 import express, { type NextFunction, type Request, type Response } from 'express';
-// Not the package's entry file: that one prints a warning on every Node release that is not a long-term one yet.
+// Not the package's entry file, which prints a warning on Node releases that are not LTS.
 import { Provider, type ProviderContext } from 'oidc-provider/lib/provider.js';
 import { createAccountPages } from './account-pages.ts';
 import type { ApiTokens } from './api-tokens.ts';
@@ -16,13 +16,13 @@ import { features, type ProviderSettingsParts, pageSettings, protocolSettings } 
 import { makeInitialAccessToken } from './registration.ts';
 import type { SecondFactor } from './second-factor.ts';
 import { createSignOut } from './sign-out.ts';
-import { createTokenAnswers } from './token-answers.ts';
+import { createTokenResponses } from './token-responses.ts';
 
 export interface IdentityProviderParts extends ProviderSettingsParts {
   issuer: string;
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
-  /** How many approvals of one app by one account live at a time. */
+  /** Maximum of approvals of one app by one account. */
   approvalsKept: number;
   platformUrl: string;
   now: () => number;
@@ -31,7 +31,7 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
 
 export interface IdentityProvider {
   app: express.Express;
-  /** Lets apps register themselves. @param value the token, where it is to be a known one */
+  /** For dynamic registration. @param value the token; default: a random one */
   makeInitialAccessToken(value?: string): Promise<string>;
 }
 
@@ -44,10 +44,10 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
     loadExistingGrant: ownGrant,
     features: features(parts, signOut.feature),
   });
-  provider.use(createNotHere(pages));
+  provider.use(createNotFoundPage(pages));
   provider.use(signOut.goStraightBack);
   provider.use(signOut.askBeforeSwitching);
-  provider.use(createTokenAnswers({ apps, records, platformUrl: parts.platformUrl }));
+  provider.use(createTokenResponses({ apps, records, platformUrl: parts.platformUrl }));
   provider.on('error', report);
   provider.on('server_error', (_ctx, error) => report(error));
 
@@ -70,14 +70,14 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   app.use(provider.callback());
   app.use((error: unknown, _req: Request, res: Response, _next: NextFunction) => {
     report(error);
-    const text = 'The sandbox failed at this request. Go back to the app and start again.';
+    const text = 'The sandbox could not handle this request. Go back to the app and start again.';
     pages.send(res.status(500), 'message', { title: 'Something went wrong here', text });
   });
   return { app, makeInitialAccessToken: initialAccessToken };
 }
 
-/** A person who is lost gets a page; programs get the library's bare 404. */
-function createNotHere({ render, headers }: Pages) {
+/** A browser gets a page for a 404; programs get the library's bare one. */
+function createNotFoundPage({ render, headers }: Pages) {
   return async (ctx: ProviderContext, next: () => Promise<void>): Promise<void> => {
     await next();
     if (ctx.status !== 404 || ctx.body || !ctx.req.headers.accept?.includes('text/html')) return;

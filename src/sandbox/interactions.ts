@@ -1,12 +1,12 @@
-/** Owns the questions the identity provider asks a person, who are you and do you allow this, and their answers. */
+/** The sign-in, second factor and consent pages of the identity provider. */
 import express, { type Request, type Response } from 'express';
 import type { Grant, InteractionDetails, Provider } from 'oidc-provider/lib/provider.js';
+import { isAllowedFrom } from '../config/networks.ts';
 import type { Account, Accounts } from './accounts.ts';
 import type { Approvals } from './approvals.ts';
 import { fields } from './form-fields.ts';
-import { shownPeople } from './home.ts';
+import { shownUsers } from './home.ts';
 import { needsSecondFactor, type SecondFactorDemand, STEP_UP_REASON } from './login-policy.ts';
-import { isInside } from './networks.ts';
 import type { Pages } from './pages.ts';
 import { createPendingCodes, type PendingCodes } from './pending-codes.ts';
 import { meaningsOf } from './scopes.ts';
@@ -23,21 +23,21 @@ interface Parts {
 
 type OwnParts = Parts & { pendingCodes: PendingCodes };
 
-const GONE = 'This sign-in was finished or has run out of time. Go back to the app and start again.';
-const WRONG_ADDRESS = 'This account may sign in only from certain networks, and this browser is in none of them.';
+const GONE = 'This sign-in has been completed or has expired. Go back to the app and start again.';
+const WRONG_ADDRESS = 'This account may sign in only from certain networks, and this browser is not in one of them.';
 
-export function createInteractions(given: Parts): express.Router {
-  const parts = { ...given, pendingCodes: createPendingCodes() };
+export function createInteractions(publicParts: Parts): express.Router {
+  const parts = { ...publicParts, pendingCodes: createPendingCodes() };
   const router = express.Router();
   const form = express.urlencoded({ extended: false, limit: '16kb' });
   router.get('/:uid', async (req, res) => {
     const details = await findDetails(parts, req, res);
     if (details?.prompt.name === 'consent') await askConsent(parts, res, details);
-    else if (details && codeIsDue(parts, details)) await askCode(parts, res, details);
+    else if (details && needsCode(parts, details)) await askCode(parts, res, details);
     else if (details) await askLogin(parts, res, details, { login: details.params.login_hint ?? '' });
   });
-  router.post('/:uid/sign-in', form, (req, res) => takePassword(parts, req, res));
-  router.post('/:uid/code', form, (req, res) => takeCode(parts, req, res));
+  router.post('/:uid/sign-in', form, (req, res) => checkPassword(parts, req, res));
+  router.post('/:uid/code', form, (req, res) => checkCode(parts, req, res));
   router.post('/:uid/allow', form, async (req, res) => {
     const details = await findDetails(parts, req, res, 'consent');
     if (details === undefined) return;
@@ -45,32 +45,32 @@ export function createInteractions(given: Parts): express.Router {
     await parts.provider.interactionFinished(req, res, result, { mergeWithLastSubmission: true });
   });
   router.post('/:uid/deny', form, async (req, res) => {
-    if (await findDetails(parts, req, res)) await deny(parts, req, res, 'The person did not allow the access.');
+    if (await findDetails(parts, req, res)) await deny(parts, req, res, 'The user denied access.');
   });
   return router;
 }
 
-async function takePassword(parts: OwnParts, req: Request, res: Response): Promise<void> {
+async function checkPassword(parts: OwnParts, req: Request, res: Response): Promise<void> {
   const details = await findDetails(parts, req, res, 'login');
   if (details === undefined) return;
   const { login = '', password = '' } = fields(req);
   const account = parts.accounts.signIn(login, password);
   if (account === undefined) return askLogin(parts, res.status(422), details, { login, wrong: true });
-  if (!isInside(account.networks, req.socket.remoteAddress ?? '')) {
-    return parts.pages.send(res.status(403), 'message', { title: 'Not from here', text: WRONG_ADDRESS });
+  if (!isAllowedFrom(req.socket.remoteAddress ?? '', account.networks)) {
+    return parts.pages.send(res.status(403), 'message', { title: 'Not allowed from here', text: WRONG_ADDRESS });
   }
   if (!needsSecondFactor(account, details.params.acr_values, parts.secondFactorDemand)) {
     return finishLogin(parts, req, res, account, { acr: PASSWORD_ACR, amr: ['pwd'] });
   }
   parts.pendingCodes.begin(details.uid, account.id);
-  // A page of its own, which may be loaded again.
+  // Redirect to a page that can be reloaded.
   res.redirect(303, `/interaction/${details.uid}`);
 }
 
-async function takeCode(parts: OwnParts, req: Request, res: Response): Promise<void> {
+async function checkCode(parts: OwnParts, req: Request, res: Response): Promise<void> {
   const details = await findDetails(parts, req, res, 'login');
   if (details === undefined) return;
-  const account = codeIsDue(parts, details) ? accountAsked(parts, details) : undefined;
+  const account = needsCode(parts, details) ? accountOf(parts, details) : undefined;
   if (account === undefined) return res.redirect(303, `/interaction/${details.uid}`);
   if (parts.secondFactor.accept(account, fields(req).code ?? '')) {
     parts.pendingCodes.end(details.uid);
@@ -80,13 +80,13 @@ async function takeCode(parts: OwnParts, req: Request, res: Response): Promise<v
   await deny(parts, req, res, 'Too many wrong codes.');
 }
 
-/** The password was right a moment ago, or a session is to be stepped up. */
-function codeIsDue({ pendingCodes }: OwnParts, { uid, prompt }: InteractionDetails): boolean {
+/** The password has been accepted, or a session needs step-up. */
+function needsCode({ pendingCodes }: OwnParts, { uid, prompt }: InteractionDetails): boolean {
   const isStepUp = prompt.reasons.length === 1 && prompt.reasons[0] === STEP_UP_REASON;
   return isStepUp || pendingCodes.accountId(uid) !== undefined;
 }
 
-function accountAsked({ accounts, pendingCodes }: OwnParts, { uid, session }: InteractionDetails): Account | undefined {
+function accountOf({ accounts, pendingCodes }: OwnParts, { uid, session }: InteractionDetails): Account | undefined {
   return accounts.byId(pendingCodes.accountId(uid) ?? session?.accountId ?? '');
 }
 
@@ -106,11 +106,11 @@ async function deny({ provider }: Parts, req: Request, res: Response, descriptio
   await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
 }
 
-/** The pending authorization request of this browser; answers itself when there is none of that kind (any more). */
+/** Returns the pending authorization request of this browser. Otherwise sends a page. */
 async function findDetails({ provider, pages }: Parts, req: Request, res: Response, prompt?: string) {
   const details = await provider.interactionDetails(req, res).catch(() => undefined);
   if (details?.uid === req.params.uid && (prompt === undefined || details?.prompt.name === prompt)) return details;
-  pages.send(res.status(400), 'message', { title: 'Start again, please', text: GONE });
+  pages.send(res.status(400), 'message', { title: 'Start again', text: GONE });
   return undefined;
 }
 
@@ -122,13 +122,13 @@ async function askLogin(
 ): Promise<void> {
   const client = await parts.provider.Client.find(params.client_id);
   const { password } = parts.accounts;
-  parts.pages.send(res, 'login', { title: 'Sign in', uid, client, login, wrong, people: shownPeople(parts), password });
+  parts.pages.send(res, 'login', { title: 'Sign in', uid, client, login, wrong, users: shownUsers(parts), password });
 }
 
 async function askCode(parts: OwnParts, res: Response, details: InteractionDetails, wrong = false): Promise<void> {
   const { uid, params } = details;
   const client = await parts.provider.Client.find(params.client_id);
-  const account = accountAsked(parts, details);
+  const account = accountOf(parts, details);
   const current = account && parts.secondFactor.currentCode(account);
   parts.pages.send(res, 'code', { title: 'Second factor', uid, client, account, current, wrong });
 }
@@ -144,8 +144,8 @@ async function askConsent({ provider, accounts, pages }: Parts, res: Response, d
 
 async function saveGrant({ provider, approvals }: Parts, { grantId, session, params, prompt }: InteractionDetails) {
   const accountId = session?.accountId ?? '';
-  const known: Grant | undefined = grantId ? await provider.Grant.find(grantId) : undefined;
-  const grant = known ?? new provider.Grant({ accountId, clientId: params.client_id });
+  const existing: Grant | undefined = grantId ? await provider.Grant.find(grantId) : undefined;
+  const grant = existing ?? new provider.Grant({ accountId, clientId: params.client_id });
   const missing = prompt.details.missingOIDCScope;
   if (missing) grant.addOIDCScope(missing.join(' '));
   const saved = await grant.save();

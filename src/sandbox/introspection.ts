@@ -1,13 +1,13 @@
-/** Owns the platform's question to the identity provider: is this token good, whose is it, and what may it do (RFC 7662). */
+/** Introspects access tokens at the identity provider (RFC 7662). */
 
 export interface ActiveToken {
   subject: string;
   scopes: ReadonlySet<string>;
-  /** The thumbprint of the key whose proof has to come with the token (RFC 9449); undefined for a bearer token. */
+  /** Thumbprint of the DPoP key that the token is bound to (RFC 9449); undefined for a bearer token. */
   keyThumbprint?: string;
 }
 
-/** The token's facts, or undefined when the identity provider does not vouch for it. Throws when it gives no answer. */
+/** Undefined if the token is not active. Rejects if there is no response. */
 export type Introspect = (token: string) => Promise<ActiveToken | undefined>;
 
 const TIMEOUT_MS = 5_000;
@@ -17,22 +17,22 @@ export function createIntrospection(parts: { endpoint: string; clientId: string;
   const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
 
   return async (token) => {
-    const answer = await fetch(parts.endpoint, {
+    const response = await fetch(parts.endpoint, {
       method: 'POST',
       headers: { authorization, accept: 'application/json' },
       body: new URLSearchParams({ token, token_type_hint: 'access_token' }),
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    // What looks like a JWT it does not even look up: it gives out no such access tokens.
-    if (answer.status === 400) return undefined;
-    if (!answer.ok) throw new Error(`Introspection answered ${answer.status}.`);
-    return factsOf((await answer.json()) as Record<string, unknown>);
+    // oidc-provider refuses tokens that look like JWTs, because it issues none.
+    if (response.status === 400) return undefined;
+    if (!response.ok) throw new Error(`Introspection returned ${response.status}.`);
+    return factsOf((await response.json()) as Record<string, unknown>);
   };
 }
 
 function factsOf(body: Record<string, unknown>): ActiveToken | undefined {
-  // A refresh token is active too, but it has no type and opens nothing here.
+  // Refresh tokens are active too, but have no type and are not accepted here.
   const isAccessToken = body.token_type === 'Bearer' || body.token_type === 'DPoP';
   if (body.active !== true || !isAccessToken || typeof body.sub !== 'string') return undefined;
   const scopes = new Set(typeof body.scope === 'string' ? body.scope.split(' ') : []);

@@ -1,4 +1,4 @@
-/** Owns the sandbox's three sockets: on loopback unless told twice, opened together or not at all, closed with what hangs on them. */
+/** The three listeners of the sandbox, opened together or not at all. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, isIPv6 } from 'node:net';
 
@@ -8,16 +8,16 @@ export type ListenerName = (typeof LISTENER_NAMES)[number];
 export interface Listeners {
   /** Origin of each, such as `http://127.0.0.1:3001`. */
   readonly urls: Readonly<Record<ListenerName, string>>;
-  /** The identity provider as the sandbox itself reaches it, whatever name others use. */
+  /** URL at which the sandbox itself reaches the identity provider. */
   readonly innerIssuer: string;
-  /** Requests are answered from here on. */
+  /** Starts to handle requests. */
   serve(handlers: Readonly<Record<ListenerName, RequestListener>>): void;
   close(): Promise<void>;
 }
 
 export interface Address {
   host: string;
-  /** The first of three in a row, or 0 for any three. */
+  /** The first of three consecutive ports, or 0 for any three. */
   port: number;
   beyondLoopback?: boolean;
   /** The host in URLs; default: `host`. */
@@ -28,7 +28,9 @@ export interface Address {
 export async function openListeners({ host, port, beyondLoopback = false, publicHost }: Address): Promise<Listeners> {
   if (!beyondLoopback) assertLoopback(host);
   if (isWildcard(host) && publicHost === undefined) {
-    throw new Error(`"${host}" is no host that a URL can name: say by --public-host how others reach the sandbox.`);
+    throw new Error(
+      `"${host}" cannot be used in URLs: give the host by which others reach the sandbox with --public-host.`,
+    );
   }
   const servers = new Map<ListenerName, Server>();
   const close = async () => void (await Promise.all([...servers.values()].map(closeServer)));
@@ -54,12 +56,12 @@ export async function openListeners({ host, port, beyondLoopback = false, public
   };
 }
 
-/** Everything in the sandbox is open to whoever reaches it: known passwords, codes on the first page. */
+/** The sandbox has known passwords and shows codes, so everybody who reaches it can use it. */
 function assertLoopback(host: string): void {
   if (/^127(\.\d{1,3}){3}$/.test(host) || host === '::1' || host === 'localhost') return;
   throw new Error(
-    `The sandbox listens on loopback only (127.0.0.1, ::1 or localhost), not on "${host}", unless it is told twice: ` +
-      'give --beyond-loopback (SANDBOX_BEYOND_LOOPBACK=yes) as well, where nobody reaches it who must not use it.',
+    `The sandbox listens only on loopback (127.0.0.1, ::1 or localhost), not on "${host}". To allow it, add ` +
+      '--beyond-loopback (SANDBOX_BEYOND_LOOPBACK=yes), but only where everybody who can reach it may use it.',
   );
 }
 
@@ -79,7 +81,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
 
 function reasonOf(cause: NodeJS.ErrnoException, port: number): string {
   if (cause.code === 'EADDRINUSE') {
-    return `Port ${port} is taken. The sandbox needs three ports in a row: set SANDBOX_PORT to the first of three free ones.`;
+    return `Port ${port} is taken. The sandbox needs three consecutive ports: set SANDBOX_PORT to the first of three free ones.`;
   }
   return `The sandbox cannot listen on port ${port}: ${cause.message}`;
 }

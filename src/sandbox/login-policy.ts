@@ -1,16 +1,16 @@
-/** Owns when the identity provider asks a person to sign in although there is a session: step-up, addresses, ended accounts. */
+/** When the identity provider asks for sign-in despite a session: step-up, address limits and disabled accounts. */
 import { base, Check } from 'oidc-provider/lib/helpers/interaction_policy/index.js';
 import type { AuthorizationContext } from 'oidc-provider/lib/provider.js';
+import { isAllowedFrom } from '../config/networks.ts';
 import type { Account, Accounts } from './accounts.ts';
-import { isInside } from './networks.ts';
 import { SECOND_FACTOR_ACR } from './second-factor.ts';
 
 export type SecondFactorDemand = 'on_request' | 'always';
 
-/** The reason that leads to the page for the code alone. */
+/** The prompt reason that asks only for a code. */
 export const STEP_UP_REASON = 'second_factor';
 
-/** Whether this account must show its second factor here. One that has none signs in without, and its `acr` says so. */
+/** An account without a second factor signs in without one, and its `acr` says so. */
 export function needsSecondFactor(
   account: Account,
   acrValues: string | undefined,
@@ -37,7 +37,9 @@ export function createLoginPolicy({ accounts, demand }: { accounts: Accounts; de
       if (ctx.oidc.session?.accountId === undefined) return Check.NO_NEED_TO_PROMPT;
       const account = accountOf(ctx);
       return (
-        account === undefined || account.disabled || !isInside(account.networks, ctx.req.socket.remoteAddress ?? '')
+        account === undefined ||
+        account.disabled ||
+        !isAllowedFrom(ctx.req.socket.remoteAddress ?? '', account.networks)
       );
     }),
   );

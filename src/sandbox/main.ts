@@ -1,4 +1,4 @@
-/** Owns `npm run sandbox`: the sandbox alone, until SIGINT or SIGTERM. */
+/** The program behind `npm run sandbox`: runs until SIGINT or SIGTERM. */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { KeyAccess } from '../bin-service/accounts.ts';
@@ -8,16 +8,16 @@ import type { Sandbox, SandboxOptions } from './sandbox.ts';
 import { type ReadSeed, readSeed } from './seed.ts';
 import { createCommand, readSettings, type Settings } from './settings.ts';
 
-const HELP = `Secrets come by the environment alone, where no list of processes shows them:
-  SANDBOX_CLIENT_SECRET         the demo app's client secret (default: another one at each start, printed)
-  SANDBOX_INITIAL_ACCESS_TOKEN  lets apps register themselves at /register (default: another one at each start, printed)
-  SANDBOX_BIN_API_KEY           the one API key of the BIN lookup service (default: another one at each start, printed)
+const HELP = `Secrets are read only from the environment, because command lines are visible to other users:
+  SANDBOX_CLIENT_SECRET         the demo app's client secret (default: a new one at each start, printed)
+  SANDBOX_INITIAL_ACCESS_TOKEN  lets apps register themselves at /register (default: a new one at each start, printed)
+  SANDBOX_BIN_API_KEY           the one API key of the BIN lookup service (default: a new one at each start, printed)
 
 The demo app is registered as ${DEMO_CLIENT_ID} and may ask for every scope that discovery lists. The second factor of
 admin@example.test has the secret ${ADMIN_TOTP_SECRET}; the identity provider's first page shows a
-current code. docs/sandbox.md tells the rest, with a seed file and calls to copy.`;
+current code. See docs/sandbox.md for more, with a seed file and example calls.`;
 
-/** There is no account page here to make keys on (`npm run bin-service` has it), so that one key is known. */
+/** The access of one fixed key, because the sandbox has no account page (`npm run bin-service` has one). */
 const BIN_ACCESS: KeyAccess = {
   accountId: 'sandbox',
   plan: { name: 'sandbox', monthlyRequests: 100_000 },
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
   const clientSecret = process.env.SANDBOX_CLIENT_SECRET || randomBytes(24).toString('base64url');
   const binApiKey = process.env.SANDBOX_BIN_API_KEY || randomBytes(24).toString('base64url');
   const initialAccessToken = process.env.SANDBOX_INITIAL_ACCESS_TOKEN || randomBytes(24).toString('base64url');
-  // Only now, so that help and faults are told at once and not after everything was loaded.
+  // Loaded here, so that help and faults are shown without delay.
   const [{ startSandbox }, { createBinService }] = await Promise.all([
     import('./sandbox.ts'),
     import('../bin-service/service.ts'),
@@ -44,7 +44,7 @@ async function main(): Promise<void> {
     initialAccessToken,
     clients: [demoClient(settings.callbackUrl, clientSecret)],
     binService: createBinService({ accounts: { accessOf: (key) => (key === binApiKey ? BIN_ACCESS : undefined) } }),
-    report: (error) => process.stderr.write(`The sandbox failed at a request: ${String(error)}\n`),
+    report: (error) => process.stderr.write(`The sandbox failed to handle a request: ${String(error)}\n`),
   });
   stopOnSignal(sandbox);
   process.stdout.write(greeting(sandbox, { clientSecret, initialAccessToken, binApiKey, settings }));
@@ -112,17 +112,19 @@ function greeting(sandbox: Sandbox, { clientSecret, initialAccessToken, binApiKe
   Callback URL        ${settings.callbackUrl}
   Registration        POST ${issuer}/register with the initial access token ${initialAccessToken}
   Accounts            ${people.join(', ')}
-  Password of each    ${accounts[0]?.password ?? 'of their own'}
-${settings.beyondLoopback ? '\nIt listens beyond loopback: whoever reaches it may do everything in it.\n' : ''}
+  Password of each    ${accounts[0]?.password ?? 'their own'}
+${settings.beyondLoopback ? '\nIt listens beyond loopback: everybody who reaches it can do everything in it.\n' : ''}
 Stop it with Ctrl+C.
 `;
 }
 
 function stopOnSignal(sandbox: Sandbox): void {
-  // Exit as soon as all is closed: outgoing keep-alive connections would hold the process for seconds.
+  // Exit explicitly, because keep-alive connections would delay it for seconds.
   const stop = () => void sandbox.close().then(() => process.exit(0));
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
+  // A closed output must not end the process.
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 }
 
 function fail(what: string, faults: string[]): void {

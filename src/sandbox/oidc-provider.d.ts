@@ -1,4 +1,4 @@
-/** Owns the types of the part of oidc-provider that the sandbox uses; the package itself ships none. */
+/** The types of the part of oidc-provider that the sandbox uses; the package itself ships none. */
 declare module 'oidc-provider/lib/provider.js' {
   import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 

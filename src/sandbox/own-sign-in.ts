@@ -1,4 +1,4 @@
-/** Owns sign-in to the sandbox's own pages: the same single sign-on as for every app, told by the session it leaves. */
+/** Sign-in to the sandbox's own pages, by the session of the identity provider. */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { AuthorizationContext, Provider } from 'oidc-provider/lib/provider.js';
@@ -10,19 +10,19 @@ import { SECOND_FACTOR_ACR } from './second-factor.ts';
 
 export const OWN_CALLBACK_PATH = '/signed-in';
 
-/** Who stands behind a request to one of these pages. */
+/** The signed-in user of a page. */
 export interface Visitor {
   account: Account;
-  /** For the field `xsrf` of every form. */
+  /** For the form field `xsrf`. */
   xsrf: string;
 }
 
 export interface OwnSignIn {
-  /** Anyone with a session; others go to sign in and come back. */
-  readonly person: RequestHandler;
-  /** Administrators whose session has the second factor. */
-  readonly administrator: RequestHandler;
-  /** Where sign-in comes back to. */
+  /** Redirects to sign-in if there is no session. */
+  readonly requireUser: RequestHandler;
+  /** Also requires an administrator and the second factor. */
+  readonly requireAdministrator: RequestHandler;
+  /** Handles the redirect after sign-in. */
   readonly finish: RequestHandler;
   visitor(res: Response): Visitor;
 }
@@ -50,25 +50,25 @@ export function createOwnSignIn({ provider, accounts, pages, issuer }: Parts): O
 
   function guard(isEnough: (account: Account, acr: string | undefined) => boolean, acrValues?: string): RequestHandler {
     return async (req: Request, res: Response, next: NextFunction) => {
-      const found = await sessionOf(req, res);
-      if (found === undefined || (isAllowed(found.account, acrValues) && !isEnough(found.account, found.acr))) {
+      const session = await sessionOf(req, res);
+      if (session === undefined || (isAllowed(session.account, acrValues) && !isEnough(session.account, session.acr))) {
         if (req.method !== 'GET') return refuse(res, 'Signed out', 'Your session has ended. Sign in and try again.');
         return res.redirect(303, signInPath(redirectUri, req.originalUrl, acrValues));
       }
-      if (!isAllowed(found.account, acrValues)) {
+      if (!isAllowed(session.account, acrValues)) {
         return refuse(res, 'Administrators only', 'This page is for administrators who have a second factor.');
       }
-      if (req.method !== 'GET' && !same(fields(req).xsrf ?? '', found.xsrf)) {
-        return refuse(res, 'Not from this page', 'The form came without the mark of its page. Load the page again.');
+      if (req.method !== 'GET' && !isEqual(fields(req).xsrf ?? '', session.xsrf)) {
+        return refuse(res, 'Not from this page', 'The form has no valid XSRF token. Reload the page.');
       }
-      res.locals.visitor = { account: found.account, xsrf: found.xsrf } satisfies Visitor;
+      res.locals.visitor = { account: session.account, xsrf: session.xsrf } satisfies Visitor;
       next();
     };
   }
 
   return {
-    person: guard(() => true),
-    administrator: guard((_account, acr) => acr === SECOND_FACTOR_ACR, SECOND_FACTOR_ACR),
+    requireUser: guard(() => true),
+    requireAdministrator: guard((_account, acr) => acr === SECOND_FACTOR_ACR, SECOND_FACTOR_ACR),
     finish(req, res) {
       const back = String(req.query.state ?? '');
       if (req.query.code !== undefined) return res.redirect(303, isOwnPath(back) ? back : '/');
@@ -78,12 +78,13 @@ export function createOwnSignIn({ provider, accounts, pages, issuer }: Parts): O
   };
 }
 
-/** oidc-provider's `loadExistingGrant`: what was allowed in this session, and the sandbox's own pages ask nobody. */
+/** oidc-provider's `loadExistingGrant`: the grant of this session. The sandbox's own pages need no consent. */
 export async function ownGrant({ oidc }: AuthorizationContext & { oidc: { provider: Provider } }) {
   const { provider, client, session, result } = oidc;
   const grantId = result?.consent?.grantId ?? session?.grantIdFor(client?.clientId ?? '');
-  const known = grantId === undefined ? undefined : await provider.Grant.find(grantId);
-  if (known !== undefined || client?.clientId !== PAGES_CLIENT_ID || session?.accountId === undefined) return known;
+  const existing = grantId === undefined ? undefined : await provider.Grant.find(grantId);
+  if (existing !== undefined || client?.clientId !== PAGES_CLIENT_ID || session?.accountId === undefined)
+    return existing;
   const grant = new provider.Grant({ accountId: session.accountId, clientId: PAGES_CLIENT_ID });
   grant.addOIDCScope('openid');
   await grant.save();
@@ -94,7 +95,7 @@ function isAllowed(account: Account, acrValues: string | undefined): boolean {
   return acrValues === undefined || (account.groups.includes(ADMIN_GROUP) && account.totpSecret !== undefined);
 }
 
-/** The code that comes back is never exchanged: the session is what was wanted. */
+/** The code is never exchanged: only the session is needed. */
 function signInPath(redirectUri: string, path: string, acrValues: string | undefined): string {
   const query = new URLSearchParams({
     client_id: PAGES_CLIENT_ID,
@@ -113,7 +114,7 @@ function isOwnPath(path: string): boolean {
   return /^\/(account|console)(\/[A-Za-z0-9/_-]*)?$/.test(path);
 }
 
-function same(a: string, b: string): boolean {
+function isEqual(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a), Buffer.from(b)];
   return left.length === right.length && timingSafeEqual(left, right);
 }

@@ -1,32 +1,32 @@
-/** Owns the sign-ins that wait for their second factor: whose password was right, and how many wrong codes came since. */
+/** Sign-ins that wait for the second factor, with the number of wrong codes. */
 
 export interface PendingCodes {
   begin(uid: string, accountId: string): void;
   accountId(uid: string): string | undefined;
-  /** False when that was one too many: the sign-in has to begin anew. */
+  /** Returns false if there were too many: the sign-in must start again. */
   countWrong(uid: string): boolean;
   end(uid: string): void;
 }
 
-const MOST_WRONG_CODES = 5;
-const MOST_PENDING = 1_000;
+const MAX_WRONG_CODES = 5;
+const MAX_PENDING = 1_000;
 
 export function createPendingCodes(): PendingCodes {
   const pending = new Map<string, { accountId?: string; wrong: number }>();
-  const keep = (uid: string, entry: { accountId?: string; wrong: number }) => {
+  const save = (uid: string, entry: { accountId?: string; wrong: number }) => {
     pending.set(uid, entry);
     const [oldest] = pending.keys();
-    if (pending.size > MOST_PENDING && oldest !== undefined) pending.delete(oldest);
+    if (pending.size > MAX_PENDING && oldest !== undefined) pending.delete(oldest);
   };
 
   return {
-    begin: (uid, accountId) => keep(uid, { accountId, wrong: 0 }),
+    begin: (uid, accountId) => save(uid, { accountId, wrong: 0 }),
     accountId: (uid) => pending.get(uid)?.accountId,
     countWrong(uid) {
       const entry = pending.get(uid) ?? { wrong: 0 };
       entry.wrong += 1;
-      keep(uid, entry);
-      if (entry.wrong < MOST_WRONG_CODES) return true;
+      save(uid, entry);
+      if (entry.wrong < MAX_WRONG_CODES) return true;
       pending.delete(uid);
       return false;
     },

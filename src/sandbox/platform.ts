@@ -1,25 +1,25 @@
-/** Owns the platform's API: its resources, and the answers as such a platform gives them. */
+/** The platform's API. */
 import { randomUUID } from 'node:crypto';
 import express, { type NextFunction, type Request, type Response } from 'express';
 import { z } from 'zod';
 import type { Account } from './accounts.ts';
-import { type Admission, refuse } from './admission.ts';
+import { type Authorization, refuse } from './authorization.ts';
 import type { CountedCall } from './rate-limits.ts';
 import { FULL_SCOPE, READ_SCOPE } from './scopes.ts';
 import type { Threads } from './threads.ts';
 
 export interface PlatformParts {
-  admission: Admission;
+  authorization: Authorization;
   threads: Threads;
   countCall: (accountId: string) => CountedCall;
   report: (error: unknown) => void;
 }
 
-type Answer = (req: Request, res: Response, account: Account) => void;
+type Handler = (req: Request, res: Response, account: Account) => void;
 
-const MOST_RECENT = 50;
+const MAX_RECENT = 50;
 
-/** By the kinds of failure that Express names. */
+/** By Express's error type. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   'entity.parse.failed': 'The body is not JSON.',
   'entity.too.large': 'The body is larger than 200 kB, or a form larger than 10 kB.',
@@ -30,13 +30,13 @@ const newDocumentSchema = z.object({
   content: z.string().min(1, 'must not be empty').max(100_000, 'must be 100000 characters or less'),
 });
 
-export function createPlatform({ admission, threads, countCall, report }: PlatformParts): express.Express {
+export function createPlatform({ authorization, threads, countCall, report }: PlatformParts): express.Express {
   const guard = (scopes: readonly string[]) => async (req: Request, res: Response, next: NextFunction) => {
-    const account = await admission.admit(req, res, scopes);
+    const account = await authorization.authorize(req, res, scopes);
     if (account === undefined) return;
     const { headers, refusedWith } = countCall(account.id);
     res.set(headers);
-    // Real platforms set cookies on API answers; whoever relays the answer must not pass them on.
+    // Real platforms set cookies in API responses, which a relay must not pass on.
     res.cookie('platform_affinity', randomUUID(), { httpOnly: true, sameSite: 'lax' });
     if (refusedWith === undefined) {
       res.locals.account = account;
@@ -45,7 +45,8 @@ export function createPlatform({ admission, threads, countCall, report }: Platfo
     res.statusMessage = 'Over Rate Limit';
     refuse(res, refusedWith, 'over_rate_limit', 'Over Rate Limit');
   };
-  const answered = (answer: Answer) => (req: Request, res: Response) => answer(req, res, res.locals.account as Account);
+  const withAccount = (handle: Handler) => (req: Request, res: Response) =>
+    handle(req, res, res.locals.account as Account);
   const app = express();
   app.disable('x-powered-by');
   app.use((_req, res, next) => {
@@ -53,31 +54,36 @@ export function createPlatform({ admission, threads, countCall, report }: Platfo
     next();
   });
 
-  const reading = (path: string, answer: Answer) => {
-    const route = app.route(path).get(guard([READ_SCOPE, FULL_SCOPE]), answered(answer));
+  const addReadable = (path: string, handle: Handler) => {
+    const route = app.route(path).get(guard([READ_SCOPE, FULL_SCOPE]), withAccount(handle));
     route.all(notAllowed('GET, HEAD', 'This resource can only be read.'));
   };
-  reading('/1/users/current', (_req, res, account) => void res.json(userOf(account)));
-  reading('/1/threads/current', (_req, res, account) => {
+  addReadable('/1/users/current', (_req, res, account) => void res.json(userOf(account)));
+  addReadable('/1/threads/current', (_req, res, account) => {
     const thread = threads.currentOf(account.id);
     if (thread === undefined) return refuse(res, 404, 'not_found', 'This user has no current thread.');
     res.json(thread);
   });
-  reading('/1/threads/recent', (req, res, account) => {
+  addReadable('/1/threads/recent', (req, res, account) => {
     const count = Number(req.query.count ?? 10);
-    if (!Number.isInteger(count) || count < 1 || count > MOST_RECENT) {
-      return refuse(res, 400, 'invalid_request', `count must be a whole number from 1 to ${MOST_RECENT}.`);
+    if (!Number.isInteger(count) || count < 1 || count > MAX_RECENT) {
+      return refuse(res, 400, 'invalid_request', `count must be a whole number from 1 to ${MAX_RECENT}.`);
     }
     const recent = threads.recentOf(account.id).slice(0, count);
     res.json(Object.fromEntries(recent.map((one) => [one.thread.id, one])));
   });
-  const writing = app.route('/1/threads/new-document');
-  // Who calls comes first: what a stranger sends is not read, but for a form, which may hold a second token.
+  const newDocumentRoute = app.route('/1/threads/new-document');
+  // Authorize before reading the body, except for a form, which may contain a second token.
   const readForm = express.urlencoded({ limit: '10kb', extended: false });
-  writing.post(readForm, guard([FULL_SCOPE]), express.json({ limit: '200kb' }), answered(newDocument(threads)));
-  writing.all(notAllowed('POST', 'A document is made with POST.'));
-  reading('/1/threads/:id', (req, res, account) => {
-    // One that belongs to others is not told from one that does not exist.
+  newDocumentRoute.post(
+    readForm,
+    guard([FULL_SCOPE]),
+    express.json({ limit: '200kb' }),
+    withAccount(newDocument(threads)),
+  );
+  newDocumentRoute.all(notAllowed('POST', 'Use POST to make a document.'));
+  addReadable('/1/threads/:id', (req, res, account) => {
+    // The response is the same for a thread of others as for none.
     const thread = threads.find(String(req.params.id), account.id);
     if (thread === undefined)
       return refuse(res, 404, 'not_found', 'There is no such thread, or it is not shared with you.');
@@ -89,7 +95,7 @@ export function createPlatform({ admission, threads, countCall, report }: Platfo
   return app;
 }
 
-function newDocument(threads: Threads): Answer {
+function newDocument(threads: Threads): Handler {
   return (req, res, account) => {
     const read = newDocumentSchema.safeParse(req.is('json') ? req.body : undefined);
     if (read.success) return void res.json(threads.add({ author: account, ...read.data }));

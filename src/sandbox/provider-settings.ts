@@ -1,4 +1,4 @@
-/** Owns the settings that oidc-provider gets: lifetimes, scopes, paths and features of the identity provider. */
+/** The configuration of oidc-provider: lifetimes, scopes, routes and features. */
 import { randomBytes } from 'node:crypto';
 import type { Client, GrantedToken, ProviderContext } from 'oidc-provider/lib/provider.js';
 import { type Accounts, claimsOf } from './accounts.ts';
@@ -21,7 +21,7 @@ export interface ProviderSettingsParts {
   records: ProviderRecords;
   signingKeys: SigningKeys;
   pages: Pages;
-  /** The platform, which alone may introspect tokens of others. */
+  /** The only client that may introspect tokens of other clients. */
   platformClientId: string;
   claimsInIdToken: boolean;
   secondFactorDemand: SecondFactorDemand;
@@ -43,9 +43,9 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
     rotateRefreshToken: ({ oidc }: ProviderContext) =>
       apps.settingsOf(oidc?.client?.clientId ?? '').refreshPolicy !== 'reusable',
     clientBasedCORS: () => false,
-    // As the platform takes them.
+    // The same as the platform accepts.
     enabledJWA: { dPoPSigningAlgValues: DPOP_ALGORITHMS },
-    // The library itself refuses loopback, where everything that calls and is called by a sandbox lives.
+    // Replaces the library's fetch, which refuses loopback addresses.
     fetch: (url: string, { dispatcher: _, ...options }: RequestInit & { dispatcher?: unknown }) => fetch(url, options),
     findAccount: async (_ctx: unknown, id: string) => {
       const account = accounts.byId(id);
@@ -65,7 +65,7 @@ function lifetimes(apps: AppRegistry): Record<string, unknown> {
     AuthorizationCode: 60,
     IdToken: 60 * 60,
     Interaction: 60 * 60,
-    // What a person allowed stays allowed until they or the app end it.
+    // A grant stays until the user or the app ends it.
     Grant: 10 * 365 * DAY_SECONDS,
     Session: DAY_SECONDS,
   };
@@ -73,7 +73,7 @@ function lifetimes(apps: AppRegistry): Record<string, unknown> {
 
 export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSettingsParts): Record<string, unknown> {
   return {
-    // Cookies know no ports: on a laptop these share a jar with those of the app, so their names must be our own.
+    // Cookies are shared between ports of a host, so the names must differ from those of the app.
     cookies: {
       names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
       keys: [randomBytes(32).toString('base64url')],
@@ -96,7 +96,7 @@ export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSe
     renderError: async (ctx: ProviderContext, out: { error: string; error_description?: string }) => {
       ctx.type = 'html';
       ctx.set(pages.headers);
-      const text = 'The app sent a request that the identity provider refuses. Whoever runs the app can use this:';
+      const text = 'The app sent a request that the identity provider refuses. Details for the operator of the app:';
       ctx.body = pages.render('message', { title: 'This request was refused', text, problem: out });
     },
   };

@@ -1,11 +1,11 @@
-/** Owns the sandbox as a whole: identity provider, platform and BIN lookup service on three ports. */
+/** Assembles the sandbox: identity provider, platform and BIN lookup service on three ports. */
 import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
-import { createAdmission } from './admission.ts';
 import { type ApiTokens, createApiTokens } from './api-tokens.ts';
-import { DEFAULT_REFRESH_IDLE_SECONDS, type RefreshTokens, type StartedWith } from './app-settings.ts';
+import { DEFAULT_REFRESH_IDLE_SECONDS, type DefaultSettings, type RefreshTokens } from './app-settings.ts';
 import { createApps } from './apps.ts';
+import { createAuthorization } from './authorization.ts';
 import {
   ownPagesMetadata,
   PAGES_CLIENT_ID,
@@ -28,46 +28,46 @@ import { createProviderRecords } from './provider-records.ts';
 import { createRateLimits, type RateLimits, USUAL_LIMITS } from './rate-limits.ts';
 import { createSecondFactor, type SecondFactor } from './second-factor.ts';
 import type { Seed } from './seed.ts';
-import { appsOf, plantThreads, plantTokens } from './seeding.ts';
+import { addSeedThreads, addSeedTokens, appsOf } from './seeding.ts';
 import { createSigningKeys, type SigningKeys } from './signing-keys.ts';
 import { createThreads } from './threads.ts';
 
 export interface SandboxOptions {
-  /** Default `127.0.0.1`; anything but loopback needs `beyondLoopback` too. */
+  /** Default `127.0.0.1`. Other than loopback needs `beyondLoopback` too. */
   host?: string;
-  /** Whoever reaches the host may do everything: nothing in the sandbox is protected. */
+  /** Everybody who reaches the host can do everything: nothing in the sandbox is protected. */
   beyondLoopback?: boolean;
-  /** The host in URLs, where it is another one than is listened on. */
+  /** The host in URLs; default: `host`. */
   publicHost?: string;
-  /** The first of three ports in a row; 0 (default) takes any three free ones. */
+  /** The first of three consecutive ports; 0 (default) for any three. */
   port?: number;
   clients: readonly SandboxClient[];
-  /** What `readSeed` made of a seed file. */
+  /** From `readSeed`. */
   seed?: Seed;
   /** Default 60. */
   accessTokenSeconds?: number;
-  /** A refresh token ends when it was not used for so long. Default 14 days. */
+  /** A refresh token expires if it is not used for this long. Default 14 days. */
   refreshIdleSeconds?: number;
-  /** A refresh token ends so long after the sign-in, however often it is used. Default: it does not. */
+  /** A refresh token expires this long after the sign-in, even if it is used. Default: no limit. */
   refreshMaxSeconds?: number;
   /** Whether name, e-mail and groups are in the ID token as well as at userinfo. Default true. */
   claimsInIdToken?: boolean;
   /** Default `rotating`; with `grace` 60 seconds. */
   refreshTokens?: Partial<RefreshTokens>;
-  /** The token endpoint keeps its answers back for so long. Default 0. */
+  /** Delay of the token endpoint's responses. Default 0. */
   tokenDelayMilliseconds?: number;
-  /** Whether accounts that have a second factor show it when an app asks (`acr_values=mfa`), or always. Default `on_request`. */
+  /** Whether second factors are required only with `acr_values=mfa`, or always. Default `on_request`. */
   secondFactor?: SecondFactorDemand;
-  /** Default: headers as usual, and nothing refused. */
+  /** Default: headers only, nothing is refused. */
   rateLimits?: Partial<RateLimits>;
-  /** One more approval of the same app by the same account ends the oldest. Default: no limit. */
+  /** A further approval of the same app by the same account ends the oldest one. Default: no limit. */
   approvalsKept?: number;
-  /** Lets apps register themselves; the admin console makes more of them. Default: none. */
+  /** For dynamic registration; the admin console can make more. Default: none. */
   initialAccessToken?: string;
   binService: RequestListener;
-  /** Milliseconds since 1970. Lifetimes of the identity provider's tokens follow the clock of the process, not this one. */
+  /** Milliseconds since 1970. The identity provider's token lifetimes use the clock of the process instead. */
   now?: () => number;
-  /** Hears of failures inside the sandbox itself. */
+  /** Called for errors of the sandbox itself. */
   report?: (error: unknown) => void;
 }
 
@@ -75,15 +75,15 @@ export interface Sandbox {
   readonly issuer: string;
   readonly platformUrl: string;
   readonly binServiceUrl: string;
-  /** The people who can sign in with the password that everyone has. */
+  /** Accounts of users who have the shared password. */
   readonly accounts: readonly (Account & { readonly password: string })[];
   readonly refreshTokens: RefreshTokens;
   readonly rateLimits: RateLimits;
   readonly faults: Faults;
   readonly hits: Hits;
-  /** A code that the second factor of this login takes now; undefined where it has none. */
+  /** A currently valid code; undefined for a login without a second factor. */
   secondFactorCode(login: string): string | undefined;
-  /** Ends open connections too. */
+  /** Also closes open connections. */
   close(): Promise<void>;
 }
 
@@ -104,7 +104,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   const accounts = createAccounts(seed ? { builtIn: seed.builtInUsers, more: seed.users } : {});
   const secondFactor = createSecondFactor({ now });
   const apiTokens = createApiTokens({ now });
-  plantTokens(seed, accounts, apiTokens);
+  addSeedTokens(seed, accounts, apiTokens);
   const signingKeys = await createSigningKeys();
   const refreshTokens: RefreshTokens = { policy: 'rotating', graceSeconds: 60, ...options.refreshTokens };
   const rateLimits: RateLimits = { ...USUAL_LIMITS, ...options.rateLimits };
@@ -145,7 +145,7 @@ interface SharedParts {
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
   signingKeys: SigningKeys;
-  /** By which the platform introspects tokens. */
+  /** The client with which the platform introspects tokens. */
   platformClient: { clientId: string; clientSecret: string };
   now: () => number;
   report: (error: unknown) => void;
@@ -160,7 +160,7 @@ function openIdentityProvider(
   const issuer = urls['identity-provider'];
   const apps = createApps({
     clients: [...options.clients, ...appsOf(options.seed)],
-    started: startedWith(options),
+    defaults: defaultSettings(options),
     refreshTokens,
     own: [
       resourceServerMetadata(platformClient.clientId, platformClient.clientSecret),
@@ -192,18 +192,18 @@ function openPlatform(
   { accounts, apiTokens, platformClient, rateLimits, now, report }: SharedParts & { rateLimits: RateLimits },
 ): RequestListener {
   const threads = createThreads({ accounts, baseUrl: urls.platform, startedAtMs: now(), now });
-  plantThreads(seed, accounts, threads);
-  const admission = createAdmission({
+  addSeedThreads(seed, accounts, threads);
+  const authorization = createAuthorization({
     introspect: createIntrospection({ endpoint: `${innerIssuer}/introspect`, ...platformClient }),
     apiTokens,
     accounts,
-    proofFits: createProofCheck({ now }),
+    isProofValid: createProofCheck({ now }),
     baseUrl: urls.platform,
   });
-  return createPlatform({ admission, threads, countCall: createRateLimits({ now, limits: rateLimits }), report });
+  return createPlatform({ authorization, threads, countCall: createRateLimits({ now, limits: rateLimits }), report });
 }
 
-function startedWith(options: SandboxOptions): StartedWith {
+function defaultSettings(options: SandboxOptions): DefaultSettings {
   const { refreshMaxSeconds } = options;
   return {
     accessTokenSeconds: options.accessTokenSeconds ?? 60,

@@ -1,4 +1,4 @@
-/** Owns the scopes of the sandbox: which claims each one opens, and what it means to the person who is asked. */
+/** The scopes of the sandbox: the claims of each, and its description for the consent page. */
 
 export const READ_SCOPE = 'platform_read_only';
 export const FULL_SCOPE = 'platform_full_access';
@@ -15,7 +15,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
 
 export const SCOPES: readonly string[] = Object.keys(MEANINGS);
 
-/** Groups come with `profile` as well, as with most company directories: an app need not know our own scope for them. */
+/** `profile` includes groups, as with most company directories, so that apps need not know the scope `groups`. */
 export const CLAIMS: Readonly<Record<string, readonly string[]>> = {
   openid: ['sub', 'acr', 'amr'],
   profile: ['name', 'given_name', 'family_name', 'preferred_username', 'groups'],
@@ -23,15 +23,14 @@ export const CLAIMS: Readonly<Record<string, readonly string[]>> = {
   groups: ['groups'],
 };
 
-/** One sentence for each scope asked for that there is, in the order of the list above. */
+/** The descriptions of the requested scopes that exist. */
 export function meaningsOf(scope: string): string[] {
-  const asked = new Set(scope.split(' '));
+  const requested = new Set(scope.split(' '));
   return Object.entries(MEANINGS)
-    .filter(([name]) => asked.has(name))
+    .filter(([name]) => requested.has(name))
     .map(([, meaning]) => meaning);
 }
 
-/** Every scope with its sentence, for a list to choose from. */
 export function describedScopes(): { name: string; meaning: string }[] {
   return Object.entries(MEANINGS).map(([name, meaning]) => ({ name, meaning }));
 }

@@ -1,25 +1,27 @@
-/** Owns the second factor: which code an account may use now, and that each is used once (RFC 6238 section 5.2). */
+/** The second factor: current codes, each accepted only once (RFC 6238 section 5.2). */
 import type { Account } from './accounts.ts';
 import { codeAt, STEP_SECONDS, stepAt } from './totp.ts';
 
-/** The `acr` of a sign-in: by password alone, or with the second factor too. */
+/** The `acr` of a sign-in by password, and of one with a second factor. */
 export const PASSWORD_ACR = 'pwd';
 export const SECOND_FACTOR_ACR = 'mfa';
 
 export interface CurrentCode {
   code: string;
-  /** From now on. */
   validForSeconds: number;
 }
 
 export interface SecondFactor {
-  /** A code that was not used yet; undefined for an account without a second factor. */
+  /** An unused code; undefined for an account without a second factor. */
   currentCode(account: Account): CurrentCode | undefined;
-  /** True once for each code. */
+  /** Accepts each code once. */
   accept(account: Account, code: string): boolean;
 }
 
-/** Clocks differ by a step; ahead there is more room, so that several sign-ins within one step each find an unused code. */
+/**
+ * Allows for clock differences. Many steps ahead are accepted, so that several sign-ins within a step find unused
+ * codes.
+ */
 const STEPS_BEHIND = 1;
 const STEPS_AHEAD = 20;
 
@@ -44,8 +46,8 @@ export function createSecondFactor({ now }: { now: () => number }): SecondFactor
     accept(account, code) {
       const { totpSecret } = account;
       if (totpSecret === undefined) return false;
-      const typed = code.replaceAll(/\s/g, '');
-      const step = freeSteps(account).find((one) => codeAt(totpSecret, one) === typed);
+      const digits = code.replaceAll(/\s/g, '');
+      const step = freeSteps(account).find((one) => codeAt(totpSecret, one) === digits);
       if (step === undefined) return false;
       usedSteps.set(account.id, (usedSteps.get(account.id) ?? new Set()).add(step));
       return true;

@@ -1,28 +1,31 @@
-/** Owns the seed file: users, apps, API tokens and threads that are there at every start, checked as a whole. */
+/** The seed file: users, apps, API tokens and threads that exist at every start, validated as a whole. */
 import { z } from 'zod';
+import { networkFault } from '../config/networks.ts';
 import { createAccounts } from './accounts.ts';
 import { isApiToken } from './api-tokens.ts';
 import { appSettingsSchema } from './app-settings.ts';
 import { CALLBACK_FAULTS, callbackFaults } from './callback-rules.ts';
 import { AUTH_METHODS, OWN_CLIENT_IDS } from './clients.ts';
-import { isNetwork } from './networks.ts';
 import { FULL_SCOPE, READ_SCOPE, SCOPES } from './scopes.ts';
 import { isTotpSecret } from './totp.ts';
 
-const text = (most: number) =>
-  z.string('must be text').trim().min(1, 'must not be empty').max(most, `must be ${most} characters or less`);
+const text = (max: number) =>
+  z.string('must be text').trim().min(1, 'must not be empty').max(max, `must be ${max} characters or less`);
 const email = z.email('must be an e-mail address').max(200, 'must be 200 characters or less').toLowerCase();
 const time = z.iso
   .datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' })
   .transform((iso) => Date.parse(iso));
-const webUrl = z
+export const webUrlSchema = z
   .string('must be a URL')
   .refine((url) => /^https?:$/.test(URL.parse(url)?.protocol ?? ''), 'must be an http: or https: URL');
 
-export const networkSchema = z.string().refine(isNetwork, 'must be an address or CIDR, such as 10.0.0.0/8');
+export const networkSchema = z.string().superRefine((text, context) => {
+  const fault = networkFault(text);
+  if (fault) context.addIssue({ code: 'custom', message: fault });
+});
 export const callbackUrlsSchema = z
   .array(z.string('must be text'))
-  .min(1, 'needs one callback URL at least')
+  .min(1, 'needs at least one callback URL')
   .superRefine((urls, ctx) => {
     for (const [index, found] of callbackFaults(urls).entries()) {
       for (const fault of found) {
@@ -30,10 +33,12 @@ export const callbackUrlsSchema = z
       }
     }
   });
-export const appScopesSchema = z.array(z.enum(SCOPES, `must be one of ${SCOPES.join(', ')}`)).min(1, 'needs one scope');
+export const appScopesSchema = z
+  .array(z.enum(SCOPES, `must be one of ${SCOPES.join(', ')}`))
+  .min(1, 'needs at least one scope');
 export const tokenScopesSchema = z
   .array(z.enum([READ_SCOPE, FULL_SCOPE], `must be ${READ_SCOPE} or ${FULL_SCOPE}`))
-  .min(1, 'needs one scope');
+  .min(1, 'needs at least one scope');
 
 export const userSchema = z.strictObject({
   login: email,
@@ -50,22 +55,22 @@ const appSchema = z
     clientId: z
       .string()
       .regex(/^[A-Za-z0-9._-]{1,100}$/, 'must be 1 to 100 of letters, digits, dot, _ and -')
-      .refine((id) => !OWN_CLIENT_IDS.includes(id), 'is the name of a part of the sandbox: choose another'),
+      .refine((id) => !OWN_CLIENT_IDS.includes(id), 'is reserved by the sandbox: choose another'),
     clientSecret: z.string().min(16, 'must have 16 characters or more').max(200, 'must be 200 or less').optional(),
     name: text(100).optional(),
     callbackUrls: callbackUrlsSchema,
-    postLogoutUrls: z.array(webUrl).optional(),
+    postLogoutUrls: z.array(webUrlSchema).optional(),
     scopes: appScopesSchema.optional(),
     tokenEndpointAuthMethod: z.enum(AUTH_METHODS, `must be one of ${AUTH_METHODS.join(', ')}`).optional(),
-    jwksUri: webUrl.optional(),
+    jwksUri: webUrlSchema.optional(),
     idTokenAlgorithm: z.enum(['RS256', 'ES256'], 'must be RS256 or ES256').optional(),
-    backchannelLogoutUri: webUrl.optional(),
+    backchannelLogoutUri: webUrlSchema.optional(),
     settings: appSettingsSchema.optional(),
   })
   .superRefine(({ tokenEndpointAuthMethod: method = 'client_secret_basic', clientSecret, jwksUri }, ctx) => {
-    const miss = (name: string, why: string) => ctx.addIssue({ code: 'custom', path: [name], message: why });
-    if (method.startsWith('client_secret') && !clientSecret) miss('clientSecret', `is needed with ${method}`);
-    if (method === 'private_key_jwt' && !jwksUri) miss('jwksUri', 'is needed with private_key_jwt');
+    const addFault = (name: string, why: string) => ctx.addIssue({ code: 'custom', path: [name], message: why });
+    if (method.startsWith('client_secret') && !clientSecret) addFault('clientSecret', `is needed with ${method}`);
+    if (method === 'private_key_jwt' && !jwksUri) addFault('jwksUri', 'is needed with private_key_jwt');
   });
 
 const tokenSchema = z.strictObject({
@@ -102,7 +107,7 @@ export type Seed = z.infer<typeof seedSchema>;
 
 export type ReadSeed = { seed: Seed; faults?: never } | { seed?: never; faults: string[] };
 
-/** Every fault at once, each with the place where it stands. */
+/** Returns the seed, or all faults with their places. */
 export function readSeed(json: string): ReadSeed {
   let input: unknown;
   try {
@@ -116,14 +121,14 @@ export function readSeed(json: string): ReadSeed {
   return faults.length > 0 ? { faults } : { seed: read.data };
 }
 
-/** What each entry alone cannot show: names used twice, and names of nobody. */
+/** Faults between entries: duplicate or undefined names. */
 function contradictions({ builtInUsers, users, apps, tokens, threads }: Seed): string[] {
   const { all } = createAccounts({ builtIn: builtInUsers, more: users });
   const logins = new Set(all.map(({ login }) => login));
   const unknown = (place: string, login: string) => (logins.has(login) ? [] : [`${place}: there is no user ${login}`]);
   const twice = (place: string, values: (string | undefined)[]) =>
     values.flatMap((value, index) =>
-      value !== undefined && values.indexOf(value) < index ? [`${place}[${index}]: is there already`] : [],
+      value !== undefined && values.indexOf(value) < index ? [`${place}[${index}]: is a duplicate`] : [],
     );
   return [
     ...twice(
@@ -144,7 +149,7 @@ function contradictions({ builtInUsers, users, apps, tokens, threads }: Seed): s
     ),
     ...threads.flatMap(({ author, current }, index) =>
       current && threads.findIndex((one) => one.current && one.author === author) < index
-        ? [`threads[${index}].current: ${author} has a current thread already`]
+        ? [`threads[${index}].current: ${author} already has a current thread`]
         : [],
     ),
     ...tokens.flatMap(({ user }, index) => unknown(`tokens[${index}].user`, user)),
@@ -162,7 +167,7 @@ const KINDS: Readonly<Record<string, string>> = {
   string: 'text',
 };
 
-/** The library's own messages are for programmers. */
+/** Replaces zod's messages, which are for programmers. */
 function inWords(issue: z.core.$ZodIssue): string {
   if (issue.code === 'unrecognized_keys') return `has no field ${issue.keys.join(', ')}: check the spelling`;
   if (issue.code !== 'invalid_type' || !issue.message.startsWith('Invalid input')) return issue.message;

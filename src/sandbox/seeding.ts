@@ -1,4 +1,4 @@
-/** Owns how what a seed file declares gets into the sandbox. */
+/** Puts the entries of a seed file into the sandbox. */
 import { createHash } from 'node:crypto';
 import type { Account, Accounts } from './accounts.ts';
 import type { ApiTokens } from './api-tokens.ts';
@@ -14,18 +14,18 @@ export function appsOf(seed: Seed | undefined): SandboxClient[] {
   }));
 }
 
-export function plantTokens(seed: Seed | undefined, accounts: Accounts, apiTokens: ApiTokens): void {
+export function addSeedTokens(seed: Seed | undefined, accounts: Accounts, apiTokens: ApiTokens): void {
   for (const { user, expiresAt, ...token } of seed?.tokens ?? []) {
     const accountId = accountOf(accounts, user).id;
     apiTokens.make({ ...token, accountId, expiresAtMs: expiresAt, madeBy: 'the seed file' });
   }
 }
 
-export function plantThreads(seed: Seed | undefined, accounts: Accounts, threads: Threads): void {
+export function addSeedThreads(seed: Seed | undefined, accounts: Accounts, threads: Threads): void {
   for (const [index, declared] of (seed?.threads ?? []).entries()) {
     const { id, author, title, html, sharedWith = [], createdAt, updatedAt, current } = declared;
-    const planted = threads.add({
-      id: id ?? sameId(`${index} ${author} ${title}`),
+    const thread = threads.add({
+      id: id ?? stableId(`${index} ${author} ${title}`),
       title,
       content: html,
       author: accountOf(accounts, author),
@@ -33,19 +33,19 @@ export function plantThreads(seed: Seed | undefined, accounts: Accounts, threads
       createdAtMs: createdAt,
       updatedAtMs: updatedAt,
     });
-    if (current) threads.makeCurrent(planted);
+    if (current) threads.makeCurrent(thread);
   }
 }
 
-/** The same at every start, for links that people keep. */
-function sameId(text: string): string {
+/** The same at every start, so that links stay valid. */
+function stableId(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-/** `readSeed` has made sure that there is one. */
+/** `readSeed` has checked that the account exists. */
 function accountOf(accounts: Accounts, login: string): Account {
   const account = accounts.byLogin(login);
-  if (account === undefined) throw new Error(`The seed names ${login}, who is no user of it.`);
+  if (account === undefined) throw new Error(`The seed names the unknown user ${login}.`);
   return account;
 }
 

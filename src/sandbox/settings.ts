@@ -1,4 +1,4 @@
-/** Owns the settings of `npm run sandbox`: their names, defaults and meanings, and how what was given is checked. */
+/** The settings of `npm run sandbox`: names, defaults, descriptions and validation. */
 import { Command, Option } from 'commander';
 import { z } from 'zod';
 import { CALLBACK_FAULTS, callbackFaults } from './callback-rules.ts';
@@ -10,15 +10,15 @@ interface NamedOption {
   says: string;
 }
 
-const whole = (least: number, most: number) =>
+const whole = (min: number, max: number) =>
   z
     .string()
     .transform((text) => (/^\d+$/.test(text) ? Number(text) : Number.NaN))
     .pipe(
       z
-        .int(`must be a whole number from ${least} to ${most}`)
-        .min(least, `must be ${least} or more`)
-        .max(most, `must be ${most} or less`),
+        .int(`must be a whole number from ${min} to ${max}`)
+        .min(min, `must be ${min} or more`)
+        .max(max, `must be ${max} or less`),
     );
 const oneOf = <const T extends readonly string[]>(values: T) => z.enum(values, `must be one of ${values.join(', ')}`);
 const yes = z
@@ -58,12 +58,12 @@ const OPTIONS: Record<keyof typeof shape, NamedOption> = {
   beyondLoopback: {
     flag: '--beyond-loopback [yes]',
     env: 'SANDBOX_BEYOND_LOOPBACK',
-    says: 'needed as well where --host is not loopback: whoever reaches the sandbox may do everything in it',
+    says: 'required if --host is not loopback: everybody who reaches the sandbox can do everything in it',
   },
   publicHost: {
     flag: '--public-host <host>',
     env: 'SANDBOX_PUBLIC_HOST',
-    says: 'host in URLs, where it is another one (such as a container name)',
+    says: 'host in URLs, if not --host (such as a container name)',
   },
   port: {
     flag: '--port <number>',
@@ -74,13 +74,13 @@ const OPTIONS: Record<keyof typeof shape, NamedOption> = {
   seed: {
     flag: '--seed <file>',
     env: 'SANDBOX_SEED_FILE',
-    says: 'JSON file of users, apps, tokens and threads that are there at every start',
+    says: 'JSON file of users, apps, tokens and threads that exist at every start',
   },
   callbackUrl: {
     flag: '--callback-url <url>',
     env: 'SANDBOX_CALLBACK_URL',
     fallback: 'http://127.0.0.1:3000/oauth/callback/platform',
-    says: 'of the demo app',
+    says: 'callback URL of the demo app',
   },
   accessTokenSeconds: {
     flag: '--access-token-seconds <n>',
@@ -92,36 +92,36 @@ const OPTIONS: Record<keyof typeof shape, NamedOption> = {
     flag: '--refresh-idle-seconds <n>',
     env: 'SANDBOX_REFRESH_IDLE_SECONDS',
     fallback: '1209600',
-    says: 'a refresh token ends when it was not used for so long',
+    says: 'a refresh token expires if it is not used for this long',
   },
   refreshMaxSeconds: {
     flag: '--refresh-max-seconds <n>',
     env: 'SANDBOX_REFRESH_MAX_SECONDS',
-    says: 'a refresh token ends so long after the sign-in, however often it is used (default: it does not)',
+    says: 'a refresh token expires this long after the sign-in, even if it is used (default: no limit)',
   },
   refreshPolicy: {
     flag: '--refresh-policy <policy>',
     env: 'SANDBOX_REFRESH_POLICY',
     fallback: 'rotating',
-    says: 'refresh tokens that were used: rotating (a second use ends the grant), grace (they count a while longer), reusable',
+    says: 'used refresh tokens: rotating (a second use ends the grant), grace (valid for a while longer), reusable',
   },
   graceSeconds: {
     flag: '--grace-seconds <n>',
     env: 'SANDBOX_GRACE_SECONDS',
     fallback: '60',
-    says: 'how long, with grace',
+    says: 'how long with --refresh-policy grace',
   },
   tokenDelayMilliseconds: {
     flag: '--token-delay-milliseconds <n>',
     env: 'SANDBOX_TOKEN_DELAY_MILLISECONDS',
     fallback: '0',
-    says: 'the token endpoint keeps its answers back for so long',
+    says: 'delay of the token endpoint’s responses',
   },
   secondFactor: {
     flag: '--second-factor <when>',
     env: 'SANDBOX_SECOND_FACTOR',
     fallback: 'on_request',
-    says: 'accounts that have one show it on_request (acr_values=mfa) or always',
+    says: 'require second factors on_request (acr_values=mfa) or always',
   },
   leanIdToken: {
     flag: '--lean-id-token [yes]',
@@ -132,13 +132,13 @@ const OPTIONS: Record<keyof typeof shape, NamedOption> = {
     flag: '--approvals-kept <n>',
     env: 'SANDBOX_APPROVALS_KEPT',
     fallback: '5',
-    says: 'one more approval of the same app by the same person ends the oldest',
+    says: 'a further approval of the same app by the same user ends the oldest one',
   },
   overLimit: {
     flag: '--over-limit <answer>',
     env: 'SANDBOX_OVER_LIMIT',
     fallback: '503',
-    says: 'platform calls over a limit: 503 "Over Rate Limit", 429, or none (let through)',
+    says: 'response to platform calls over a limit: 503 "Over Rate Limit", 429, or none (allowed)',
   },
   userCallsPerMinute: {
     flag: '--user-calls-per-minute <n>',
@@ -166,12 +166,12 @@ export type Settings = z.infer<typeof schema>;
 
 export type ReadSettings = { settings: Settings; faults?: never } | { settings?: never; faults: string[] };
 
-/** The command, whose `opts()` are for `readSettings`. @param more stands below the list of settings */
+/** Its `opts()` are for `readSettings`. @param more help text below the list of settings */
 export function createCommand(more: string): Command {
   const command = new Command('npm run sandbox --')
     .description(
       'Starts an identity provider, the platform and the BIN lookup service, with one registered app and three accounts.\n' +
-        'Everything is in memory and gone when it stops. Each setting is an option or an environment variable.',
+        'Everything is kept in memory and lost when it stops. Each setting is an option or an environment variable.',
     )
     .allowExcessArguments(false)
     .addHelpText('after', `\n${more}`);
@@ -182,11 +182,11 @@ export function createCommand(more: string): Command {
   return command;
 }
 
-/** Every fault at once. An empty environment variable counts as none. */
-export function readSettings(given: Record<string, unknown>): ReadSettings {
+/** Returns the settings or all faults. An empty environment variable counts as unset. */
+export function readSettings(options: Record<string, unknown>): ReadSettings {
   const entries = Object.entries(OPTIONS).map(([name, { fallback }]) => [
     name,
-    given[name] === '' ? fallback : given[name],
+    options[name] === '' ? fallback : options[name],
   ]);
   const read = schema.safeParse(Object.fromEntries(entries));
   if (read.success) return { settings: read.data };

@@ -1,4 +1,4 @@
-/** Owns sign-out at the identity provider (OpenID Connect RP-Initiated Logout 1.0): the question, and what follows it. */
+/** Sign-out at the identity provider (OpenID Connect RP-Initiated Logout 1.0). */
 import type { ProviderContext } from 'oidc-provider/lib/provider.js';
 import type { Accounts } from './accounts.ts';
 import type { Pages } from './pages.ts';
@@ -25,15 +25,17 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
         });
       },
       postLogoutSuccessSource: async (ctx: ProviderContext) => {
-        const kept = requireOidc(ctx).client !== undefined;
-        const text = kept ? 'You are still signed in here.' : 'You are signed out here and may close this page.';
-        show(ctx, 'message', { title: kept ? 'Still signed in' : 'Signed out', text });
+        const isStillSignedIn = requireOidc(ctx).client !== undefined;
+        const text = isStillSignedIn
+          ? 'You are still signed in here.'
+          : 'You are signed out here and may close this page.';
+        show(ctx, 'message', { title: isStillSignedIn ? 'Still signed in' : 'Signed out', text });
       },
     },
 
     /**
-     * Someone signs in where another person is signed in already: the library would sign that one out by a page with a
-     * script, so a page with a button asks instead.
+     * A user signs in while another user is signed in: replaces the library's page, which signs the other user out by a
+     * script, with a page that has a button.
      */
     async askBeforeSwitching(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
       await next();
@@ -48,8 +50,8 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
     },
 
     /**
-     * Where nobody is signed in there is nothing to ask: the library would answer a page whose script posts a form, which
-     * does nothing in a browser without JavaScript. So the person goes straight back.
+     * Redirects at once if no user is signed in. The library would send a page whose script posts a form, which needs
+     * JavaScript.
      */
     async goStraightBack(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
       await next();
@@ -66,7 +68,6 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
 /** The library's context of this request, with `urlFor` bound to it. */
 function requireOidc(ctx: ProviderContext) {
   const { oidc } = ctx;
-  if (oidc === undefined)
-    throw new Error('The sign-out page was asked for outside a request of the identity provider.');
+  if (oidc === undefined) throw new Error('The sign-out page needs a request of the identity provider.');
   return { session: oidc.session, client: oidc.client, urlFor: (route: string) => oidc.urlFor(route) };
 }

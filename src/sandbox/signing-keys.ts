@@ -1,4 +1,4 @@
-/** Owns the keys that sign ID tokens: made at each start, kept in memory, and never the same twice. */
+/** The keys that sign ID tokens, generated at each start and kept in memory. */
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
@@ -7,10 +7,10 @@ const ALGORITHMS = ['RS256', 'ES256'] as const;
 export interface SigningKeys {
   /** Private keys, for oidc-provider. */
   readonly jwks: { keys: JWK[] };
-  /** The same ID token with other claims, properly signed: a lie that only a claim check finds. */
+  /** Changes claims and signs properly, so that only a check of the claims can find it. */
   changeClaims(idToken: string, changes: Record<string, unknown>): Promise<string>;
-  /** The same header and claims, signed by a key that is not ours: a lie that only a signature check finds. */
-  signWithStrangerKey(idToken: string): Promise<string>;
+  /** Signs with a key that is not in the JWK set, so that only a signature check can find it. */
+  signWithWrongKey(idToken: string): Promise<string>;
 }
 
 export async function createSigningKeys(): Promise<SigningKeys> {
@@ -29,10 +29,10 @@ export async function createSigningKeys(): Promise<SigningKeys> {
     async changeClaims(idToken, changes) {
       const { kid } = decodeProtectedHeader(idToken);
       const pair = pairs.find((one) => one.kid === kid);
-      if (pair === undefined) throw new Error('An ID token of the sandbox names a key that the sandbox does not have.');
+      if (pair === undefined) throw new Error('The ID token names an unknown key.');
       return sign(idToken, changes, pair.privateKey);
     },
-    async signWithStrangerKey(idToken) {
+    async signWithWrongKey(idToken) {
       const { privateKey } = await generateKeyPair(decodeProtectedHeader(idToken).alg ?? 'RS256');
       return sign(idToken, {}, privateKey);
     },

@@ -1,4 +1,4 @@
-/** Owns the words of the platform's documents. */
+/** Texts of the platform's documents. */
 
 export interface ThreadText {
   title: string;

@@ -1,10 +1,10 @@
-/** Owns the documents of the platform: a current thread for each account, as such a platform would answer it. */
+/** The platform's documents, with a current thread for each account. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Account, Accounts } from './accounts.ts';
 import { THREAD_TEXTS, type ThreadText } from './thread-texts.ts';
 
-/** Times are microseconds since 1970, as the platform counts them. */
-export interface ThreadAnswer {
+/** Times are in microseconds since 1970. */
+export interface ThreadDocument {
   thread: {
     id: string;
     title: string;
@@ -33,15 +33,15 @@ export interface NewThread {
 }
 
 export interface Threads {
-  currentOf(accountId: string): ThreadAnswer | undefined;
-  /** The thread, where this account may see it. */
-  find(id: string, accountId: string): ThreadAnswer | undefined;
-  /** What this account may see, the latest change first. */
-  recentOf(accountId: string): ThreadAnswer[];
-  /** Kept until the sandbox stops; it does not become the current thread of anyone. */
-  add(thread: NewThread): ThreadAnswer;
-  /** Answered from now on as the current thread of its author. */
-  makeCurrent(thread: ThreadAnswer): void;
+  currentOf(accountId: string): ThreadDocument | undefined;
+  /** Undefined if this account may not see the thread. */
+  find(id: string, accountId: string): ThreadDocument | undefined;
+  /** The threads that this account may see, latest change first. */
+  recentOf(accountId: string): ThreadDocument[];
+  /** Does not make it anybody's current thread. */
+  add(thread: NewThread): ThreadDocument;
+  /** Makes it the current thread of its author. */
+  makeCurrent(thread: ThreadDocument): void;
 }
 
 interface Parts {
@@ -53,15 +53,15 @@ interface Parts {
 
 const HOUR_MS = 60 * 60 * 1000;
 
-/** Created and updated lie a fixed while before `startedAtMs`. */
+/** The times of the built-in threads are fixed intervals before `startedAtMs`. */
 export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): Threads {
-  const threads = new Map<string, ThreadAnswer>();
+  const threads = new Map<string, ThreadDocument>();
   const currentIds = new Map<string, string>();
 
-  function add({ author, title, content, sharedWith = [], ...given }: NewThread): ThreadAnswer {
-    const id = given.id ?? randomBytes(9).toString('base64url').replaceAll(/[-_]/g, 'A');
-    const createdAtMs = given.createdAtMs ?? now();
-    const answer: ThreadAnswer = {
+  function add({ author, title, content, sharedWith = [], ...options }: NewThread): ThreadDocument {
+    const id = options.id ?? randomBytes(9).toString('base64url').replaceAll(/[-_]/g, 'A');
+    const createdAtMs = options.createdAtMs ?? now();
+    const document: ThreadDocument = {
       thread: {
         id,
         title,
@@ -69,7 +69,7 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
         author: { id: author.id, name: author.name },
         author_id: author.id,
         created_usec: createdAtMs * 1000,
-        updated_usec: (given.updatedAtMs ?? createdAtMs) * 1000,
+        updated_usec: (options.updatedAtMs ?? createdAtMs) * 1000,
         link: `${baseUrl}/${id}`,
         is_deleted: false,
       },
@@ -77,27 +77,27 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
       shared_folder_ids: [shortId(`folder:${author.id}`, 11)],
       html: content,
     };
-    threads.set(id, answer);
-    return answer;
+    threads.set(id, document);
+    return document;
   }
 
-  /** Accounts come and go, so each gets its document when it is first asked for. */
-  function currentOf(accountId: string): ThreadAnswer | undefined {
-    const known = threads.get(currentIds.get(accountId) ?? '');
+  /** Made at the first call, because accounts can be added at any time. */
+  function currentOf(accountId: string): ThreadDocument | undefined {
+    const existing = threads.get(currentIds.get(accountId) ?? '');
     const index = accounts.all.findIndex((account) => account.id === accountId);
     const [author, text] = [accounts.all[index], THREAD_TEXTS[index % THREAD_TEXTS.length]];
-    if (known !== undefined || author === undefined || text === undefined) return known;
+    if (existing !== undefined || author === undefined || text === undefined) return existing;
     const atMs = startedAtMs - index * HOUR_MS;
     const times = { createdAtMs: atMs - 220 * HOUR_MS, updatedAtMs: atMs - 2 * HOUR_MS };
-    const made = add({
+    const thread = add({
       id: shortId(`thread:${author.id}`, 12),
       author,
       title: text.title,
       content: htmlOf(text),
       ...times,
     });
-    currentIds.set(accountId, made.thread.id);
-    return made;
+    currentIds.set(accountId, thread.thread.id);
+    return thread;
   }
 
   return {
@@ -105,8 +105,8 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
     add,
     find(id, accountId) {
       currentOf(accountId);
-      const found = threads.get(id);
-      return found?.user_ids.includes(accountId) ? found : undefined;
+      const document = threads.get(id);
+      return document?.user_ids.includes(accountId) ? document : undefined;
     },
     recentOf(accountId) {
       currentOf(accountId);

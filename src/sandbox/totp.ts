@@ -1,4 +1,4 @@
-/** Owns one-time codes that follow the clock (RFC 6238: SHA-1, 6 digits, 30 seconds, as every authenticator app does). */
+/** Time-based one-time codes (RFC 6238: SHA-1, 6 digits, 30 seconds, as in every authenticator app). */
 import { createHmac, randomBytes } from 'node:crypto';
 
 export const STEP_SECONDS = 30;
@@ -6,7 +6,7 @@ const DIGITS = 6;
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const SECRET_BYTES = 20;
 
-/** A new secret, in base32 as authenticator apps take it. */
+/** In base32, for authenticator apps. */
 export function newTotpSecret(): string {
   return [...randomBytes((SECRET_BYTES * 8) / 5)].map((byte) => ALPHABET[byte % 32]).join('');
 }
@@ -29,7 +29,7 @@ export function codeAt(secret: string, step: number): string {
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** What an authenticator app reads from a QR code or a link. */
+/** The link or QR code for authenticator apps. */
 export function otpauthUrl(secret: string, login: string): string {
   return `otpauth://totp/Sandbox:${encodeURIComponent(login)}?secret=${secret}&issuer=Sandbox`;
 }

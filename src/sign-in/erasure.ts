@@ -1,35 +1,49 @@
-/** Owns what a person does to have everything deleted that is kept about them: asked once more, then done at once. */
+/** The user's own erasure: a page that asks for confirmation, and the deletion of everything stored about the user. */
 import type { RequestHandler } from 'express';
+import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
-import type { DisconnectAnswer } from '../grants/connections.ts';
-import { actorOf } from '../http/actor.ts';
-import type { Pages } from '../http/pages.ts';
-import type { Sessions } from '../http/session.ts';
-import { viewerOf, wantsPage } from '../http/viewer.ts';
-import type { People } from '../users/people.ts';
+import { disconnectedAnswer, disconnectedJson } from '../grants/connection-view.ts';
+import type { DisconnectResult } from '../grants/connections.ts';
+import { wantsPage } from '../http/accept.ts';
+import { described, json, type Operation, PAGE } from '../http/description.ts';
+import type { Pages } from '../pages/pages.ts';
+import { actorOf } from '../sessions/actor.ts';
+import { sessionOf } from '../sessions/guards.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { UserLifecycle } from '../users/user-lifecycle.ts';
 
 export interface ErasureRoutes {
   ask: RequestHandler;
   erase: RequestHandler;
 }
 
+const erasedSchema = z.object({
+  deleted: z.literal(true),
+  connections: z.array(z.object({ app: z.string(), ...disconnectedAnswer })),
+});
+
+const ERASE: Operation = {
+  summary: 'Delete all that is kept about the user; connections are revoked first',
+  responses: { 200: { ...json(erasedSchema), ...PAGE } },
+};
+
 export function erasureRoutes(parts: {
-  people: Pick<People, 'erase'>;
+  lifecycle: Pick<UserLifecycle, 'erase'>;
   apps: Pick<AppStore, 'find'>;
   trail: Pick<AuditTrail, 'append'>;
-  cookie: Sessions['cookie'];
+  sessions: Pick<Sessions, 'browser'>;
   pages: Pages;
 }): ErasureRoutes {
-  const { people, apps, trail, cookie, pages } = parts;
+  const { lifecycle, apps, trail, sessions, pages } = parts;
 
   return {
     async ask(req, res) {
       pages.send(res, 'erase', { page: pages.signedInFrame(req, 'Delete everything kept about you') });
     },
 
-    async erase(req, res) {
-      const { user } = viewerOf(req);
+    erase: described<RequestHandler>(ERASE, async (req, res) => {
+      const { user } = sessionOf(req);
       const { actor: by, address, requestId } = actorOf(req);
       await trail.append({
         event: 'user.deleted',
@@ -38,13 +52,14 @@ export function erasureRoutes(parts: {
         address,
         requestId,
       });
-      const ended = await people.erase(user.id, { by, origin: { address, requestId } });
-      res.clearCookie(cookie.name, cookie.options);
+      const ended = await lifecycle.erase(user.id, { by, origin: { address, requestId } });
+      sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {
-        res.json({ deleted: true, connections: ended.map(({ said, ...one }) => ({ ...one, provider: said ?? null })) });
+        const disconnected = ended.map((one) => ({ app: one.app, ...disconnectedJson(one) }));
+        res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);
         return;
       }
-      req.context.viewer = undefined;
+      req.context.session = undefined;
       pages.send(res, 'erased', {
         page: pages.frame(req, 'Deleted'),
         connections: ended.map(({ app, revocation }) => ({
@@ -52,11 +67,11 @@ export function erasureRoutes(parts: {
           words: WORDS[revocation],
         })),
       });
-    },
+    }),
   };
 }
 
-const WORDS: Record<DisconnectAnswer, string> = {
+const WORDS: Record<DisconnectResult, string> = {
   revoked: 'the provider has confirmed that our access is withdrawn',
   unsupported:
     'deleted here; this provider offers no way to withdraw access from here, so remove it in your account there as well',

@@ -1,7 +1,10 @@
-/** Owns how a failure of a sign-in is told: its named cause, what the log hears, and where the person goes from there. */
+/** The errors of the flow: a named failure with its next step for the user and its detail for the log. */
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
-import { SignInError, type SignInFacts, type SignInFailure } from './failure.ts';
+import { AppError } from '../errors.ts';
+import { OutboundError } from '../outbound/outbound.ts';
+import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from '../sign-in-record/failures.ts';
+import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { Transaction } from './transaction.ts';
 
 export type Fail = (failure: SignInFailure, about?: FailureAbout) => SignInError;
@@ -11,25 +14,36 @@ interface FailureAbout {
   purpose?: Transaction['purpose'];
   cause?: unknown;
   facts?: SignInFacts;
+  /** Another user is signed in: the page offers to sign out. */
+  signOutFirst?: boolean;
 }
 
 export function createFail({ apps, publicHref }: { apps: Pick<AppStore, 'find'>; publicHref: string }): Fail {
-  const tryAgain = (appId: string, purpose: Transaction['purpose'] = 'sign_in') =>
-    purpose === 'connect' ? `${publicHref}/connections/${appId}` : `${publicHref}/sign-in?app=${appId}`;
+  const nextStep = (failure: SignInFailure, { appId, purpose, signOutFirst }: FailureAbout) => {
+    if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true };
+    const app = appId === undefined ? undefined : apps.find(appId);
+    if (!app) return { label: 'Go to the start page', url: `${publicHref}/` };
+    if (purpose === 'connect') return { label: 'Try again', url: `${publicHref}/connections/${app.id}` };
+    const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? '&step_up=1' : '';
+    return { label: 'Try again', url: `${publicHref}/sign-in?app=${app.id}${stepUp}` };
+  };
 
   return (failure, about = {}) => {
-    const { appId, purpose, cause, facts } = about;
-    const known = appId !== undefined && apps.find(appId);
-    const step = known
-      ? { label: 'Try again', url: tryAgain(known.id, purpose) + (failure === 'step_up_refused' ? '&step_up=1' : '') }
-      : { label: 'Go to the start page', url: `${publicHref}/` };
-    const retryAfterSeconds = cause instanceof ProviderError ? cause.facts.retryAfterSeconds : undefined;
-    const logDetail = cause instanceof ProviderError ? `${failure}: ${describe(cause)}` : failure;
-    return new SignInError(failure, { cause, retryAfterSeconds, logDetail, step, facts });
+    const { cause, facts = {}, signOutFirst } = about;
+    const { seen, retryAfterSeconds } = causeFacts(cause);
+    return new SignInError(failure, {
+      cause,
+      facts,
+      step: nextStep(failure, about),
+      logDetail: seen === undefined ? failure : `${failure}: ${seen}`,
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      // Under the callback's `no-referrer` the form would be sent with `Origin: null`. This sends no more than the origin.
+      ...(signOutFirst ? { headers: { 'Referrer-Policy': 'strict-origin' } } : {}),
+    });
   };
 }
 
-/** The named cause of what the provider client rejects with. */
+/** The named failure of an error of the provider client. */
 export function providerFailure(cause: unknown): SignInFailure {
   if (!(cause instanceof ProviderError)) return 'token_answer_refused';
   if (cause.failure === 'unavailable') return 'provider_unavailable';
@@ -43,6 +57,13 @@ export function providerFailure(cause: unknown): SignInFailure {
   return cause.failure === 'refused' ? 'code_refused' : 'token_answer_refused';
 }
 
+function causeFacts(cause: unknown): { seen?: string | undefined; retryAfterSeconds?: number | undefined } {
+  if (cause instanceof ProviderError)
+    return { seen: describe(cause), retryAfterSeconds: cause.facts.retryAfterSeconds };
+  return cause instanceof AppError ? { seen: cause.logDetail, retryAfterSeconds: cause.retryAfterSeconds } : {};
+}
+
 function describe({ reason, facts }: ProviderError): string {
-  return [reason, facts.status, facts.endpoint].filter((part) => part !== undefined).join(' ');
+  const failed = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
+  return [reason, facts.status, facts.endpoint, failed].filter((part) => part !== undefined).join(' ');
 }

@@ -1,11 +1,12 @@
-/** Owns what follows from verified claims: who somebody is here, whether they may sign in, and whether they administer. Pure. */
+/** The user of verified claims: who it is, whether it may sign in, and whether it is an administrator. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { Claims } from '../connected-apps/token-answer.ts';
-import type { ProviderSession, SessionUser } from '../http/session-data.ts';
+import type { Claims } from '../connected-apps/token-response.ts';
+import type { ProviderSession, SessionUser } from '../sessions/session.ts';
 import { hashOf } from '../storage/keys.ts';
+import { userIdOf } from '../users/user-id.ts';
 
 export interface AdminRule {
-  /** Id of the app that alone can make administrators. */
+  /** Id of the only app that makes administrators. */
   app: string | undefined;
   claim: string;
   values: readonly string[];
@@ -13,30 +14,25 @@ export interface AdminRule {
   acr?: string | undefined;
 }
 
-/** One id for each issuer and subject, never by e-mail address (R19). */
-export function userIdOf(issuer: string, subject: string): string {
-  return `u${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
-}
-
 /** One id for each issuer and `sid` (OpenID Connect Back-Channel Logout 1.0 section 2.1). */
 export function providerSessionIdOf(issuer: string, sid: string): string {
   return hashOf(JSON.stringify([issuer, sid]));
 }
 
-/** @param idToken claims of the ID token alone: userinfo knows nothing of this */
+/** @param idToken claims of the ID token: userinfo has none of these */
 export function providerSessionOf(issuer: string, idToken: Claims): ProviderSession {
   const { sid, iat } = idToken;
   const named = typeof sid === 'string' && sid !== '';
   return { ...(named ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
 }
 
-/** The claims that decide who may sign in and who administers: without them nobody can. */
+/** The claims that decide who may sign in and who is an administrator. Without them no user is either. */
 export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
   const allow = app.signIn?.allow;
   return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];
 }
 
-/** The claims that make pages friendlier; like the deciding ones, many ID tokens lack them. */
+/** Claims for pages; many ID tokens lack them. */
 export const FRIENDLY_CLAIMS = ['name', 'email'];
 
 export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
@@ -56,15 +52,21 @@ export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule)
   };
 }
 
-/** A claim may be one text or a list of them; compared character by character. */
+/** A claim is one string or a list of strings; compared character by character. */
 function holds(claims: Claims, claim: string, values: readonly string[]): boolean {
-  const held = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
-  return (Array.isArray(held) ? held : [held]).some((value) => typeof value === 'string' && values.includes(value));
+  const own = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
+  return (Array.isArray(own) ? own : [own]).some((value) => typeof value === 'string' && values.includes(value));
 }
 
-/** @param idToken claims of the ID token alone, as for the session */
+/** @param idToken claims of the ID token */
 export function acrOf(idToken: Claims | undefined): string | undefined {
   return text(idToken?.acr);
+}
+
+/** @param idToken claims of the ID token. Providers that do not know the time send none, or 0. */
+export function authTimeOf(idToken: Claims | undefined): number | undefined {
+  const time = Number(idToken?.auth_time);
+  return time > 0 ? time : undefined;
 }
 
 function text(value: unknown): string | undefined {

@@ -1,23 +1,27 @@
-/** Owns the HTTP of signing in and out: start, choice, consent, callback, sign-out. The protocol is the flow's. */
+/** Routes for signing in and out: start, choice of an app, connection, callback, sign-out, and `GET /session`. */
 import { randomBytes } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
+import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
-import { connectionJson } from '../grants/connection-view.ts';
+import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
 import type { Connections } from '../grants/connections.ts';
 import { formField, formFields, queryField } from '../http/body.ts';
-import { browserWords } from '../http/browser-words.ts';
-import { readings } from '../http/card-numbers.ts';
-import type { Pages } from '../http/pages.ts';
+import { holdsCardNumber } from '../http/card-numbers.ts';
+import { describeBrowser } from '../http/describe-browser.ts';
+import { described, json, type Operation, PAGE } from '../http/description.ts';
+import type { RateLimits } from '../http/rate-limit.ts';
 import { type LocalSite, returnTarget } from '../http/return-path.ts';
-import { destroy, regenerate, type Sessions, save } from '../http/session.ts';
-import type { Viewer } from '../http/session-data.ts';
-import type { UserSessions } from '../http/user-sessions.ts';
-import { viewerOf } from '../http/viewer.ts';
 import type { Events } from '../observability/events.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { BrowserIds, NewSession } from '../sessions/browser-sessions.ts';
+import { sessionOf } from '../sessions/guards.ts';
+import type { Session } from '../sessions/session.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
 import type { SignInFlow } from './flow.ts';
-import type { Visit } from './recorder.ts';
+import type { StartPurpose } from './start.ts';
 
 export interface SignInRoutes {
   signIn: RequestHandler;
@@ -28,60 +32,116 @@ export interface SignInRoutes {
   session: RequestHandler;
 }
 
+const sessionSchema = z.union([
+  z.object({ signedIn: z.literal(false) }),
+  z.object({
+    signedIn: z.literal(true),
+    user: z.object({
+      id: z.string(),
+      issuer: z.string(),
+      subject: z.string(),
+      name: z.string().nullable(),
+      email: z.string().nullable(),
+      admin: z.boolean(),
+    }),
+    csrfToken: z.string(),
+    expiresAt: z.iso.datetime(),
+    connections: z.array(connectionSchema),
+  }),
+]);
+
+const returnTo = z
+  .string()
+  .optional()
+  .describe('a local path of at most 512 characters, or one of the return URLs of the app; otherwise the start page');
+
+const SIGN_IN: Operation = {
+  summary: 'Begin to sign in: to the authorization endpoint, or a page to choose',
+  query: z.object({
+    app: z.string().optional().describe('id of the app to sign in with'),
+    return_to: returnTo,
+    step_up: z.string().optional().describe('with any value: for the stronger sign-in of the administration'),
+  }),
+  responses: { 200: PAGE, 303: {} },
+};
+const CALLBACK: Operation = {
+  summary: 'Where the identity provider sends the browser back to',
+  query: z.object({
+    code: z.string().optional().describe('of the provider'),
+    state: z.string().optional().describe('as it was sent'),
+    iss: z.string().optional().describe('of the provider'),
+    error: z.string().optional().describe('of the provider'),
+  }),
+  responses: { 303: {} },
+};
+const CONNECT: Operation = {
+  summary: 'Ask the user for consent: to the authorization endpoint',
+  form: z.object({
+    scope: z.string().optional().describe('registered scopes, with spaces between them; all of them where left out'),
+    return_to: returnTo,
+  }),
+  responses: { 303: {} },
+};
+const SIGN_OUT: Operation = { summary: 'Sign out here and at the provider', responses: { 303: {} } };
+const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
+const SESSION: Operation = {
+  summary: 'Who is signed in, with the CSRF token and the connections',
+  responses: { 200: json(sessionSchema) },
+};
+
 export function signInRoutes(parts: {
   apps: AppStore;
   flow: SignInFlow;
-  sessions: Sessions;
-  userSessions: UserSessions;
+  sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   connections: Connections;
+  limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
   site: LocalSite & { href: string; home: string };
 }): SignInRoutes {
-  const { apps, flow, sessions, userSessions, connections, pages, events, site } = parts;
+  const { apps, flow, connections, limits, pages, events, site } = parts;
+  const { browser, ofUsers } = parts.sessions;
 
-  /** Sends the browser to the provider, and gives it the cookie that its pending requests are kept under. */
+  const setBrowserIds = (res: Response, ids: BrowserIds) => {
+    const { name, value, options } = browser.browserIdCookie(ids);
+    res.cookie(name, value, options);
+  };
+
+  /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
   const begin = async (
     req: Request,
     res: Response,
-    app: ConnectedApp,
-    purpose: 'sign_in' | 'connect',
-    scopes?: string[],
+    { home, ...start }: StartPurpose & { app: ConnectedApp; home: string; scopes?: string[] | undefined },
   ) => {
-    const knownBrowser = sessions.readBrowserId(req);
-    const browserId = knownBrowser ?? randomBytes(24).toString('base64url');
-    const given =
-      purpose === 'connect'
-        ? (formField(req.body, 'return_to') ?? queryField(req, 'return_to'))
-        : queryField(req, 'return_to');
-    const home = purpose === 'connect' ? `${site.home.replace(/\/$/, '')}/connections/${app.id}` : site.home;
-    const returnTo = returnTarget(given, { ...site, home }, app.returnUrls);
-    const { user } = req.context.viewer ?? {};
-    const visit = { ...visitOf(req), browserId, isNewBrowser: knownBrowser === undefined };
-    const stepUp = purpose === 'sign_in' && queryField(req, 'step_up') !== undefined;
-    const url = await flow.start({ app, returnTo, user, purpose, scopes, stepUp, visit });
-    const cookie = sessions.browserIdCookie(browserId);
-    res.cookie(cookie.name, cookie.value, cookie.options);
+    limits.take('sign-in', req.context.address);
+    const knownIds = browser.readBrowserIds(req);
+    const ids = knownIds ?? { current: newBrowserId() };
+    const wanted = formField(req.body, 'return_to') ?? queryField(req, 'return_to');
+    const returnTo = returnTarget(wanted, { ...site, home }, start.app.returnUrls);
+    const info = { ...requestInfo(req), browserId: ids.current };
+    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownIds === undefined });
+    setBrowserIds(res, ids);
     seeOther(res, url);
   };
 
-  /** Ends this browser's session: before all else, so that nothing the provider or the grant does keeps somebody signed in. */
-  const leave = async (req: Request, res: Response) => {
-    await destroy(req);
-    res.clearCookie(sessions.cookie.name, sessions.cookie.options);
+  const beginSession = async (req: Request, res: Response, session: NewSession, pendingUnder: string) => {
+    await browser.begin(req, session);
+    const { current } = browser.readBrowserIds(req) ?? {};
+    // Otherwise another tab has signed this user in meanwhile, and the cookie has changed since.
+    if (pendingUnder === current) setBrowserIds(res, { current: newBrowserId(), earlier: pendingUnder });
   };
 
-  const goOn = async (res: Response, { app, user }: Viewer) => {
-    const url = await flow.endSessionUrl(app, user.id).catch(() => undefined);
+  const redirectAfterSignOut = async (res: Response, { app }: Session, idToken: string | undefined) => {
+    const url = await flow.endSessionUrl(app, idToken).catch(() => undefined);
     res.redirect(303, url ?? site.home);
   };
 
   return {
-    async signIn(req, res) {
+    signIn: described<RequestHandler>(SIGN_IN, async (req, res) => {
       const id = queryField(req, 'app');
       const candidates = apps.signInApps();
       if (id === undefined && candidates.length > 1) {
-        const suffix = returnSuffix(queryField(req, 'return_to'), site);
+        const suffix = returnSuffix(queryField(req, 'return_to'));
         const signInApps = candidates.map((app) => ({
           id: app.id,
           name: app.name,
@@ -90,71 +150,60 @@ export function signInRoutes(parts: {
         return pages.send(res, 'choose-sign-in', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
       }
       const app = id === undefined ? candidates[0] : candidates.find((one) => one.id === id);
-      if (!app) throw new AppError('not_found', { detail: 'There is no such way to sign in here.' });
-      await begin(req, res, app, 'sign_in');
-    },
+      if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
+      const stepUp = queryField(req, 'step_up') !== undefined;
+      await begin(req, res, { purpose: 'sign_in', user: req.context.session?.user, app, home: site.home, stepUp });
+    }),
 
-    async connect(req, res) {
+    connect: described<RequestHandler>(CONNECT, async (req, res) => {
       const app = apps.find(String(req.params.app));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
-      await begin(req, res, app, 'connect', chosenScopes(app, req.body));
-    },
+      const { user } = sessionOf(req);
+      const home = `${site.home}connections/${app.id}`;
+      await begin(req, res, { purpose: 'connect', user, app, home, scopes: chosenScopes(app, req.body) });
+    }),
 
-    async callback(req, res) {
-      // The address holds a code: it goes to nobody as a referrer (R16).
+    callback: described<RequestHandler>(CALLBACK, async (req, res) => {
+      // The URL holds a code, so it is never sent as a referrer (R16).
       res.set('Referrer-Policy', 'no-referrer');
       const callback = new URL(req.originalUrl, site.origin);
-      const browserId = sessions.readBrowserId(req);
-      const finished = await flow.finish({
+      const ids = browser.readBrowserIds(req);
+      const returnTo = await flow.finish({
         appId: String(req.params.app),
         callback,
-        userId: req.context.viewer?.user.id,
-        visit: { ...visitOf(req), browserId },
+        userId: req.context.session?.user.id,
+        info: { ...requestInfo(req), browserId: ids?.current, earlierBrowserId: ids?.earlier },
+        session: { begin: (...given) => beginSession(req, res, ...given), end: () => browser.end(req, res) },
       });
-      if (finished.kind === 'already_done') return res.redirect(303, site.home);
-      if (finished.kind === 'signed_in') {
-        // A new id, so that nobody holds the session who held the browser before (R17).
-        await regenerate(req);
-        req.session.user = finished.user;
-        req.session.app = finished.app;
-        req.session.providerSession = finished.providerSession;
-        req.session.acr = finished.acr;
-        req.session.browser = browserWords(req.headers['user-agent']);
-        req.session.address = req.ip;
-        req.session.csrfToken = randomBytes(32).toString('base64url');
-        await save(req);
-        await finished.complete().catch(async (error: unknown) => {
-          await leave(req, res);
-          throw error;
-        });
-      }
-      return seeOther(res, finished.returnTo);
-    },
+      return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
+    }),
 
-    async signOut(req, res) {
-      const { viewer } = req.context;
-      if (!viewer) return res.redirect(303, site.home);
-      await leave(req, res);
-      events.signedOut({ userId: viewer.user.id, everywhere: false, origin: visitOf(req).origin });
-      return goOn(res, viewer);
-    },
+    signOut: described<RequestHandler>(SIGN_OUT, async (req, res) => {
+      const { session } = req.context;
+      if (!session) return res.redirect(303, site.home);
+      const idToken = await browser.readIdToken(req);
+      await browser.end(req, res);
+      events.signedOut({ userId: session.user.id, everywhere: false, origin: requestInfo(req).origin });
+      return redirectAfterSignOut(res, session, idToken);
+    }),
 
-    async signOutEverywhere(req, res) {
-      const { viewer } = req.context;
-      if (!viewer) return res.redirect(303, site.home);
-      await userSessions.endAll(viewer.user.id);
-      await leave(req, res);
-      events.signedOut({ userId: viewer.user.id, everywhere: true, origin: visitOf(req).origin });
-      return goOn(res, viewer);
-    },
+    signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, async (req, res) => {
+      const { session } = req.context;
+      if (!session) return res.redirect(303, site.home);
+      const idToken = await browser.readIdToken(req);
+      await ofUsers.endAll(session.user.id);
+      await browser.end(req, res);
+      events.signedOut({ userId: session.user.id, everywhere: true, origin: requestInfo(req).origin });
+      return redirectAfterSignOut(res, session, idToken);
+    }),
 
-    async session(req, res) {
-      if (!req.context.viewer) {
-        res.json({ signedIn: false });
+    session: described<RequestHandler>(SESSION, async (req, res) => {
+      if (!req.context.session) {
+        res.json({ signedIn: false } satisfies z.output<typeof sessionSchema>);
         return;
       }
-      const { user, csrfToken, expiresAt } = viewerOf(req);
-      const made = await connections.list(user.id);
+      const { user, csrfToken, expiresAt } = sessionOf(req);
+      const userConnections = await connections.list(user.id);
       res.json({
         signedIn: true,
         user: {
@@ -167,36 +216,37 @@ export function signInRoutes(parts: {
         },
         csrfToken,
         expiresAt: new Date(expiresAt).toISOString(),
-        connections: made.map((connection) => connectionJson(connection, apps.find(connection.app), site.href)),
-      });
-    },
+        connections: userConnections.map((connection) =>
+          connectionJson(connection, apps.find(connection.app), site.href),
+        ),
+      } satisfies z.output<typeof sessionSchema>);
+    }),
   };
 }
 
-/** 303 without a body: negotiating one that no browser shows costs more than the rest of the answer. */
+const newBrowserId = () => randomBytes(24).toString('base64url');
+
+/** 303 without a body: no browser shows one, and negotiating its type costs more than the rest of the response. */
 function seeOther(res: Response, url: string): void {
   res.status(303).location(url).set('Content-Length', '0').end();
 }
 
-/** The request as its sign-in record tells it. */
-function visitOf(req: Request): Visit {
-  const { reference, id: requestId } = req.context;
-  return { reference, browser: browserWords(req.headers['user-agent']), origin: { address: req.ip, requestId } };
+function requestInfo(req: Request): RequestInfo {
+  const { reference, id: requestId, address } = req.context;
+  return { reference, browser: describeBrowser(req.headers['user-agent']), origin: { address, requestId } };
 }
 
 /** Which app's return URLs count is known only once one is chosen; a card number goes no further all the same. */
-function returnSuffix(returnTo: string | undefined, { isClean }: LocalSite): string {
-  return returnTo === undefined || !readings(returnTo).every(isClean)
-    ? ''
-    : `&return_to=${encodeURIComponent(returnTo)}`;
+function returnSuffix(returnTo: string | undefined): string {
+  return returnTo === undefined || holdsCardNumber(returnTo) ? '' : `&return_to=${encodeURIComponent(returnTo)}`;
 }
 
-/** Only registered scopes can be asked for (R4); an OpenID provider is always asked for `openid`. */
+/** Only registered scopes can be requested (R4). `openid` always is, where it is registered. */
 function chosenScopes(app: ConnectedApp, body: unknown): string[] | undefined {
-  const given = formFields(body, 'scope').join(' ').trim();
-  // A page that offers a choice says so: there no box ticked means none, and elsewhere all.
-  if (given === '' && formField(body, 'choose') === undefined) return undefined;
-  const chosen = new Set(given.split(/ +/).filter((scope) => scope !== ''));
+  const requested = formFields(body, 'scope').join(' ').trim();
+  // `choose` marks a form that offers a choice: there, no box ticked means no scope. Elsewhere it means all.
+  if (requested === '' && formField(body, 'choose') === undefined) return undefined;
+  const chosen = new Set(requested.split(/ +/).filter((scope) => scope !== ''));
   if (chosen.size === 0 && !app.scopes.includes('openid')) {
     throw new AppError('invalid_request', { detail: 'Choose something that the app may do, or disconnect it.' });
   }

@@ -1,73 +1,100 @@
-/** Owns what people see of their own sessions, and ending one of them (R56). */
+/** The user's own sessions: a list, and ending one of them (R56). */
 import type { RequestHandler } from 'express';
+import { z } from 'zod';
 import { AppError } from '../errors.ts';
-import { queryField } from '../http/body.ts';
-import type { Pages } from '../http/pages.ts';
-import type { Sessions } from '../http/session.ts';
-import type { UserSessions } from '../http/user-sessions.ts';
-import { viewerOf, wantsPage } from '../http/viewer.ts';
+import { wantsPage } from '../http/accept.ts';
+import { described, json, type Operation, PAGE } from '../http/description.ts';
 import type { Events } from '../observability/events.ts';
+import type { Notice } from '../pages/page-data.ts';
+import type { Pages } from '../pages/pages.ts';
+import { sessionOf } from '../sessions/guards.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 
 export interface SessionRoutes {
   list: RequestHandler;
   end: RequestHandler;
 }
 
+const listSchema = z.object({
+  sessions: z.array(
+    z.object({
+      id: z.string(),
+      browser: z.string().nullable().describe('in words'),
+      startedAt: z.iso.datetime(),
+      lastSeenAt: z.iso.datetime(),
+      current: z.boolean(),
+    }),
+  ),
+});
+const endedSchema = z.object({ id: z.string(), ended: z.literal(true) });
+
+const LIST: Operation = {
+  summary: 'Where the user is signed in',
+  responses: { 200: { ...json(listSchema), ...PAGE }, 303: {} },
+};
+const END: Operation = {
+  summary: 'End one of the user’s own sessions',
+  responses: { 200: json(endedSchema), 303: {} },
+};
+
 export function sessionRoutes(parts: {
-  userSessions: UserSessions;
-  cookie: Sessions['cookie'];
+  sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   pages: Pages;
   events: Events;
   basePath: string;
 }): SessionRoutes {
-  const { userSessions, cookie, pages, events, basePath } = parts;
+  const { sessions, pages, events, basePath } = parts;
 
   return {
-    async list(req, res) {
-      const { user, sessionRef } = viewerOf(req);
-      const sessions = (await userSessions.list(user.id)).map(({ ref, startedAt, seenAt, browser }) => ({
+    list: described<RequestHandler>(LIST, async (req, res) => {
+      const own = sessionOf(req);
+      const listed = (await sessions.ofUsers.list(own.user.id)).map(({ ref, createdAt, seenAt, browser }) => ({
         id: ref,
         browser,
-        startedAt: new Date(startedAt).toISOString(),
+        startedAt: new Date(createdAt).toISOString(),
         lastSeenAt: new Date(seenAt).toISOString(),
-        current: ref === sessionRef,
+        current: ref === own.ref,
       }));
-      // The browser that one looks with is what one looks for first.
-      sessions.sort((left, right) => Number(right.current) - Number(left.current));
+      // The current session comes first.
+      listed.sort((left, right) => Number(right.current) - Number(left.current));
       if (!wantsPage(req)) {
-        res.json({ sessions: sessions.map((session) => ({ ...session, browser: session.browser ?? null })) });
+        const forJson = listed.map((session) => ({ ...session, browser: session.browser ?? null }));
+        res.json({ sessions: forJson } satisfies z.output<typeof listSchema>);
         return;
       }
       pages.send(res, 'sessions', {
         page: pages.signedInFrame(req, 'Where you are signed in'),
-        sessions,
-        notice:
-          queryField(req, 'ended') === '1'
-            ? { tone: 'success', text: 'That browser is signed out. What is open there stops working at once.' }
-            : undefined,
+        sessions: listed,
+        notice: (await pages.flashOf(req)).notice,
       });
-    },
+    }),
 
-    async end(req, res) {
-      const { user, sessionRef } = viewerOf(req);
+    end: described<RequestHandler>(END, async (req, res) => {
+      const { user, ref } = sessionOf(req);
       const id = String(req.params.id);
-      // Looked for among the user's own alone: to everybody else it is as if it were not there.
-      if (!(await userSessions.end(user.id, id))) {
-        throw new AppError('not_found', { detail: 'You have no such sign-in, or it has ended long ago.' });
+      // Only the user's own sessions: those of others do not exist for this user.
+      if (!(await sessions.ofUsers.end(user.id, id))) {
+        throw new AppError('not_found', { detail: 'You have no session with this id, or it ended long ago.' });
       }
       events.signedOut({
         userId: user.id,
         everywhere: false,
         session: id,
-        origin: { address: req.ip, requestId: req.context.id },
+        origin: { address: req.context.address, requestId: req.context.id },
       });
-      const own = id === sessionRef;
-      if (own) res.clearCookie(cookie.name, cookie.options);
+      const own = id === ref;
+      if (own) sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {
-        res.json({ id, ended: true });
+        res.json({ id, ended: true } satisfies z.output<typeof endedSchema>);
         return;
       }
-      res.redirect(303, own ? `${basePath}/` : `${basePath}/sessions?ended=1`);
-    },
+      if (own) res.redirect(303, `${basePath}/`);
+      else await pages.redirect(req, res, `${basePath}/sessions`, { notice: ENDED });
+    }),
   };
 }
+
+const ENDED: Notice = {
+  tone: 'success',
+  text: 'That browser is signed out. What is open there stops working at once.',
+};

@@ -1,92 +1,93 @@
-/** Owns the start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
-import { authorizationProofs } from '../connected-apps/authorization-proofs.ts';
+/** The start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
+
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
+import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { Connections } from '../grants/connections.ts';
-import type { SessionUser } from '../http/session-data.ts';
 import type { Events } from '../observability/events.ts';
+import type { SessionUser } from '../sessions/session.ts';
+import { STEP_UP_SECONDS } from '../sessions/step-up.ts';
+import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
 import type { AdminRule } from './identity.ts';
-import { attemptIdOf } from './record.ts';
-import { compareRedirectUri, type Recorder, type Visit } from './recorder.ts';
+import { describeRedirectUri } from './redirect-uri.ts';
 import type { StateSigner } from './state.ts';
-import type { Trace } from './steps.ts';
-import type { Transaction, Transactions } from './transaction.ts';
+import { registrationOf, type Transaction, type Transactions } from './transaction.ts';
 
-export interface StartRequest {
+/** Only a signed-in user can connect an app. */
+export type StartPurpose =
+  /** @param stepUp asks for the stronger sign-in of the administration, which only its own app can give */
+  { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean } | { purpose: 'connect'; user: SessionUser };
+
+export type StartRequest = StartPurpose & {
   app: ConnectedApp;
   returnTo: string;
-  /** Who is signed in; for `connect` required. */
-  user: SessionUser | undefined;
-  purpose: Transaction['purpose'];
-  visit: Visit & { browserId: string };
+  info: RequestInfo & { browserId: string };
+  /** The browser received its id just now. */
+  isNewBrowser: boolean;
   /** Of the app's registered scopes; all of them where left out. */
   scopes?: readonly string[] | undefined;
-  /** Asks for the proof that the administration demands; at the app of administrators alone. */
-  stepUp?: boolean | undefined;
-}
+};
 
 export interface StartParts {
   provider: Pick<ProviderClient, 'authorizationUrl'>;
   connections: Pick<Connections, 'holdsRefreshToken'>;
-  recorder: Pick<Recorder, 'started'>;
   transactions: Pick<Transactions, 'put'>;
   states: StateSigner;
   admin: AdminRule;
-  events: Events;
+  events: Pick<Events, 'signInStarted'>;
   clock: () => number;
   publicHref: string;
 }
 
-/** A proof at the provider may be this old to count as a step-up. */
-const STEP_UP_SECONDS = 900;
+export type Start = (request: StartRequest, log: AttemptLog) => Promise<string>;
 
-/** Answers the URL of the authorization endpoint. The start itself rejects with SignInError. */
-export function createStart(parts: StartParts, fail: Fail): (request: StartRequest, trace: Trace) => Promise<string> {
-  const { provider, connections, recorder, transactions, states, admin, events, clock, publicHref } = parts;
+/** The start resolves with the URL of the authorization endpoint, and throws SignInError. */
+export function createStart(parts: StartParts, fail: Fail): Start {
+  const { provider, connections, transactions, states, admin, events, clock, publicHref } = parts;
 
-  /** Nothing where the administration demands nothing, or where this app makes no administrators. */
-  const stepUpOf = ({ app, stepUp }: StartRequest) =>
-    stepUp && admin.acr !== undefined && app.id === admin.app
-      ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS }
-      : {};
-
-  return async (request, trace) => {
-    const { app, purpose, user, visit } = request;
-    const userId = user?.id;
-    if (app.disabled) throw fail('disabled_app', { appId: app.id, purpose });
-    const compared = compareRedirectUri(callbackUrlOf(app.id, publicHref), app);
-    if (!isUsable(app, publicHref)) {
-      throw fail('unusable_app', { appId: app.id, purpose, facts: { seen: compared.detail } });
-    }
+  return async (request, log) => {
+    const { app, purpose, user, info } = request;
+    log.passed('started', app.id);
+    log.learn({ purpose, user });
+    const about = { appId: app.id, purpose };
+    if (app.disabled) throw fail('disabled_app', about);
+    const redirectUri = callbackUrlOf(app.id, publicHref);
+    const seen = describeRedirectUri(redirectUri, app.callbackUrls);
+    if (!isUsable(app, publicHref)) throw fail('unusable_app', { ...about, facts: { seen } });
     const state = states.create(clock());
-    const proofs = authorizationProofs(visit.browserId, state);
+    const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
     const transaction: Transaction = {
-      purpose,
+      ...(purpose === 'connect' ? { purpose, userId: user.id } : { purpose }),
       appId: app.id,
-      issuer: app.issuer,
-      redirectUri: callbackUrlOf(app.id, publicHref),
-      scopes: [...(request.scopes ?? app.scopes)],
+      registration: registrationOf(app),
+      scopes: request.scopes,
       returnTo: request.returnTo,
-      attempt: { id: attemptIdOf(visit.reference), startedAt: clock() },
-      userId,
-      ...stepUpOf(request),
+      stepUp: stepUp || undefined,
+      attempt: log.newId,
+      startedAt: clock(),
     };
-    const needsConsent =
-      transaction.scopes.includes('offline_access') &&
-      !(userId && (await connections.holdsRefreshToken(userId, app.id, transaction.scopes, purpose === 'connect')));
+    const scopes = request.scopes ?? app.scopes;
+    const holdsRefreshToken = async () =>
+      user !== undefined && connections.holdsRefreshToken(user.id, app.id, scopes, purpose === 'connect');
+    const needsConsent = scopes.includes('offline_access') && !(await holdsRefreshToken());
     const url = await provider
-      .authorizationUrl(app, { ...transaction, ...proofs, prompt: needsConsent ? 'consent' : undefined })
+      .authorizationUrl(app, {
+        redirectUri,
+        scopes,
+        prompt: needsConsent ? 'consent' : undefined,
+        ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : {}),
+        ...deriveNonceAndVerifier(info.browserId, state),
+      })
       .catch((cause: unknown) => {
-        throw fail(providerFailure(cause), { appId: app.id, purpose, cause });
+        throw fail(providerFailure(cause), { ...about, cause });
       });
-    trace.pass('sent', compared.detail);
-    // At the same time: neither needs the other, and the record is worth no sign-in.
+    log.passed('sent', seen);
     await Promise.all([
-      transactions.put(visit.browserId, state, transaction, visit.isNewBrowser),
-      recorder.started(visit, trace, { state, transaction, user }),
+      transactions.put(info.browserId, state, transaction, request.isNewBrowser),
+      log.started({ state, startedAt: transaction.startedAt, redirectUri }),
     ]);
-    events.signInStarted({ app: app.id, purpose, userId });
+    events.signInStarted({ app: app.id, purpose, userId: user?.id });
     return url;
   };
 }

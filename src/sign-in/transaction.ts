@@ -1,42 +1,46 @@
-/** Owns pending authorization requests: kept by browser and state, bounded in time and number, taken once. */
+/** Pending authorization requests: stored by browser and state, bounded in time and number, taken once. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
-export interface Transaction {
-  purpose: 'sign_in' | 'connect';
+export type Transaction = {
   appId: string;
-  issuer: string;
-  redirectUri: string;
-  scopes: string[];
+  /** Fingerprint of the app's registration: it must not change while the user is at the provider. */
+  registration: string;
+  /** Of the app's scopes, where the user chose some. */
+  scopes?: readonly string[] | undefined;
   returnTo: string;
-  /** With a step-up: the `acr` that has to come back, and how long ago the person may have proved it. */
-  acrValues?: string | undefined;
-  maxAgeSeconds?: number | undefined;
-  /** Its sign-in record; absent where a process of before made it. */
-  attempt?: { id: string; startedAt: number } | undefined;
-  /** Who was signed in when it began; for `connect` the same must be signed in when it ends (R11). */
-  userId: string | undefined;
-}
+  /** The stronger sign-in of the administration was requested. */
+  stepUp?: boolean | undefined;
+  /** Id of its sign-in record. */
+  attempt: string;
+  /** Milliseconds since the epoch. */
+  startedAt: number;
+} & (
+  | { purpose: 'sign_in' }
+  /** The same user must be signed in when it ends (R11). */
+  | { purpose: 'connect'; userId: string }
+);
 
 export interface Transactions {
   /**
-   * Keeps one; the browser's oldest makes room where there are too many (R6).
-   * @param isNew the browser got its id just now, so that nothing can be there
+   * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
+   * @param isNew the browser received its id just now, so nothing is stored under it
    */
   put(browserId: string, state: string, transaction: Transaction, isNew?: boolean): Promise<void>;
-  /** Answers it to one caller only, however many ask at once (R9). */
+  /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
   take(browserId: string, state: string): Promise<Transaction | undefined>;
 }
 
-/** Seconds within which a person has to come back from the provider. */
+/** Seconds within which a user has to come back from the provider. */
 export const TRANSACTION_SECONDS = 600;
-const MOST_PENDING = 10;
+const MAX_PENDING = 10;
 
-type Pending = Record<string, { startedAt: number; transaction: Transaction }>;
+type Pending = Record<string, Transaction>;
 
 /**
- * All of one browser's lie in one record, so that their number is bounded and nothing outlives them. It holds no secret: what
- * proves a request follows from the browser's cookie (connected-apps/authorization-proofs.ts).
+ * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
+ * nonce are derived from the browser's cookie (connected-apps/nonce-and-verifier.ts).
  */
 export function createTransactions(parts: { store: Store; clock: () => number }): Transactions {
   const { store, clock } = parts;
@@ -44,14 +48,13 @@ export function createTransactions(parts: { store: Store; clock: () => number })
   const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
-    // A process of before sealed them, and kept what proves them there: nobody can finish those, and the browser begins anew.
-    const all: Pending = record.value.startsWith('{') ? JSON.parse(record.value) : {};
+    const all = JSON.parse(record.value) as Pending;
     const horizon = clock() - TRANSACTION_SECONDS * 1000;
     const alive = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
     return { pending: Object.fromEntries(alive), version: record.version };
   };
 
-  const save = (key: string, pending: Pending, ifVersion: number): Promise<boolean> =>
+  const save = (key: string, pending: Pending, ifVersion: number) =>
     Object.keys(pending).length === 0
       ? store.write([{ delete: key, ifVersion }])
       : store.write([{ put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS }]);
@@ -63,8 +66,8 @@ export function createTransactions(parts: { store: Store; clock: () => number })
         const { pending, version } = isNew && first ? { pending: {}, version: 0 } : await load(key);
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
-          .slice(0, MOST_PENDING - 1);
-        const next = { ...Object.fromEntries(newest), [hashOf(state)]: { startedAt: clock(), transaction } };
+          .slice(0, MAX_PENDING - 1);
+        const next = { ...Object.fromEntries(newest), [nameOf(state)]: transaction };
         if (await save(key, next, version)) return;
       }
     },
@@ -73,11 +76,19 @@ export function createTransactions(parts: { store: Store; clock: () => number })
       const key = keys.transactions(browserId);
       for (;;) {
         const { pending, version } = await load(key);
-        const { [hashOf(state)]: taken, ...rest } = pending;
+        const { [nameOf(state)]: taken, ...rest } = pending;
         if (!taken) return undefined;
-        // Whoever loses the race reads again, and finds it gone.
-        if (await save(key, rest, version)) return taken.transaction;
+        // A caller that loses the race reads again and finds no transaction.
+        if (await save(key, rest, version)) return taken;
       }
     },
   };
+}
+
+/** Short, since anybody can store one (R91), and enough to tell a browser's ten pending requests apart. */
+const nameOf = (state: string): string => hashOf(state).slice(0, 8);
+
+/** A fingerprint of everything in a registration that a pending request depends on. */
+export function registrationOf({ issuer, clientId, scopes }: ConnectedApp): string {
+  return hashOf(JSON.stringify([issuer, clientId, scopes])).slice(0, 8);
 }

@@ -1,4 +1,4 @@
-/** Owns work that has to be done now and then, by one process at a time, and that nobody waits for. */
+/** Chores: background work that is done from time to time, by one process at a time. */
 
 import { keys } from './keys.ts';
 import { createLeases } from './lease.ts';
@@ -13,7 +13,7 @@ export interface Chore {
 
 export interface Chores {
   /** Begins no further turn, and resolves once what is being done is done. */
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }
 
 const LEASE_MILLISECONDS = 30_000;
@@ -45,7 +45,7 @@ export function startChores(parts: { store: Store; random: () => number; chores:
   for (const chore of chores) plan(chore, Math.min(chore.everyMilliseconds, 5_000) * (0.5 + random() / 2));
 
   return {
-    async stop() {
+    async close() {
       stopped = true;
       for (const timer of timers.values()) clearTimeout(timer);
       await Promise.all(underWay);

@@ -1,4 +1,4 @@
-/** Owns the comparison of copies: how many items of each kind there are, and a digest of them that no order changes. Pure. */
+/** The comparison of copies: how many items of each kind there are, and a digest of them that no order changes. Pure. */
 import { hash } from 'node:crypto';
 import { kindOf } from './keys.ts';
 import type { KeptItem } from './store.ts';

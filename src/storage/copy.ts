@@ -1,4 +1,4 @@
-/** Owns copies that fit every store: the entries of logs are named by their place, and what stands for one store alone is left out. */
+/** Copies that fit every store: the entries of logs are named by their place, and what stands for one store alone is left out. */
 import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
 import { patiently } from './patience.ts';
 import type { KeptItem, Store } from './store.ts';

@@ -1,7 +1,9 @@
-/** Owns the proof, at start, that ENCRYPTION_KEYS are the keys this store was sealed with, and that none is missing. */
+/** The proof, at start, that ENCRYPTION_KEYS are the keys this store was sealed with, and that none is missing. */
 
+import { allMembers } from './all-members.ts';
 import { callKeyRoll } from './key-roll-call.ts';
 import { keys } from './keys.ts';
+import { agreeOnSchema } from './schema-version.ts';
 import { SealError, type Sealer, type SealReason } from './sealed.ts';
 import { countSealed, type SealCounts, sumOf } from './sealed-records.ts';
 import type { Store } from './store.ts';
@@ -27,7 +29,7 @@ const CONTENT = 'gatehouse';
  * @param lost key ids whose records were given up: they are not asked for
  */
 export async function checkKeyRing(store: Store, sealer: Sealer, lost: readonly string[] = []): Promise<void> {
-  const inUse = await keysInUse(store, sealer);
+  const inUse = await keysInUse(store);
   const missing = inUse.filter((kid) => !sealer.kids.includes(kid) && !lost.includes(kid));
   if (missing.length > 0) await retireUnused(store, sealer, missing);
   await checkSentinel(store, sealer, STORE_SENTINEL, lost);
@@ -35,7 +37,7 @@ export async function checkKeyRing(store: Store, sealer: Sealer, lost: readonly 
     await checkSentinel(store, sealer, keys.keyCheckOf(kid));
   }
   await checkSentinel(store, sealer, keys.keyCheckOf(sealer.sealingKid));
-  if (!inUse.includes(sealer.sealingKid)) await noteInUse(store, [sealer.sealingKid]);
+  if (!inUse.includes(sealer.sealingKid)) await noteInUse(store, sealer.sealingKid);
 }
 
 /** True for a store that Gatehouse has never opened, or that has lost all it held. */
@@ -47,17 +49,13 @@ export async function isEmpty(store: Store): Promise<boolean> {
 export async function refoundIfEmpty(store: Store, sealer: Sealer): Promise<boolean> {
   if (!(await isEmpty(store))) return false;
   await checkKeyRing(store, sealer);
+  await agreeOnSchema(store);
   return true;
 }
 
 /** The ids of keys that may still seal something. */
-export async function keysInUse(store: Store, sealer: Sealer): Promise<string[]> {
-  const { items } = await store.page(keys.keysInUse, { limit: 1000 });
-  if (items.length > 0) return items.map(({ member }) => member);
-  // A store from before keys were noted is looked through, once.
-  const found = [...(await countSealed(store, sealer)).keys()];
-  await noteInUse(store, found);
-  return found;
+export function keysInUse(store: Store): Promise<string[]> {
+  return allMembers(store, keys.keysInUse);
 }
 
 /** The id of the key that the store demands until a rotation is complete, whatever it seals. */
@@ -69,8 +67,7 @@ export async function demandedKey(store: Store, sealer: Sealer): Promise<string 
 /** The last step of a key rotation: from here on the store demands the key that seals now, and no longer the one before. */
 export async function resealKeyCheck(store: Store, sealer: Sealer): Promise<void> {
   await store.write([{ put: STORE_SENTINEL, value: await sealer.seal(CONTENT, STORE_SENTINEL) }]);
-  // Were none noted once the old one is retired, the store would be looked through, and what no key opens found again.
-  await noteInUse(store, [sealer.sealingKid]);
+  await noteInUse(store, sealer.sealingKid);
 }
 
 /** From here on the store can be opened without this key. */
@@ -79,8 +76,8 @@ export async function retireKey(store: Store, kid: string): Promise<void> {
   await store.write([{ index: keys.keysInUse, remove: kid }]);
 }
 
-async function noteInUse(store: Store, kids: readonly string[]): Promise<void> {
-  if (kids.length > 0) await store.write(kids.map((kid) => ({ index: keys.keysInUse, add: kid, score: Date.now() })));
+async function noteInUse(store: Store, kid: string): Promise<void> {
+  await store.write([{ index: keys.keysInUse, add: kid, score: Date.now() }]);
 }
 
 /** Whoever dropped a key whose last record has gone may start; a record, or a process that may write one, refuses it. */

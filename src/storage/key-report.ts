@@ -1,4 +1,4 @@
-/** Owns what the server and the commands tell of the encryption keys: which seals how many records, who has it, and whether it can be dropped. */
+/** The report on the encryption keys, for the server and the commands: which seals how many records, who has it, and whether it can be dropped. */
 import { demandedKey, keysInUse } from './key-check.ts';
 import { callKeyRoll, type KeyHolder } from './key-roll-call.ts';
 import type { Sealer } from './sealed.ts';
@@ -24,7 +24,7 @@ export interface KeyReport {
 /** Looks at every record: seconds where there are many. */
 export async function reportKeys({ store, sealer }: { store: Store; sealer: Sealer }): Promise<KeyReport> {
   const [counts, processes] = await Promise.all([countSealed(store, sealer), callKeyRoll(store)]);
-  const inUse = await keysInUse(store, sealer);
+  const inUse = await keysInUse(store);
   const demanded = await demandedKey(store, sealer);
   const kids = [...new Set([...sealer.kids, ...inUse, ...counts.keys()])];
   const keys = kids.map((kid) => {

@@ -1,6 +1,7 @@
-/** Owns the encryption keys: how ENCRYPTION_KEYS is read and checked, how a key is made, and which one seals. */
+/** The encryption keys: how ENCRYPTION_KEYS is read and checked, how a key is made, and which one seals. */
 
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
+import { isGuessable } from '../config/rules.ts';
 
 export interface EncryptionKey {
   kid: string;
@@ -17,8 +18,6 @@ export interface KeyRing {
 
 const KEY_BYTES = 32;
 const KID = /^[A-Za-z0-9_-]{1,40}$/;
-/** Random keys have about 30; fewer than 8 do not happen by chance. */
-const FEWEST_DISTINCT_BYTES = 8;
 const REMEDY = 'Make one with: npm run gatehouse -- keys generate';
 
 /** Faults name an entry by its position alone: a misplaced colon may have put key material where the key id belongs. */
@@ -60,7 +59,7 @@ function parseEntry(entry: string): EncryptionKey | string {
   const bytes = Buffer.from(encoded, 'base64url');
   if (bytes.toString('base64url') !== encoded) return `has a key that is not base64url without padding. ${REMEDY}`;
   if (bytes.length !== KEY_BYTES) return `has a key of ${bytes.length} bytes instead of ${KEY_BYTES}. ${REMEDY}`;
-  if (looksLikePlaceholder(bytes)) return `has a key that is not random. ${REMEDY}`;
+  if (isReadableText(bytes) || isGuessable(bytes)) return `has a key that is not random. ${REMEDY}`;
   return { kid, key: createSecretKey(bytes) };
 }
 
@@ -72,10 +71,6 @@ function repetition({ kid, key }: EncryptionKey, earlier: readonly EncryptionKey
   return undefined;
 }
 
-/** One byte over and over, a short pattern, readable text or a counted sequence: made by hand, so guessable. */
-function looksLikePlaceholder(bytes: Buffer): boolean {
-  const isText = bytes.every((byte) => byte >= 0x20 && byte < 0x7f);
-  const step = (bytes.readUInt8(1) - bytes.readUInt8(0)) & 0xff;
-  const isSequence = bytes.every((byte, index) => index === 0 || ((byte - bytes.readUInt8(index - 1)) & 0xff) === step);
-  return new Set(bytes).size < FEWEST_DISTINCT_BYTES || isText || isSequence;
+function isReadableText(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte >= 0x20 && byte < 0x7f);
 }

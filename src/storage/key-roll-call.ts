@@ -1,6 +1,7 @@
-/** Owns the roll call of keys: which keys each running process seals and opens with, asked and answered through the store's messages. */
+/** The roll call of keys: which keys each running process has, and which version it stores, asked and answered through the store's messages. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { SCHEMA } from './keys.ts';
 import type { Sealer } from './sealed.ts';
 import type { Store } from './store.ts';
 
@@ -8,6 +9,8 @@ import type { Store } from './store.ts';
 export interface KeyHolder {
   seals: string;
   opens: readonly string[];
+  /** The version of what it stores. */
+  schema: number;
 }
 
 const ASKED = 'key-roll-call';
@@ -16,7 +19,8 @@ const WAIT_MILLISECONDS = 750;
 
 /** Lets this process answer; ends with the store. */
 export async function answerKeyRollCall(store: Store, sealer: Sealer): Promise<void> {
-  const answer = JSON.stringify({ seals: sealer.sealingKid, opens: sealer.kids } satisfies KeyHolder);
+  const holder: KeyHolder = { seals: sealer.sealingKid, opens: sealer.kids, schema: SCHEMA.version };
+  const answer = JSON.stringify(holder);
   // Whoever asks hears nothing where the store is down, and asks again.
   await store.subscribe(ASKED, (asker) => void store.publish(answersTo(asker), answer).catch(() => undefined));
 }

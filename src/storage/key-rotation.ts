@@ -1,4 +1,4 @@
-/** Owns the change of keys while Gatehouse runs: every sealed record is sealed again with the first key, never over a newer one. */
+/** The change of keys while Gatehouse runs: every sealed record is sealed again with the first key, never over a newer one. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 import { keysInUse, resealKeyCheck, retireKey } from './key-check.ts';
@@ -19,7 +19,7 @@ export interface RotationResult {
 /** Few enough that a request which waits for the same database is kept waiting for milliseconds. */
 const SEALED_AT_ONCE = 32;
 /** Each pass finds what the one before could not: records that were written by others under an older key meanwhile. */
-const MOST_PASSES = 10;
+const MAX_PASSES = 10;
 
 /**
  * May be stopped at any moment, and begun again: what is sealed by the first key already is passed over.
@@ -34,13 +34,13 @@ export async function rotateKeys(
   assertNobodyBehind: () => Promise<void> = async () => undefined,
 ): Promise<RotationResult> {
   const rotator = createRotator(store, sealer, advance);
-  for (let pass = 1; pass <= MOST_PASSES; pass += 1) {
+  for (let pass = 1; pass <= MAX_PASSES; pass += 1) {
     if ((await patiently(() => rotator.pass())) > 0) continue;
     await patiently(assertNobodyBehind);
     // Somebody may have sealed with an older key just before they were asked, or ended.
     if ((await patiently(() => rotator.pass())) > 0) continue;
     await patiently(() => resealKeyCheck(store, sealer));
-    const inUse = await patiently(() => keysInUse(store, sealer));
+    const inUse = await patiently(() => keysInUse(store));
     const retired = inUse.filter((kid) => kid !== sealer.sealingKid);
     for (const kid of retired) await patiently(() => retireKey(store, kid));
     return { resealed: rotator.resealed(), unreadable: tally(rotator.unreadable), retired };

@@ -1,5 +1,5 @@
 /**
- * Owns which keys a write changes, and the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster
+ * Which keys a write changes, and the tag of a key: the part that decides which cluster slot a key lies in (Redis Cluster
  * specification, "Hash tags").
  */
 import type { Write } from './store.ts';

@@ -1,19 +1,24 @@
 /**
- * Owns the names of all that is stored: every key, what it holds and how long it lives, on one page.
+ * The names of all that is stored: every key, what it holds and how long it lives, on one page.
  * The part in braces is the slot tag: what must change together carries the same one.
  *
  * | key | holds | lifetime |
  * | --- | --- | --- |
  * | `key-check` | a known text, sealed: shows at start that the keys fit the data | for ever |
  * | `key-check:KID` | the same, sealed by that key: shows two different keys of one id | until that key is dropped |
+ * | `schema` | the version of what is stored, and of the oldest program that can read it | for ever |
  * | index `keys-in-use` | ids of the keys that may seal something, by time of their first use | until a key is dropped |
  * | `out-of-service` | that this storage must not be served from: it is being filled, is being moved, or was moved | until filled; 20 s after the mover's last sign of life; for ever |
  * | lease `storage-copy` | which command fills this storage or moves it | 10 s after its holder's last sign of life |
  * | channel `key-roll-call`, `key-roll-call:ASKER` | a question to all processes, and which keys each one has | |
- * | `session:{ID_HASH}` | one browser's session, or the tombstone of an ended one | until its last possible use |
+ * | `session:{ID_HASH}` | one browser's session (sealed), or the tombstone of an ended one | until its last possible use |
+ * | `session-id-token:{ID_HASH}` | the ID token that began that session (sealed) | until the session is ended, or could not last longer |
  * | `sessions-of:{USER}` | that user's sessions, at most 100: hash of the id, and start; and when the provider last ended all of them | 60 s longer than its newest session can last |
  * | `sessions-of-sid:{SID_HASH}` | the same by issuer and the provider's `sid` | the same |
  * | `logout-token:{TOKEN_HASH}` | that a provider's logout token was used, by issuer and `jti` | while it could be accepted once more |
+ * | `problem:{REFERENCE}` | what failed where a page showed that reference: time, code, route, user id, class of the cause | 30 days |
+ * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
+ * | `submission:{HASH}` | where a form led that was sent, by session, form and values; empty while it is under way | 60 s |
  * | `transactions:{BROWSER_HASH}` | that browser's pending authorization requests, at most 10 | 600 s |
  * | `grant:{USER}:APP` | one grant: token set (sealed), version, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
@@ -24,12 +29,14 @@
  * | `bin:{BIN}` | what the BIN lookup service answered, and until when that counts as fresh: 30 days | 180 days; "not found": 1 day |
  * | lease `bin-call:{BIN}` | which process asks the BIN lookup service for that BIN | 3 s after its holder's last sign of life |
  * | counter `bin-quota:{YYYY-MM}` | calls to the BIN lookup service in that UTC month | 100 days |
- * | log `audit:{audit}` | the audit trail, an entry for each event | `AUDIT_DAYS`, at most 1,000,000 entries |
- * | index `audit-all:{audit}`, `audit-FACET:{audit}:VALUE_HASH` | ids of its entries by time: of all, by event, by who and by whom | with the entries |
+ * | counter `bin-calls:{USER}:YYYY-MM-DD`, `bin-calls:{TOKEN}:YYYY-MM` | those of one user in that UTC day, of one relay token in that UTC month | 3 days, 100 days |
+ * | log `audit:{audit}` | the audit trail, an entry for each event | `AUDIT_DAYS`, at most 1,000,000 changes and 1,000,000 other entries |
+ * | index `audit-all:{audit}`, `audit-changes:{audit}`, `audit-others:{audit}` | ids of its entries by time: of all, of changes, and of the others | with the entries |
+ * | index `audit-event:{audit}:VALUE_HASH`, `audit-who:{audit}:VALUE_HASH`, `audit-whom:{audit}:VALUE_HASH` | the same of one event, and by who and by whom | with the entries |
  * | `connected-app:{connected-apps}:ID` | one connected app that an administrator registered, its client secret included (sealed) | until deleted |
  * | index `connected-apps:{connected-apps}` | ids of those by time of registering | with them |
  * | `connected-apps-change:{connected-apps}` | a count that grows with each change, so that every process sees one | for ever |
- * | `admin-token:{admin-tokens}:ID` | one admin token: name, scope, end, hash of its secret | until revoked |
+ * | `admin-token:{admin-tokens}:ID` | one admin token (sealed): name, scope, end, hash of its secret | until revoked |
  * | `admin-token-use:{admin-tokens}:ID` | when it was last used, to the minute | with the token |
  * | index `admin-tokens:{admin-tokens}` | ids of those by time of making | with them |
  * | `user:{USER}` | one user: issuer, subject, name, address, first and last sign-in, whether disabled | until deleted |
@@ -54,7 +61,7 @@
  * | index `bin-dataset-versions` | ids of data sets that parts may be kept of, by time of import | with the parts |
  * | channel `bin-dataset` | that another data set counts | |
  * | `own-keys` | our own signing keys (sealed) | for ever |
- * | `relay-token:{relay}:ID` | one relay token: name, policy, hashes of its secrets | until revoked |
+ * | `relay-token:{relay}:ID` | one relay token (sealed): name, policy, hashes of its secrets | until revoked |
  * | `relay-token-use:{relay}:ID` | when it was last used, to the minute, and from where | with the token |
  * | index `relay-tokens:{relay}` | ids of those by time of making | with them |
  * | `service-account:{relay}:ID` | one service account: name, app, platform API token (sealed) | until deleted |
@@ -62,6 +69,7 @@
  * | `relay-uses:{TOKEN}` | how often that relay token was used, by hour, route and result, for a week | 8 days |
  * | `relay-uses-of:{USER}:APP` | which services used that grant: name, route, last time, count; at most 50 | with the grant |
  * | counter `provider-calls:{APP}:WHOM:WINDOW` | calls to the platform of that app in those 10 s, of all or of one user (hash) | 90 s |
+ * | counter `stated-calls:{APP}:WHOM:WINDOW` | calls of services in a window that the platform states, of all or of one user (hash) | 60 s longer than the window |
  * | counter `limit:{KIND:WHOM}:MINUTE` | requests of one caller (hash) in that minute, once they are many | 120 s |
  * | `webhook:{webhooks}:ID` | one webhook: address, events, signing secret (sealed) | until deleted |
  * | index `webhooks:{webhooks}` | ids of those by time of making | with them |
@@ -83,6 +91,18 @@ export function hashOf(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
 
+export interface SchemaVersion {
+  version: number;
+  /** The `version` of the oldest program that can work on what a program of this one writes. */
+  oldestReader: number;
+}
+
+/**
+ * Of this program. `version` rises with each release that keeps something in a new form, and `oldestReader` with it where a
+ * program of the version before cannot read that form. A new field alone raises neither: older programs keep it as it is.
+ */
+export const SCHEMA: SchemaVersion = { version: 1, oldestReader: 1 };
+
 /** What the record of this key is: the word before the first colon or brace. */
 export function kindOf(key: string): string {
   return key.slice(0, /[:{]|$/.exec(key)?.index);
@@ -94,12 +114,15 @@ export function kindOf(key: string): string {
  */
 export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
   'key-check': 'deleted',
-  // Of an earlier version; they end after ten minutes.
-  transactions: 'deleted',
+  session: 'deleted',
   grant: 'left',
+  'session-id-token': 'deleted',
   'connected-app': 'left',
+  'admin-token': 'deleted',
+  'relay-token': 'deleted',
   'own-keys': 'deleted',
   'service-account': 'left',
+  flash: 'deleted',
   webhook: 'left',
   revocation: 'left',
 };
@@ -117,24 +140,34 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'live-sessions',
   'last-use',
   'limit',
+  'problem',
 ]);
 
 /** Records that list others and are written before those: a copy that is not of one moment reads them after those. */
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 
+/** What the entries of the audit trail are listed by. */
+const AUDIT_FACETS = ['all', 'changes', 'others', 'event', 'who', 'whom'] as const;
+
 export const keys = {
   keyCheck: 'key-check',
   keyCheckOf: (kid: string) => `key-check:${kid}`,
+  schema: 'schema',
   keysInUse: 'keys-in-use',
   outOfService: 'out-of-service',
   storageCopy: 'storage-copy',
   /** Owns the sealed digest at the end of a backup; nothing is kept under it. No key id has a brace. */
   backupSeal: 'key-check:{backup}',
   session: (idHash: string) => `session:{${idHash}}`,
+  sessionIdToken: (idHash: string) => `session-id-token:{${idHash}}`,
   sessionsOfUser: (userId: string) => `sessions-of:{${userId}}`,
   /** @param id of issuer and `sid`, hashed together */
   sessionsOfProviderSession: (id: string) => `sessions-of-sid:{${id}}`,
   logoutToken: (issuer: string, jti: string) => `logout-token:{${hashOf(JSON.stringify([issuer, jti]))}}`,
+  flash: (hash: string) => `flash:{${hash}}`,
+  submission: (hash: string) => `submission:{${hash}}`,
+  /** In any case. */
+  problem: (reference: string) => `problem:{${reference.toLowerCase()}}`,
   transactions: (browserId: string) => `transactions:{${hashOf(browserId)}}`,
   grant: (userId: string, appId: string) => `grant:{${userId}}:${appId}`,
   lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
@@ -150,6 +183,8 @@ export const keys = {
   adminTokens: 'admin-tokens:{admin-tokens}',
   bin: (bin: string) => `bin:{${bin}}`,
   binQuota: (month: string) => `bin-quota:{${month}}`,
+  /** @param caller a user or a relay token. @param period UTC day or month */
+  binCallsOf: (caller: string, period: string) => `bin-calls:{${caller}}:${period}`,
   user: (userId: string) => `user:{${userId}}`,
   users: 'users:{users}',
   userNames: 'user-names:{users}',
@@ -176,8 +211,10 @@ export const keys = {
   binDatasetVersions: 'bin-dataset-versions',
   auditLog: 'audit:{audit}',
   /** @param value what anybody may have typed, so that it is kept as its hash */
-  auditIndex: (facet: 'all' | 'event' | 'who' | 'whom', value: string) =>
-    facet === 'all' ? 'audit-all:{audit}' : `audit-${facet}:{audit}:${hashOf(value).slice(0, 22)}`,
+  auditIndex: (facet: (typeof AUDIT_FACETS)[number], value: string) =>
+    facet === 'all' || facet === 'changes' || facet === 'others'
+      ? `audit-${facet}:{audit}`
+      : `audit-${facet}:{audit}:${hashOf(value).slice(0, 22)}`,
   ownKeys: 'own-keys',
   relayToken: (id: string) => `relay-token:{relay}:${id}`,
   relayTokenUse: (id: string) => `relay-token-use:{relay}:${id}`,
@@ -209,5 +246,5 @@ export const keys = {
 
 /** The kinds of indexes whose members are ids of the entries of a log, which each store makes of its own. */
 export const LOG_OF_INDEX: Readonly<Record<string, string>> = Object.fromEntries(
-  ['audit-all', 'audit-event', 'audit-who', 'audit-whom'].map((kind) => [kind, keys.auditLog]),
+  AUDIT_FACETS.map((facet) => [`audit-${facet}`, keys.auditLog]),
 );

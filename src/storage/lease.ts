@@ -1,4 +1,4 @@
-/** Owns the holding of leases: renewed while the work lasts, released by its owner alone. */
+/** The holding of leases: renewed while the work lasts, released by its owner alone. */
 import { randomUUID } from 'node:crypto';
 import { patiently } from './patience.ts';
 import type { Store } from './store.ts';
@@ -20,27 +20,36 @@ export interface Leases {
 const RELEASE_PAUSE_MILLISECONDS = 200;
 
 /** @param parts `milliseconds`: how long a lease outlives its holder; it is renewed three times in that time */
-export function createLeases(parts: { store: Store; milliseconds: number }): Leases {
+export function createLeases(parts: {
+  store: Pick<Store, 'acquireLease' | 'renewLease' | 'releaseLease'>;
+  milliseconds: number;
+}): Leases {
   const { store, milliseconds } = parts;
+
+  /** Retries in the background while the store is unavailable. If it stays so, the lease ends by itself. */
+  const release = async (lease: string, owner: string) => {
+    const attempt = () => store.releaseLease(lease, owner);
+    await attempt().catch(
+      () => void patiently(attempt, milliseconds, RELEASE_PAUSE_MILLISECONDS).catch(() => undefined),
+    );
+  };
+
   return {
     async hold(lease, work) {
       const owner = randomUUID();
-      const number = await store.acquireLease(lease, owner, milliseconds);
-      if (number === undefined) return undefined;
-      // A renewal that fails is tried again at the next; what the work writes is fenced in any case.
+      let number: number | undefined;
+      // Counted from when the lease was asked for, since the store may have given it long before it says so. A renewal that
+      // fails is tried again at the next; what the work writes is fenced in any case.
       const renewal = setInterval(
         () => void store.renewLease(lease, owner, milliseconds).catch(() => undefined),
         milliseconds / 3,
       );
       try {
-        return { value: await work({ lease, number }) };
+        number = await store.acquireLease(lease, owner, milliseconds);
+        return number === undefined ? undefined : { value: await work({ lease, number }) };
       } finally {
         clearInterval(renewal);
-        const release = () => store.releaseLease(lease, owner);
-        // A store that is away for a moment is told once it is back, and keeps nobody waiting; after that it ends by itself.
-        await release().catch(
-          () => void patiently(release, milliseconds, RELEASE_PAUSE_MILLISECONDS).catch(() => undefined),
-        );
+        if (number !== undefined) await release(lease, owner);
       }
     },
   };

@@ -1,4 +1,4 @@
-/** Owns our own opaque credentials: prefix, id, secret of 256 bits and a checksum, so that secret scanners can tell one. */
+/** Our own opaque credentials: prefix, id, secret of 256 bits and a checksum, so that secret scanners can tell one. */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { hashOf } from './keys.ts';
@@ -35,7 +35,10 @@ export function createOpaqueToken(
   return { id, secret, text: `${prefix}${id}${secret}${checksum(prefix + id + secret)}` };
 }
 
-/** The id of a token that is about to be made: what is told of the making can name it. */
+/**
+ * The id of a token that is about to be made, so that its audit entry can name it. In base 62, since one hexadecimal id in
+ * some thousands holds enough digits to be refused as a card number (R85).
+ */
 export function newOpaqueTokenId(random: (bytes: number) => Buffer = randomBytes): string {
   return base62(random(ID_BYTES), ID_LENGTH);
 }

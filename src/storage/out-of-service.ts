@@ -1,4 +1,4 @@
-/** Owns the note in a storage that nobody may serve from it: it is being filled or moved, or was moved to another place. */
+/** The record that takes a storage out of service: it is being filled or moved, or was moved to another place. */
 import { keys } from './keys.ts';
 import type { Store } from './store.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the patience of long work: a store that is gone for a moment does not end it. */
+/** Retries while unavailable: a store that is away for a moment does not end long work. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 

@@ -1,4 +1,4 @@
-/** Owns how sealed values lie in records: found wherever they stand in the text, counted by key id, and sealed again. */
+/** How sealed values lie in records: found wherever they stand in the text, counted by key id, and sealed again. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { keys, kindOf } from './keys.ts';
 import type { Sealer } from './sealed.ts';

@@ -1,4 +1,4 @@
-/** Owns sealing: secrets at rest as compact JWE (RFC 7516, `dir` and `A256GCM` alone), each bound to its owner. */
+/** Sealing: secrets at rest as compact JWE (RFC 7516, `dir` and `A256GCM` alone), each bound to its owner. */
 
 import { createHash } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
@@ -47,7 +47,7 @@ const MESSAGES: Record<SealReason, string> = {
 
 const ALG = 'dir';
 const ENC = 'A256GCM';
-const LONGEST_SEALED = 1_048_576;
+const MAX_SEALED = 1_048_576;
 /** Header, no encrypted key, 12 bytes of IV, ciphertext, 16 bytes of tag: nothing but `dir` and A256GCM has this form. */
 const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{22}$/;
 
@@ -69,7 +69,7 @@ export function createSealer(keyRing: KeyRing, kinds?: readonly string[]): Seale
       const sealed = await new CompactEncrypt(Buffer.from(plaintext))
         .setProtectedHeader({ ...header })
         .encrypt(sealingKey);
-      if (sealed.length > LONGEST_SEALED) throw new RangeError('The value is too long to be sealed.');
+      if (sealed.length > MAX_SEALED) throw new RangeError('The value is too long to be sealed.');
       return sealed;
     },
     async open(sealed, owner) {
@@ -88,7 +88,7 @@ export function createSealer(keyRing: KeyRing, kinds?: readonly string[]): Seale
 
 /** The header if it has our four members and no other: no `zip`, no `p2c`, no `crit` comes as far as the JWE library. */
 function readHeader(sealed: unknown): Header | undefined {
-  if (typeof sealed !== 'string' || sealed.length > LONGEST_SEALED) return undefined;
+  if (typeof sealed !== 'string' || sealed.length > MAX_SEALED) return undefined;
   const encoded = FORM.exec(sealed)?.[1];
   const header = encoded === undefined ? undefined : parseObject(Buffer.from(encoded, 'base64url').toString());
   if (header === undefined || Object.keys(header).sort().join() !== 'alg,enc,kid,own') return undefined;
@@ -118,7 +118,7 @@ async function decrypt(sealed: string, key: CryptoKey): Promise<string> {
   }
 }
 
-/** A digest, so that the sealed value tells nobody whose it is. */
+/** A digest, so that the sealed value does not show its owner. */
 function ownerMark(owner: string): string {
   return createHash('sha256').update(owner).digest('base64url');
 }

@@ -1,4 +1,7 @@
-/** Owns the storage port: what Gatehouse asks of any store, with the duties that every implementation has. */
+/** The storage port: what Gatehouse asks of any store, with the duties that every implementation has. */
+
+/** What a store that is ready has room for at least. */
+export const MIN_ROOM_BYTES = 512 * 1024;
 
 /** A stored value and its version. A version never repeats for a key, not even after the key was deleted. */
 export interface StoredRecord {
@@ -83,11 +86,11 @@ export interface Store {
    */
   walk(): AsyncIterable<WalkedRecord[]>;
 
-  /** All steps or none. Answers false, with nothing changed, when an `ifVersion`, an `exists` or the fence does not hold. */
-  write(writes: readonly Write[], options?: WriteOptions): Promise<boolean>;
-
-  /** Reads and deletes at once. Of any number of callers in any number of processes at most one gets the value. */
-  take(key: string): Promise<string | undefined>;
+  /**
+   * All steps or none. Returns the version that every record has which it put, or 1 or more where it put none; undefined,
+   * with nothing changed, when an `ifVersion`, an `exists` or the fence does not hold.
+   */
+  write(writes: readonly Write[], options?: WriteOptions): Promise<number | undefined>;
 
   /** Members in order of score, ties by member. Stable while others write: no member that stays is skipped. */
   page(index: string, options: PageOptions): Promise<IndexPage>;
@@ -116,8 +119,8 @@ export interface Store {
   /** The entries with these ids that are still there, in any order. An id of no log's form is not there. */
   logEntries(log: string, ids: readonly string[]): Promise<LogPage['items']>;
 
-  /** Deletes from the oldest on, up to the first entry whose `at` is not before that time, and answers how many. */
-  trimLog(log: string, before: number): Promise<number>;
+  /** Deletes the entries with these ids that are still there. An id of no log's form is not there. */
+  removeEntries(log: string, ids: readonly string[]): Promise<void>;
 
   /**
    * Answers the fencing number, which grows with every acquisition (the same owner's included) and never repeats for a
@@ -157,8 +160,11 @@ export interface Store {
   /** Deletes everything that `dump` would give, but for that one record. For a store that nobody else uses. */
   clear(spared: string): Promise<void>;
 
-  /** Rejects when the store cannot take a write now. */
-  ready(): Promise<void>;
+  /**
+   * Rejects when the store cannot take a write now, or has no room for the writes to come.
+   * @param bytes that these writes need beside `MIN_ROOM_BYTES`; default 0
+   */
+  ready(bytes?: number): Promise<void>;
 
   close(): Promise<void>;
 }

@@ -1,41 +1,59 @@
-/** Owns `GET /threads/current` for browser sessions. */
+/** Serves `GET /threads/current` to browser sessions. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
 import { queryField } from '../http/body.ts';
-import { passAnswer } from '../http/pass-answer.ts';
-import type { Sessions } from '../http/session.ts';
-import { viewerOf } from '../http/viewer.ts';
+import { described, type Operation } from '../http/description.ts';
+import { passResponse } from '../http/pass-response.ts';
+import type { RelayedHandler } from '../http/route-table.ts';
+import type { BrowserSessions } from '../sessions/browser-sessions.ts';
+import { sessionOf } from '../sessions/guards.ts';
 import type { ThreadCall } from './thread-call.ts';
 
 export interface ThreadRoutes {
-  /**
-   * Begins to read the grant of whoever had this session last, so that it is asked for together with the session: one round
-   * trip to the store in place of two. It counts only if the session, once read, says the same user.
-   */
-  readAhead(req: IncomingMessage): GrantReading | undefined;
-  current(req: IncomingMessage, res: ServerResponse, ahead: GrantReading | undefined): Promise<void>;
+  current: RelayedHandler;
 }
+
+const CURRENT: Operation = {
+  summary: 'The current thread of the user, as the platform responds',
+  query: z.object({
+    app: z
+      .string()
+      .optional()
+      .describe(
+        'id of a connected app; left out, it is the one that the user signed in with, or else the only one that serves threads',
+      ),
+  }),
+  responses: { 200: { '*/*': z.unknown() } },
+};
 
 export function threadRoutes(parts: {
   apps: AppStore;
   threads: ThreadCall;
-  sessions: Pick<Sessions, 'likelyUser'>;
+  sessions: Pick<BrowserSessions, 'lastRead'>;
   grants: Pick<GrantStore, 'readAhead'>;
 }): ThreadRoutes {
   const { apps, threads, sessions, grants } = parts;
-  return {
-    readAhead(req) {
-      // Whoever names an app may name one that there is not, and hears of that once the session is known.
-      if (req.url?.includes('?')) return undefined;
-      const [app, another] = apps.threadApps();
-      const userId = app && !another ? sessions.likelyUser(req) : undefined;
-      return app && userId !== undefined ? grants.readAhead(userId, app.id) : undefined;
-    },
-    current(req, res, ahead) {
-      const app = apps.threadApp(queryField(req, 'app'));
-      const { user } = viewerOf(req);
-      return passAnswer(req, res, (stop) => threads.stream({ userId: user.id, app, ahead }, stop));
-    },
+
+  const respond = (req: IncomingMessage, res: ServerResponse, ahead?: GrantReading) => {
+    const { user, app: signInAppId } = sessionOf(req);
+    const app = apps.threadApp(queryField(req, 'app'), signInAppId);
+    return passResponse(req, res, (stop) => threads.stream({ userId: user.id, app, ahead }, stop));
   };
+
+  /**
+   * Starts to read the grant of the user to whom this session belonged when last read. Grant and session are then read
+   * in one round trip to the store. The reading is used only if the session still belongs to that user.
+   */
+  const readAhead = (req: IncomingMessage): RelayedHandler => {
+    // The query may name an app that does not exist, and only a signed-in caller may learn that.
+    const session = req.url?.includes('?') ? undefined : sessions.lastRead(req);
+    const app = session && apps.usualThreadApp(session.app);
+    const ahead = app && grants.readAhead(session.user.id, app.id);
+    return (_req, res) => respond(req, res, ahead);
+  };
+
+  const current = (req: IncomingMessage, res: ServerResponse) => respond(req, res);
+  return { current: described(CURRENT, Object.assign(current, { readAhead })) };
 }

@@ -1,7 +1,7 @@
-/** Owns who has ever signed in: kept from the first sign-in on, found by the beginning of a name or address, and disabled. */
+/** Stores everybody who has ever signed in. Users are searched by the first letters of a name, an address or an id. */
 import { rememberedOfEach } from '../remembered.ts';
-import { decodeCursor, encodeCursor } from '../storage/index-cursor.ts';
 import { keys } from '../storage/keys.ts';
+import { decodeCursor, encodeCursor } from '../storage/paging.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 
 /** Times in milliseconds since the epoch. */
@@ -16,12 +16,14 @@ export interface User {
   disabledAt?: number | undefined;
 }
 
+export type UserState = 'active' | 'disabled' | 'unknown';
+
 export interface UserPage {
   users: User[];
   next?: string;
 }
 
-/** A reading that several questions of one request share. */
+/** A read that was started early and that several calls of one request share. */
 export interface UserReading {
   id: string;
   record: Promise<StoredRecord | undefined>;
@@ -29,31 +31,35 @@ export interface UserReading {
 
 export interface UserStore {
   /**
-   * Keeps what the provider says of somebody who signs in. A disabled user does not, and stays as they were kept.
-   * @param ahead counts where it is the reading of this very user
+   * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
+   * @param ahead used only if it is a reading of this user
    */
   noteSignIn(user: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>, ahead?: UserReading): Promise<User>;
   find(id: string): Promise<User | undefined>;
-  /** Begins to read what `isDisabled` and `noteSignIn` will ask for. */
+  /** Starts the read that `stateOf`, `isDisabled` and `noteSignIn` need. */
   readAhead(id: string): UserReading;
   isDisabled(id: string, ahead?: UserReading): Promise<boolean>;
-  /** Answers the user as they are then, or undefined where there is none with this id. */
+  stateOf(id: string, ahead?: UserReading): Promise<UserState>;
+  /** Returns the changed user, or undefined if there is no user with this id. */
   setDisabled(id: string, disabled: boolean): Promise<User | undefined>;
   /**
-   * Answers false where there was none. Of somebody who is disabled the mark stays, without name and address: who is shut
-   * out does not come back as a new user.
+   * Returns false if there is no such user. For a disabled user the record stays, without name and address, so that
+   * they cannot sign in again as a new user.
    */
   remove(id: string): Promise<boolean>;
-  /** The one who signed in last first; with `q` those with a name, word of a name, address or id that begins so, by it. */
+  /**
+   * Sorted by the last sign-in, newest first. With `q`: users with a name, a word of a name, an address, an id or a
+   * subject that starts with it, in alphabetical order of that.
+   */
   page(request: { after?: string | undefined; limit: number; q?: string | undefined }): Promise<UserPage>;
   count(): Promise<number>;
 }
 
-/** Of the memory. */
+/** Share of the heap for cached states. */
 const USERS_SHARE = 1 / 64;
-const MOST_TERMS = 10;
-const MOST_TERM_CHARACTERS = 100;
-/** Stands in no term, and before everything that does. */
+const MAX_TERMS = 10;
+const MAX_TERM_CHARACTERS = 100;
+/** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
 const END = '\t';
 
 export function createUserStore({ store, clock }: { store: Store; clock: () => number }): UserStore {
@@ -66,21 +72,22 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   const find = async (id: string) => (await load(id)).user;
 
-  // Each relayed call of a service asks. An entry counts only for the very version that was just read.
-  const disabled = rememberedOfEach<{ version: number; disabled: boolean }>(USERS_SHARE);
-  const isDisabled: UserStore['isDisabled'] = async (id, ahead) => {
+  // Needed for each relayed call of a service. An entry is valid only for the version that was just read.
+  const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
+  const stateOf: UserStore['stateOf'] = async (id, ahead) => {
     const stored = await read(id, ahead);
-    if (!stored) return false;
-    const known = disabled.get(id);
-    if (known?.version === stored.version) return known.disabled;
-    const entry = { version: stored.version, disabled: (JSON.parse(stored.value) as User).disabledAt !== undefined };
-    disabled.set(id, entry);
-    return entry.disabled;
+    if (!stored) return 'unknown';
+    const cached = states.get(id);
+    if (cached?.version === stored.version) return cached.state;
+    const isDisabled = (JSON.parse(stored.value) as User).disabledAt !== undefined;
+    const state = isDisabled ? 'disabled' : 'active';
+    states.set(id, { version: stored.version, state });
+    return state;
   };
 
   /**
-   * Reads again and changes again where somebody else was faster.
-   * @param beside what is written along with it, at the same time: it may be written although the change is not
+   * Repeats the read and the change if the record was changed in between.
+   * @param beside runs at the same time as the write, so it can take effect although the write does not
    */
   const change = async (
     id: string,
@@ -119,7 +126,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         if (users.length === limit) return { users, next: cursor };
         cursor = encodeCursor({ member, score });
         const user = await find(member.slice(member.indexOf(END) + 1));
-        // Several terms of one user may begin so: the first of them stands for all.
+        // Several terms of one user may start with the prefix: list the user at the first of them.
         if (user && termsOf(user).find((term) => term.startsWith(prefix)) === member) users.push(user);
       }
       if (batch.next === undefined) return { users };
@@ -128,28 +135,34 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   return {
     find,
-    isDisabled,
+    stateOf,
+    isDisabled: async (id, ahead) => (await stateOf(id, ahead)) === 'disabled',
 
     readAhead(id) {
       const record = store.get(keys.user(id));
-      // Whoever waits for it hears of a failure; it may be that nobody does.
+      // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
       record.catch(() => undefined);
       return { id, record };
     },
 
-    async noteSignIn(given, ahead) {
+    async noteSignIn(identity, ahead) {
       const now = clock();
       const { before, after } = await change(
-        given.id,
+        identity.id,
         (user) =>
           user?.disabledAt === undefined
-            ? { ...given, firstSignInAt: user?.firstSignInAt ?? now, lastSignInAt: now }
+            ? {
+                ...user,
+                ...{ name: undefined, email: undefined },
+                ...identity,
+                ...{ firstSignInAt: user?.firstSignInAt ?? now, lastSignInAt: now },
+              }
             : undefined,
-        // Lists are looked at with the users themselves: what stands there too much is not shown.
+        // Writing the index early is safe: lists and searches leave out entries without a matching user.
         { beside: index, ...(ahead && { ahead }) },
       );
       const user = after ?? before;
-      if (!user) throw new TypeError('A user that signs in is always kept.');
+      if (!user) throw new TypeError('A user who signs in must be stored.');
       return user;
     },
 
@@ -166,20 +179,23 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       const { user, version } = await load(id);
       if (!user) return false;
       if (user.disabledAt !== undefined) {
-        const { name: _, email: __, ...mark } = user;
-        await index(mark, user);
-        return store.write([{ put: keys.user(id), value: JSON.stringify(mark), ifVersion: version }]);
+        const { name: _, email: __, ...anonymous } = user;
+        await index(anonymous, user);
+        return (
+          (await store.write([{ put: keys.user(id), value: JSON.stringify(anonymous), ifVersion: version }])) !==
+          undefined
+        );
       }
       await store.write([
         { index: keys.users, remove: id },
         ...termsOf(user).map((term) => ({ index: keys.userNames, remove: term })),
       ]);
-      // Somebody who signs in meanwhile is a new user.
-      return store.write([{ delete: keys.user(id), ifVersion: version }]);
+      // The version check keeps a user who signed in meanwhile.
+      return (await store.write([{ delete: keys.user(id), ifVersion: version }])) !== undefined;
     },
 
     async page({ after, limit, q }) {
-      const prefix = folded(q ?? '');
+      const prefix = normalised(q ?? '');
       if (after !== undefined) decodeCursor(after);
       if (prefix !== '') return search(prefix, after, limit);
       const page = await store.page(keys.users, {
@@ -197,22 +213,22 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   };
 }
 
-/** What a user is found by, in order, each with the user's id behind it. */
+/** The search terms of a user, sorted, each followed by the user's id. */
 function termsOf({ id, name = '', email = '', subject }: User): string[] {
   const words = name.split(/\s+/).slice(1);
-  const texts = [name, email, id, subject, ...words].map(folded).filter((text) => text !== '');
+  const texts = [name, email, id, subject, ...words].map(normalised).filter((text) => text !== '');
   return [...new Set(texts)]
-    .slice(0, MOST_TERMS)
+    .slice(0, MAX_TERMS)
     .map((text) => `${text}${END}${id}`)
     .sort();
 }
 
-function folded(text: string): string {
+function normalised(text: string): string {
   return text
     .normalize('NFKC')
     .replace(/\p{Cc}+/gu, ' ')
     .trim()
     .toLowerCase()
     .toWellFormed()
-    .slice(0, MOST_TERM_CHARACTERS);
+    .slice(0, MAX_TERM_CHARACTERS);
 }

@@ -6,7 +6,7 @@ import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound } from '../../src/outbound/outbound.ts';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
-import { makeAdminToken } from '../support/terminal-token.ts';
+import { makeAdminToken } from '../support/terminal.ts';
 
 let site: TestGatehouse;
 let token: string;

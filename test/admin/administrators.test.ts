@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { makeAdminToken } from '../support/terminal-token.ts';
+import { makeAdminToken } from '../support/terminal.ts';
 
 let site: TestSite;
 beforeAll(async () => {

@@ -130,7 +130,7 @@ describe('from a terminal', () => {
     writeFileSync(file, JSON.stringify([good]));
     expect(await gatehouse('apps', 'check', file)).toEqual({
       code: 0,
-      out: `${file} is in order: platform.\n`,
+      out: `${file} is valid: platform.\n`,
       err: '',
     });
     writeFileSync(file, JSON.stringify([{ ...good, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
@@ -40,7 +40,7 @@ describe('somebody who has never seen it', () => {
   });
 
   test.each([
-    ['nothing', '', 'Give the issuer first'],
+    ['nothing', '', 'Enter the issuer'],
     ['a slash too many', '/', 'names another issuer'],
     ['a page that is no provider', '/nothing', 'no description of a provider'],
     ['a private address', 'https://10.0.0.1', 'private one'],
@@ -50,6 +50,12 @@ describe('somebody who has never seen it', () => {
     expect(page.body).toContain(words);
   });
 
+  test('is told the issuer that the provider names', async () => {
+    const { issuer } = site.sandbox;
+    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
+    expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
+  });
+
   test('R71 is told beside each callback URL which rule it breaks, and nothing is saved', async () => {
     const page = await send(await open('register-app'), 'save', { ...SECOND, issuer: site.sandbox.issuer }, [
       ['callbackUrl', `${site.url}/oauth/callback/second`],
@@ -57,13 +63,15 @@ describe('somebody who has never seen it', () => {
       ['callbackUrl', 'https://a.example/cb#fragment'],
     ]);
     expect(page.status).toBe(400);
-    expect(page.body).toContain('Nothing was saved: 2 things have to be mended.');
-    for (const [place, rule] of [
-      ['1', 'wildcard'],
-      ['2', 'fragment'],
+    expect(page.body).toContain('Nothing was saved.');
+    for (const [place, words, rule] of [
+      ['1', 'Write out every callback URL', 'wildcard'],
+      ['2', 'Leave out &quot;#&quot; and what follows it.', 'fragment'],
     ]) {
-      const fault = new RegExp(`id="callback-fault-${place}"[^>]*>[^]*?\\(${rule}\\)`);
-      expect(page.body).toMatch(fault);
+      expect(page.body).toMatch(
+        new RegExp(`id="callbackUrl-${place}-fault">[^]*?</span><span>${words}[^]*?\\(${rule}\\)`),
+      );
+      expect(page.body).toContain(`<li><a href="#callbackUrl-${place}">${words}`);
     }
     expect(page.body).not.toContain(CLIENT_SECRET);
     expect((await open('connected-apps/second')).status).toBe(404);
@@ -78,7 +86,7 @@ describe('somebody who has never seen it', () => {
       moreScopes: 'platform_read_only',
     });
     expect(page.status).toBe(200);
-    expect(page.body).toContain('The app is registered.');
+    expect(page.body).toContain('The app is registered. Check it now to see whether the provider accepts it.');
     for (const url of [
       `${site.url}/oauth/callback/second`,
       `${site.url}/`,
@@ -105,6 +113,82 @@ describe('somebody who has never seen it', () => {
   });
 });
 
+test('an app that lacks its own callback URL is not called working, and gets the URL by one button', async () => {
+  const page = await send(await open('register-app'), 'save', {
+    ...SECOND,
+    id: 'broken',
+    issuer: site.sandbox.issuer,
+    callbackUrl: 'https://other.example.com/cb',
+    signIn: 'everyone',
+  });
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('it cannot be used yet')]);
+  expect(page.body).not.toContain('Check it now to see');
+  expect(page.body).toContain(`<code>${site.url}/oauth/callback/broken</code>`);
+  const added = await agent.submit(page, {}, { button: 'Add it here' });
+  expect(added.body).toContain('The callback URL is added here.');
+  const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/broken`);
+  expect(json).toMatchObject({
+    usable: true,
+    callbackUrls: ['https://other.example.com/cb', `${site.url}/oauth/callback/broken`],
+  });
+  await agent.submit(added, {}, { button: 'Delete' });
+});
+
+describe('a form that is refused', () => {
+  const read = async (fields: Record<string, string>) =>
+    send(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
+
+  test('names its faults in the title and in a list, and focuses the first', async () => {
+    const { body } = await send(await open('register-app'), 'save', { id: '', name: '', issuer: '', clientId: '' });
+    expect(body).toMatch(/<title>Error: Register an app/);
+    expect([...body.matchAll(/<li><a href="#(\w+)">([^<]+)</g)].map(([, field, words]) => [field, words])).toEqual([
+      ['id', expect.stringContaining('An id is')],
+      ['name', 'Enter a name.'],
+      ['issuer', expect.stringContaining('Enter the issuer')],
+      ['clientId', 'Enter the client ID.'],
+    ]);
+    expect(body.match(/<(?:input|textarea|select)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="id"')]);
+    expect(body).not.toContain('(invalid)');
+  });
+
+  test('keeps what was typed and what the provider offered, and asks again for the secret', async () => {
+    const before = await read({ id: 'board' });
+    const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
+    const page = await send(before, 'save', typed, [['scope', 'platform_read_only']]);
+    expect(page.body).toMatch(/value="platform_read_only" checked/);
+    expect(page.body).toContain('The provider answered.');
+    expect(page.body).toContain('Enter it again: secrets are not sent back.');
+    expect(page.body).not.toContain(CLIENT_SECRET);
+    const fields = page.forms.find(({ names }) => names.includes('issuer'))?.fields;
+    expect(Object.fromEntries(fields ?? [])).toMatchObject({ ...typed, clientSecret: '', name: 'Board' });
+  });
+
+  test('says so when the id is read that no app can have, and lets the callback URL follow the id', async () => {
+    const wrong = await read({ id: 'Team Board' });
+    expect([wrong.status, wrong.body]).toEqual([400, expect.stringContaining('id="id-fault"')]);
+    expect(wrong.body).not.toContain('/oauth/callback/Team Board"');
+    const right = await send(wrong, 'read_provider', { id: 'board' });
+    expect(right.body).toContain(`value="${site.url}/oauth/callback/board"`);
+    const { clientId, clientSecret } = SECOND;
+    expect((await send(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/team`);
+    expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/team`] });
+    await agent.submit(await open('connected-apps/team'), {}, { button: 'Delete' });
+  });
+
+  test('R106 counts once, however often it is sent', async () => {
+    const page = await read({ id: 'twice' });
+    const { clientId, clientSecret } = SECOND;
+    const both = await Promise.all([1, 2].map(() => send(page, 'save', { clientId, clientSecret })));
+    expect(both.map(({ status, url }) => [status, new URL(url).pathname])).toEqual(
+      both.map(() => [200, '/admin/connected-apps/twice']),
+    );
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&whom=twice`);
+    expect(json.items).toHaveLength(1);
+    await agent.submit(await open('connected-apps/twice'), {}, { button: 'Delete' });
+  });
+});
+
 describe('an app that is there', () => {
   test('says before it is saved how many connections that affects', async () => {
     expect((await open('connected-apps/second')).body).toContain('Saving affects one connection.');
@@ -117,9 +201,19 @@ describe('an app that is there', () => {
     expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
     const late = await send(mine, 'save', { name: 'Mine' });
     expect(late.status).toBe(409);
-    expect(late.body).toContain('Somebody else changed this app');
+    expect(late.body).toContain('Someone else changed this while you were editing.');
     expect(late.body).toContain('value="Mine"');
     expect((await open('connected-apps/second')).body).toContain('<bdi>Theirs</bdi>');
+    expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+  });
+
+  test('nor by a fault of the later form in between', async () => {
+    const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
+    expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const faulty = await send(mine, 'save', { name: '' });
+    expect(faulty.status).toBe(400);
+    const late = await send(faulty, 'save', { name: 'Second' });
+    expect(late.status).toBe(409);
     expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
   });
 
@@ -201,7 +295,7 @@ describe('R88 hostile text', () => {
   test('10,000 characters in each field are refused, and the form stays usable', async () => {
     const text = 'W'.repeat(7_000);
     const page = await send(await open('connected-apps/second'), 'save', { name: text, clientId: text, issuer: text });
-    expect([page.status, page.body.includes('things have to be mended')]).toEqual([400, true]);
+    expect([page.status, page.body.includes('Nothing was saved.')]).toEqual([400, true]);
     const search = await open(`connected-apps?q=${encodeURIComponent('<script>"')}`);
     expect([search.status, search.body.includes('value="&lt;script&gt;&quot;"')]).toEqual([200, true]);
     expect((await open(`connected-apps?q=${'x'.repeat(300)}`)).status).toBe(400);

@@ -1,11 +1,11 @@
 /** Connected apps and admin tokens on shared storage: what one process changes every process knows within a second. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
-import { makeAdminToken } from '../support/terminal-token.ts';
+import { makeAdminToken } from '../support/terminal.ts';
+import { until } from '../support/until.ts';
 
 let redis: RedisServer;
 let one: TestGatehouse;
@@ -41,14 +41,14 @@ test('R81 an app and a token come and go on both', async (context) => {
     disabled: true,
   });
   expect((await apps(one, '', { method: 'POST', body })).status).toBe(201);
-  await sleep(1_000);
+  expect(await until(async () => (await apps(other, '/everywhere')).status === 200)).toBeLessThan(1_000);
   const disabled = JSON.parse((await apps(other, '/everywhere')).body);
   expect(disabled).toMatchObject({ disabled: true, usable: false });
-  expect((await ask(`${other.url}/sign-in?app=everywhere`, { headers: DATA })).status).toBe(404);
+  const start = async () => (await ask(`${other.url}/sign-in?app=everywhere`, { headers: DATA })).status;
+  expect(await start()).toBe(404);
   const enabled = JSON.stringify({ ...JSON.parse(body), disabled: false, version: disabled.version });
   expect((await apps(one, '/everywhere', { method: 'PUT', body: enabled })).status).toBe(200);
-  await sleep(1_000);
-  expect((await ask(`${other.url}/sign-in?app=everywhere`, { headers: DATA })).status).not.toBe(404);
+  expect(await until(async () => (await start()) !== 404)).toBeLessThan(1_000);
 
   expect((await apps(other, '/everywhere', { method: 'DELETE' })).status).toBe(204);
   const [{ id }] = JSON.parse((await ask(`${one.url}/admin/api/admin-tokens`, { headers })).body).items;

@@ -1,11 +1,11 @@
 /** Connected apps by the API of the administration: R5, R50, R71, R79, R88, and what happens at once in every process. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGatehouse } from '../../src/start.ts';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
+import { until } from '../support/until.ts';
 
 let site: TestSite;
 let admin: { cookie: string; csrf: string };
@@ -286,15 +286,13 @@ describe('several processes', () => {
     const env = { ...site.env, PORT: String(port), MANAGEMENT_PORT: String(managementPort), PUBLIC_URL: site.url };
     const other = await startGatehouse(env, { write: () => undefined });
     const elsewhere = `http://127.0.0.1:${port}`;
-    const status = async () => (await ask(`${elsewhere}/sign-in?app=second`, { headers: DATA })).status;
+    const status = async (url = elsewhere) => (await ask(`${url}/sign-in?app=second`, { headers: DATA })).status;
     try {
       expect(await status()).toBe(404);
       const { json } = await call('POST', '', secondApp());
-      await sleep(1_000);
-      expect(await status()).toBe(303);
+      expect(await until(async () => (await status()) === 303)).toBeLessThan(1_000);
       await call('DELETE', `/second?version=${json.version}`, undefined, elsewhere);
-      await sleep(1_000);
-      expect((await ask(`${site.url}/sign-in?app=second`, { headers: DATA })).status).toBe(404);
+      expect(await until(async () => (await status(site.url)) === 404)).toBeLessThan(1_000);
     } finally {
       await other.close();
     }

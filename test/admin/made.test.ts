@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { makeAdminToken } from '../support/terminal-token.ts';
+import { makeAdminToken } from '../support/terminal.ts';
 
 let site: TestSite;
 let desk: VaultDesk;
@@ -12,7 +12,7 @@ let apiToken: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { ADMIN_APP: 'platform' } });
   desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk.store);
+  admin = await administratorOf(site, desk);
   const { agent } = await signIn(site);
   // The sandbox's platform takes any access token as an API token.
   apiToken = (await desk.read((await sessionOf(site, agent)).userId)).accessToken;

@@ -8,12 +8,12 @@ export function grantOf(userId: string, appId: string): Grant {
     appId,
     accessToken: `at-${userId}`,
     refreshToken: `rt-${userId}`,
-    idToken: undefined,
     scopes: ['openid', 'platform_read_only'],
     account: { subject: userId },
     obtainedAt: now,
     expiresAt: now + 3_600_000,
     connectedAt: now,
+    consentedAt: now,
     trouble: undefined,
     refresh: undefined,
   };

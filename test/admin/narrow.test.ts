@@ -44,4 +44,4 @@ test('at 360 px each page shows its own item of the menu, and a long name or sta
     const { left, right, width } = (await page.evaluate(PLACE)) as { left: number; right: number; width: number };
     expect([url, left >= 0, right <= width]).toEqual([url, true, true]);
   }
-}, 60_000);
+});

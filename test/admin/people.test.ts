@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { runCommand } from '../support/program.ts';
+import { runCommand } from '../support/terminal.ts';
 
 let site: TestSite;
 let admin: UserAgent;
@@ -165,6 +165,22 @@ describe('connections', () => {
     expect(await audited(`event=revocation.confirmed&whom=${id}`)).toMatchObject([{ facts: { status: 200 } }]);
   });
 
+  test.each([
+    'connections?done=revoked&status=200',
+    'sessions?done=ended',
+    'users?done=delete',
+    'keys?done=rotated',
+    'relay-tokens?done=revoked',
+    'admin-tokens?done=revoked',
+    'webhooks?done=removed',
+    'service-accounts?done=removed',
+    'connected-apps?done=deleted',
+    'connected-apps/platform?done=registered',
+  ])('R52: no link can claim what was done: %s', async (path) => {
+    const page = await admin.get(`${site.url}/admin/${path}`);
+    expect([page.status, page.body.includes('class="notice notice-success"')]).toEqual([200, false]);
+  });
+
   test('everyone is disconnected from an app with progress to be seen', async () => {
     await signIn(site);
     const total = (await list('connections?app=platform')).items.length;
@@ -179,6 +195,16 @@ describe('connections', () => {
 });
 
 describe('pages', () => {
+  test('ask before administrators disable themselves', async () => {
+    const own = await idOf(admin);
+    const page = await admin.get(`${site.url}/admin/users/${own}`);
+    expect(page.forms.filter(({ action }) => action.endsWith('/disable'))).toEqual([]);
+    expect(page.body).toContain('href="?confirm=disable"');
+    const asked = await admin.get(`${site.url}/admin/users/${own}?confirm=disable`);
+    expect(asked.body).toContain('you will be signed out');
+    expect(asked.forms.filter(({ action }) => action.endsWith('/disable'))).toHaveLength(1);
+  });
+
   test('show people, and say what was done', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
@@ -240,7 +266,7 @@ describe('the audit trail', () => {
     expect((await call('GET', 'audit?event=nothing.like.it')).status).toBe(400);
   });
 
-  test('is exported by the command as NDJSON, and that is told as well', { timeout: 30_000 }, async () => {
+  test('is exported by the command as NDJSON, and that is told as well', async () => {
     const { status, stdout, stderr } = await runCommand(['audit', 'export', '--from', '2020-01-01'], site.env);
     expect([status, stderr]).toEqual([0, '']);
     const entries = stdout

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { openConsole } from '../sandbox/foreign-client.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 
 const TOKEN = 'initial-access-token-of-this-test-0123456789';
 let site: TestSite;
@@ -48,7 +49,8 @@ describe('an app that registers itself', () => {
       const apiBaseUrl = site.sandbox.platformUrl;
       const tokenEndpointAuthMethod = method;
       const page = await send(await read(id), 'register_there', { ...CHOSEN, apiBaseUrl, tokenEndpointAuthMethod });
-      expect([page.status, page.url]).toEqual([200, `${site.url}/admin/connected-apps/${id}?done=registered_there`]);
+      expect([page.status, new URL(page.url).pathname]).toEqual([200, `/admin/connected-apps/${id}`]);
+      expect(page.body).toContain('registered at the provider and here. Check it now to see whether it works.');
       const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/${id}`);
       expect(json).toMatchObject({ tokenEndpointAuthMethod, hasClientSecret: method === 'client_secret_basic' });
 
@@ -125,22 +127,39 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
 
   test('without the token that the provider asks for', async () => {
     const page = await send(await read('unnamed'), 'register_there', { ...CHOSEN, initialAccessToken: '' });
-    await expectFault('unnamed', page, 'lets nobody register without an initial access token');
+    await expectFault('unnamed', page, 'requires an initial access token');
     expect(page.body).toContain('Register there for me');
+  });
+
+  test('with a token that no header can hold', async () => {
+    const page = await send(await read('blank'), 'register_there', { ...CHOSEN, initialAccessToken: 'to\u2019ken' });
+    await expectFault('blank', page, 'Enter the token as the provider showed it, without blanks.');
   });
 
   test('R71 what could not be kept here is not asked for there', async () => {
     const before = registrations();
     const callbackUrl = 'https://*.example.com/cb';
-    await expectFault('wild', await send(await read('wild'), 'register_there', { ...CHOSEN, callbackUrl }), 'wildcard');
+    await expectFault(
+      'wild',
+      await send(await read('wild'), 'register_there', { ...CHOSEN, callbackUrl }),
+      'Write out every',
+    );
     const taken = await send(await read('wild'), 'register_there', { ...CHOSEN, id: 'platform' });
     expect(taken.body).toContain('Another app has this id');
     expect(registrations()).toBe(before);
   });
 
   test.each([
-    ['R79 a private address as its endpoint', 'http://10.0.0.1/register', 'must not be called'],
-    ['R79 the metadata address', 'http://169.254.169.254/register', 'must not be called'],
+    [
+      'R79 a private address as its endpoint',
+      'http://10.0.0.1/register',
+      'the address policy refuses 10.0.0.1:80 (private_address)',
+    ],
+    [
+      'R79 the metadata address',
+      'http://169.254.169.254/register',
+      'the address policy refuses 169.254.169.254:80 (forbidden_address)',
+    ],
   ])('%s', async (_name, registration_endpoint, words) => {
     site.sandbox.faults.set({
       ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
@@ -149,10 +168,23 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
     await expectFault('inside', await send(await read('inside'), 'register_there', CHOSEN), words);
   });
 
+  test('a provider that cannot be called: with the cause and the cure, and so when it is read', async () => {
+    const port = await freePort();
+    const cause = `The provider cannot be called: 127.0.0.1:${port} refused the connection (ECONNREFUSED). Check the port`;
+    site.sandbox.faults.set({
+      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      change: (metadata) => ({ ...metadata, registration_endpoint: `http://127.0.0.1:${port}/register` }),
+    });
+    const page = await read('refusing');
+    await expectFault('refusing', await send(page, 'register_there', CHOSEN), cause);
+    const unread = await send(page, 'read_provider', { issuer: `http://127.0.0.1:${port}` });
+    expect(unread.body).toContain(cause);
+  });
+
   test.each([
     ['a refusal', 400, { error: 'invalid_redirect_uri' }, 'does not accept the callback URLs'],
     ['no secret', 201, { client_id: 'x' }, 'gave no client secret'],
-    ['noise', 201, [], 'no registration'],
+    ['noise', 201, [], 'not a client registration'],
   ])('%s', async (_name, status, body, words) => {
     const page = await read('refused');
     site.sandbox.faults.set({ on: 'identity-provider', path: '/register', kind: 'answer', status, body });
@@ -188,7 +220,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
   test('is taken back there, told and in the trail', async () => {
     const page = await registerTooLate('raced');
     expect(page.status).toBe(400);
-    expect(page.body).toContain('The registration at the provider was taken back.');
+    expect(page.body).toContain('The registration at the provider was deleted.');
     expect(await clientsThere()).not.toContain('Late raced');
     const [entry, ...others] = (await withdrawals('raced')) as { outcome?: string; facts: { clientId: string } }[];
     expect([others, entry?.outcome]).toEqual([[], undefined]);
@@ -236,13 +268,13 @@ test('R44 R88 the token is in no log, and the protections and limits of the form
   const page = await agent.get(`${site.url}/admin/connected-apps/by-api`);
   const limits = { 'rateLimit-perUserPerMinute': '50', 'rateLimit-perAppPerMinute': '600' };
   const saved = await send(page, 'save', { par: 'required', dpop: 'off', ...limits });
-  expect(saved.url).toContain('done=saved');
+  expect(saved.body).toContain('Saved.');
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/by-api`);
   const rateLimit = { perUserPerMinute: 50, perAppPerMinute: 600 };
   expect(json).toMatchObject({ par: 'required', dpop: 'off', rateLimit });
   const faulty = await send(saved, 'save', { 'rateLimit-perUserPerMinute': 'many' });
-  expect([faulty.status, faulty.body.includes('fault-rateLimit-perUserPerMinute')]).toEqual([400, true]);
+  expect([faulty.status, faulty.body.includes('rateLimit-perUserPerMinute-fault')]).toEqual([400, true]);
   const none = await send(saved, 'save', { 'rateLimit-perUserPerMinute': '', 'rateLimit-perAppPerMinute': '' });
-  expect(none.url).toContain('done=saved');
+  expect(none.body).toContain('Saved.');
   expect((await getJson(agent, `${site.url}/admin/api/connected-apps/by-api`)).json.rateLimit).toBeUndefined();
 });

@@ -12,7 +12,7 @@ let stranger: ScriptedPlatform;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk.store);
+  admin = await administratorOf(site, desk);
   stranger = await startScriptedPlatform();
 });
 afterAll(async () => {

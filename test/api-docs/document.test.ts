@@ -1,9 +1,7 @@
 /** The description of the HTTP interface: every route is in it, it is made from what judges, and its page stays under the strict CSP. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { z } from 'zod';
-import { PUBLIC_OPERATIONS } from '../../src/api-docs/public-operations.ts';
-import { ask, DATA } from '../support/ask.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { ask } from '../support/ask.ts';
+import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { ADMIN_ROUTES, ROUTES } from '../support/routes.ts';
 
 interface Document {
@@ -45,7 +43,6 @@ describe('the document', () => {
     const admin = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api/')).map(nameOf);
     const others = ROUTES.map(nameOf).filter((name) => !PAGES.includes(name));
     expect([...documented()].sort()).toEqual([...admin, ...others].sort());
-    expect(Object.keys(PUBLIC_OPERATIONS).filter((name) => !others.includes(name))).toEqual([]);
   });
 
   test('names each call once, says what it does, who may make it and what a refusal looks like', () => {
@@ -76,26 +73,6 @@ describe('the document', () => {
     expect(answer).toContain('hasClientSecret');
     expect(answer).not.toContain('"clientSecret"');
   });
-});
-
-test('what is said of the answers outside the administration is true of them', async () => {
-  const { agent } = await signIn(site);
-  const anonymous = await ask(`${site.url}/session`, { headers: DATA });
-  const told: [string, unknown][] = [['GET /session', JSON.parse(anonymous.body)]];
-  for (const path of ['/session', '/sessions', '/connections', '/.well-known/jwks.json', '/openapi.json'])
-    told.push([`GET ${path}`, (await getJson(agent, site.url + path)).json]);
-  told.push(['GET /bin/:bin', (await getJson(agent, `${site.url}/bin/45717360`)).json]);
-  const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
-  const many = await agent.request(`${site.url}/bin`, {
-    method: 'POST',
-    headers: { ...DATA, 'content-type': 'application/json', 'x-csrf-token': String(csrfToken) },
-    body: '{"bins":["45717360","x"]}',
-  });
-  told.push(['POST /bin', JSON.parse(many.body)]);
-  for (const [name, value] of told) {
-    const parsed = (PUBLIC_OPERATIONS[name]?.answer ?? z.never()).safeParse(value);
-    expect(parsed.error?.issues, name).toBeUndefined();
-  }
 });
 
 describe('the page', () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { isEmpty, refoundIfEmpty } from '../../src/storage/key-check.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { makeSealer } from '../support/encryption-keys.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 

@@ -1,21 +1,22 @@
 /** Owns the process that loads the stored data set and measures it: time, memory, single look-ups and bulk ones. Prints JSON. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { type Bin, parseBin } from '../../src/bin/bin.ts';
-import { createBinEnrichment } from '../../src/bin/enrichment.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createBins } from '../../src/bin/bin.ts';
+import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 
 const [directory = '', first = '', rows = ''] = process.argv.slice(2);
 setFlagsFromString('--expose-gc');
 const collect: () => void = runInNewContext('gc');
 const store = await createSqliteStore({ directory });
-const parts = { store, clock: Date.now, service: undefined, file: undefined, fetch: () => Promise.reject(new Error()) };
+const outbound = { fetch: () => Promise.reject(new Error()) };
+const parts = { store, outbound, clock: Date.now, service: undefined, file: undefined };
 // The built-in data set and the country facts are there in any case: what is measured comes on top.
-const empty = await createBinEnrichment({ ...parts, store: { ...store, get: async () => undefined } });
+const empty = await createBins({ ...parts, store: { ...store, get: async () => undefined } });
 collect();
 const before = process.memoryUsage();
 const started = performance.now();
-const bins = await createBinEnrichment(parts);
+const bins = await createBins(parts);
 const loadMilliseconds = performance.now() - started;
 collect();
 const after = process.memoryUsage();
@@ -31,7 +32,7 @@ const lookUpMicroseconds = await best(10, async () => {
 });
 const requests = Array.from({ length: 100 }, (_, index) => numbers.slice(index * 1_000, (index + 1) * 1_000));
 const bulkMicroseconds = await best(10, async () => {
-  for (const request of requests) await bins.lookup.lookUpMany(request);
+  for (const request of requests) await bins.lookup.lookUpMany(request, { kind: 'operator' });
 });
 const figures = { loadMilliseconds, megabytes: (after.rss - before.rss) / 1e6, lookUpMicroseconds };
 process.stdout.write(`${JSON.stringify({ ...figures, bulkPerSecond: 1e6 / bulkMicroseconds })}\n`);

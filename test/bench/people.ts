@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
 import type { Grant } from '../../src/grants/grant.ts';
-import { createSessionLists } from '../../src/http/session-lists.ts';
-import { createSessionRecords } from '../../src/http/session-record.ts';
-import { userIdOf } from '../../src/sign-in/identity.ts';
+import { createSessionLists } from '../../src/sessions/session-lists.ts';
+import { createSessionRecords } from '../../src/sessions/session-record.ts';
 import { patiently } from '../../src/storage/patience.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 import { openVault } from '../support/fleet.ts';
 import { type Question, questionOf } from './connection.ts';
 import type { Site } from './site.ts';
@@ -20,10 +21,16 @@ const TOKEN_CHARACTERS = 800;
 
 /** One question of each: for their own thread, which names its owner. */
 export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count: number): Promise<Question[]> {
-  const { store, grants } = await openVault(env);
+  const { store, sealer, grants } = await openVault(env);
   const clock = Date.now;
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
-  const records = createSessionRecords({ store, lists, lifetimes: LIFETIMES, clock });
+  const records = createSessionRecords({
+    store,
+    sealedJson: createSealedJson(sealer),
+    lists,
+    lifetimes: LIFETIMES,
+    clock,
+  });
   const address = `${url}/threads/current`;
   const seat = async (n: number): Promise<Question> => {
     const subject = `person-${n}`;
@@ -55,8 +62,14 @@ function grantOf(userId: string, subject: string): Grant {
   const text = randomBytes(TOKEN_CHARACTERS).toString('base64url');
   return {
     ...{ userId, appId: 'platform', accessToken: `at-${text.slice(0, TOKEN_CHARACTERS)}` },
-    ...{ refreshToken: `rt-${randomBytes(32).toString('base64url')}`, idToken: undefined, scopes: ['openid', 'read'] },
-    ...{ account: { subject, name: subject }, connectedAt: now, obtainedAt: now, expiresAt: now + 7_200_000 },
+    ...{ refreshToken: `rt-${randomBytes(32).toString('base64url')}`, scopes: ['openid', 'read'] },
+    ...{
+      account: { subject, name: subject },
+      connectedAt: now,
+      consentedAt: now,
+      obtainedAt: now,
+      expiresAt: now + 7_200_000,
+    },
     ...{ trouble: undefined, refresh: undefined },
   };
 }

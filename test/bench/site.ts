@@ -89,6 +89,7 @@ export async function prepareGatehouse(parts: {
     BENCH_CLIENT_SECRET: CLIENT_SECRET,
     // One browser from one address makes all the requests here: they are counted as ever, and never too many.
     RATE_LIMIT_PER_ADDRESS: '100000000',
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '100000000',
     RATE_LIMIT_PER_SESSION: '100000000',
     RATE_LIMIT_PER_RELAY_TOKEN: '100000000',
     ...(redis ? { REDIS_URL: redis.url } : {}),

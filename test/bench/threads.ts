@@ -84,7 +84,7 @@ async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
   const { cookie, session } = await signIn(site.url);
   const user = String((session.user as { id: string }).id);
   const vault = await openVault(site.env);
-  const administrator = await administratorOf(site, vault.store);
+  const administrator = await administratorOf(site, vault);
   const { token } = await administrator.makeToken({ assertUser: true });
   await vault.store.close();
   const service = { authorization: `Bearer ${token}`, 'gatehouse-user': user };

@@ -1,12 +1,13 @@
 /** The account page: registering at an OpenID provider, a plan that an operator confirms, keys shown once, and what guards it. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import { keys } from '../../src/storage/keys.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { signIn } from '../support/gatehouse.ts';
+import { pass } from '../support/passing-time.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, command, settingsFor, startBinSite, startBinSiteWithAccounts, temporaryFolder } from './site.ts';
 
@@ -18,11 +19,17 @@ afterAll(() => site?.close());
 
 const register = (login = 'user@example.test', agent?: UserAgent) =>
   signIn(site, login, { path: '/account/sign-in', ...(agent ? { agent } : {}) });
+/** The URL of a callback that another browser with this cookie has not opened. */
+async function pendingAs(login: string, secret: string | undefined): Promise<string> {
+  const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
+  agent.cookies.set(site.url, 'bin-service-tx', secret);
+  return (await register(login, agent)).page.url;
+}
 const keyOn = (page: Page) => /data-copy-source>(gthb_[^<]+)</.exec(page.body)?.[1] ?? '';
 const accountOn = (page: Page) => /Account <code>([^<]+)</.exec(page.body)?.[1] ?? '';
 const ask = (key: string) => fetch(`${site.url}/45717360`, { headers: { authorization: `Bearer ${key}` } });
 
-test('from registering to a counted look-up, and to the end of the key', { timeout: 60_000 }, async () => {
+test('from registering to a counted look-up, and to the end of the key', async () => {
   const front = await createUserAgent().get(`${site.url}/account`);
   expect(front.body).toContain('Sign in with <bdi>Sandbox</bdi>');
   const { agent, page } = await register();
@@ -32,7 +39,7 @@ test('from registering to a counted look-up, and to the end of the key', { timeo
 
   const chosen = await agent.submit(page, { plan: 'small' }, { button: 'Choose' });
   expect(chosen.status).toBe(200);
-  expect(chosen.body).toContain('Waits to be confirmed');
+  expect(chosen.body).toContain('Awaiting confirmation');
   const made = await agent.submit(chosen, { name: 'Shop <script>', networks: '' });
   const key = keyOn(made);
   expect(made.body).toContain('Shop &lt;script&gt;');
@@ -49,12 +56,12 @@ test('from registering to a counted look-up, and to the end of the key', { timeo
   expect(again.body).toMatch(/<strong>1<\/strong> of 50 requests/);
   expect(again.body).toMatch(/<meter min="0" max="50" value="1"/);
 
-  const bound = await agent.submit(again, { networks: '198.51.100.0/24' }, { button: 'Change the addresses' });
+  const bound = await agent.submit(again, { networks: '198.51.100.0/24' }, { button: 'Change addresses' });
   expect(bound.body).toContain('Works from: 198.51.100.0/24');
   await expect.poll(async () => (await ask(key)).status).toBe(403);
 
   const revoked = await agent.submit(bound, {}, { button: 'Revoke' });
-  expect(revoked.body).toContain('There is no key yet');
+  expect(revoked.body).toContain('No keys yet');
   await expect.poll(async () => (await ask(key)).status).toBe(401);
 });
 
@@ -74,15 +81,55 @@ describe('keys', () => {
     expect(site.logs().join()).not.toContain(key.slice(10, 40));
   });
 
+  test('R106 are made once however often the page is loaded again', async () => {
+    const { agent, page } = await register('second@example.test');
+    const made = await agent.submit(page, { name: 'single', networks: '' });
+    expect(new URL(made.url).pathname).toBe('/account');
+    expect(keyOn(made)).toMatch(/^gthb_/);
+    const again = await agent.get(made.url);
+    expect([keyOn(again), again.body.match(/>single</g)?.length]).toEqual(['', 1]);
+  });
+
   test('with faults are refused beside the field, and what was typed stays', async () => {
     const { agent, page } = await register('second@example.test');
     const wrong = await agent.submit(page, { name: 'mine', networks: '10.0.0.0/8\n<b>' });
     expect(wrong.status).toBe(400);
-    expect(wrong.body).toContain('“&lt;b&gt;” is no address');
+    expect(wrong.body).toContain('“&lt;b&gt;” is not an address');
     expect(wrong.body).toContain('value="mine"');
-    expect(wrong.body).toMatch(/aria-invalid="true">10\.0\.0\.0\/8/);
+    expect(wrong.body).toMatch(/aria-invalid="true"[^>]*>10\.0\.0\.0\/8/);
     const unnamed = await agent.submit(page, { name: ' ', networks: '' });
     expect(unnamed.body).toContain('Give the key a name');
+    for (const { body } of [wrong, unnamed]) expect(body).toMatch(/<title>Error: Your account/);
+    expect(wrong.body).toMatch(/<li><a href="#networks">Entry 2: “&lt;b&gt;”/);
+    expect(wrong.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="networks"')]);
+    expect(unnamed.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="name"')]);
+  });
+
+  test('R106 are made once by a form that is sent twice', async () => {
+    const { agent, page } = await register('second@example.test');
+    const both = await Promise.all([1, 2].map(() => agent.submit(page, { name: 'doubled', networks: '' })));
+    expect(both.map(({ status }) => status)).toEqual([200, 200]);
+    expect((await agent.get(`${site.url}/account`)).body.match(/>doubled</g)).toHaveLength(1);
+  });
+
+  test('show a fault of their addresses in their own form', async () => {
+    const { agent, page } = await register('second@example.test');
+    const made = await agent.submit(page, { name: 'bound', networks: '' });
+    const refused = await agent.submit(made, { networks: 'here' }, { button: 'Change addresses' });
+    const [, id] = /<li><a href="#(networks-[^"]+)">Entry 1: “here” is not an address/.exec(refused.body) ?? [];
+    expect(refused.body).toMatch(new RegExp(`<textarea id="${id}"[^>]* aria-invalid="true" autofocus[^>]*>here<`));
+    expect(refused.body.match(/aria-invalid/g)).toHaveLength(1);
+  });
+
+  test('have at most 50 addresses', async () => {
+    const { agent, page } = await register('second@example.test');
+    const addresses = (count: number) => Array.from({ length: count }, (_, at) => `198.51.100.${at}`).join('\n');
+    const made = await agent.submit(page, { name: 'many', networks: addresses(50) });
+    expect(made.body).toContain('Works from: 198.51.100.0');
+    const more = await agent.submit(made, { name: 'more', networks: addresses(51) });
+    expect([more.status, more.body.includes('Give at most 50 addresses.')]).toEqual([400, true]);
+    const changed = await agent.submit(made, { networks: addresses(51) }, { button: 'Change addresses' });
+    expect([changed.status, changed.body.includes('Give at most 50 addresses.')]).toEqual([400, true]);
   });
 
   test('of another account cannot be touched', async () => {
@@ -127,6 +174,36 @@ describe('what guards it', () => {
     }
   });
 
+  test.each(['code', 'state', 'iss', 'error', 'error_description', 'response'])(
+    'R14 a callback with %s twice is refused, and uses nothing up',
+    async (name) => {
+      const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
+      const { page } = await register('user@example.test', agent);
+      const headers = { cookie: agent.cookies.header(page.url) };
+      const given = new URL(page.url).searchParams.get(name);
+      const doubled = new URL(page.url);
+      for (const value of given === null ? ['x', 'x'] : [given]) doubled.searchParams.append(name, value);
+      expect((await fetch(doubled, { redirect: 'manual', headers })).status).toBe(400);
+      expect((await fetch(page.url, { redirect: 'manual', headers })).status).toBe(303);
+    },
+  );
+
+  test('a sign-in that was begun more than 600 s ago is refused, also where another was begun since', async () => {
+    const agent = createUserAgent();
+    const begin = async () => {
+      const begun = await agent.get(`${site.url}/account/sign-in`, { follow: false });
+      return begun.headers.get('location') ?? '';
+    };
+    const early = await begin();
+    pass(500);
+    const late = await begin();
+    pass(101);
+    const { page: refused } = await signIn({ url: early }, 'user@example.test', { agent, path: '' });
+    expect([refused.status, refused.body.includes('it has expired')]).toEqual([400, true]);
+    const { page } = await signIn({ url: late }, 'user@example.test', { agent, path: '' });
+    expect([page.status, page.url]).toEqual([200, `${site.url}/account`]);
+  });
+
   test('R15 a refusal of the provider signs nobody in', async () => {
     const agent = createUserAgent({ stopAt: (url) => url.startsWith(site.sandbox.issuer) });
     const page = await agent.get(`${site.url}/account/sign-in`);
@@ -149,6 +226,39 @@ describe('what guards it', () => {
     expect(await old.text()).toContain('Sign in with');
     const start = await fetch(`${site.url}/account/sign-in`, { redirect: 'manual' });
     expect(start.headers.getSetCookie()[0]).toMatch(/; Path=\/; HttpOnly; SameSite=Lax$/);
+  });
+
+  test('R103 the cookie of pending sign-ins changes at sign-in and at sign-out', async () => {
+    const agent = createUserAgent();
+    const secret = () => agent.cookies.get('bin-service-tx');
+    await agent.get(`${site.url}/account/sign-in`, { follow: false });
+    const before = secret();
+    const { page } = await register('user@example.test', agent);
+    const signedIn = secret();
+    expect(signedIn).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(signedIn).not.toBe(before);
+    const link = await pendingAs('second@example.test', signedIn);
+    await agent.submit(page, {}, { button: 'Sign out' });
+    await agent.get(`${site.url}/account/sign-in`, { follow: false });
+    expect(secret()).not.toBe(signedIn);
+    expect((await agent.get(link)).status).toBe(400);
+    expect((await agent.get(`${site.url}/account`)).body).toContain('Sign in with');
+  });
+
+  test('R103 the callback of another account than the one signed in stores nothing, and says to sign out', async () => {
+    const other = accountOn((await register('second@example.test')).page);
+    const { agent, page: own } = await register();
+    const link = await pendingAs('second@example.test', agent.cookies.get('bin-service-tx'));
+    const cookies = agent.cookies.header(site.url);
+    const store = await openBinServiceStore(readBinServiceSettings(site.env));
+    onTestFinished(() => store.close());
+    const stored = await store.get(keys.planAccount(other));
+    expect(stored).toBeDefined();
+    const refused = await agent.get(link);
+    expect([refused.status, refused.body.includes('Sign out, then sign in')]).toEqual([400, true]);
+    expect(agent.cookies.header(site.url)).toBe(cookies);
+    expect(await store.get(keys.planAccount(other))).toEqual(stored);
+    expect(accountOn(await agent.get(`${site.url}/account`))).toBe(accountOn(own));
   });
 
   test('R57 signing out ends the session here', async () => {
@@ -192,6 +302,27 @@ describe('what guards it', () => {
     expect((await createUserAgent().get(`${site.url}/`)).url).toBe(`${site.url}/account`);
     expect((await fetch(`${site.url}/`)).status).toBe(404);
   });
+});
+
+test('R91 an address may start 60 sign-ins a minute, and an IPv6 network of 64 bits counts as one', async () => {
+  const other = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
+  onTestFinished(() => other.close());
+  vi.useFakeTimers({ toFake: ['Date'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const start = (address: string) =>
+    fetch(`${other.url}/account/sign-in`, { redirect: 'manual', headers: { 'x-forwarded-for': address } });
+  for (const [address, next] of [
+    ['192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2::1', '2001:db8:1:2:ffff::9'],
+  ] as const) {
+    const answers = await Promise.all(Array.from({ length: 60 }, () => start(address)));
+    expect(answers.every(({ status }) => status === 303)).toBe(true);
+    const refused = await start(next);
+    expect([refused.status, refused.headers.getSetCookie()]).toEqual([429, []]);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited' });
+  }
+  for (const address of ['192.0.2.2', '2001:db8:1:3::1']) expect((await start(address)).status).toBe(303);
 });
 
 test('sessions that have ended by themselves leave the list of all, soon after a start', async () => {

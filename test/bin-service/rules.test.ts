@@ -4,7 +4,6 @@ import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isApiKey, keyHint, makeApiKey } from '../../src/bin-service/api-key.ts';
-import { callerAddresses } from '../../src/bin-service/caller-address.ts';
 import { readCredentials } from '../../src/bin-service/credentials.ts';
 import { monthAt, monthOf, secondsLeft } from '../../src/bin-service/month.ts';
 import { parsePlans } from '../../src/bin-service/plans.ts';
@@ -115,31 +114,5 @@ describe('credentials', () => {
     [{}, 'apiKey=a&apiKey=b', { kind: 'doubled' }],
   ])('R83 %o %s', (headers, query, expected) => {
     expect(readCredentials(asked(headers as Record<string, string>), query)).toEqual(expected);
-  });
-});
-
-describe('who is counted', () => {
-  const of = (peer: string, forwarded?: string, proxies: string[] = []) =>
-    callerAddresses(proxies)(asked(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, peer));
-
-  test.each([
-    ['192.0.2.1', '192.0.2.1', '192.0.2.1'],
-    ['::ffff:192.0.2.1', '192.0.2.1', '192.0.2.1'],
-    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
-    ['2001:DB8:1:2::9', '2001:db8:1:2::9', '2001:db8:1:2::/64'],
-    ['fe80::1%eth0', 'fe80::1', 'fe80:0:0:0::/64'],
-    ['', 'unknown', 'unknown'],
-  ])('an IPv6 address counts by its first 64 bits: %s', (peer, address, countedAs) => {
-    expect(of(peer)).toEqual({ address, countedAs });
-  });
-
-  test('R73 what a stranger says of its address says nothing', () => {
-    expect(of('192.0.2.1', '203.0.113.9').countedAs).toBe('192.0.2.1');
-    expect(of('192.0.2.1', '203.0.113.9', ['10.0.0.0/8']).countedAs).toBe('192.0.2.1');
-  });
-
-  test('R73 proxies of ours are believed, and nobody before them', () => {
-    expect(of('10.0.0.1', '198.51.100.7, 203.0.113.9', ['10.0.0.0/8']).countedAs).toBe('203.0.113.9');
-    expect(of('10.0.0.1', '198.51.100.7, 203.0.113.9, 10.0.0.2', ['10.0.0.0/8']).countedAs).toBe('203.0.113.9');
   });
 });

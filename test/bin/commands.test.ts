@@ -8,6 +8,7 @@ import { withCheckDigit } from '../support/bins.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { startProgram } from '../support/program.ts';
+import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
 
 const HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
@@ -29,9 +30,8 @@ function write(name: string, content: string | Buffer): string {
 }
 
 async function gatehouse(...args: string[]) {
-  const program = startProgram(['node', 'src/cli.ts', 'bin', ...args], site.env);
-  const { status } = await program.ended;
-  return { status, out: program.stdout(), err: program.stderr() };
+  const { status, stdout: out, stderr: err } = await runCommand(['bin', ...args], site.env);
+  return { status, out, err };
 }
 
 const bankOf = async (digits: string) => {
@@ -45,7 +45,7 @@ test('administrators see the built-in data set before anything is imported', asy
   expect(await seen()).toMatchObject({
     dataset: { origin: 'built_in', licence: 'CC BY 4.0', badRows: null, faults: [], importedAt: null },
     previous: null,
-    quota: { used: 0, limit: 10_000, bulkReserve: 1_000 },
+    quota: { used: 0, limit: 10_000, userReserve: 1_000, userDailyQuota: 100 },
     service: { status: 'never_asked' },
     cache: { hitRate: null },
   });
@@ -63,12 +63,10 @@ describe('bin import', () => {
     const said = ['--source', 'A source', '--date', '2024-02-03', '--licence', 'A licence', '--bad-rows', bad];
     const { status, out, err } = await gatehouse('import', file, ...said);
     expect([status, err]).toEqual([0, '']);
-    expect(out).toContain(
-      'Imported 1 row of the shape bin-list-data. What counts now: A source, as of 2024-02-03, 1 row (',
-    );
-    expect(out).toContain('Left out 2 bad rows:');
-    expect(out).toContain('line 3: the range does not begin and end with 6 to 8 digits');
-    expect(out).toContain('line 4: the country is none of ISO 3166-1');
+    expect(out).toContain('Imported 1 row of the shape bin-list-data. Now in use: A source, as of 2024-02-03, 1 row (');
+    expect(out).toContain('Skipped 2 bad rows:');
+    expect(out).toContain('line 3: the range does not start and end with 6 to 8 digits');
+    expect(out).toContain('line 4: the country is not in ISO 3166-1');
     expect(readFileSync(bad, 'utf8')).toBe('line,reason\n3,not_6_to_8_digits\n4,country_unknown\n');
     expect(out).not.toContain('45717');
     await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
@@ -79,7 +77,7 @@ describe('bin import', () => {
     const file = write('none.csv', `${HEADER}\n999902,VISA,,,,,,QQ,,\n"999903,VISA,,,,,,DK,,\n999904,VISA,,,,,,,,\n`);
     const bad = join(site.dataDirectory, '..', 'none-bad.csv');
     const { status, err } = await gatehouse('import', file, '--bad-rows', bad);
-    expect([status, err]).toEqual([1, expect.stringContaining('holds no usable row: all 3 were left out')]);
+    expect([status, err]).toEqual([1, expect.stringContaining('has no usable row: all 3 were skipped')]);
     expect(readFileSync(bad, 'utf8')).toBe('line,reason\n2,country_unknown\n3,not_csv\n4,country_missing\n');
     expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
   });
@@ -107,9 +105,11 @@ describe('bin import', () => {
   test('of a file that cannot be used says why and leaves what counts', async () => {
     const { status, out, err } = await gatehouse('import', write('bad.csv.txt', `${HEADER}\nx,,,,,,,,,\n`));
     expect([status, out]).toEqual([1, '']);
-    expect(err).toMatch(/This cannot be done: .*holds no usable row/);
+    expect(err).toMatch(/This cannot be done: .*has no usable row/);
     expect((await bankOf('999900'))[0]).toBe('FIRST BANK');
-    expect((await gatehouse('import', 'one.csv', '--date', '2026-02-30')).err).toContain('Give a date as 2026-11-21.');
+    expect((await gatehouse('import', 'one.csv', '--date', '2026-02-30')).err).toContain(
+      'Give a date such as 2026-11-21.',
+    );
   });
 
   test('outlives a restart; a rollback brings the one before back; each is in the audit trail', async () => {
@@ -120,7 +120,7 @@ describe('bin import', () => {
     await site.restart();
     expect(await bankOf('999900')).toEqual(['SECOND BANK', 'dataset']);
     expect(await seen()).toMatchObject({ previous: { source: 'A source' } });
-    expect((await gatehouse('rollback')).out).toContain('What counts now: A source, as of 2024-02-03');
+    expect((await gatehouse('rollback')).out).toContain('Now in use: A source, as of 2024-02-03');
     await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?limit=100`);
     const events = (json.items as { event: string; actor: { kind: string } }[]).map(({ event, actor }) => [
@@ -155,11 +155,11 @@ describe('bin import', () => {
       const told = site.logs().filter((line) => line.includes('BIN data set loaded'));
       expect(JSON.parse(told.at(-1) ?? '{}')).toMatchObject({ source: 'file.csv', rows: 1, badRows: 1 });
       const { out } = await gatehouse('import', write('late.csv', `${HEADER}\n999900,VISA,DEBIT,,LATE BANK,,,SE,,\n`));
-      expect(out).toContain('Imported 1 row of the shape bin-list-data. Kept: late.csv, as of ');
-      expect(out).toContain('BIN_DATASET_FILE is set, and wins over it');
-      expect(out).not.toContain('What counts now');
+      expect(out).toContain('Imported 1 row of the shape bin-list-data. Stored: late.csv, as of ');
+      expect(out).toContain('BIN_DATASET_FILE is set and takes precedence');
+      expect(out).not.toContain('Now in use');
       expect((await bankOf('999900'))[0]).toBe('BANK OF THE FILE');
-      expect((await gatehouse('rollback')).out).toMatch(/^Kept: A source, .*\nBIN_DATASET_FILE is set/);
+      expect((await gatehouse('rollback')).out).toMatch(/^Stored: A source, .*\nBIN_DATASET_FILE is set/);
     } finally {
       delete site.env.BIN_DATASET_FILE;
       await site.restart();
@@ -192,7 +192,7 @@ describe('bin enrich', () => {
     const target = join(site.dataDirectory, '..', 'refused.csv');
     const { status, out, err } = await gatehouse('enrich', input, '--column', 'card', '--out', target);
     expect([status, out]).toEqual([1, '']);
-    expect(err).toContain('Line 3, column "card": there are more than 8 digits');
+    expect(err).toContain('Line 3, column "card": the value has more than 8 digits');
     expect(err).not.toContain(pan.slice(0, 4));
     expect([existsSync(target), existsSync(`${target}.part`), outbound()]).toEqual([false, false, before]);
   });
@@ -202,7 +202,7 @@ describe('bin enrich', () => {
     const { status, out } = await gatehouse('enrich', write('in.csv.gz', whole), '--column', 'card');
     expect([status, out.split('\n')[1]]).toEqual([0, '1,999900,visa,debit,,,DK,FIRST BANK,dataset,2024-02-03,6,']);
     const cut = await gatehouse('enrich', write('cut.csv.gz', whole.subarray(0, 25)), '--column', 'card');
-    expect([cut.status, cut.err]).toEqual([1, expect.stringContaining('does not unpack')]);
+    expect([cut.status, cut.err]).toEqual([1, expect.stringContaining('cannot be unpacked')]);
     const missing = await gatehouse('enrich', join(site.dataDirectory, 'none.csv'), '--column', 'card');
     expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('does not exist: check the path')]);
   });

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parse } from 'csv-parse/sync';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Bin, parseBin } from '../../src/bin/bin.ts';
 import type { DatasetEntry } from '../../src/bin/dataset.ts';
 import { readDatasetFile } from '../../src/bin/dataset-file.ts';
+import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
 import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { bin } from '../support/bins.ts';
 import { findPlainly } from '../support/plain-dataset.ts';
 
@@ -189,7 +189,7 @@ test('a whole real file agrees with a plain reference, imported, stored and load
     expect(hit?.record.country?.alpha2).toBe(plain?.country);
     expect(hit?.record.bank?.name ?? '').toBe(plain?.brand?.replace(/\s+/g, ' ').trim() ?? '');
   }
-}, 300_000);
+});
 
 /** Leaves out, for speed alone, the entries whose range of first four digits does not hold those of the number. */
 function nearestTo(entries: readonly DatasetEntry[]): (number: string) => DatasetEntry[] {

@@ -3,12 +3,12 @@ import { Readable } from 'node:stream';
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LookupAnswer } from '../../src/bin/answer.ts';
-import type { Bin } from '../../src/bin/bin.ts';
 import { enrichCsv } from '../../src/bin/enrich.ts';
+import type { LookupResult } from '../../src/bin/lookup-result.ts';
+import type { Bin } from '../../src/bin/parse-bin.ts';
 import { withCheckDigit } from '../support/bins.ts';
 
-const FOUND: LookupAnswer = {
+const FOUND: LookupResult = {
   record: { scheme: 'visa', type: 'debit', prepaid: false, country: { alpha2: 'DK' }, bank: { name: 'A, "B"' } },
   source: 'dataset',
   asOf: '2026-01-02',
@@ -17,7 +17,7 @@ const FOUND: LookupAnswer = {
 const ADDED =
   'bin_scheme,bin_type,bin_brand,bin_prepaid,bin_country,bin_bank,bin_source,bin_as_of,bin_digits_matched,bin_problem';
 
-async function enrich(csv: string | Iterable<string>, column = 'bin', answer: LookupAnswer = FOUND) {
+async function enrich(csv: string | Iterable<string>, column = 'bin', answer: LookupResult = FOUND) {
   const asked: Bin[][] = [];
   let written = '';
   const run = enrichCsv({
@@ -91,7 +91,7 @@ describe('rows', () => {
   });
 
   test('carry no text that a spreadsheet would run', async () => {
-    const evil: LookupAnswer = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
+    const evil: LookupResult = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
     expect((await enrich('bin\n400000\n', 'bin', evil)).written()).toContain(",'=1+1,,,'@SUM(A1),");
   });
 });
@@ -116,7 +116,7 @@ describe('R85 R86: a column that holds card numbers', () => {
       const { report, asked } = await enrich(`Card,note\n${rows.join('\n')}\n`, 'card');
       expect(report).toMatchObject({ code: 'invalid_request' });
       const { detail } = report as Error & { detail: string };
-      expect(detail).toMatch(/^Line 1502, column "card": there are more than 8 digits/);
+      expect(detail).toMatch(/^Line 1502, column "card": the value has more than 8 digits/);
       expect(detail).not.toContain(form.slice(0, 4));
       expect(asked).toHaveLength(1);
       expect(asked.flat().join(' ')).not.toMatch(/\d{9}/);

@@ -1,17 +1,18 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createBinClient } from '../../src/bin/bin-client.ts';
 import { type BinLookupParts, createBinLookup } from '../../src/bin/lookup.ts';
-import { createBinQuota } from '../../src/bin/quota.ts';
+import type { Bin } from '../../src/bin/parse-bin.ts';
+import { type BinCaller, type BinQuotaLimits, createBinQuota } from '../../src/bin/quota.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import type { LookupTask } from '../support/bin-lookup-process.ts';
 import { bin, datasetOf } from '../support/bins.ts';
+import { type Child, startChild } from '../support/child.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis, startRedis } from '../support/redis-server.ts';
 import { type ScriptedBinService, sendJson, startScriptedBinService } from '../support/scripted-bin-service.ts';
@@ -52,20 +53,29 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-function lookupWith(parts: Partial<BinLookupParts> & { limit?: number; bulkReserve?: number } = {}) {
-  const { limit = 100, bulkReserve = 0, ...rest } = parts;
-  return createBinLookup({
+const ALICE: BinCaller = { kind: 'user', id: 'alice' };
+const BOB: BinCaller = { kind: 'user', id: 'bob' };
+const BATCH: BinCaller = { kind: 'relay_token', id: 'batch', callsPerMonth: null };
+
+/** Of a user, where a test names no other caller. */
+function lookupWith(parts: Partial<BinLookupParts & BinQuotaLimits> = {}) {
+  const { monthlyQuota = 100, userReserve = 0, userDailyQuota = 1_000, ...rest } = parts;
+  const lookup = createBinLookup({
     builtIn: () => builtIn,
     client: createBinClient({ url: service.url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
-    quota: createBinQuota({ store, limit, bulkReserve, clock }),
+    quota: createBinQuota({ store, monthlyQuota, userReserve, userDailyQuota, clock }),
     store,
     clock,
     events: {
-      answered: (outcome, count) => events.push(...Array(count).fill(outcome)),
-      remoteAnswered: (outcome, reason) => events.push(reason ? `remote ${outcome} ${reason}` : `remote ${outcome}`),
+      lookedUp: (outcome, count) => events.push(...Array(count).fill(outcome)),
+      remoteResponded: (outcome, reason) => events.push(reason ? `remote ${outcome} ${reason}` : `remote ${outcome}`),
     },
     ...rest,
   });
+  return {
+    lookUp: (digits: Bin, caller = ALICE) => lookup.lookUp(digits, caller),
+    lookUpMany: (bins: readonly Bin[], caller = ALICE) => lookup.lookUpMany(bins, caller),
+  };
 }
 
 const fail = (status: number, headers = {}) =>
@@ -113,9 +123,9 @@ describe('the order of sources', () => {
 
   test('without a service the built-in set and the rules answer at once', async () => {
     const lookup = createBinLookup({ builtIn: () => builtIn, store, clock });
-    expect(await lookup.lookUp(bin('410000'))).toMatchObject(FROM_BUILT_IN);
-    expect(await lookup.lookUp(bin('420000'))).toMatchObject({ source: 'rules' });
-    expect(await lookup.lookUp(bin('990000'))).toEqual({ problem: 'bin_not_found' });
+    expect(await lookup.lookUp(bin('410000'), ALICE)).toMatchObject(FROM_BUILT_IN);
+    expect(await lookup.lookUp(bin('420000'), ALICE)).toMatchObject({ source: 'rules' });
+    expect(await lookup.lookUp(bin('990000'), ALICE)).toEqual({ problem: 'bin_not_found' });
   });
 
   test('the service is asked before the built-in set', async () => {
@@ -153,10 +163,12 @@ describe('failures of the service', () => {
   });
 
   test('R87: a spent quota says when the month ends, and what is known locally or cached costs nothing', async () => {
-    const lookup = lookupWith({ imported: () => imported, limit: 1 });
+    const lookup = lookupWith({ imported: () => imported, monthlyQuota: 1 });
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
     const retryAfterSeconds = 9 * 24 * 3600 + 12 * 3600;
-    expect(await lookup.lookUp(bin('42000013'))).toEqual({ problem: 'bin_quota_exhausted', retryAfterSeconds });
+    expect(await lookup.lookUp(bin('42000013'))).toEqual({
+      ...{ problem: 'bin_quota_exhausted', retryAfterSeconds, spent: 'month' },
+    });
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'cache' });
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
     expect(service.hits).toHaveLength(1);
@@ -165,14 +177,14 @@ describe('failures of the service', () => {
   });
 
   test('R87: data-set hits and cache hits leave the quota alone', async () => {
-    const quota = createBinQuota({ store, limit: 100, clock });
+    const quota = createBinQuota({ store, monthlyQuota: 100, userReserve: 0, userDailyQuota: 100, clock });
     const lookup = lookupWith({ imported: () => imported, quota });
     for (const digits of ['400000', '40000012', '40000012', '40000011']) await lookup.lookUp(bin(digits));
     expect((await quota.status()).used).toBe(1);
   });
 
   test('F20: an old answer of the service is served while it is down or its calls are used up, with its date', async () => {
-    const lookup = lookupWith({ limit: 2 });
+    const lookup = lookupWith({ monthlyQuota: 2 });
     await lookup.lookUp(bin('42000012'));
     now += 31 * 24 * 3_600_000;
     fail(503);
@@ -198,16 +210,40 @@ describe('failures of the service', () => {
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ problem: 'bin_service_unavailable' });
   });
 
-  test('R87: bulk jobs leave the reserve to single look-ups', async () => {
-    const lookup = lookupWith({ limit: 5, bulkReserve: 2 });
+  test('R93: relay tokens leave the reserve to users', async () => {
+    const lookup = lookupWith({ monthlyQuota: 5, userReserve: 2 });
     const many = Array.from({ length: 10 }, (_, index) => bin(String(42000000 + index)));
-    const answers = await lookup.lookUpMany(many);
+    const answers = await lookup.lookUpMany(many, BATCH);
     expect(answers.filter(({ problem }) => problem === undefined)).toHaveLength(3);
-    expect(answers.filter(({ problem }) => problem === 'bin_quota_exhausted')).toHaveLength(7);
+    expect(answers.filter((answer) => answer.problem !== undefined && answer.spent === 'unreserved')).toHaveLength(7);
+    expect(await lookup.lookUp(bin('43000000'), BATCH)).toMatchObject({ problem: 'bin_quota_exhausted' });
     expect(await lookup.lookUp(bin('43000000'))).toMatchObject({ source: 'service' });
     expect(await lookup.lookUp(bin('43000001'))).toMatchObject({ source: 'service' });
-    expect(await lookup.lookUp(bin('43000002'))).toMatchObject({ problem: 'bin_quota_exhausted' });
+    expect(await lookup.lookUp(bin('43000002'))).toMatchObject({ problem: 'bin_quota_exhausted', spent: 'month' });
     expect(service.hits).toHaveLength(5);
+  });
+
+  test('R93: a user whose share is spent takes nothing from another who asks for the same BIN at once', async () => {
+    const lookup = lookupWith({ userDailyQuota: 1 });
+    expect(await lookup.lookUp(bin('42000000'))).toMatchObject({ source: 'service' });
+    const [first, second] = await Promise.all([lookup.lookUp(bin('42000001')), lookup.lookUp(bin('42000001'), BOB)]);
+    expect(first).toEqual({ problem: 'bin_quota_exhausted', retryAfterSeconds: 12 * 3600, spent: 'user' });
+    expect(second).toMatchObject({ source: 'service' });
+    expect(events).toContain('bin_user_quota_exhausted');
+    expect(events).not.toContain('bin_quota_exhausted');
+    // What another caller paid for costs nothing.
+    expect(await lookup.lookUp(bin('42000001'))).toMatchObject({ source: 'cache' });
+  });
+
+  test('R93: an old response of the service is served to a user whose share is spent', async () => {
+    const lookup = lookupWith({ userDailyQuota: 1 });
+    await lookup.lookUp(bin('42000012'));
+    now += 31 * 24 * 3_600_000;
+    await lookup.lookUp(bin('42000013'));
+    expect(await lookup.lookUpMany([bin('42000012'), bin('42000014')])).toMatchObject([
+      { source: 'cache', asOf: '2026-11-21' },
+      { problem: 'bin_quota_exhausted' },
+    ]);
   });
 
   test('an answer that cannot be kept is handed on all the same', async () => {
@@ -228,11 +264,28 @@ describe('many at once', () => {
   });
 
   describe('by 2 processes with 50 look-ups each', () => {
-    const script = new URL('../support/bin-lookup-process.ts', import.meta.url).pathname;
-    const run = promisify(execFile);
-    const both = async (storage: string, limit: string, firsts: string[], ...same: string[]): Promise<string[]> => {
-      const start = (first: string) => run(process.execPath, [script, storage, service.url, limit, first, ...same]);
-      return (await Promise.all(firsts.map(start))).flatMap(({ stdout }) => JSON.parse(stdout));
+    let processes: Child[];
+    beforeAll(() => {
+      processes = [startProcess(), startProcess()];
+    });
+    afterAll(async () => {
+      for (const { endInput } of processes) endInput();
+      await Promise.all(processes.map(({ ended }) => ended));
+    });
+
+    const startProcess = () => startChild('bin-lookup-process.ts', []);
+    const send = (to: Child, task: Omit<LookupTask, 'url'>) => to.send(JSON.stringify({ ...task, url: service.url }));
+    const outcomesOf = async (to: Child, task: Omit<LookupTask, 'url'>): Promise<string[]> => {
+      const before = to.lines.length;
+      send(to, task);
+      await until(() => to.lines.length > before);
+      return JSON.parse(to.lines[before] ?? '[]');
+    };
+    const both = async (storage: string, monthlyQuota: number, firsts: string[], how?: LookupTask['how']) => {
+      const task = { storage, monthlyQuota, ...(how && { how }) };
+      return (
+        await Promise.all(processes.map((to, at) => outcomesOf(to, { ...task, first: firsts[at] ?? '' })))
+      ).flat();
     };
     const expectOneCall = (outcomes: string[]) => {
       expect(outcomes.filter((outcome) => outcome === 'service')).toHaveLength(1);
@@ -241,33 +294,42 @@ describe('many at once', () => {
     };
 
     test('R87: 1 left: 1 outbound call', async () => {
-      expectOneCall(await both(directory, '1', ['99000000', '99000100']));
+      expectOneCall(await both(directory, 1, ['99000000', '99000100']));
     });
 
-    test('R87: 1 left: 1 outbound call, with Redis', async (context) => {
+    test('R87 R93: 1 left in the month, or to the user for today: 1 outbound call, with Redis', async (context) => {
       skipWithout(context, missingRedis);
       const redis = await startRedis();
       try {
-        expectOneCall(await both(redis.url, '1', ['99000000', '99000100']));
+        expectOneCall(await both(redis.url, 1, ['99000000', '99000100']));
+        service.hits.length = 0;
+        expectOneCall(await both(redis.url, 100, ['98000000', '98000100'], 'one left'));
       } finally {
         await redis.dispose();
       }
     });
 
+    test('R93: a user with 1 left for today: 1 outbound call', async () => {
+      expectOneCall(await both(directory, 100, ['99000000', '99000100'], 'one left'));
+    });
+
     test('R87: for one BIN: 1 outbound call, whose answer all get', async () => {
       service.answerWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
-      const outcomes = await both(directory, '100', ['99000000', '99000000'], 'same');
+      const outcomes = await both(directory, 100, ['99000000', '99000000'], 'same');
       expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
       expect(service.hits).toHaveLength(1);
     });
 
     test('R87: what a process that is killed had reserved stays spent', async () => {
       service.answerWith(() => undefined);
-      const child = execFile(process.execPath, [script, directory, service.url, '1', '99000000']);
+      const task = { storage: directory, monthlyQuota: 1, first: '99000000' };
+      const killed = startProcess();
+      send(killed, task);
       await until(() => service.hits.length === 1);
-      child.kill('SIGKILL');
+      killed.kill('SIGKILL');
       service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
-      expect(await both(directory, '1', ['99000000'])).toEqual(Array(50).fill('bin_quota_exhausted'));
+      const outcomes = await Promise.all(processes.slice(0, 1).map((to) => outcomesOf(to, task)));
+      expect(outcomes).toEqual([Array(50).fill('bin_quota_exhausted')]);
       expect(service.hits).toHaveLength(1);
     });
   });
@@ -300,7 +362,7 @@ describe('many at once', () => {
   test('F20: a bulk job does not go on calling a service that is down', async () => {
     fail(500);
     const numbers = Array.from({ length: 500 }, (_, index) => bin(String(42000000 + index)));
-    const answers = await lookupWith({ limit: 1_000 }).lookUpMany(numbers);
+    const answers = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);
     expect(new Set(answers.map(({ problem }) => problem))).toEqual(new Set(['bin_service_unavailable']));
     expect(service.hits.length).toBeLessThanOrEqual(10);
   });

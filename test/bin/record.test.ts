@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { countryByAlpha2 } from '../../src/bin/country.ts';
 import { networkOfBin, networkOfScheme, schemeFromName } from '../../src/bin/network.ts';
-import { recordFromAnswer } from '../../src/bin/record.ts';
+import { recordFromResponse } from '../../src/bin/record.ts';
 
 const EXAMPLE = {
   number: { length: 16, luhn: true },
@@ -23,27 +23,34 @@ const EXAMPLE = {
   bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
 };
 
-describe('recordFromAnswer', () => {
+describe('recordFromResponse', () => {
   test('reads the whole example as it is', () => {
-    expect(recordFromAnswer(EXAMPLE)).toEqual(EXAMPLE);
+    expect(recordFromResponse(EXAMPLE)).toEqual(EXAMPLE);
   });
 
   test('leaves out what is null, empty or of the wrong type', () => {
     const answer = { number: {}, scheme: 'visa', type: null, brand: '', prepaid: 'no', country: null, bank: {} };
-    expect(recordFromAnswer(answer)).toEqual({ scheme: 'visa' });
-    expect(recordFromAnswer({ number: { length: '16', luhn: null }, bank: [] })).toEqual({});
-    expect(recordFromAnswer({ number: null, bank: { name: 7, city: 'Aarhus' } })).toEqual({ bank: { city: 'Aarhus' } });
+    expect(recordFromResponse(answer)).toEqual({ scheme: 'visa' });
+    expect(recordFromResponse({ number: { length: '16', luhn: null }, bank: [] })).toEqual({});
+    expect(recordFromResponse({ number: null, bank: { name: 7, city: 'Aarhus' } })).toEqual({
+      bank: { city: 'Aarhus' },
+    });
+  });
+
+  test('a number has 8 to 19 digits (ISO/IEC 7812-1)', () => {
+    const lengthOf = (length: number) => recordFromResponse({ number: { length } })?.number?.length;
+    expect([7, 8, 19, 20, 12.5].map(lengthOf)).toEqual([undefined, 8, 19, undefined, undefined]);
   });
 
   test('completes the country by its code and keeps what the answer says itself', () => {
-    expect(recordFromAnswer({ country: { alpha2: 'dk', name: 'Danmark' } })).toEqual({
+    expect(recordFromResponse({ country: { alpha2: 'dk', name: 'Danmark' } })).toEqual({
       country: { ...EXAMPLE.country, name: 'Danmark' },
     });
-    expect(recordFromAnswer({ country: { alpha2: 'QQ' } })).toEqual({ country: { alpha2: 'QQ' } });
+    expect(recordFromResponse({ country: { alpha2: 'QQ' } })).toEqual({ country: { alpha2: 'QQ' } });
   });
 
   test('cleans names, cuts texts and drops unknown fields', () => {
-    const record = recordFromAnswer({
+    const record = recordFromResponse({
       scheme: 'American Express',
       type: 'CREDIT',
       brand: `${'x'.repeat(5_000)}`,
@@ -60,12 +67,12 @@ describe('recordFromAnswer', () => {
 
   test.each(['javascript:alert(1)', 'www.a.example" onclick="x', 'a', 'user@bank.example', 'bank.example:81'])(
     'does not hand on %s as a bank address',
-    (url) => expect(recordFromAnswer({ bank: { url } })).toEqual({}),
+    (url) => expect(recordFromResponse({ bank: { url } })).toEqual({}),
   );
 
   test('answers nothing for what is not an object, and never throws', () => {
-    for (const answer of [null, undefined, 'visa', 7, [], true]) expect(recordFromAnswer(answer)).toBeUndefined();
-    fc.assert(fc.property(fc.anything(), (answer) => void recordFromAnswer(answer)));
+    for (const answer of [null, undefined, 'visa', 7, [], true]) expect(recordFromResponse(answer)).toBeUndefined();
+    fc.assert(fc.property(fc.anything(), (answer) => void recordFromResponse(answer)));
   });
 
   test('whatever comes in, the record can be read again and stays the same', () => {
@@ -76,8 +83,8 @@ describe('recordFromAnswer', () => {
     );
     fc.assert(
       fc.property(answers, (answer) => {
-        const record = recordFromAnswer(answer);
-        expect(recordFromAnswer(JSON.parse(JSON.stringify(record)))).toEqual(record);
+        const record = recordFromResponse(answer);
+        expect(recordFromResponse(JSON.parse(JSON.stringify(record)))).toEqual(record);
       }),
     );
   });

@@ -35,7 +35,15 @@ describe('which app a route means', () => {
     expect([store.find('d')?.id, store.find('e'), store.find('__proto__')]).toEqual(['d', undefined, undefined]);
   });
 
-  test('without a name it must be the only one', () => {
+  test('without a name it is the one that the user signed in with', () => {
+    const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS, ...SIGN_IN }, { id: 'c', ...SIGN_IN });
+    expect([several.threadApp(undefined, 'b').id, several.threadApp('a', 'b').id]).toEqual(['b', 'a']);
+    expect(several.usualThreadApp('c')).toBeUndefined();
+    const one = storeOf({ id: 'a', ...THREADS }, { id: 'c', ...SIGN_IN });
+    expect(one.threadApp(undefined, 'c').id).toBe('a');
+  });
+
+  test('without a name and a sign-in it must be the only one', () => {
     expect(storeOf({ id: 'a', ...THREADS }, { id: 'b' }).threadApp(undefined).id).toBe('a');
     const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS });
     expect(several.threadApp('b').id).toBe('b');

@@ -25,19 +25,19 @@ const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, obj
   ['scopes', { scopes_supported: ['profile', 'openid', 'email'] }, 'fine', /every scope/],
   ['scopes', { scopes_supported: ['openid'] }, 'problem', /not list: profile\.$/],
   ['scopes', { scopes_supported: [7] }, 'problem', /not list: openid profile\.$/],
-  ['end_session', {}, 'cannot_tell', /leaves people signed in there/],
+  ['end_session', {}, 'cannot_tell', /leaves users signed in there/],
   ['end_session', { end_session_endpoint: 'https://a.example/' }, 'fine', /also signs out/],
   ['end_session', {}, 'fine', /switched off/, { providerSignOut: false }],
   ['backchannel_logout', {}, 'cannot_tell', /does not say/],
   ['backchannel_logout', { backchannel_logout_supported: 'yes' }, 'cannot_tell', /does not say/],
-  ['backchannel_logout', { backchannel_logout_supported: true }, 'fine', /all sessions of a person/],
+  ['backchannel_logout', { backchannel_logout_supported: true }, 'fine', /all sessions of a user/],
   [
     'backchannel_logout',
     { backchannel_logout_supported: true, backchannel_logout_session_supported: true },
     'fine',
     /single sessions/,
   ],
-  ['backchannel_logout', {}, 'fine', /Nobody signs in/, { signIn: undefined }],
+  ['backchannel_logout', {}, 'fine', /not used for sign-in/, { signIn: undefined }],
 ];
 
 test.each(TABLE)('%s of %j is %s: %s', (check, metadata, result, detail, app) => {

@@ -24,7 +24,7 @@ beforeEach(() => {
 
 async function check(app: ConnectedApp = at.app): Promise<Finding[]> {
   const { outbound, client: provider } = at;
-  const metadata = createProviderMetadata({ outbound, clock: Date.now, random: () => 0.5 });
+  const metadata = createProviderMetadata({ outbound, monotonicClock: () => performance.now(), random: () => 0.5 });
   const publicHref = 'https://gatehouse.example.com';
   const parts = { outbound, metadata, provider, observations, publicHref, clock: () => clock() };
   const findings = await createAppCheck(parts).run(app);
@@ -65,7 +65,7 @@ describe('an app in order', () => {
     ['revocation-status-400', 'cannot_tell', 'status 400'],
     ['revocation-status-503', 'problem', 'status 503'],
     ['revocation-redirect', 'problem', 'status 302'],
-    ['revocation-reset', 'problem', 'no answer: connection'],
+    ['revocation-reset', 'problem', 'no response: connection'],
   ])('%s: revocation is told as %s, with what came back', async (mode, result, words) => {
     at.provider.set(mode);
     expect(await found('revocation')).toMatchObject({ result, detail: expect.stringContaining(words) });
@@ -98,7 +98,7 @@ describe('an app in order', () => {
 
 test.each([
   [undefined, undefined, 'cannot_tell', /refreshed yet/],
-  [true, undefined, 'fine', /^Each refresh brings a new refresh token\.$/],
+  [true, undefined, 'fine', /^Each refresh returns a new refresh token\.$/],
   [false, undefined, 'fine', /^Refresh tokens stay the same\.$/],
   [true, 'rotating', 'fine', /new refresh token\.$/],
   [false, 'reusable', 'fine', /the same\.$/],
@@ -242,14 +242,14 @@ describe('each fault is named where it lies', () => {
   });
 
   test.each([
-    ['that is no JSON', 200, '<p>Welcome</p>', /^Discovery answers with an answer that is no provider metadata\.$/],
-    ['that is null', 200, 'null', /no provider metadata\.$/],
-    ['that is a text', 200, '"issuer"', /no provider metadata\.$/],
-    ['without an issuer', 200, '{"keys":[]}', /no provider metadata\.$/],
-    ['whose issuer is a number', 200, '{"issuer":5}', /no provider metadata\.$/],
-    ['that there is not', 404, '{"issuer":"https://idp.example"}', /^Discovery answers with status 404\.$/],
-    ['that does not work', 500, '', /^Discovery answers with status 500\.$/],
-    ['that lies elsewhere', 302, '', /^Discovery answers with status 302\. Redirects are not followed: /],
+    ['that is no JSON', 200, '<p>Welcome</p>', /^Discovery responds with a document that is not provider metadata\.$/],
+    ['that is null', 200, 'null', /not provider metadata\.$/],
+    ['that is a text', 200, '"issuer"', /not provider metadata\.$/],
+    ['without an issuer', 200, '{"keys":[]}', /not provider metadata\.$/],
+    ['whose issuer is a number', 200, '{"issuer":5}', /not provider metadata\.$/],
+    ['that there is not', 404, '{"issuer":"https://idp.example"}', /^Discovery responds with status 404\.$/],
+    ['that does not work', 500, '', /^Discovery responds with status 500\.$/],
+    ['that lies elsewhere', 302, '', /^Discovery responds with status 302\. Redirects are not followed: /],
     ['of which there are several', 300, '', /status 300\. Redirects are not followed: /],
     ['that a cache has', 399, '', /status 399\. Redirects are not followed: /],
     ['that is refused', 400, '', /status 400\.$/],

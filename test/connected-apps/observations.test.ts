@@ -8,7 +8,7 @@ import { createObservations, type Observations } from '../../src/connected-apps/
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
 import type { RefreshRequest } from '../../src/connected-apps/refresh-failure.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { PATIENTLY } from '../support/until.ts';
 
@@ -46,7 +46,7 @@ const exchange = (refreshToken: string | undefined, expiresInSeconds: number | u
   return client().exchangeCode(APP, new URL('https://gatehouse.test/'), {} as never);
 };
 const refresh = (refreshToken: string | undefined, expiresInSeconds: number | undefined = 60) => {
-  answer = { kind: 'tokens', answer: { refreshToken, expiresInSeconds } };
+  answer = { kind: 'tokens', response: { refreshToken, expiresInSeconds } };
   return client().refresh(APP, { refreshToken: 'rt1' } as RefreshRequest);
 };
 const expectSeen = (seen: object) =>

@@ -8,7 +8,7 @@ import { createOwnKeys, KEY_TIMES } from '../../src/connected-apps/own-keys.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 const DAY = 86_400_000;

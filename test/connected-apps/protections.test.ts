@@ -6,9 +6,10 @@ import { createOwnKeys } from '../../src/connected-apps/own-keys.ts';
 import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { administratorOf, exchange, relayThread } from '../relay/service.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
+import { sealerOf } from '../support/encryption-keys.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
@@ -187,7 +188,9 @@ describe('DPoP', () => {
 test('R81 services get what a bound token reads, and never the token: without its key it is of no use', async () => {
   const { agent } = await signInBy('bound');
   const store = await createSqliteStore({ directory: site.dataDirectory });
-  const { token } = await (await administratorOf(site, store)).makeToken({ apps: ['bound', 'pushed'] });
+  const { token } = await (await administratorOf(site, { store, sealer: sealerOf(site.env) })).makeToken({
+    apps: ['bound', 'pushed'],
+  });
   await store.close();
   const assertion = async () => {
     const { headers } = await agent.get(`${site.url}/session/verify?audience=reports`);

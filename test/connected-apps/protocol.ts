@@ -8,12 +8,13 @@ import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { createOwnKeys, type OwnKeys } from '../../src/connected-apps/own-keys.ts';
 import { createProviderClient, type ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { createProviderJwts } from '../../src/connected-apps/provider-jwt.ts';
 import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import { createSigningKeys } from '../../src/connected-apps/signing-keys.ts';
-import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { makeSealer } from '../support/encryption-keys.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
@@ -35,9 +36,11 @@ export interface Protocol {
   readonly ownKeys: OwnKeys;
   client: ProviderClient;
   app: ConnectedApp;
+  /** Milliseconds of the clock that discovery and keys are read by; moved by tests alone. */
+  elapsed: number;
   freshClient(): ProviderClient;
   appOf(changes?: Record<string, unknown>, from?: HostileProvider): ConnectedApp;
-  logIn(as?: ConnectedApp): Promise<TokenAnswer>;
+  logIn(as?: ConnectedApp): Promise<TokenResponse>;
 }
 
 export function useProtocol(): Protocol {
@@ -47,10 +50,11 @@ export function useProtocol(): Protocol {
   let directory: string;
 
   function freshClient(): ProviderClient {
-    const clock = () => Date.now();
-    const metadata = createProviderMetadata({ outbound, clock, random: () => 0.5 });
-    const signingKeys = createSigningKeys({ outbound, clock });
-    return createProviderClient({ outbound, metadata, signingKeys, ownKeys: protocol.ownKeys });
+    const monotonicClock = () => protocol.elapsed;
+    const metadata = createProviderMetadata({ outbound, monotonicClock, random: () => 0.5 });
+    const signingKeys = createSigningKeys({ outbound, monotonicClock });
+    const jwts = createProviderJwts({ metadata, signingKeys, clock: () => Date.now() });
+    return createProviderClient({ outbound, metadata, jwts, ownKeys: protocol.ownKeys });
   }
 
   function appOf(changes: Record<string, unknown> = {}, from: HostileProvider = provider): ConnectedApp {
@@ -61,14 +65,14 @@ export function useProtocol(): Protocol {
     return apps[0];
   }
 
-  async function logIn(as = protocol.app): Promise<TokenAnswer> {
+  async function logIn(as = protocol.app): Promise<TokenResponse> {
     const location = await protocol.client.authorizationUrl(as, REQUEST);
     const answer = await fetch(location, { redirect: 'manual' });
     return protocol.client.exchangeCode(as, new URL(answer.headers.get('location') ?? ''), REQUEST);
   }
 
   // Filled before each test.
-  const protocol = { freshClient, appOf, logIn } as Protocol;
+  const protocol = { elapsed: 0, freshClient, appOf, logIn } as Protocol;
   beforeAll(async () => {
     provider = await startHostileProvider();
     outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });

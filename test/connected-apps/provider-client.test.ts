@@ -1,6 +1,7 @@
 /** The protocol client against the hostile provider, over real HTTP. */
 import { describe, expect, test } from 'vitest';
-import { BAD_ID_TOKENS } from '../support/hostile-modes.ts';
+import type { Answer } from '../support/hostile-answers.ts';
+import { BAD_ID_TOKENS, type Mode, type SigningKeys, signWith } from '../support/hostile-modes.ts';
 import { type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
 import { failureOf, REDIRECT_URI, REQUEST, useProtocol } from './protocol.ts';
 
@@ -121,6 +122,63 @@ describe('R18, R23: exchange', () => {
     expect(await failureOf(at.logIn())).toEqual({ failure, reason });
     expect(at.provider.hitsOf('token')).toHaveLength(1);
     expect(at.provider.trapped).toEqual([]);
+  });
+});
+
+describe('R98 a userinfo response that is signed', () => {
+  /** Logs in, and has the userinfo endpoint sign these claims. */
+  async function userinfo(claims: Record<string, unknown>, header: Record<string, unknown> = {}) {
+    let keys: SigningKeys | undefined;
+    const sign: Mode['sign'] = (idToken, scene) => {
+      keys = scene.keys;
+      return signWith(scene.keys.rs256, idToken);
+    };
+    const signed: Answer = async (res) => {
+      const jwt = keys && (await signWith(keys.es256, claims, header));
+      res.writeHead(200, { 'content-type': 'application/jwt; charset=utf-8' }).end(jwt);
+    };
+    at.provider.set({ sign, answers: { userinfo: signed } });
+    const answer = await at.logIn();
+    return at.client.userinfo(at.app, answer, 'user-1');
+  }
+  const proper = () => ({
+    iss: at.provider.issuer,
+    aud: at.provider.clientId,
+    sub: 'user-1',
+    email: 'ada@example.test',
+  });
+
+  test('is read where the provider signed it for this app', async () => {
+    expect(await userinfo(proper())).toMatchObject({ sub: 'user-1', email: 'ada@example.test' });
+  });
+
+  test.each<[string, Record<string, unknown>, Record<string, unknown>]>([
+    ['for another client', { aud: 'another-client' }, {}],
+    ['by another issuer', { iss: 'https://elsewhere.example.com' }, {}],
+    ['without an audience', { aud: undefined }, {}],
+    ['of another subject', { sub: 'user-2' }, {}],
+    ['that is an access token', {}, { typ: 'at+jwt' }],
+    ['with a key that the provider does not publish', {}, { kid: 'nobody-knows' }],
+  ])('is refused: %s', async (_words, claims, header) => {
+    expect(await failureOf(userinfo({ ...proper(), ...claims }, header))).toEqual({
+      failure: 'invalid',
+      reason: 'userinfo_invalid',
+    });
+  });
+});
+
+describe('R98 a refresh response', () => {
+  test.each<keyof typeof BAD_ID_TOKENS>([
+    'id-token-wrong-azp-beside-our-aud',
+    'id-token-iat-in-the-future',
+    'id-token-typ-access-token',
+    'id-token-stranger-key',
+    'id-token-empty-sub',
+  ])('%s: its tokens are not used', async (mode) => {
+    const { refreshToken = '' } = await at.logIn();
+    at.provider.set(mode);
+    const outcome = await at.client.refresh(at.app, { refreshToken });
+    expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_answer_invalid' });
   });
 });
 

@@ -2,26 +2,26 @@
 import { expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
-import { readProviderFacts } from '../../src/connected-apps/provider-facts.ts';
+import { createProviderFacts } from '../../src/connected-apps/provider-facts.ts';
 import type { ProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
+import type { AddressRule } from '../../src/outbound/address-policy.ts';
+import { addressFailure, timeoutFailure } from '../../src/outbound/call-failure.ts';
+import { OutboundError } from '../../src/outbound/outbound.ts';
 
 const ISSUER = 'https://provider.test';
 const asked: ConnectedApp[] = [];
 const examine = vi.fn(async () => undefined as never);
 const read = (answer: object | Error, discoveryUrl?: string) =>
-  readProviderFacts(
-    {
-      examine,
-      metadata: {
-        load: async (app: ConnectedApp) => {
-          asked.push(app);
-          if (answer instanceof Error) throw answer;
-          return answer as ProviderMetadata;
-        },
-      } as Parameters<typeof readProviderFacts>[0]['metadata'],
-    },
-    { issuer: ISSUER, discoveryUrl },
-  );
+  createProviderFacts({
+    examine,
+    metadata: {
+      load: async (app: ConnectedApp) => {
+        asked.push(app);
+        if (answer instanceof Error) throw answer;
+        return answer as ProviderMetadata;
+      },
+    } as Parameters<typeof createProviderFacts>[0]['metadata'],
+  })({ issuer: ISSUER, discoveryUrl });
 
 test('the endpoints by their names, what can be chosen, and where clients register themselves', async () => {
   const { facts } = await read({
@@ -63,21 +63,37 @@ test('it is asked for where it lies, and by nobody who has a secret', async () =
   expect(examine.mock.calls).toContainEqual([`${ISSUER}/elsewhere`]);
 });
 
+const notCalled = (rule: AddressRule) => new OutboundError('address', addressFailure(ISSUER, rule));
+
 test.each([
-  [new ProviderError('misconfigured', 'issuer_mismatch'), /names another issuer/],
+  [new ProviderError('misconfigured', 'issuer_mismatch'), /names another issuer\./],
+  [
+    new ProviderError('misconfigured', 'issuer_mismatch', { issuer: `${ISSUER}/` }),
+    /names another issuer: enter https:\/\/provider\.test\/ if you trust it/,
+  ],
   [
     new ProviderError('unavailable', 'discovery_failed', { status: 404 }),
-    /no description.*\(it answered 404\)\. Where/,
+    /no description.*\(it responded with 404\)\. Where/,
   ],
   [new ProviderError('unavailable', 'discovery_failed'), /no description of a provider at this address\. Where/],
   [new ProviderError('invalid', 'discovery_not_json'), /no description of a provider\.$/],
   [new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token' }), /must not be called \(token\)\.$/],
   [new ProviderError('misconfigured', 'endpoint_refused'), /must not be called\.$/],
   [new ProviderError('misconfigured', 'endpoint_missing'), /give them by hand/],
-  [new ProviderError('misconfigured', 'address'), /INTERNAL_HOSTS/],
-  [new ProviderError('unavailable', 'timeout'), /did not answer in time/],
-  [new ProviderError('unavailable', 'connection'), /could not be reached/],
-  [new Error('secret of a library'), /could not be reached/],
+  [
+    new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token', cause: notCalled('private_address') }),
+    /cannot be called: the address policy refuses provider\.test:443 \(private_address\)\. .* INTERNAL_HOSTS/,
+  ],
+  [ProviderError.from(notCalled('private_address')), /policy refuses provider\.test:443.*INTERNAL_HOSTS/],
+  [
+    ProviderError.from(new OutboundError('timeout', timeoutFailure(ISSUER))),
+    /provider\.test:443 did not respond in time\. Check that this server can reach it/,
+  ],
+  [
+    ProviderError.from(new OutboundError('too_large', { words: 'the response is larger than 9 bytes' })),
+    /^The provider cannot be called: the response is larger than 9 bytes\.$/,
+  ],
+  [new Error('secret of a library'), /^What the provider says of itself cannot be read\.$/],
 ])('why it tells nothing, in words: %s', async (error, words) => {
   const { fault, facts } = await read(error);
   expect([facts, fault]).toEqual([undefined, expect.stringMatching(words)]);

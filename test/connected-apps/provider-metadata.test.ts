@@ -1,5 +1,5 @@
-/** Discovery against a real listener, with a clock of the test's own. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+/** Discovery against a real listener, with a monotonic clock of the test's own. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
@@ -23,10 +23,13 @@ beforeAll(async () => {
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
 });
 beforeEach(() => {
-  now = 1_800_000_000_000;
-  source = createProviderMetadata({ outbound, clock: () => now, random: () => 0.5 });
+  now = 0;
+  source = createProviderMetadata({ outbound, monotonicClock: () => now, random: () => 0.5 });
 });
-afterEach(() => provider.reset());
+afterEach(() => {
+  vi.useRealTimers();
+  provider.reset();
+});
 afterAll(async () => {
   await outbound.close();
   await provider.close();
@@ -77,6 +80,18 @@ describe('lazy discovery (F14)', () => {
     expect(asked).toEqual([0, 1, 3, 7, 15, 30, 45]);
     provider.set();
     now += 15_000;
+    expect((await source.load(app)).issuer).toBe(provider.issuer);
+  });
+
+  test('F26 the clock set back by an hour while discovery backs off: it is read again when the wait is over', async () => {
+    const app = appOf();
+    provider.set('discovery-status-503');
+    await errorOf(app);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    vi.setSystemTime(Date.now() - 3_600_000);
+    provider.set();
+    expect((await errorOf(app)).facts.retryAfterSeconds).toBe(1);
+    now += 1_000;
     expect((await source.load(app)).issuer).toBe(provider.issuer);
   });
 

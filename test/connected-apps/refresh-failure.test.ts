@@ -76,7 +76,7 @@ describe('R40: refresh, classified by status and body', () => {
     const outcome = await refreshed('refresh-lacks-everything');
     expect(outcome).toMatchObject({
       kind: 'tokens',
-      answer: { refreshToken: undefined, scopes: undefined, expiresInSeconds: undefined, idToken: undefined },
+      response: { refreshToken: undefined, scopes: undefined, expiresInSeconds: undefined, idToken: undefined },
     });
   });
 
@@ -110,7 +110,7 @@ describe('R40: refresh, classified by status and body', () => {
   test('R32: expires_in of -5 does not lose the rest', async () => {
     expect(await refreshed('expires-in-negative')).toMatchObject({
       kind: 'tokens',
-      answer: { expiresInSeconds: undefined, refreshToken: expect.any(String) },
+      response: { expiresInSeconds: undefined, refreshToken: expect.any(String) },
     });
   });
 

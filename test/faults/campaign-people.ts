@@ -203,9 +203,11 @@ export function createPeople(parts: {
   /** What the services behind Gatehouse do, for anybody. */
   async function service(): Promise<void> {
     if (chance.fraction() < 0.3) return bin(undefined);
-    const { userId } = chance.pick(all);
+    const { userId, name, session, endedSessions } = chance.pick(all);
+    const isKnown = session !== undefined || endedSessions.length > 0;
     const headers = { ...DATA, authorization: `Bearer ${site.relayToken}`, 'gatehouse-user': userId };
-    const answer = await tell('relayed thread', '/relay/threads/current', { headers }, [200, 403]);
+    const answer = await tell('relayed thread', '/relay/threads/current', { headers }, [200, 403, 404]);
+    if (answer?.status === 404 && isKnown) journal.wrong(`relayed thread: ${name} is no longer known`);
     if (answer?.status === 200) judgeOwner('relayed thread', userId, answer);
     if (answer?.status === 403 && !/not_connected|reconnect_needed/.test(codeOf(answer)))
       journal.wrong(`relayed thread: 403 ${codeOf(answer)}`);

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { userIdOf } from '../../src/sign-in/identity.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 import { administratorOf } from '../relay/service.ts';
 import { startBalancer } from '../support/balancer.ts';
 import { createMember, type Member, openVault, type StoreKind, type Vault } from '../support/fleet.ts';
@@ -81,6 +81,7 @@ export async function startCampaignSite(options: {
     NODE_OPTIONS: '--trace-warnings',
     // All people come from one address here.
     ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
     ...(redis ? { REDIS_URL: redis.url } : {}),
   };
   const printed: (() => string)[] = [];
@@ -112,7 +113,7 @@ export async function startCampaignSite(options: {
     await Promise.all(members.map(start));
     balance(members);
     vault = await openVault(env);
-    const administrator = await administratorOf({ url }, vault.store);
+    const administrator = await administratorOf({ url }, vault);
     const { token: relayToken } = await administrator.makeToken({ assertUser: true });
     const { id, token: revokedToken } = await administrator.makeToken({ assertUser: true });
     if ((await administrator.call('DELETE', `/relay-tokens/${id}`)).status >= 300) throw new Error('Not revoked.');

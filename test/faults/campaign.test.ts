@@ -20,9 +20,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R38, R39, F1 to F22 at random on 
   const chance = createChance(process.env.CAMPAIGN_SEED);
   afterAll(() => report.print(`Campaign on ${kind}, seed ${chance.seed}`));
 
-  test(`${SECONDS} s: nothing wrong is answered, nothing promised is lost, memory stays, and all recovers`, {
-    timeout: (SECONDS + 240) * 1_000,
-  }, async (context: TestContext) => {
+  test(`${SECONDS} s: nothing wrong is answered, nothing promised is lost, memory stays, and all recovers`, async (context: TestContext) => {
     skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
     process.stdout.write(`Campaign on ${kind}: CAMPAIGN_SEED=${chance.seed}\n`);
     await report.run(`mixed load for ${SECONDS} s with these faults`, 1, async () => {

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { userIdOf } from '../../src/sign-in/identity.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 import { administratorOf } from '../relay/service.ts';
 import { csrfTokenOf } from '../sign-in/attempt.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
@@ -51,12 +51,13 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     // A warning is to say where it comes from.
     NODE_OPTIONS: '--trace-warnings',
     ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
   };
   const member = createMember(env, []);
   await member.start();
   const { program } = member;
   const vault = await openVault(env);
-  const administrator = await administratorOf({ url }, vault.store);
+  const administrator = await administratorOf({ url }, vault);
   const { token: relayToken } = await administrator.makeToken({ assertUser: true, apps: [HOME_APP] });
   const made = await administrator.call('POST', '/admin-tokens', {
     ...{ name: 'fuzz', scope: 'read', expiresAt: new Date(Date.now() + 36_000_000).toISOString() },

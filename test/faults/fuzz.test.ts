@@ -15,7 +15,6 @@ const RAW_SHARE = 0.25;
 const ANSWERS = Math.ceil(REQUESTS / 50);
 /** Sent at the same time. */
 const TOGETHER = 20;
-const PATIENCE_MILLISECONDS = LONG ? 3_600_000 : 60_000;
 
 const { seed } = createChance(process.env.FUZZ_SEED);
 const report = createFaultReport();
@@ -25,21 +24,20 @@ describe('R89 fuzzing', () => {
   beforeAll(async () => {
     process.stdout.write(`Fuzzing: FUZZ_SEED=${seed}\n`);
     site = await startFuzzSite([]);
-  }, 60_000);
+  });
   afterAll(async () => {
     await site?.close();
     report.print('Fuzzing');
   });
-  const patient = { timeout: PATIENCE_MILLISECONDS };
 
-  test('R89 hostile requests on every route: no 500, an answer in time, and the process lives', patient, async () => {
+  test('R89 hostile requests on every route: no 500, an answer in time, and the process lives', async () => {
     const batches = Math.ceil((REQUESTS * (1 - RAW_SHARE)) / TOGETHER);
     await report.run(`R89 hostile requests on every route, seed ${seed}`, batches * TOGETHER, () =>
       tryRequests(wholeRequest, batches, [200, 303, 400, 401, 403, 404, 405]),
     );
   });
 
-  test('R89 bytes over raw sockets: no 500, an answer or an end in time, and the process lives', patient, async () => {
+  test('R89 bytes over raw sockets: no 500, an answer or an end in time, and the process lives', async () => {
     const batches = Math.ceil((REQUESTS * RAW_SHARE) / TOGETHER);
     await report.run(`R89 bytes over raw sockets, seed ${seed}`, batches * TOGETHER, () =>
       tryRequests(rawBytes, batches, [400]),
@@ -54,13 +52,9 @@ describe('R89 fuzzing', () => {
     expect([page.status, thread.status]).toEqual([200, 200]);
   });
 
-  test(
-    'R89, F11 hostile answers of the provider: whatever is asked ends with an answer, never 500',
-    patient,
-    async () => {
-      await report.run(`F11 hostile answers of the provider, seed ${seed}`, ANSWERS, tryAnswers);
-    },
-  );
+  test('R89, F11 hostile answers of the provider: whatever is asked ends with an answer, never 500', async () => {
+    await report.run(`F11 hostile answers of the provider, seed ${seed}`, ANSWERS, tryAnswers);
+  });
 });
 
 async function tryRequests(

@@ -1,6 +1,7 @@
 /** A steady load of thread requests on a crowd, each answer judged: whose thread it is, how it went and how long it took. */
 import type { Crowd, CrowdPerson } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 
 export interface LoadTally {
   asked: number;
@@ -35,9 +36,9 @@ export function startLoad(
   const startedAt = performance.now();
 
   const askOnce = async (member: Member, person: CrowdPerson): Promise<void> => {
-    const since = performance.now();
+    const took = startStopwatch();
     const answer = await crowd.thread(member, person).catch((error: Error) => ({ status: 0, body: error.message }));
-    const milliseconds = performance.now() - since;
+    const milliseconds = took();
     tally.slowestMilliseconds = Math.max(tally.slowestMilliseconds, milliseconds);
     if (answer.status === 503)
       tally.slowestRefusalMilliseconds = Math.max(tally.slowestRefusalMilliseconds, milliseconds);

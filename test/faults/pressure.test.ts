@@ -3,9 +3,9 @@ import { readdirSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, describe, expect, type TestContext, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
-import { type Crowd, startCrowd } from '../support/crowd.ts';
+import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import { limitOpenFiles, missingPrlimit, type StoreKind } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
@@ -32,20 +32,31 @@ const report = createFaultReport();
 afterAll(() => report.print('Few file descriptors, little memory'));
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
-  const missing = missingPrlimit ?? (kind === 'Redis' ? missingRedis : undefined);
-  let crowd: Crowd | undefined;
-  afterEach(() => crowd?.close());
+  const missingStore = kind === 'Redis' ? missingRedis : undefined;
+  const missing = missingPrlimit ?? missingStore;
+  let crowd: Crowd;
+  beforeAll(async () => {
+    if (missingStore) return;
+    const env = { NODE_OPTIONS: `--max-old-space-size=${HEAP_MEGABYTES}` };
+    crowd = await startCrowd({ kind, processes: 1, people: PEOPLE + 1, env });
+  });
+  afterEach(async () => {
+    if (missing) return;
+    const member = crowd.member(0);
+    if (member.isRunning()) await limitOpenFiles(member.program.pid, 'as many as it may');
+    else await member.start();
+  });
+  afterAll(() => crowd?.close());
+  /** Everybody but the one who signs out. */
+  const staying = () => crowd.people.slice(1);
 
-  test('F21: no file descriptor left: refused or hung up on, never 500; it lives, and all is well once there are some', {
-    timeout: 60_000 + SECONDS * 1_000,
-  }, async (context: TestContext) => {
+  test('F21: no file descriptor left: refused or hung up on, never 500; it lives, and all is well once there are some', async (context: TestContext) => {
     skipWithout(context, missing);
     await report.run(`F21: no file descriptor left on ${kind}, ${SECONDS} s`, 1, async () => {
-      crowd = await startCrowd({ kind, processes: 1, people: PEOPLE });
       const { pid } = crowd.member(0).program;
       await limitOpenFiles(pid, readdirSync(`/proc/${pid}/fd`).length + SPARE_DESCRIPTORS);
-      const idle = Array.from({ length: IDLE_CONNECTIONS }, () => hangOn(crowd?.member(0).url ?? ''));
-      const load = startLoad(crowd, { perSecond: 40 });
+      const idle = Array.from({ length: IDLE_CONNECTIONS }, () => hangOn(crowd.member(0).url));
+      const load = startLoad(crowd, { perSecond: 40, people: staying() });
       await sleep(SECONDS * 1_000);
       for (const socket of idle) socket.destroy();
       await limitOpenFiles(pid, 'as many as it may');
@@ -54,7 +65,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       expect(Object.keys(statuses).filter((status) => !['0', '200', '502', '503'].includes(status))).toEqual([]);
       // Otherwise there was no want of anything.
       expect(statuses[200] ?? 0).toBeLessThan(asked);
-      await everybodyIsServed(crowd);
+      await areServed(crowd, staying());
       expect([crowd.member(0).program.pid, alarmsIn(crowd.output())]).toEqual([pid, []]);
       return `of ${asked} requests ${statuses[200] ?? 0} served meanwhile`;
     });
@@ -63,9 +74,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   test('F21: no file descriptor left for pages and what they load, drawn for the first time: 503 where one is needed, never 500', async (context: TestContext) => {
     skipWithout(context, missing);
     await report.run(`F21: pages with no file descriptor left on ${kind}`, PAGES.length, async () => {
-      crowd = await startCrowd({ kind, processes: 1, people: 1 });
       const [{ pid }, { url }] = [crowd.member(0).program, crowd.member(0)];
-      const cookie = crowd.people[0]?.cookie ?? '';
+      const cookie = staying()[0]?.cookie ?? '';
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const statuses = new Map<string, number>();
       // The connection is there already: a new one would be refused before anything is drawn.
@@ -94,7 +104,6 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   test('F21: no file descriptor left for a form, the first that is sent: what it asks for is done', async (context: TestContext) => {
     skipWithout(context, missing);
     await report.run(`F21: a form with no file descriptor left on ${kind}`, 1, async () => {
-      crowd = await startCrowd({ kind, processes: 1, people: 1 });
       const [{ pid }, { url }, person] = [crowd.member(0).program, crowd.member(0), crowd.people[0]];
       const headers = { ...DATA, cookie: person?.cookie ?? '' };
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -110,22 +119,16 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
     });
   });
 
-  test(`F21: a heap of ${HEAP_MEGABYTES} MB under load: every answer is the asker's own, and nothing runs out`, {
-    timeout: 60_000 + SECONDS * 1_000,
-  }, async (context: TestContext) => {
-    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+  test(`F21: a heap of ${HEAP_MEGABYTES} MB under load: every answer is the asker's own, and nothing runs out`, async (context: TestContext) => {
+    skipWithout(context, missingStore);
     await report.run(`F21: a heap of ${HEAP_MEGABYTES} MB on ${kind}, ${SECONDS} s`, 1, async () => {
-      crowd = await startCrowd({ kind, processes: 1, people: PEOPLE });
       const member = crowd.member(0);
-      await member.kill();
-      member.env.NODE_OPTIONS = `--max-old-space-size=${HEAP_MEGABYTES}`;
-      await member.start();
       const { pid } = member.program;
-      const load = startLoad(crowd, { perSecond: HUNGRY_PER_SECOND });
+      const load = startLoad(crowd, { perSecond: HUNGRY_PER_SECOND, people: staying() });
       await sleep(SECONDS * 1_000);
       const { statuses, strangers, asked } = await load.stop();
       expect([strangers, Object.keys(statuses).filter((status) => !['200', '503'].includes(status))]).toEqual([[], []]);
-      await everybodyIsServed(crowd);
+      await areServed(crowd, staying());
       expect([member.isRunning(), member.program.pid, alarmsIn(crowd.output())]).toEqual([true, pid, []]);
       return `of ${asked} requests ${statuses[200] ?? 0} served`;
     });
@@ -146,8 +149,8 @@ function hangOn(url: string): Socket {
   return connect(Number(port), hostname).on('error', () => undefined);
 }
 
-async function everybodyIsServed(crowd: Crowd): Promise<void> {
-  for (const person of crowd.people) {
+async function areServed(crowd: Crowd, people: readonly CrowdPerson[]): Promise<void> {
+  for (const person of people) {
     await until(async () => {
       const answer = await crowd.thread(crowd.member(0), person).catch(() => undefined);
       return answer?.status === 200 && JSON.parse(answer.body).owner === person.userId;

@@ -28,6 +28,8 @@ export default defineConfig({
     root: join(TESTS, '..'),
     name: 'faults',
     include: files.map((path) => `test/${path}`),
+    // Ends only what hangs: some change the keys of 100,000 grants, or draw faults for as long as they are told.
+    testTimeout: 7_200_000,
     // What is promised in milliseconds is measured on a machine that does nothing else.
     maxWorkers: 1,
     reporters: ['default', join(TESTS, 'support', 'missing.ts'), join(import.meta.dirname, 'reliability.ts')],

@@ -28,7 +28,7 @@ const outbound = {
   },
   stream: (_target: unknown, headers: readonly string[]) => {
     sent.push(headers);
-    return { answer: Promise.resolve({ statusCode: statuses.shift(), headers: {}, body }), destroy: () => undefined };
+    return { response: Promise.resolve({ statusCode: statuses.shift(), headers: {}, body }), destroy: () => undefined };
   },
 } as unknown as Outbound;
 const fetch = createAuthorizedFetch({
@@ -45,7 +45,7 @@ const get = (changes: Partial<AuthorizedRequest> = {}) =>
   } as AuthorizedRequest);
 
 test('the token goes with the headers that were given, and the use is noted', async () => {
-  expect(await get()).toMatchObject({ kind: 'answer', response: { statusCode: 200 } });
+  expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 200 } });
   expect(sent).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
   expect(grants.noteUse.mock.calls).toEqual([['u1', 'platform']]);
   expect(vault.clearDoubt).not.toHaveBeenCalled();
@@ -87,7 +87,7 @@ test('R42: a refused token is renewed once and the call made once more, each wit
 test('R42: a second refusal is the answer, and is no use', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', doubted: true }];
   statuses = [401, 401];
-  expect(await get()).toMatchObject({ kind: 'answer', response: { statusCode: 401 } });
+  expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
   expect([sent.length, grants.noteUse.mock.calls.length, vault.clearDoubt.mock.calls.length]).toEqual([2, 0, 0]);
 });
 

@@ -7,7 +7,7 @@ import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ConnectionIndex, ListedConnection } from '../../src/grants/connection-index.ts';
 import { createDisconnectEveryone } from '../../src/grants/disconnect-everyone.ts';
 import { keys } from '../../src/storage/keys.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { until } from '../support/until.ts';
 

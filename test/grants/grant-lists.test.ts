@@ -8,7 +8,7 @@ import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 const NOW = 1_800_000_000_000;
@@ -27,7 +27,7 @@ beforeEach(async () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   index = createConnectionIndex({ store, clock });
-  grants = index.listed(createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock }));
+  grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock, index });
 });
 afterEach(async () => {
   await store.close();
@@ -36,11 +36,11 @@ afterEach(async () => {
 
 async function stored(userId: string, changes: Partial<Grant> = {}): Promise<void> {
   const version = (await grants.load(userId, 'platform'))?.version ?? 0;
-  const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}`, idToken: undefined };
-  const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now };
+  const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}` };
+  const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now, consentedAt: now };
   const rest = { scopes: ['openid'], account: {}, trouble: undefined, refresh: undefined };
   const grant: Grant = { userId, appId: 'platform', ...tokens, ...times, ...rest, ...changes };
-  expect(await grants.save(grant, version)).toBe(true);
+  expect(await grants.save(grant, version)).toBeDefined();
 }
 
 const trouble = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
@@ -57,6 +57,16 @@ test('a refresh that has begun is listed until it has ended, whatever else is', 
   ]);
   await grants.noteClosed('u1', 'platform');
   expect(await grants.listOpen()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
+});
+
+test('connections of one app in one state are found behind a page of others', async () => {
+  await stored('wanted', { appId: 'other', ...trouble('in_doubt') });
+  for (const at of [1, 2, 3]) {
+    now += 1;
+    await stored(`u${at}`, trouble('in_doubt'));
+  }
+  const page = await index.page({ limit: 2, appId: 'other', state: 'in_doubt' });
+  expect(page).toEqual({ items: [{ userId: 'wanted', appId: 'other' }] });
 });
 
 test('what was removed is not remembered, also where another one takes its place', async () => {

@@ -1,7 +1,7 @@
 /** The pure rules of a grant: fresh or stale at a time, health, and what an answer or a failure makes of it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import {
   type Grant,
   healthOf,
@@ -23,19 +23,19 @@ function grantOf(changes: Partial<Grant> = {}): Grant {
     appId: 'platform',
     accessToken: 'at1',
     refreshToken: 'rt1',
-    idToken: 'id1',
     scopes: ['openid', 'offline_access'],
     account: { subject: 's1' },
     obtainedAt: NOW,
     expiresAt: NOW + HOUR,
     connectedAt: NOW - HOUR,
+    consentedAt: NOW - HOUR,
     trouble: undefined,
     refresh: undefined,
     ...changes,
   };
 }
 
-const ANSWER: TokenAnswer = {
+const ANSWER: TokenResponse = {
   accessToken: 'at2',
   refreshToken: undefined,
   idToken: undefined,
@@ -90,23 +90,21 @@ describe('isRefreshDue', () => {
 describe('withTokens', () => {
   test('R30: keeps what the answer leaves out, and forgets the trouble', () => {
     const troubled = withTrouble(grantOf(), 'in_doubt', 'unclear_refusal', { now: NOW, random: 0 });
-    const { accessToken, refreshToken, idToken, scopes, trouble } = withTokens(troubled, ANSWER, NOW + 5, undefined);
-    expect({ accessToken, refreshToken, idToken, scopes, trouble }).toEqual({
+    const { accessToken, refreshToken, scopes, trouble } = withTokens(troubled, ANSWER, NOW + 5, undefined);
+    expect({ accessToken, refreshToken, scopes, trouble }).toEqual({
       accessToken: 'at2',
       refreshToken: 'rt1',
-      idToken: 'id1',
       scopes: ['openid', 'offline_access'],
       trouble: undefined,
     });
   });
 
   test('takes over what the answer gives', () => {
-    const given = { ...ANSWER, refreshToken: 'rt2', idToken: 'id2', scopes: ['a'], expiresInSeconds: 10 };
+    const given = { ...ANSWER, refreshToken: 'rt2', scopes: ['a'], expiresInSeconds: 10 };
     expect(withTokens(grantOf(), given, NOW, 99)).toEqual({
       ...grantOf(),
       accessToken: 'at2',
       refreshToken: 'rt2',
-      idToken: 'id2',
       scopes: ['a'],
       obtainedAt: NOW,
       expiresAt: NOW + 10_000,
@@ -120,7 +118,7 @@ describe('withTokens', () => {
 
   test('take over when the new refresh token ends; of one that stays the end stays', () => {
     const ending = grantOf({ refreshExpiresAt: NOW + 7_000 });
-    const endOf = (changes: Partial<TokenAnswer>) =>
+    const endOf = (changes: Partial<TokenResponse>) =>
       withTokens(ending, { ...ANSWER, ...changes }, NOW, undefined).refreshExpiresAt;
     expect(endOf({ refreshToken: 'rt2', refreshExpiresInSeconds: 30 })).toBe(NOW + 30_000);
     expect(endOf({ refreshExpiresInSeconds: 40 })).toBe(NOW + 40_000);

@@ -10,12 +10,12 @@ import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createNarrowedTokens, type NarrowedTokens } from '../../src/grants/narrowed-token.ts';
 import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
-import { createRefreshOutcomes } from '../../src/grants/refresh-outcome.ts';
+import { refreshTimes } from '../../src/grants/refresh-state.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 const APP = { id: 'platform', name: 'Platform', scopes: ['read', 'write'] } as unknown as ConnectedApp;
@@ -52,8 +52,8 @@ beforeEach(async () => {
   grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock });
   const shared = { grants, provider, events, clock, random: () => 0.5 };
   const leases = createLeases({ store, milliseconds: 4_000 });
-  refresher = createRefresher({ ...shared, leases });
-  narrowed = createNarrowedTokens({ ...shared, leases, refresher, outcomes: createRefreshOutcomes(shared) });
+  refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
+  narrowed = createNarrowedTokens({ grants, refresher, clock });
 });
 afterEach(async () => {
   await store.close();
@@ -62,15 +62,15 @@ afterEach(async () => {
 
 const tokens = (accessToken: string, refreshToken?: string, changes: object = {}): RefreshOutcome => {
   const rest = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
-  return { kind: 'tokens', answer: { accessToken, refreshToken, ...rest, ...changes } } as RefreshOutcome;
+  return { kind: 'tokens', response: { accessToken, refreshToken, ...rest, ...changes } } as RefreshOutcome;
 };
 
 async function stored(changes: Partial<Grant> = {}): Promise<void> {
-  const fixed = { userId: 'u1', appId: APP.id, accessToken: 'at1', refreshToken: 'rt1', idToken: undefined };
+  const fixed = { userId: 'u1', appId: APP.id, accessToken: 'at1', refreshToken: 'rt1' };
   const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000 };
   const rest = { scopes: APP.scopes, account: {}, trouble: undefined, refresh: undefined };
   const version = (await grants.load('u1', APP.id))?.version ?? 0;
-  expect(await grants.save({ ...fixed, ...times, ...rest, ...changes } as Grant, version)).toBe(true);
+  expect(await grants.save({ ...fixed, ...times, ...rest, ...changes } as Grant, version)).toBeDefined();
 }
 
 async function read(): Promise<Grant> {
@@ -115,12 +115,32 @@ describe('a narrower token', () => {
     expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1', 'rt9']);
   });
 
+  test('is not given again once the grant is broken', async () => {
+    await stored();
+    answer = async () => tokens('narrow');
+    expect(await token()).toMatchObject({ kind: 'narrowed' });
+    await stored(troubled('reconnect_needed'));
+    expect(await token()).toEqual({ kind: 'no_grant' });
+    expect(asked).toHaveLength(1);
+  });
+
   test('R31: callers at the same time share one call', async () => {
     await stored();
     answer = async () => tokens('narrow');
     const results = await Promise.all(Array.from({ length: 20 }, () => token()));
     expect(new Set(results.map((one) => JSON.stringify(one))).size).toBe(1);
     expect(asked).toHaveLength(1);
+  });
+
+  test('R101 is refused where its ID token is another subject’s, and the grant keeps its tokens', async () => {
+    await stored({ account: { subject: 'alice' } });
+    answer = async ({ keep }) => {
+      await keep?.('rt-of-mallory');
+      return tokens('of-mallory', 'rt-of-mallory', { claims: { sub: 'mallory' } });
+    };
+    expect(await token()).toMatchObject({ kind: 'unavailable' });
+    expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt1', refresh: undefined });
+    expect((await read()).trouble).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
   });
 
   test('that has more than was asked for is none; one of fewer is told as it is', async () => {
@@ -168,11 +188,11 @@ describe('there is none', () => {
     },
   );
 
-  test('where the provider is away: for as long as it says, and then again', async () => {
+  test('where the provider is away: for as long as the grant backs off, and then again', async () => {
     await stored();
     answer = async () =>
       ({ kind: 'unavailable', reason: 'timeout', sent: false, retryAfterSeconds: 7 }) as RefreshOutcome;
-    expect(await token()).toEqual({ kind: 'unavailable', retryAfterSeconds: 7 });
+    expect(await token()).toEqual({ kind: 'unavailable', retryAfterSeconds: 30 });
     now += 60_000;
     answer = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed' });
@@ -189,21 +209,30 @@ describe('what somebody who died has left open', () => {
     expect((await read()).refresh).toBeUndefined();
   });
 
-  test('where use spends a token, one whose use is not known is settled before', async () => {
-    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
-    answer = async ({ scopes }) => (scopes ? tokens('narrow') : tokens('at2', 'rt2'));
-    expect(await token()).toMatchObject({ kind: 'narrowed' });
-    expect(asked).toEqual([
-      { refreshToken: 'rt1', scopes: undefined },
-      { refreshToken: 'rt2', scopes: ['read'] },
-    ]);
-  });
-
-  test('where use spends none, it is simply used', async () => {
-    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: false });
+  test.each([true, false])('a refresh token that may be spent is tried once more (rotates: %s)', async (rotates) => {
+    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates });
     answer = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed' });
     expect(asked).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
+    expect((await read()).refresh).toBeUndefined();
+  });
+
+  test('R39 a refresh token that was spent by the interrupted refresh ends the grant, with that cause', async () => {
+    await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
+    answer = async () => ({ kind: 'refused' });
+    expect(await token()).toEqual({ kind: 'no_grant' });
+    expect((await read()).trouble).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
+  });
+
+  test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and no later refresh waits', async () => {
+    await stored({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
+    answer = async () => ({ kind: 'doubtful', reason: 'invalid_scope' });
+    const began = performance.now();
+    for (let n = 0; n < 3; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
+    expect(performance.now() - began).toBeLessThan(1_000);
+    answer = async () => ({ kind: 'refused' });
+    expect(await token()).toEqual({ kind: 'no_grant' });
+    expect((await read()).trouble).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
   });
 
   test('at a start every open refresh is settled, also where an app is gone and one of them fails', async () => {

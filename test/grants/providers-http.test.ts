@@ -150,7 +150,7 @@ describe('disconnecting tells what the provider confirmed, and purges', () => {
     const { agent } = await visit('/token', same);
     const page = await agent.get(`${site.url}/connections/platform`);
     const after = await agent.submit(page, {}, { button: 'Disconnect' });
-    expect(after.url).toMatch(`${site.url}/connections/platform?disconnected=revoked.`);
+    expect(after.url).toMatch(`${site.url}/connections/platform?done=`);
     expect(after.body).toContain('The provider has confirmed that our access is withdrawn');
     expect(after.forms.some(({ action }) => action.endsWith('/connections/platform'))).toBe(true);
   });

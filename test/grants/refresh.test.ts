@@ -6,19 +6,20 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import type { RefreshOutcome, RefreshRequest } from '../../src/connected-apps/refresh-failure.ts';
-import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { AppError } from '../../src/errors.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
+import { refreshTimes } from '../../src/grants/refresh-state.ts';
 import { createRevocations } from '../../src/grants/revocations.ts';
 import { createTokenVault, type TokenVault } from '../../src/grants/token-vault.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { PATIENTLY } from '../support/until.ts';
@@ -77,12 +78,15 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
+const TIMES = refreshTimes(300);
+
 /** As another process has it: nothing but the store is common. */
-const newRefresher = () =>
+const newRefresher = (times = TIMES) =>
   createRefresher({
     grants,
     provider,
     leases: createLeases({ store, milliseconds: 4_000 }),
+    times,
     events,
     clock: () => now,
     random: () => 0.5,
@@ -100,9 +104,12 @@ const revocationsOf = (of: GrantStore) =>
     random: () => 0.5,
   });
 
-function tokens(accessToken: string, refreshToken?: string): RefreshOutcome & { kind: 'tokens'; answer: TokenAnswer } {
+function tokens(
+  accessToken: string,
+  refreshToken?: string,
+): RefreshOutcome & { kind: 'tokens'; response: TokenResponse } {
   const rest = { idToken: undefined, scopes: undefined, expiresInSeconds: 60, claims: undefined };
-  return { kind: 'tokens', answer: { accessToken, refreshToken, ...rest } };
+  return { kind: 'tokens', response: { accessToken, refreshToken, ...rest } };
 }
 
 /** A grant that ended a second ago. */
@@ -112,18 +119,18 @@ async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void
     appId: APP.id,
     accessToken: `at1-${userId}`,
     refreshToken: `rt1-${userId}`,
-    idToken: undefined,
     scopes: ['openid'],
     account: {},
     obtainedAt: now - 61_000,
     expiresAt: now - 1_000,
     connectedAt: now - 61_000,
+    consentedAt: now - 61_000,
     trouble: undefined,
     refresh: undefined,
     ...changes,
   };
   const version = (await grants.load(userId, APP.id))?.version ?? 0;
-  expect(await grants.save(grant, version)).toBe(true);
+  expect(await grants.save(grant, version)).toBeDefined();
 }
 
 async function read(userId = 'u1'): Promise<Grant> {
@@ -278,7 +285,7 @@ describe('writes that come in between', () => {
   test('R33: tokens that come with an ID token of somebody else replace nothing', async () => {
     await stored('u1', { account: { subject: 'mine' } });
     const theirs = tokens('at-theirs', 'rt-theirs');
-    answer = async () => ({ ...theirs, answer: { ...theirs.answer, claims: { sub: 'theirs' } } });
+    answer = async () => ({ ...theirs, response: { ...theirs.response, claims: { sub: 'theirs' } } });
     expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_answer' });
     const kept = await grants.load('u1', APP.id);
     expect(kept).toMatchObject({ grant: { accessToken: 'at1-u1', refreshToken: 'rt1-u1' } });
@@ -302,31 +309,37 @@ describe('writes that come in between', () => {
     };
   }
 
-  test('R34: a holder that the storage is away from for longer than its lease is let finish: nobody asks a second time', async () => {
-    await stored();
-    let away = false;
-    const holder = createRefresher({
-      grants: createGrantStore({ store: shaky(() => away), sealer, clock: () => now }),
-      leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
-      ...{ provider, events, clock: () => now, random: () => 0.5 },
-    });
-    let next: Promise<unknown> = Promise.resolve();
-    answer = async () => {
-      away = true;
-      now += 5_000;
-      setTimeout(() => {
-        next = newRefresher().refresh({ userId: 'u1', app: APP });
-        // Its own connection is back a little later.
-        setTimeout(() => (away = false), 400);
-      }, 100);
-      return tokens('at2', 'rt2');
-    };
-    await holder.refresh({ userId: 'u1', app: APP });
-    await next;
-    expect(refreshed).toEqual(['rt1-u1']);
-    expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
-    expect((await read()).refresh).toBeUndefined();
-  });
+  test.each([
+    [300, 400],
+    [2_000, 2_500],
+  ])(
+    'R34: a holder that the storage is away from for longer than its lease is let finish: nobody asks a second time (deadline %i ms)',
+    async (deadline, later) => {
+      await stored();
+      let away = false;
+      const holder = createRefresher({
+        grants: createGrantStore({ store: shaky(() => away), sealer, clock: () => now }),
+        leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
+        ...{ provider, times: TIMES, events, clock: () => now, random: () => 0.5 },
+      });
+      let next: Promise<unknown> = Promise.resolve();
+      answer = async () => {
+        away = true;
+        now += 5_000;
+        setTimeout(() => {
+          next = newRefresher(refreshTimes(deadline)).refresh({ userId: 'u1', app: APP });
+          // Its own connection is back a little later.
+          setTimeout(() => (away = false), later);
+        }, 100);
+        return tokens('at2', 'rt2');
+      };
+      await holder.refresh({ userId: 'u1', app: APP });
+      await next;
+      expect(refreshed).toEqual(['rt1-u1']);
+      expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
+      expect((await read()).refresh).toBeUndefined();
+    },
+  );
 
   /** A holder that is stopped past its lease with its call under way, and the next one with a call of its own. */
   async function twoCalls() {
@@ -344,7 +357,7 @@ describe('writes that come in between', () => {
   /** It does not live for longer than its lease lasts, and so cannot renew it. */
   const stoppedRefresher = () => {
     const leases = createLeases({ store: { ...store, renewLease: async () => false }, milliseconds: 4_000 });
-    return createRefresher({ grants, provider, events, leases, clock: () => now, random: () => 0.5 });
+    return createRefresher({ grants, provider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 });
   };
 
   test('R36: of two calls with one token the later one counts, whichever answer is written first', async () => {
@@ -380,7 +393,7 @@ describe('writes that come in between', () => {
       },
     };
     const leases = createLeases({ store, milliseconds: 4_000 });
-    const next = { grants: watched, provider, events, leases, clock: () => now, random: () => 0.5 };
+    const next = { grants: watched, provider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
     await createRefresher(next).refresh({ userId: 'u1', app: APP });
     expect(refreshed).toEqual(['rt1-u1', 'rt2']);
     expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
@@ -422,7 +435,7 @@ describe('writes that come in between', () => {
       },
     };
     const leases = createLeases({ store, milliseconds: 4_000 });
-    const parts = { grants: failing, provider, events, leases, clock: () => now, random: () => 0.5 };
+    const parts = { grants: failing, provider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
     await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
     await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, PATIENTLY);
     answer = async () => ({ kind: 'refused' });
@@ -446,7 +459,7 @@ describe('writes that come in between', () => {
         },
       },
       leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
-      ...{ provider, events, clock: () => now, random: () => 0.5 },
+      ...{ provider, times: TIMES, events, clock: () => now, random: () => 0.5 },
     });
     await expect(first.refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
     expect((await read()).refresh).toBeDefined();
@@ -534,9 +547,9 @@ describe('writes that come in between', () => {
   test('connecting again during a refresh: the new consent counts', async () => {
     await stored();
     const connections = createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
-    const consent = tokens('at-consent', 'rt-consent').answer;
+    const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, answer: consent, scopes: ['openid'], account: {} });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {} });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -547,9 +560,9 @@ describe('writes that come in between', () => {
     const account = { subject: 's1' };
     await stored('u1', { account });
     const connections = createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
-    const consent = tokens('at-consent').answer;
+    const consent = tokens('at-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, answer: consent, scopes: ['openid'], account });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -707,7 +720,7 @@ describe('connections', () => {
     connections().make({
       userId: 'u1',
       app: APP,
-      answer: tokens('at-new', refreshToken).answer,
+      response: tokens('at-new', refreshToken).response,
       scopes: ['openid'],
       account: of,
     });
@@ -744,7 +757,7 @@ describe('connections', () => {
 
   test('nor where the provider names nobody: it may be anybody’s', async () => {
     await stored('u1', { account: {} });
-    const consent = { userId: 'u1', app: APP, answer: tokens('at-new').answer, scopes: ['openid'] };
+    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'] };
     await connections().make({ ...consent, account: {} });
     expect((await read()).refreshToken).toBeUndefined();
   });
@@ -766,8 +779,8 @@ describe('connections', () => {
   test('offline_access is taken as given only where a refresh token of the same user is held that has it', async () => {
     const asked = ['openid', 'offline_access'];
     const scopesAfter = async () => {
-      const answered = { ...tokens('at-new').answer, scopes: ['openid'] };
-      await connections().make({ userId: 'u1', app: APP, answer: answered, scopes: asked, account });
+      const answered = { ...tokens('at-new').response, scopes: ['openid'] };
+      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account });
       return (await read()).scopes;
     };
     expect(await scopesAfter()).toEqual(['openid']);
@@ -821,7 +834,7 @@ describe('connections', () => {
 
   test.each([
     ['cannot be written', () => Promise.reject(new Error('disk full'))],
-    ['finds no connection', () => Promise.resolve(false)],
+    ['finds no connection', () => Promise.resolve(undefined)],
   ])('where a note of use %s, the next use is noted', async (_name, answered) => {
     await stored();
     await grants.load('u1', APP.id);
@@ -834,11 +847,16 @@ describe('connections', () => {
 });
 
 describe('R39: a refusal after a refresh whose answer never came', () => {
-  const interruptedThenRefused = async (app: ConnectedApp, changes: Partial<Grant> = {}) => {
+  const interruptedThenRefused = async (app: ConnectedApp, changes: Partial<Grant> = {}, between?: RefreshOutcome) => {
     await stored('u1', changes);
     answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     await vault.accessToken('u1', app);
     now += 120_000;
+    if (between) {
+      answer = async () => between;
+      await vault.accessToken('u1', app);
+      now += 1_200_000;
+    }
     answer = async () => ({ kind: 'refused' });
     return vault.accessToken('u1', app);
   };
@@ -846,6 +864,15 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
   test('is laid to the lost answer, since that may have spent the refresh token', async () => {
     expect(await interruptedThenRefused(APP)).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
     expect(refreshed).toHaveLength(2);
+  });
+
+  test.each<[string, RefreshOutcome]>([
+    ['is unavailable', { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined }],
+    ['refuses the app', { kind: 'app_fault', reason: 'invalid_client' }],
+    ['refuses unclearly', { kind: 'doubtful', reason: 'status_400' }],
+  ])('is laid to the lost answer also where the provider meanwhile %s', async (_name, between) => {
+    expect(await interruptedThenRefused(APP, {}, between)).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect(refreshed).toHaveLength(3);
   });
 
   test.each([

@@ -4,17 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
-import type { RevocationOutcome } from '../../src/connected-apps/provider-said.ts';
-import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
+import type { RevocationOutcome } from '../../src/connected-apps/provider-reply.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
-import { createRevocations, persistentRevoke } from '../../src/grants/revocations.ts';
+import { createRevocations } from '../../src/grants/revocations.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 const APP = { id: 'platform', name: 'Platform', scopes: ['openid'] } as unknown as ConnectedApp;
@@ -80,7 +79,7 @@ const connect = (refreshToken: string | undefined, subject: string | null = 's1'
   connections().make({
     userId: 'u1',
     app: APP,
-    answer: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenAnswer,
+    response: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenResponse,
     scopes: ['openid'],
     account: subject === null ? {} : { subject },
   });
@@ -245,8 +244,7 @@ test.each([
 );
 
 test('R43, R52: a token that belongs to nobody any more is kept before the provider is asked, so that a kill loses nothing', async () => {
-  const direct = { revoke: () => Promise.reject(new Error('Not past the queue.')) } as unknown as ProviderClient;
-  const { revoke } = persistentRevoke(direct, revocations());
+  const { revokeUnowned: revoke } = revocations();
   const page = () => revocations().page({ limit: 9 });
   expect(await revoke(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'unconfirmed' });
   expect([asked, keptWhenAsked]).toEqual([['rt-late'], 1]);

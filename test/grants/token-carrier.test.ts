@@ -3,14 +3,14 @@ import { decodeJwt } from 'jose';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { type DpopKey, makeDpopKey } from '../../src/connected-apps/dpop.ts';
 import { createTokenCarrier } from '../../src/grants/token-carrier.ts';
-import type { StreamedAnswer } from '../../src/outbound/streamed-answer.ts';
+import type { StreamedResponse } from '../../src/outbound/streamed-response.ts';
 
 const TARGET = { origin: 'https://platform.test', path: '/threads/current' };
 const ASKS = { 'www-authenticate': 'DPoP error="use_dpop_nonce"' };
 
 let dpopKey: DpopKey;
 let sent: Record<string, string>[];
-let answers: StreamedAnswer[];
+let answers: StreamedResponse[];
 let carrier: ReturnType<typeof createTokenCarrier>;
 beforeEach(async () => {
   dpopKey = await makeDpopKey();
@@ -18,7 +18,7 @@ beforeEach(async () => {
 });
 
 const answer = (statusCode: number, headers: Record<string, string> = {}) =>
-  ({ statusCode, headers, body: { destroy: vi.fn() } }) as unknown as StreamedAnswer;
+  ({ statusCode, headers, body: { destroy: vi.fn() } }) as unknown as StreamedResponse;
 const call = (key: DpopKey | undefined = dpopKey, target = TARGET) =>
   carrier.send({ accessToken: 'at1', dpopKey: key }, target as Parameters<typeof carrier.send>[1], async (headers) => {
     sent.push(

@@ -2,11 +2,11 @@
 
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
-import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import type { Sealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import type { UserAgent } from '../support/browserless.ts';
+import { sealerOf } from '../support/encryption-keys.ts';
 import { getJson, type TestGatehouse } from '../support/gatehouse.ts';
 
 export interface VaultDesk {
@@ -15,15 +15,13 @@ export interface VaultDesk {
   grants: GrantStore;
   /** Fails where there is none, or it cannot be read. */
   read(userId: string, appId?: string): Promise<Grant>;
-  change(userId: string, change: (grant: Grant) => Partial<Grant>): Promise<void>;
+  change(userId: string, change: (grant: Grant) => Partial<Grant>, appId?: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
-  const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
-  if ('faults' in parsed) throw new Error(parsed.faults.join(' '));
   const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
-  const sealer = createSealer(createKeyRing(parsed.keys));
+  const sealer = sealerOf(site.env);
   const grants = createGrantStore({ store, sealer, clock: Date.now });
   const load = async (userId: string, appId = 'platform') => {
     const stored = await grants.load(userId, appId);
@@ -35,8 +33,8 @@ export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
     sealer,
     grants,
     read: async (userId, appId) => (await load(userId, appId)).grant,
-    async change(userId, change) {
-      const { grant, version } = await load(userId);
+    async change(userId, change, appId) {
+      const { grant, version } = await load(userId, appId);
       if (!(await grants.save({ ...grant, ...change(grant) }, version)))
         throw new Error('The grant was changed meanwhile.');
     },

@@ -3,14 +3,21 @@ import type { IncomingMessage } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import express, { type ErrorRequestHandler } from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { formField, formFields, knownLength, queryField, readBody, readLongBody } from '../../src/http/body.ts';
+import {
+  formField,
+  formFields,
+  queryField,
+  readBody,
+  readLongBody,
+  requireContentLength,
+} from '../../src/http/body.ts';
 import { ask, FORM, JSON_BODY } from '../support/ask.ts';
 import { type Served, serve } from './serve.ts';
 
 describe('a body', () => {
   let served: Served;
   beforeAll(async () => {
-    const app = express().use(knownLength).use('/long', readLongBody).use(readBody);
+    const app = express().use(requireContentLength).use('/long', readLongBody).use(readBody);
     app.use((req, res) => void res.json(req.body));
     const failed: ErrorRequestHandler = (error, _req, res, _next) =>
       void res.status(error.status).json({ type: error.type, headers: error.headers, detail: error.detail });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserAgent, type Page } from '../support/browserless.ts';
 import { CLIENT_SECRET, JSON_ONLY, PASSWORD, startSite, type TestSite } from '../support/gatehouse.ts';
 import { type OutboundRecorder, recordOutbound } from '../support/outbound-recorder.ts';
+import { pass } from '../support/passing-time.ts';
 import { ROUTES } from '../support/routes.ts';
 
 let recorder: OutboundRecorder;
@@ -34,14 +35,14 @@ test('R61 every route, every error page, through expiry, refresh and disconnect'
     }
   };
   await visitAll();
-  await new Promise((resolve) => setTimeout(resolve, 2_100));
+  pass(2.1);
   await visitAll();
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
     const off = site.sandbox.faults.set({ on: 'platform', kind });
     await visitAll();
     off();
   }
-  await new Promise((resolve) => setTimeout(resolve, 2_100));
+  pass(2.1);
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
     const off = site.sandbox.faults.set({ on: 'identity-provider', kind });
     await visitAll();
@@ -74,4 +75,4 @@ test('R61 every route, every error page, through expiry, refresh and disconnect'
     expect(all.includes(canary), 'a token or secret reached the browser').toBe(false);
     expect(logs.includes(canary), 'a token or secret is in the log').toBe(false);
   }
-}, 60_000);
+});

@@ -3,8 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { scrubCardNumbers } from '../../src/bin/bin.ts';
-import { readings } from '../../src/http/card-numbers.ts';
+import { decodedForms } from '../../src/http/card-numbers.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { ask, DATA, FORM, JSON_BODY, PAGE, type Question } from '../support/ask.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -26,7 +25,7 @@ const SPELLINGS = [
   TWICE,
   encodeURIComponent(WIDE),
 ];
-const QUERY_NAMES = 'app return_to scope disconnected state code error error_description iss x'.split(' ');
+const QUERY_NAMES = 'app return_to scope done state code error error_description iss x'.split(' ');
 /** Every two of these meet: the right host or another, as a page or as data, with or without the session. */
 const WAYS = [
   { ...PAGE },
@@ -252,7 +251,6 @@ test('R86 whatever gets as far as the log is scrubbed there', () => {
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
-    scrub: scrubCardNumbers,
     destination: { write: (line: string) => void lines.push(line) },
   });
   for (const digits of [CARD, GROUPED, DASHED, WIDE]) logger.info({ [digits]: { deep: [digits] } }, digits);
@@ -260,12 +258,12 @@ test('R86 whatever gets as far as the log is scrubbed there', () => {
   expect(lines).toHaveLength(4);
 });
 
-describe('R86 readings of a text', () => {
+describe('R86: the decoded forms of a text', () => {
   test('as it stands, decoded up to three times, and with plus signs as spaces', () => {
-    expect(readings('a+b')).toEqual(['a+b', 'a b']);
-    expect(readings('%2541')).toEqual(['%2541', '%41', 'A']);
-    expect(readings('%zz%41')).toContain('%zzA');
-    expect(readings(WIDE)).toEqual([WIDE]);
-    expect(readings(encodeURIComponent(WIDE))).toContain(WIDE);
+    expect(decodedForms('a+b')).toEqual(['a+b', 'a b']);
+    expect(decodedForms('%2541')).toEqual(['%2541', '%41', 'A']);
+    expect(decodedForms('%zz%41')).toContain('%zzA');
+    expect(decodedForms(WIDE)).toEqual([WIDE]);
+    expect(decodedForms(encodeURIComponent(WIDE))).toContain(WIDE);
   });
 });

@@ -154,7 +154,7 @@ describe('a PUBLIC_URL with a path', () => {
     expect([bin.url, bin.status]).toEqual([`${site.url}/bin`, 200]);
     const connection = await agent.get(`${site.url}/connections/platform`);
     const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
-    expect(ended.url).toMatch(`${site.url}/connections/platform?disconnected=revoked.`);
+    expect(ended.url).toMatch(`${site.url}/connections/platform?done=`);
     let again = await agent.submit(ended, {}, { button: 'Connect' });
     while (again.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
       again = await agent.submit(again, {}, { button: 'Allow' });

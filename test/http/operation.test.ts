@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { AppError } from '../../src/errors.ts';
 import { readBody } from '../../src/http/body.ts';
+import { json } from '../../src/http/description.ts';
 import { isDescribed, operation } from '../../src/http/operation.ts';
 import { ask, FORM, JSON_BODY } from '../support/ask.ts';
 import { type Served, serve } from './serve.ts';
@@ -108,9 +109,10 @@ describe('what is asked', () => {
 
 test('a handler says what it is', () => {
   const { list, add, forget, stream } = handlers();
-  expect(list.operation).toStrictEqual({ summary: 'Lists', query, answer, status: 200 });
-  expect(add.operation).toStrictEqual({ summary: 'Adds', body, answer, status: 201 });
-  expect(forget.operation).toStrictEqual({ summary: 'Forgets', status: 204 });
-  expect(stream.operation).toStrictEqual({ summary: 'Streams', mediaType: 'text/csv', answer, status: 200 });
+  expect(list.operation).toStrictEqual({ summary: 'Lists', query, responses: { 200: json(answer) } });
+  expect(add.operation).toStrictEqual({ summary: 'Adds', body, responses: { 201: json(answer) } });
+  expect(forget.operation).toStrictEqual({ summary: 'Forgets', responses: { 204: {} } });
+  expect(stream.operation.summary).toBe('Streams');
+  expect(Object.keys(stream.operation.responses[200] ?? {})).toEqual(['application/json', 'text/csv']);
   expect([isDescribed(list), isDescribed(() => undefined)]).toEqual([true, false]);
 });

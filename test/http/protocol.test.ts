@@ -73,6 +73,31 @@ describe('R77 methods', () => {
     expect([answer.status, answer.closed]).toEqual([400, true]);
   });
 
+  test.each([
+    ['no Host', 'GET /session HTTP/1.1', 400],
+    ['an expectation that we do not know', `GET /session HTTP/1.1\r\nHost: gatehouse.test\r\nExpect: foo`, 417],
+  ])('%s is refused with a problem document and our headers, and the connection ends', async (_what, head, status) => {
+    const { headers, rest, ...answer } = await sendRaw(site.url, `${head}\r\n\r\n`);
+    expect(answer).toEqual({ status, closed: true });
+    expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
+    for (const name of ['x-request-id', 'content-security-policy', 'x-content-type-options', 'cache-control'])
+      expect(headers.get(name), name).toHaveLength(1);
+    expect(JSON.parse(rest)).toMatchObject({ status, code: 'invalid_request' });
+  });
+
+  test('the management port refuses them as well', async () => {
+    expect((await sendRaw(site.managementUrl, 'GET /healthz HTTP/1.1\r\n\r\n')).status).toBe(400);
+    const head = 'GET /healthz HTTP/1.1\r\nHost: gatehouse.test\r\nConnection: close\r\n\r\n';
+    expect((await sendRaw(site.managementUrl, head)).status).toBe(200);
+  });
+
+  test('HTTP/1.0 needs no Host, and an expectation of 100-continue is met', async () => {
+    expect((await sendRaw(site.url, 'GET /session HTTP/1.0\r\n\r\n')).status).toBe(200);
+    const head = `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\nExpect: 100-Continue\r\n\r\n`;
+    const { status, rest } = await sendRaw(site.url, head);
+    expect([status, rest]).toEqual([100, expect.stringMatching(/^HTTP\/1\.1 200 /)]);
+  });
+
   test('an offer of HTTP/2 without TLS is answered in HTTP/1.1', async () => {
     const answer = await sendRaw(
       site.url,

@@ -1,7 +1,7 @@
 /** R73: which requests under another name are sent to PUBLIC_URL, and where exactly. */
 import express from 'express';
 import { afterEach, describe, expect, test } from 'vitest';
-import { parsePublicUrl } from '../../src/config-rules.ts';
+import { parsePublicUrl } from '../../src/config/rules.ts';
 import { publicHost } from '../../src/http/public-host.ts';
 import { ask, DATA, PAGE } from '../support/ask.ts';
 import { type Served, serve } from './serve.ts';
@@ -17,8 +17,7 @@ async function at(href: string, { isTrusted = false } = {}) {
     publicHost({
       publicUrl,
       isTrusted: (address) => isTrusted && address === '127.0.0.1',
-      isClean: (text) => !text.includes('4571736012345674'),
-      dataPaths: /^\/(threads\/|session$)/,
+      isData: (path) => /^\/(threads\/|session$)/.test(path),
     }),
     (_req, res) => void res.send('here'),
   );

@@ -1,8 +1,8 @@
-/** What every request carries from its begin on, on the short way and on the long one, and how its time is counted. */
+/** What every request carries from its begin on, on the fast path and in Express, and how its time is counted. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { addHeaders, sendHead, sendJson } from '../../src/http/answer-head.ts';
 import { type BeginRequest, requestContext } from '../../src/http/request-context.ts';
+import { addHeaders, sendHead, sendJson } from '../../src/http/response-head.ts';
 import type { Metrics } from '../../src/observability/metrics.ts';
 import { ask } from '../support/ask.ts';
 import { PATIENTLY } from '../support/until.ts';
@@ -31,7 +31,7 @@ beforeEach(() => {
   begin = requestContext({
     metrics,
     isTrusted,
-    isClean: (text) => !text.includes('4571736012345674'),
+    addressOf: () => '192.0.2.1',
     headers: HEADERS,
   });
 });
@@ -41,7 +41,7 @@ const answers = (how: typeof handle, headers: Record<string, string> = {}, metho
   return ask(served.url, { headers, method });
 };
 
-describe('on the long way', () => {
+describe('in Express', () => {
   test('the answer has its id and the headers of every answer from the begin on', async () => {
     let context: IncomingMessage['context'] | undefined;
     const { headers } = await answers((req, res) => {
@@ -52,7 +52,7 @@ describe('on the long way', () => {
     const id = String(headers['x-request-id']);
     expect(id).toMatch(UUID);
     expect(headers).toMatchObject({ 'cache-control': 'no-store', 'content-security-policy': "default-src 'self'" });
-    expect(context).toEqual({ id, reference: id.slice(-8), route: 'none' });
+    expect(context).toEqual({ id, reference: id.slice(-8), route: 'none', address: '192.0.2.1' });
   });
 
   test('an id that is given counts from a proxy of ours, and without a card number in it', async () => {
@@ -76,7 +76,7 @@ describe('on the long way', () => {
     const { headers } = await answers((req, res) => {
       begin(req, res);
       res.setHeader('Cache-Control', 'public');
-      begin.long(req, res);
+      begin.fallBackToExpress(req, res);
       res.end();
     });
     expect(headers['cache-control']).toBe('public');
@@ -94,24 +94,27 @@ describe('on the long way', () => {
   });
 });
 
-test.each(['long', 'short'])('on the %s way a value leaves as JSON, with its length in bytes', async (way) => {
-  const { status, headers, body } = await answers((req, res) => {
-    if (way === 'short') begin.short(req, res, '/short');
-    else begin(req, res);
-    sendJson(req, res, { ETag: '"v1"' }, { price: '5 €' });
-  });
-  expect([status, body]).toEqual([200, '{"price":"5 €"}']);
-  expect(headers).toMatchObject({
-    ...{ 'content-type': 'application/json; charset=utf-8', 'content-length': '17', etag: '"v1"' },
-    'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
-  });
-});
+test.each(['Express', 'fast path'])(
+  'on the way of %s a value leaves as JSON, with its length in bytes',
+  async (way) => {
+    const { status, headers, body } = await answers((req, res) => {
+      if (way === 'fast path') begin.onFastPath(req, res, '/fast');
+      else begin(req, res);
+      sendJson(req, res, { ETag: '"v1"' }, { price: '5 €' });
+    });
+    expect([status, body]).toEqual([200, '{"price":"5 €"}']);
+    expect(headers).toMatchObject({
+      ...{ 'content-type': 'application/json; charset=utf-8', 'content-length': '17', etag: '"v1"' },
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
+    });
+  },
+);
 
-describe('on the short way', () => {
+describe('on the fast path', () => {
   test('all headers leave with the head, those that were added among them', async () => {
     let before: string[] = [];
     const { status, headers } = await answers((req, res) => {
-      begin.short(req, res, '/short');
+      begin.onFastPath(req, res, '/fast');
       addHeaders(req, res, { 'X-One': '1', 'X-Two': '2' });
       addHeaders(req, res, { 'X-Three': '3' });
       before = res.getHeaderNames();
@@ -129,23 +132,23 @@ describe('on the short way', () => {
   test('who comes back from it has the headers of a page, and those that were added, once', async () => {
     let context: IncomingMessage['context'] | undefined;
     const { headers } = await answers((req, res) => {
-      begin.short(req, res, '/short');
+      begin.onFastPath(req, res, '/fast');
       addHeaders(req, res, { 'X-One': '1', 'X-Two': '2' });
-      begin.long(req, res);
+      begin.fallBackToExpress(req, res);
       res.setHeader('X-Two', 'two');
-      begin.long(req, res);
+      begin.fallBackToExpress(req, res);
       context = req.context;
       res.end();
     });
     expect(headers['x-request-id']).toBe(context?.id);
     expect(headers).toMatchObject({ 'x-one': '1', 'x-two': 'two', 'content-security-policy': "default-src 'self'" });
-    expect(context).toMatchObject({ route: '/short', unsentHeaders: undefined, addedHeaders: undefined });
+    expect(context).toMatchObject({ route: '/fast', unsentHeaders: undefined, addedHeaders: undefined });
   });
 
   test('who comes back with nothing added has the headers of a page', async () => {
     const { headers, rawHeaders } = await answers((req, res) => {
-      begin.short(req, res, '/short');
-      begin.long(req, res);
+      begin.onFastPath(req, res, '/fast');
+      begin.fallBackToExpress(req, res);
       res.end();
     });
     expect(headers['content-security-policy']).toBe("default-src 'self'");
@@ -154,9 +157,9 @@ describe('on the short way', () => {
 
   test('who comes back after the head has left is let be', async () => {
     const { status } = await answers((req, res) => {
-      begin.short(req, res, '/short');
+      begin.onFastPath(req, res, '/fast');
       sendHead(req, res, 200, {});
-      expect(() => begin.long(req, res)).not.toThrow();
+      expect(() => begin.fallBackToExpress(req, res)).not.toThrow();
       res.end();
     });
     expect(status).toBe(200);
@@ -169,7 +172,7 @@ test('time is counted in seconds from the begin to the end, by route, method and
     const seen = observe.mock.calls.length;
     const how: typeof handle = (req, res) => {
       now.mockReturnValueOnce(10_000).mockReturnValueOnce(10_250);
-      begin.short(req, res, route);
+      begin.onFastPath(req, res, route);
       res.statusCode = status;
       res.end();
     };

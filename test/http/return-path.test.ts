@@ -8,7 +8,7 @@ import { createUserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
 const ORIGIN = 'http://127.0.0.1:3000';
-const SITE = { origin: ORIGIN, home: '/', isClean: (text: string) => !text.includes('4571736012345678') };
+const SITE = { origin: ORIGIN, home: '/' };
 
 /** Ways to write the beginning of another address, and hosts to go to; every pair, and some by hand. */
 const STARTS = [
@@ -207,10 +207,10 @@ describe('R70 the rules', () => {
 
   test('R86 a card number is carried on in no spelling', () => {
     for (const spelled of [
-      '4571736012345678',
-      '4571%37360123456%378',
-      '%34%35%37%31736012345678',
-      '%2534571736012345678'.replace('%25345', '%25345'),
+      '4571736012345674',
+      '4571%37360123456%374',
+      '%34%35%37%31736012345674',
+      '%2534571736012345674'.replace('%25345', '%25345'),
     ]) {
       expect(returnTarget(`/x?n=${spelled}`, SITE, []), spelled).toBe('/');
     }

@@ -16,18 +16,18 @@ beforeEach(async () => {
   const end: RequestHandler = (req, res) => void res.send(`${req.method} ${req.context.route} ${req.params.id ?? ''}`);
   const app = express();
   app.use((req, _res, next) => {
-    req.context = { id: 'i', reference: 'i', route: 'none' };
+    req.context = { id: 'i', reference: 'i', route: 'none', address: '192.0.2.1' };
     next();
   });
   app.use(
     routeTable([
-      ['GET', '/things', step('one'), [step('two'), step('three')], end],
-      ['POST', '/things', end],
-      ['GET', '/things/:id', end],
-      ['PUT', '/things/:id', end],
-      ['DELETE', '/things/:id', end],
-      ['GET', '/once', getOnly, step('one'), end],
-      ['POST', '/change', end],
+      ['GET', '/things', [step('one'), [step('two'), step('three')]], end],
+      ['POST', '/things', [], end],
+      ['GET', '/things/:id', [], end],
+      ['PUT', '/things/:id', [], end],
+      ['DELETE', '/things/:id', [], end],
+      ['GET', '/once', [getOnly, step('one')], end],
+      ['POST', '/change', [], end],
     ]),
   );
   const failed: ErrorRequestHandler = (error, req, res, _next) =>

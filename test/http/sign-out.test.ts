@@ -4,6 +4,7 @@ import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { breakStore } from '../support/store-fault.ts';
+import { until } from '../support/until.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -64,7 +65,8 @@ describe('R57 sign-out', () => {
     try {
       const { agent } = await signIn(other);
       await other.restart();
-      other.sandbox.faults.set({ on: 'identity-provider', kind: 'slow', ms: 3_000 });
+      const { promise: back, resolve: comeBack } = Promise.withResolvers<void>();
+      other.sandbox.faults.set({ on: 'identity-provider', kind: 'hold', until: back });
       const cookie = agent.cookies.header(other.url);
       const { csrfToken } = JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
       const ending = ask(`${other.url}/sign-out`, {
@@ -72,10 +74,10 @@ describe('R57 sign-out', () => {
         headers: { cookie, ...FORM },
         body: `_csrf=${csrfToken}`,
       });
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      expect(JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body)).toEqual({
-        signedIn: false,
-      });
+      const session = async () => JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
+      await until(async () => !(await session()).signedIn);
+      expect(await session()).toEqual({ signedIn: false });
+      comeBack();
       expect((await ending).status).toBe(303);
     } finally {
       await other.close();
@@ -123,13 +125,11 @@ describe('R62 sign-out cannot be undone', () => {
 
   test('by the slow requests of a page that reads with the session', async () => {
     const { cookie, csrf } = await signedIn();
-    let release = () => {};
-    const until = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    site.sandbox.faults.set({ on: 'platform', kind: 'hold', until });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const before = site.sandbox.hits.count('GET /1/threads/current', 'platform');
+    site.sandbox.faults.set({ on: 'platform', kind: 'hold', until: released });
     const slow = ['/', '/threads/current'].map((path) => ask(site.url + path, { headers: { cookie, ...PAGE } }));
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until(() => site.sandbox.hits.count('GET /1/threads/current', 'platform') === before + 2);
     await signOut(cookie, csrf);
     release();
     for (const answer of await Promise.all(slow)) expect(answer.headers['set-cookie']).toBeUndefined();
@@ -139,19 +139,10 @@ describe('R62 sign-out cannot be undone', () => {
 
 /** The token endpoint answers once `release` is called; `calls` resolves as soon as it was asked. */
 function holdTokenEndpoint() {
-  let release = () => {};
-  const until = new Promise<void>((resolve) => {
-    release = resolve;
-  });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const before = site.sandbox.hits.count('POST /token');
-  site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until, times: 1 });
-  const calls = async () => {
-    const deadline = Date.now() + 5_000;
-    while (site.sandbox.hits.count('POST /token') === before) {
-      if (Date.now() > deadline) throw new Error('The token endpoint was never asked.');
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
-  };
+  site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until: released, times: 1 });
+  const calls = () => until(() => site.sandbox.hits.count('POST /token') > before);
   return { calls, release };
 }
 

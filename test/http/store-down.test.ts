@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { RELAY_TOKEN_PREFIX } from '../../src/relay/relay-token.ts';
 import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
-import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
+import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
 import { ask, DATA, FORM, PAGE } from '../support/ask.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -55,7 +55,7 @@ describe('R65 the store cannot be read', () => {
         expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
         expect(answer.headers['set-cookie']).toBeUndefined();
         if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('storage_unavailable');
-        else expect(answer.body).toContain('We cannot get at our records');
+        else expect(answer.body).toContain('We cannot reach our records');
       }
     },
   );

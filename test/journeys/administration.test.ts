@@ -1,8 +1,10 @@
 /** Administrators in a real browser: an app is registered with the form that judges as one types; every page fits a small telephone. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
-import { CLIENT_SECRET, startSite, type TestSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
 
 /** A form that comes back with its faults is told of on the console; nothing else may be. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
@@ -10,7 +12,7 @@ const FAULTY_FORM = /Failed to load resource: the server responded with a status
 const openPage = useBrowser();
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite();
+  site = await startDocumentedSite();
 });
 afterAll(() => site?.close());
 
@@ -34,13 +36,14 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   // Judged as it is typed, before anything is sent.
   const another = page.getByLabel('One more');
   await another.fill('https://*.example.com/cb');
-  await page.getByText('(wildcard)').waitFor();
+  const wildcard = page.locator('[data-callback-fault]').getByText('Write out every callback URL');
+  await wildcard.waitFor();
   await page.getByLabel('Client ID', { exact: true }).fill('test-second');
   await save();
   await look('faults');
   expect(await page.getByText('Nothing was saved').count()).toBe(1);
   await page.getByLabel('Callback URL 2').fill('');
-  await page.getByText('(wildcard)').waitFor({ state: 'detached' });
+  await wildcard.waitFor({ state: 'detached' });
   await page.getByLabel('Everyone whom the provider lets in').check();
   await page.getByLabel('Client secret', { exact: true }).fill(CLIENT_SECRET);
   await save();
@@ -65,4 +68,4 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
     await page.goto(`${site.url}/${path}`);
     await look(name);
   }
-}, 60_000);
+});

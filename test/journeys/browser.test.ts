@@ -2,15 +2,16 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
-import { startSite, type TestSite } from '../support/gatehouse.ts';
+import type { TestSite } from '../support/gatehouse.ts';
 import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
 
 const ACCESS_TOKEN_SECONDS = 3;
 
 const openPage = useBrowser();
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite({ sandbox: { accessTokenSeconds: ACCESS_TOKEN_SECONDS } });
+  site = await startDocumentedSite({ sandbox: { accessTokenSeconds: ACCESS_TOKEN_SECONDS } });
 });
 afterAll(() => site?.close());
 

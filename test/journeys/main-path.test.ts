@@ -1,11 +1,13 @@
 /** The main job from end to end, over real HTTP, by a user agent that only follows redirects and fills forms. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createUserAgent } from '../support/browserless.ts';
-import { getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { getJson, JSON_ONLY, signIn, type TestSite } from '../support/gatehouse.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
 
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite();
+  site = await startDocumentedSite();
 });
 afterAll(() => site.close());
 

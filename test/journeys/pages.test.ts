@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, signInBy, throughProvider } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
 
 /** Pages that fail on purpose are told of on the console; nothing else may be. */
 const FAILED_PAGE = /Failed to load resource: the server responded with a status of (4\d\d|503)/;
@@ -12,7 +13,7 @@ const FAILED_PAGE = /Failed to load resource: the server responded with a status
 const openPage = useBrowser();
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite({
+  site = await startDocumentedSite({
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { name: 'Second platform' })],
   });
 });

@@ -51,17 +51,10 @@ test('every test file of a room is there, once', () => {
   }
 });
 
-test('docs/testing.md shows the figures that were kept', () => {
-  const document = readFileSync(join(import.meta.dirname, '../../docs/testing.md'), 'utf8');
+test('the figures that were kept are of rooms that there are, and add up', () => {
   const results = JSON.parse(readFileSync(join(import.meta.dirname, 'results.json'), 'utf8')) as Record<string, Kept>;
-  expect(Object.keys(results).sort()).toEqual(Object.keys(ROOMS).sort());
-  for (const [room, kept] of Object.entries(results)) {
-    const { samplePercent, fromPercent, mutants, killed, timedOut, survived, noCoverage, notTried, failed, score } =
-      kept;
-    const tried = mutants - notTried - failed;
-    expect(Math.round((1_000 * (killed + timedOut)) / tried) / 10).toBe(score);
-    const sample = fromPercent ? `${samplePercent} %, from ${fromPercent} % on` : `${samplePercent} %`;
-    const cells = [sample, tried, killed, timedOut, survived, noCoverage, `${score} %`];
-    expect(document).toContain(`| \`${room}\` | ${cells.join(' | ')} |`);
+  expect(Object.keys(results).filter((room) => !(room in ROOMS))).toEqual([]);
+  for (const { mutants, killed, timedOut, notTried, failed, score } of Object.values(results)) {
+    expect(Math.round((1_000 * (killed + timedOut)) / (mutants - notTried - failed)) / 10).toBe(score);
   }
 });

@@ -14,6 +14,7 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
   expect(valuesOf('sign_ins', 'outcome')).toEqual(LABEL_VALUES.signIns);
   expect(valuesOf('refreshes', 'outcome')).toEqual(LABEL_VALUES.refreshes);
   expect(valuesOf('connections_broken', 'cause')).toEqual(LABEL_VALUES.connectionsBroken);
+  expect(valuesOf('bin_lookups', 'source')).toEqual(LABEL_VALUES.binLookups);
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
   expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
   for (const name of ['audit_entries_lost', 'outbound_refused'])

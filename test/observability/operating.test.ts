@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { LookupProblem, LookupSource } from '../../src/bin/answer.ts';
 import type { UnavailableReason } from '../../src/bin/bin-client.ts';
+import type { LookupOutcome } from '../../src/bin/lookup.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import type { RefreshOutcome } from '../../src/connected-apps/refresh-failure.ts';
-import type { TokenAnswer } from '../../src/connected-apps/token-answer.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { PROBLEMS } from '../../src/errors.ts';
 import { type Grant, TROUBLE_WORDS, type Trouble } from '../../src/grants/grant.ts';
 import type { GrantStore } from '../../src/grants/grant-store.ts';
@@ -45,6 +45,16 @@ const SAID_BY_TYPES = {
     unusable: true,
     app_fault: true,
   }),
+  binLookups: every<LookupOutcome>({
+    dataset: true,
+    service: true,
+    cache: true,
+    rules: true,
+    bin_not_found: true,
+    bin_quota_exhausted: true,
+    bin_user_quota_exhausted: true,
+    bin_service_unavailable: true,
+  }),
   binServiceFailures: every<UnavailableReason>({
     timeout: true,
     connection: true,
@@ -59,15 +69,7 @@ const VALUES_OF = {
   gatehouse_sign_ins_total: LABEL_VALUES.signIns,
   gatehouse_refreshes_total: LABEL_VALUES.refreshes,
   gatehouse_connections_broken_total: LABEL_VALUES.connectionsBroken,
-  gatehouse_bin_lookups_total: every<LookupSource | LookupProblem['problem']>({
-    dataset: true,
-    service: true,
-    cache: true,
-    rules: true,
-    bin_not_found: true,
-    bin_quota_exhausted: true,
-    bin_service_unavailable: true,
-  }),
+  gatehouse_bin_lookups_total: LABEL_VALUES.binLookups,
   gatehouse_bin_service_failures_total: LABEL_VALUES.binServiceFailures,
   gatehouse_outbound_calls: every<keyof UpstreamLoad>({ running: true, waiting: true }),
   gatehouse_spans_total: LABEL_VALUES.spans,
@@ -298,7 +300,9 @@ async function refreshesThatFail(): Promise<{ trouble: Trouble; counted: string[
   ];
   return Promise.all([
     ...outcomes.map((outcome) => troubleAfter(({ settle }, call) => settle(call, outcome))),
-    troubleAfter(({ settle }, call) => settle({ ...call, lost: true }, { kind: 'refused' })),
+    troubleAfter(({ settle }, call) =>
+      settle({ ...call, lostCall: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
+    ),
     troubleAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
     troubleAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),
   ]);
@@ -307,7 +311,7 @@ async function refreshesThatFail(): Promise<{ trouble: Trouble; counted: string[
 async function troubleAfter(
   work: (outcomes: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) => Promise<unknown>,
 ): Promise<{ trouble: Trouble; counted: string[] }> {
-  const answer: TokenAnswer = { accessToken: 'access', refreshToken: 'refresh' } as TokenAnswer;
+  const answer: TokenResponse = { accessToken: 'access', refreshToken: 'refresh' } as TokenResponse;
   let grant = { ...answer, userId: 'user', appId: 'platform', scopes: [], account: {} } as unknown as Grant;
   const counted: string[] = [];
   const outcomes = createRefreshOutcomes({
@@ -324,7 +328,7 @@ async function troubleAfter(
     random: () => 0.5,
   });
   const app = { id: 'platform', name: 'Platform' } as ConnectedApp;
-  await work(outcomes, { app, grant, version: 1, fence: undefined, lost: false });
+  await work(outcomes, { app, grant, version: 1, fence: undefined, lostCall: undefined });
   if (!grant.trouble) throw new Error('This refresh left no trouble behind.');
   return { trouble: grant.trouble, counted };
 }

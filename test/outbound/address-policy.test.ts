@@ -47,6 +47,13 @@ describe('R79: without INTERNAL_HOSTS', () => {
     ['https://[fd00:ec2::254]/', 'forbidden_address'],
     ['https://100.100.100.200/', 'forbidden_address'],
     ['https://192.0.0.192/', 'forbidden_address'],
+    ['https://168.63.129.16/', 'forbidden_address'],
+    ['https://[fd00:ec2::23]/', 'forbidden_address'],
+    ['https://[fd20:ce::254]/', 'forbidden_address'],
+    ['https://[fd00:c1::a9fe:a9fe]/', 'forbidden_address'],
+    ['https://[fd00:100::100:200]/', 'forbidden_address'],
+    ['https://[fd00:a9fe:a9fe::1]/', 'forbidden_address'],
+    ['https://[fd00:42::42]/', 'forbidden_address'],
     ['https://0.0.0.0/', 'forbidden_address'],
     ['https://[::]/', 'forbidden_address'],
     ['https://[::127.0.0.1]/', 'forbidden_address'],
@@ -119,6 +126,7 @@ describe('R79: with INTERNAL_HOSTS', () => {
     expect(policy.checkAddress('IDP.internal', '10.9.9.9')).toBeUndefined();
     expect(policy.checkAddress('idp.internal', '169.254.169.254')).toBe('forbidden_address');
     expect(policy.checkAddress('idp.internal', 'fe80::1')).toBe('forbidden_address');
+    expect(policy.checkAddress('idp.internal', 'fd20:ce::254')).toBe('forbidden_address');
     expect(policy.checkAddress('idp.internal.evil.example.com', '10.9.9.9')).toBe('private_address');
     expect(policy.checkAddress('rebinds.example.com', '10.9.9.9')).toBe('private_address');
     expect(policy.checkAddress('rebinds.example.com', '::ffff:192.168.0.1')).toBe('private_address');

@@ -69,8 +69,12 @@ beforeEach(() => {
   heard = [];
 });
 
-async function through<T>(bypass: string, work: (outbound: Outbound) => Promise<T>): Promise<T> {
-  const policy = createAddressPolicy(['127.0.0.1']);
+async function through<T>(
+  bypass: string,
+  work: (outbound: Outbound) => Promise<T>,
+  internalHosts = ['127.0.0.1'],
+): Promise<T> {
+  const policy = createAddressPolicy(internalHosts);
   const outbound = createOutbound({ policy, lookup, proxy: { url: proxyUrl, bypass } });
   try {
     return await work(outbound);
@@ -97,7 +101,7 @@ describe('HTTPS_PROXY', () => {
 
   test('carries streamed answers too', async () => {
     const text = await through('', async (outbound) => {
-      const { body, statusCode } = await outbound.stream(outbound.target(`${provider}/threads`), []).answer;
+      const { body, statusCode } = await outbound.stream(outbound.target(`${provider}/threads`), []).response;
       body.destroy(new Error('seen enough'));
       return statusCode;
     });
@@ -138,7 +142,11 @@ describe('HTTPS_PROXY', () => {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     const apps = [{ ...app, callbackUrls: [`${url}/oauth/callback/platform`] }];
-    const site = await startAlone({ port, apps, env: { HTTPS_PROXY: proxyUrl } });
+    const site = await startAlone({
+      port,
+      apps,
+      env: { HTTPS_PROXY: proxyUrl, INTERNAL_HOSTS: 'refused.example.com' },
+    });
     try {
       expect((await ask(`${url}/sign-in`)).status).toBe(503);
     } finally {
@@ -148,15 +156,32 @@ describe('HTTPS_PROXY', () => {
     expect(site.logs().join()).not.toContain('sesame');
   });
 
-  test('resolves what cannot be resolved here', async () => {
+  test('R79 never hears of a name that cannot be resolved here, since nothing could judge where it leads', async () => {
     const { port } = new URL(provider);
-    // The certificate is another's: that far it came.
     expect(await through('', post(`https://unknown.example.com:${port}/token`))).toBe('connection');
+    expect(asked).toEqual([]);
+  });
+
+  test('resolves a name that is known to it alone where INTERNAL_HOSTS names that', async () => {
+    const { port } = new URL(provider);
+    const url = `https://unknown.example.com:${port}/token`;
+    // The certificate is for another name: the tunnel was made.
+    expect(await through('', post(url), ['127.0.0.1', 'unknown.example.com'])).toBe('connection');
     expect(asked).toMatchObject([{ target: `unknown.example.com:${port}` }]);
     expect(heard).toEqual([]);
   });
 
-  test('that refuses is a connection that failed', async () => {
-    expect(await through('', post('https://refused.example.com/token'))).toBe('connection');
+  test.each([
+    ['refuses the host', () => proxyUrl, 'UND_ERR_ABORTED'],
+    ['does not run', async () => `http://127.0.0.1:${await freePort()}`, 'ECONNREFUSED'],
+    ['has an unknown name', () => 'http://proxy.invalid:3128', '(ENOTFOUND|EAI_AGAIN)'],
+  ])('that %s is named as the cause, in place of the host', async (_name, urlOf, code) => {
+    const proxy = { url: await urlOf(), bypass: '' };
+    const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup, proxy });
+    const failure = await outbound.fetch('https://refused.example.com/token', {}, LIMITS).catch((error) => error);
+    await outbound.close();
+    const words = `^the proxy in HTTPS_PROXY opened no connection to refused\\.example\\.com:443 \\(${code}\\)$`;
+    expect(failure).toMatchObject({ reason: 'connection', message: expect.stringMatching(words) });
+    expect(failure.advice).toContain('HTTPS_PROXY');
   });
 });

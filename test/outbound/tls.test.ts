@@ -9,14 +9,18 @@ import { createOutbound, type Outbound, OutboundError } from '../../src/outbound
 import { selfSigned } from '../support/self-signed.ts';
 
 const LIMITS = { deadlineMilliseconds: 3_000, maxBytes: 1_000 };
-const certificates = { trusted: selfSigned('idp.example.com'), unknown: selfSigned('idp.example.com') };
+const certificates = {
+  trusted: selfSigned('idp.example.com'),
+  expired: selfSigned('idp.example.com', '200102000000Z'),
+  unknown: selfSigned('idp.example.com'),
+};
 const servers: Server[] = [];
 const heard: string[] = [];
 let outbound: Outbound;
 const before = getCACertificates('default');
 
 beforeAll(async () => {
-  setDefaultCACertificates([...before, certificates.trusted.cert]);
+  setDefaultCACertificates([...before, certificates.trusted.cert, certificates.expired.cert]);
   const lookup = ((_name: string, options: object, done: never) =>
     systemLookup('127.0.0.1', options, done)) as unknown as typeof systemLookup;
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup });
@@ -26,6 +30,8 @@ afterAll(async () => {
   await outbound.close();
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
 });
+
+const told = ({ reason, message, advice }: OutboundError) => `${reason}: ${message}. ${advice}`;
 
 async function call(host: string, certificate: { key: string; cert: string }): Promise<string> {
   const server = createServer(certificate, (req, res) => {
@@ -37,7 +43,7 @@ async function call(host: string, certificate: { key: string; cert: string }): P
   const url = `https://${host}:${(server.address() as AddressInfo).port}/token`;
   return outbound.fetch(url, { method: 'POST', body: 'secret' }, LIMITS).then(
     (answer) => `status ${answer.status}`,
-    (error: unknown) => (error instanceof OutboundError ? error.reason : String(error)),
+    (error: unknown) => (error instanceof OutboundError ? told(error) : String(error)),
   );
 }
 
@@ -49,9 +55,13 @@ describe('R29: TLS is verified', () => {
 
   test('a self-signed one is refused, and so is one for another host: nothing is sent', async () => {
     heard.length = 0;
-    expect(await call('idp.example.com', certificates.unknown)).toBe('connection');
-    expect(await call('another.example.com', certificates.trusted)).toBe('connection');
-    expect(await call('127.0.0.1', certificates.trusted)).toBe('connection');
+    expect(await call('idp.example.com', certificates.unknown)).toMatch(
+      /^connection: the certificate of idp\.example\.com:\d+ is signed by an unknown authority \(DEPTH_ZERO\w+\).*NODE_EXTRA_CA/,
+    );
+    const otherName = /^connection: the certificate of \S+:\d+ is for another name \(ERR_TLS_CERT_ALTNAME_INVALID\)/;
+    expect(await call('another.example.com', certificates.trusted)).toMatch(otherName);
+    expect(await call('127.0.0.1', certificates.trusted)).toMatch(otherName);
+    expect(await call('idp.example.com', certificates.expired)).toMatch(/has expired \(CERT_HAS_EXPIRED\)/);
     expect(heard).toEqual([]);
   });
 

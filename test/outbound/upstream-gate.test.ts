@@ -67,7 +67,7 @@ const reasonOf = (call: Promise<unknown>) =>
 const fetchOne = (deadlineMilliseconds = LIMITS.deadlineMilliseconds) =>
   reasonOf(outbound.fetch(`${host.url}/`, {}, { ...LIMITS, deadlineMilliseconds }));
 const streamOne = async () => {
-  const { body } = await outbound.stream(outbound.target(`${host.url}/`), []).answer;
+  const { body } = await outbound.stream(outbound.target(`${host.url}/`), []).response;
   return body;
 };
 
@@ -107,7 +107,7 @@ test('R89 a place is free again however a call ends: broken off, given up, destr
   expect(await Promise.all(broken)).toEqual(['connection', 'connection', 'connection']);
   expect(await Promise.all([fetchOne(200), fetchOne(200), fetchOne(200)])).toEqual(['timeout', 'timeout', 'timeout']);
   const streams = Array.from({ length: 3 }, () => outbound.stream(outbound.target(`${host.url}/`), []));
-  const ends = streams.map(({ answer }) => reasonOf(answer));
+  const ends = streams.map(({ response }) => reasonOf(response));
   await expect.poll(() => host.held.length).toBe(3);
   for (const { destroy } of streams) destroy(new Error('enough'));
   expect(new Set(await Promise.all(ends))).toEqual(new Set(['Error: enough']));
@@ -156,4 +156,24 @@ test('R89 a platform that hangs: 503 at once for whoever finds no room, and the 
   host.answerAll();
   expect((await Promise.all(first)).map(({ status }) => status)).toEqual([200, 200, 200]);
   await site.close();
+});
+
+test('R92 anonymous calls run on half of the slots, wait on half of the places, and are counted', async () => {
+  const anonymousOne = (deadlineMilliseconds = LIMITS.deadlineMilliseconds) =>
+    reasonOf(outbound.fetch(`${host.url}/`, { anonymous: true }, { ...LIMITS, deadlineMilliseconds }));
+  const [running, waiting] = [anonymousOne(), anonymousOne(300)];
+  await expect.poll(() => host.held.length).toBe(1);
+  expect(outbound.load()).toEqual({ running: 1, waiting: 1 });
+  expect(await anonymousOne()).toBe('busy');
+  expect(busy).toBe(1);
+  const others = [fetchOne(), fetchOne()];
+  await expect.poll(() => host.held.length).toBe(3);
+  expect(await waiting).toBe('timeout');
+  host.answerAll();
+  expect(await Promise.all([running, ...others])).toEqual(['answered', 'answered', 'answered']);
+  const next = anonymousOne();
+  await expect.poll(() => host.held.length).toBe(1);
+  host.answerAll();
+  expect(await next).toBe('answered');
+  expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 });

@@ -1,4 +1,5 @@
 /** docs/relay.md does what it says: its curl lines and TypeScript run as they stand, and its nginx lets nobody through without a session. */
+
 import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,9 +11,10 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAdminTokens } from '../../src/admin/admin-token.ts';
-import { WEBHOOK_EVENTS } from '../../src/relay/webhook.ts';
-import { signatureOf } from '../../src/relay/webhook-messages.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import { signatureOf } from '../../src/webhooks/messages.ts';
+import { WEBHOOK_EVENTS } from '../../src/webhooks/webhook-store.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -38,7 +40,7 @@ const directory = mkdtempSync(join(tmpdir(), 'gatehouse-examples-'));
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   desk = await openVaultDesk(site);
-  const admin = await administratorOf(site, desk.store);
+  const admin = await administratorOf(site, desk);
   cookie = (await signIn(site)).agent.cookies.header(site.url);
   ({ token: relayToken } = await admin.makeToken());
   const wanted = {
@@ -47,7 +49,11 @@ beforeAll(async () => {
     scope: 'write' as const,
     expiresAt: Date.now() + 3_600_000,
   };
-  adminToken = (await createAdminTokens({ store: desk.store, clock: Date.now }).create(wanted)).text;
+  adminToken = (
+    await createAdminTokens({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now }).create(
+      wanted,
+    )
+  ).text;
 });
 afterAll(async () => {
   await desk.close();

@@ -1,4 +1,5 @@
 /** What is noted of uses goes with what was used: nothing is left behind where that ends while the note is written. */
+
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +9,10 @@ import { createRelayTokens } from '../../src/relay/relay-token.ts';
 import { createRelayUses } from '../../src/relay/uses.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { makeSealer } from '../support/encryption-keys.ts';
 import { until } from '../support/until.ts';
 
 const NOW = Date.parse('2026-03-15T12:00:00Z');
@@ -42,6 +45,7 @@ function justBefore(key: string, happen: () => Promise<unknown>): Store & { writ
   };
 }
 
+const sealedJson = createSealedJson(makeSealer());
 const nothing = async () => undefined;
 const isThere = async (key: string) => (await store.get(key)) !== undefined;
 
@@ -49,7 +53,7 @@ test.each([true, false])('the last use of a relay token: %s', async (lasts) => {
   const [owner, note] = [keys.relayToken('t'), keys.relayTokenUse('t')];
   await store.write([{ put: owner, value: '{}' }]);
   const by = justBefore(note, lasts ? nothing : () => store.write([{ delete: owner }]));
-  const tokens = await createRelayTokens({ store: by, clock });
+  const tokens = await createRelayTokens({ store: by, sealedJson, clock });
   await tokens.noteUse('t', '127.0.0.1');
   expect([by.written(), await isThere(note)]).toEqual([true, lasts]);
 });
@@ -58,7 +62,7 @@ test.each([true, false])('the last use of an admin token: %s', async (lasts) => 
   const id = newOpaqueTokenId();
   const [owner, note] = [keys.adminToken(id), keys.adminTokenUse(id)];
   const by = justBefore(note, lasts ? nothing : () => store.write([{ delete: owner }]));
-  const tokens = createAdminTokens({ store: by, clock });
+  const tokens = createAdminTokens({ store: by, sealedJson, clock });
   const { text } = await tokens.create({ id, name: 'n', scope: 'read', expiresAt: NOW + 1 });
   expect(await tokens.verify(text)).toMatchObject({ id });
   await until(() => by.written());

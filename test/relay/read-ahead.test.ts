@@ -21,17 +21,17 @@ test('on Redis a service’s call for a user costs one round trip, and ends when
   try {
     const { agent } = await signIn(site);
     const { userId } = await sessionOf(site, agent);
-    const admin = await administratorOf(site, vault.store);
+    const admin = await administratorOf(site, vault);
     const { token } = await admin.makeToken({ assertUser: true });
     const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
     expect((await thread()).status).toBe(200);
-    const trips = await roundTrips(redis, async () => {
+    const { least, most, seconds } = await roundTrips(redis, async () => {
       for (let times = 0; times < CALLS; times += 1) expect((await thread()).status).toBe(200);
     });
     // On a busy machine two packets may be read as one.
-    expect(trips / CALLS).toBeGreaterThan(0.5);
-    // The relay token is read again several times a second, and what is counted is written every few.
-    expect(trips / CALLS).toBeLessThan(1.5);
+    expect(most / CALLS).toBeGreaterThan(0.5);
+    // The relay token is read again, and what is counted is written, several times a second.
+    expect(least).toBeLessThan(1.25 * CALLS + 6 * seconds);
 
     expect((await admin.call('POST', `/users/${userId}/disable`)).status).toBeLessThan(300);
     const refused = await thread();

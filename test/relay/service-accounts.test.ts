@@ -4,7 +4,7 @@ import { keys } from '../../src/storage/keys.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { ask, DATA, FORM } from '../support/ask.ts';
 import type { UserAgent } from '../support/browserless.ts';
-import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { type Administrator, administratorOf, codeOf, relayThread } from './service.ts';
 
 let site: TestSite;
@@ -17,7 +17,7 @@ let token: string;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '40' } });
   desk = await openVaultDesk(site);
-  admin = await administratorOf(site, desk.store);
+  admin = await administratorOf(site, desk);
   ({ agent: administrator } = await signIn(site, 'admin@example.test'));
   apiToken = (await desk.read((await sessionOf(site, administrator)).userId)).accessToken;
   ({ token } = await admin.makeToken({ users: 'none' }));
@@ -79,6 +79,55 @@ test('one that the platform refuses is not kept, by API and by form, and not rep
   expect(JSON.stringify((await admin.call('GET', '/service-accounts')).json)).not.toContain('Wrong');
 });
 
+test('a fault in a new API token stands in the row of its account, and the page says to enter it again', async () => {
+  const { id } = (await admin.call('POST', '/service-accounts', { name: 'Row', app: 'platform', apiToken })).json;
+  const { csrfToken } = await sessionOf(site, administrator);
+  const send = (path: string, form: Record<string, string>) =>
+    administrator.request(`${site.url}/admin/service-accounts${path}`, {
+      method: 'POST',
+      headers: { accept: 'text/html' },
+      body: new URLSearchParams({ _csrf: csrfToken, ...form }),
+    });
+  const refused = await send(`/${id}/replace`, { apiToken: 'not-a-token-of-theirs' });
+  expect([refused.status, refused.body]).toEqual([400, expect.stringContaining(`id="apiToken-${id}-fault"`)]);
+  expect(refused.body).toContain(`href="#apiToken-${id}"`);
+  expect(refused.body).not.toMatch(/id="(name|apiToken)-fault"|not-a-token/);
+  const unnamed = await send('', { name: ' ', app: 'platform', apiToken: 'typed-but-not-sent-back' });
+  expect([unnamed.status, unnamed.body]).toEqual([400, expect.stringContaining('Enter it again')]);
+  expect(unnamed.body).not.toContain('typed-but-not-sent-back');
+});
+
+test('an account stays with its app', async () => {
+  const { id, version } = (await admin.call('POST', '/service-accounts', { name: 'Stays', app: 'platform', apiToken }))
+    .json;
+  const moved = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Moved', app: 'second', version });
+  expect([moved.status, moved.json.errors]).toMatchObject([400, [{ pointer: '#/app', rule: 'fixed' }]]);
+  const named = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Stays', app: 'platform', version });
+  expect([named.status, named.json.app]).toEqual([200, 'platform']);
+});
+
+test('R81 one that does not exist or belongs to another app is refused by the rule, as the policy check says', async () => {
+  const { json } = await admin.call('POST', '/service-accounts', { name: 'Asked', app: 'platform', apiToken });
+  const id = String(json.id);
+  const registered = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
+  expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
+  const { token: anyApp, id: relayToken } = await admin.makeToken({ users: 'none', apps: ['platform', 'second'] });
+  const question = { relayToken, route: 'threads:read', address: '127.0.0.1' };
+  for (const [account, app] of [
+    ['sa0123456789abcdef', undefined],
+    ['sa0123456789abcdef', 'platform'],
+    [id, 'second'],
+  ] as const) {
+    const query = app === undefined ? '' : `?app=${app}`;
+    const refused = await relayThread(site, anyApp, { 'gatehouse-service-account': account }, query);
+    expect([refused.status, codeOf(refused)]).toEqual([404, 'not_found']);
+    const { json: said } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: account, app });
+    expect(said).toEqual({ allowed: false, rule: 'serviceAccount', detail: JSON.parse(refused.body).detail });
+  }
+  const { json: said } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: id });
+  expect(said).toEqual({ allowed: true });
+});
+
 test('its token is replaced over the version that was read, and nothing works once it is deleted', async () => {
   const { json } = await admin.call('POST', '/service-accounts', { name: 'Old', app: 'platform', apiToken });
   const { id, version } = json as { id: string; version: number };
@@ -122,7 +171,7 @@ test('relay tokens and webhooks are made by form too, and the pages say what was
     ['networks', '10.0.0.1/8'],
   ]);
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
-  expect(faulty.body).toContain('at least one thing');
+  expect(faulty.body).toContain('at least one scope');
   const { json } = await admin.call('GET', '/relay-tokens?q=By%20form');
   const [{ id }] = json.items as [{ id: string }];
   const rotated = await post(`relay-tokens/${id}/rotate`, [['overlapHours', '1']]);

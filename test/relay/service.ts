@@ -1,7 +1,10 @@
 /** A back-end service and an administrator for tests of the relay: relay tokens made by the API, calls made as a service makes them. */
 import { randomBytes } from 'node:crypto';
 import { createAdminTokens } from '../../src/admin/admin-token.ts';
+import { createRelayTokens } from '../../src/relay/relay-token.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
+import type { Sealer } from '../../src/storage/sealed.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { type Asked, ask, DATA, FORM, JSON_BODY } from '../support/ask.ts';
 
@@ -12,8 +15,11 @@ export interface Administrator {
 }
 
 /** By the API, with an admin token that was made at the store. */
-export async function administratorOf(site: { url: string }, store: Store): Promise<Administrator> {
-  const tokens = createAdminTokens({ store, clock: Date.now });
+export async function administratorOf(
+  site: { url: string },
+  { store, sealer }: { store: Store; sealer: Sealer },
+): Promise<Administrator> {
+  const tokens = createAdminTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
   const { text } = await tokens.create({
     id: newOpaqueTokenId(),
     name: 'test',
@@ -48,6 +54,16 @@ export const ANYTHING = {
   networks: ['127.0.0.0/8'],
   expiresAt: '2099-01-31T00:00:00Z',
 };
+
+/** What time would do to this token. */
+export async function endRelayToken({ store, sealer }: { store: Store; sealer: Sealer }, id: string): Promise<void> {
+  const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+  const found = await tokens.find(id);
+  if (!found) throw new Error(`There is no relay token ${id}.`);
+  const { version, ...token } = found;
+  await tokens.change(id, version, { ...token, expiresAt: Date.now() - 1 });
+  await tokens.close();
+}
 
 export const bearer = (token: string) => ({ ...DATA, authorization: `Bearer ${token}` });
 

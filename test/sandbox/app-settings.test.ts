@@ -1,8 +1,8 @@
 /** Refresh policies, lifetimes and odd token answers, as settings of each app. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppChoices } from '../../src/sandbox/app-settings.ts';
+import { pass } from '../support/passing-time.ts';
 import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 const ENDED_SECONDS = 4;
@@ -18,15 +18,11 @@ const APPS: Record<string, AppChoices> = {
 };
 
 let client: ForeignClient;
-let skewMs = 0;
-const pass = (seconds: number) => {
-  skewMs += seconds * 1000;
-};
 const browser = createBrowser();
 
 beforeAll(async () => {
   const clients = Object.entries(APPS).map(([clientId, settings]) => ({ ...CLIENT, clientId, settings }));
-  client = await startForeignClient({ clients: [CLIENT, ...clients], now: () => Date.now() + skewMs });
+  client = await startForeignClient({ clients: [CLIENT, ...clients] });
 });
 afterAll(() => client.sandbox.close());
 
@@ -44,8 +40,6 @@ async function signIn(clientId: string) {
 }
 
 const refused = { error: 'invalid_grant' };
-
-const clockSeconds = () => Date.now() / 1000;
 
 describe('an app', () => {
   it('that rotates loses everything at a second use', async () => {
@@ -83,11 +77,10 @@ describe('an app', () => {
     'loses every refresh token a set time after the sign-in: %s',
     async (clientId) => {
       const { tokens, refresh } = await signIn(clientId);
-      const signedInAt = tokens.claims()?.iat ?? 0;
       const renewed = await refresh(tokens.refresh_token);
-      await sleep(1_000);
+      pass(1);
       const last = (await refresh(renewed.refresh_token)).refresh_token;
-      await sleep((signedInAt + ENDED_SECONDS + 1.1 - clockSeconds()) * 1_000);
+      pass(ENDED_SECONDS);
       await expect(refresh(last)).rejects.toMatchObject(refused);
     },
   );

@@ -1,8 +1,8 @@
 /** Gatehouse against what the sandbox can be set to: no expires_in, reusable and grace refresh tokens, 503 for too many calls, PAR and DPoP. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppChoices } from '../../src/sandbox/app-settings.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 
 let site: TestSite;
@@ -46,7 +46,7 @@ describe('Gatehouse', () => {
     const readAll = async () => (await Promise.all(people.map((read) => read()))).map(({ status }) => status);
     expect(await readAll()).toEqual([200, 200]);
     const before = site.sandbox.hits.count('POST /token');
-    await sleep(3_100);
+    pass(3.1);
     expect(await readAll()).toEqual([200, 200]);
     expect(site.sandbox.hits.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
   });

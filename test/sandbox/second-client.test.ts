@@ -186,7 +186,7 @@ describe('an API token', () => {
 
   it('is not made without name or for nobody', async () => {
     const { page } = await make({ name: '  ', user: 'nobody' });
-    expect([page.status, page.body.includes('needs a name')]).toEqual([422, true]);
+    expect([page.status, page.body.includes('Enter a name.')]).toEqual([400, true]);
     expect((await make({ user: 'nobody' })).page.body).toContain('id="user-fault"');
   });
 });

@@ -1,7 +1,6 @@
 /** The second factor on demand, step-up, and the networks that an account is held to. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccounts } from '../../src/sandbox/accounts.ts';
-import { isInside, isNetwork } from '../../src/sandbox/networks.ts';
 import { createSecondFactor } from '../../src/sandbox/second-factor.ts';
 import { codeAt, stepAt } from '../../src/sandbox/totp.ts';
 import { createBrowser, type ForeignClient, openConsole, PASSWORD, startForeignClient } from './foreign-client.ts';
@@ -138,24 +137,12 @@ it('is demanded at every sign-in where the sandbox is told so', async () => {
 });
 
 describe('networks of an account', () => {
-  it('are addresses and CIDRs of either family', () => {
-    for (const good of ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32', '::1']) expect(isNetwork(good)).toBe(true);
-    for (const bad of ['10.0.0.0/33', '10.0.0', 'example.com', '', '10.0.0.0/8/8', '::/129'])
-      expect(isNetwork(bad)).toBe(false);
-    expect(isInside(['10.0.0.0/8', '2001:db8::/32'], '10.9.9.9')).toBe(true);
-    expect(isInside(['10.0.0.0/8'], '::ffff:10.1.1.1')).toBe(true);
-    expect(isInside(['2001:db8::/32'], '2001:db8:1::1')).toBe(true);
-    expect(isInside(['10.0.0.0/8'], '11.0.0.1')).toBe(false);
-    expect(isInside(['10.0.0.0/8'], 'unknown')).toBe(false);
-    expect(isInside([], '11.0.0.1')).toBe(true);
-  });
-
   it('hold its sign-in, and a session that there is already', async () => {
     const person = createBrowser();
     await client.signIn({ browser: person, login: 'second@example.test' });
     const admin = await openConsole(client);
     const save = async (networks: string) => admin.browser.submit(await admin.open('/users/sbx-00u2'), { networks });
-    expect((await save('192.0.2.0/24\nnonsense')).body).toContain('must be an address or CIDR');
+    expect((await save('192.0.2.0/24\nnonsense')).body).toContain('is not an address or a CIDR');
     await save('192.0.2.0/24');
     const asked = await person.get((await client.begin()).url);
     expect(asked.body).toContain('name="password"');

@@ -78,7 +78,7 @@ describe('a seed', () => {
       clientId,
     }));
     expect(readSeed(JSON.stringify({ apps })).faults).toEqual(
-      apps.map((_, index) => `apps[${index}].clientId: is the name of a part of the sandbox: choose another`),
+      apps.map((_, index) => `apps[${index}].clientId: is reserved by the sandbox: choose another`),
     );
   });
 
@@ -133,8 +133,8 @@ describe('a seed', () => {
   it('that contradicts itself is told where', () => {
     const twice = { ...GOOD, users: [], tokens: [GOOD.tokens[0], GOOD.tokens[0]], apps: [GOOD.apps[0], GOOD.apps[0]] };
     expect(readSeed(JSON.stringify(twice)).faults).toEqual([
-      'apps[1]: is there already',
-      'tokens[1]: is there already',
+      'apps[1]: is a duplicate',
+      'tokens[1]: is a duplicate',
       'tokens[0].user: there is no user robot@example.test',
       'tokens[1].user: there is no user robot@example.test',
       'threads[0].author: there is no user robot@example.test',
@@ -142,7 +142,7 @@ describe('a seed', () => {
     const { threads, users } = GOOD;
     expect(
       readSeed(JSON.stringify({ users, threads: [threads[0], { ...threads[0], id: 'TEAMPLAN2' }] })).faults,
-    ).toEqual(['threads[1].current: robot@example.test has a current thread already']);
+    ).toEqual(['threads[1].current: robot@example.test already has a current thread']);
     expect(readSeed('{').faults).toEqual([expect.stringMatching(/^It is not JSON: /)]);
   });
 

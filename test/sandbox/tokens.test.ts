@@ -1,8 +1,8 @@
 /** What tokens open at the platform, and how they are renewed and ended. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
+import { pass } from '../support/passing-time.ts';
 import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 let client: ForeignClient;
@@ -61,7 +61,7 @@ describe('the platform', () => {
   it('refuses a token that has run out', async () => {
     const brief = await startForeignClient({ accessTokenSeconds: 1 });
     const { access_token } = await brief.signIn();
-    await sleep(2_000);
+    pass(2);
     const answer = await brief.thread(access_token);
     expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
     await brief.sandbox.close();

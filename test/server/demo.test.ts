@@ -1,79 +1,196 @@
-/** `npm run demo`: a newcomer's first minute. */
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+/** `npm run demo`: the first minutes with Gatehouse, and its three uses by what the screen says. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';
+import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
 import { freePort } from '../support/ports.ts';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
+import { waitedFor } from '../support/stopwatch.ts';
 
-const DEMO = ['npm', 'run', 'demo'];
 const READY_MILLISECONDS = 10_000;
+const ROOT = join(import.meta.dirname, '..', '..');
 
-let directory: string;
-let programs: Program[];
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'gatehouse-demo-test-'));
-  programs = [];
-});
-afterEach(async () => {
+let programs: Program[] = [];
+const end = async () => {
   for (const program of programs) {
     const left = isRunning(program.pid) ? [...program.children(), program.pid] : [];
     for (const pid of left) if (isRunning(pid)) program.signal('SIGKILL', pid);
     await program.ended;
   }
-  rmSync(directory, { recursive: true, force: true });
-});
+  programs = [];
+};
 
-async function demo(changes: Record<string, string> = {}) {
-  const port = String(await freePort());
+async function startDemo(changes: Record<string, string> = {}) {
   const env = {
-    PORT: port,
+    PORT: String(await freePort()),
     MANAGEMENT_PORT: String(await freePort()),
     SANDBOX_PORT: String(await freePort(3)),
-    DATA_DIR: directory,
     ...changes,
   };
-  const program = startProgram(DEMO, env);
+  const program = startProgram(['npm', 'run', 'demo'], env);
   programs.push(program);
-  return { program, env, url: `http://127.0.0.1:${env.PORT}` };
+  const url = `http://127.0.0.1:${env.PORT}`;
+  return { program, env, url, directory: join(ROOT, 'data', `demo-${env.SANDBOX_PORT}`) };
 }
 
-test('is ready within 10 s, does what it says, and SIGTERM to npm ends all of it with 0', async () => {
-  const { program, url } = await demo();
-  expect(await program.printed(`Gatehouse is ready at ${url}`)).toBeLessThan(READY_MILLISECONDS);
-  for (const said of ['user@example.test', 'second@example.test', 'admin@example.test', 'gatehouse-demo', '45717360']) {
-    expect(program.stdout()).toContain(said);
-  }
-  const { agent } = await signIn({ url });
-  expect((await getJson(agent, `${url}/threads/current`)).status).toBe(200);
-  expect((await getJson(agent, `${url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
+describe('a demo in the shell of a real Gatehouse', () => {
+  let demo: Awaited<ReturnType<typeof startDemo>>;
+  let elsewhere: string;
+  let milliseconds: number;
+  beforeAll(async () => {
+    elsewhere = mkdtempSync(join(tmpdir(), 'gatehouse-demo-test-'));
+    demo = await startDemo({
+      PUBLIC_URL: 'https://gatehouse.example.com',
+      HOST: '192.0.2.1',
+      DATA_DIR: elsewhere,
+      REDIS_URL: 'redis://127.0.0.1:1',
+      REDIS_DURABILITY: 'none',
+      BIN_SERVICE_URL: 'https://bins.example.com',
+      CONNECTED_APPS_FILE: join(elsewhere, 'missing.json'),
+      ADMIN_APP: 'nobody',
+      ADMIN_ACR: 'mfa',
+      HTTPS_PROXY: 'http://127.0.0.1:1',
+      TRUSTED_PROXIES: 'not a network',
+      LOG_LEVEL: 'debug',
+    });
+    milliseconds = await demo.program.printed(`Gatehouse is ready at ${demo.url}`);
+    // What npm and node have waited for a processor is not the demo's.
+    milliseconds -= waitedFor([demo.program.pid, ...demo.program.children()]);
+  });
+  afterAll(async () => {
+    await end();
+    rmSync(elsewhere, { recursive: true, force: true });
+  });
+  /** The line of the screen that holds the text. */
+  const said = (text: string) =>
+    demo.program
+      .stdout()
+      .split('\n')
+      .find((line) => line.includes(text)) ?? '';
+  const address = (text: string) => /http:\S+/.exec(said(text))?.[0].replace(/[,.]$/, '') ?? '';
 
-  const children = program.children();
-  expect(children.length).toBeGreaterThan(0);
-  program.signal('SIGTERM');
-  expect(await program.ended).toEqual({ status: 0, signal: null });
-  expect(children.filter(isRunning)).toEqual([]);
-  expect(readdirSync(directory)).toEqual([]);
+  test('is ready within 10 s, and shows a screenful', () => {
+    expect(milliseconds).toBeLessThan(READY_MILLISECONDS);
+    const lines = demo.program.stdout().trimEnd().split('\n');
+    // npm says first what it runs.
+    expect(lines.length).toBeLessThan(42);
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
+    for (const text of ['user@example.test', 'second@example.test', 'admin@example.test', 'gatehouse-demo', '45717360'])
+      expect(demo.program.stdout()).toContain(text);
+  });
+
+  test('reads only its own settings: everything else stays with the real one', async () => {
+    expect(readdirSync(elsewhere)).toEqual([]);
+    const { agent } = await signIn(demo);
+    expect((await getJson(agent, `${demo.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
+  });
+
+  test('writes its log to the file that the screen names, and nothing of it on the screen', async () => {
+    const file = join(ROOT, said('Logs').replace('Logs', '').trim());
+    expect(file).toBe(join(demo.directory, 'demo.log'));
+    await getJson((await signIn(demo)).agent, `${demo.url}/threads/current?app=nobody`);
+    await expect.poll(() => readFileSync(file, 'utf8')).toContain('"code":"not_found"');
+    expect(demo.program.stdout() + demo.program.stderr()).not.toContain('"level"');
+  });
+
+  describe('in Chromium', () => {
+    const openPage = useBrowser();
+
+    test('shows the three uses, step by step as the screen says', async () => {
+      const curl = () => {
+        const [command = ''] = /^ +curl [\s\S]*?'$(?!\n +-H)/m.exec(demo.program.stdout()) ?? [];
+        return JSON.parse(
+          execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
+        );
+      };
+      const user = await openPage();
+      await user.goto(address('1. As a user'));
+      await signInBy(user, demo);
+      expect(await user.locator('body').innerText()).toContain('Spring launch');
+      await user.getByLabel('First digits of the card').fill('45717360');
+      await leaveBy(user, () => user.getByRole('button', { name: 'Look up' }).click());
+      expect(await user.locator('body').innerText()).toContain('Jyske Bank');
+
+      const administrator = await openPage({}, /Failed to load resource: the server responded with a status of 400/);
+      const save = () => leaveBy(administrator, () => administrator.locator('button[value=save]').click());
+      await administrator.goto(address('/admin/connected-apps/'));
+      await throughProvider(administrator, demo, 'admin@example.test');
+      await administrator.getByLabel('One more').fill(/https:\/\/\*\S+/.exec(demo.program.stdout())?.[0] ?? '');
+      await save();
+      expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
+      await administrator.getByLabel('Callback URL 2').fill('');
+      await administrator.getByLabel('Others').fill(/the scope (\S+)/.exec(demo.program.stdout())?.[1] ?? '');
+      await save();
+      expect(await administrator.locator('main').innerText()).toContain('Saved.');
+
+      await user.goto(address('/connections/'));
+      await user.getByLabel('change everything').check();
+      await leaveBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
+      expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Team workspace');
+      await throughProvider(user, demo);
+      expect(await user.locator('body').innerText()).toContain('Working');
+
+      expect(JSON.stringify(curl())).toContain('Spring launch');
+    });
+  });
+
+  test('a second one on the same ports says what to do, and does the first no harm', async () => {
+    const { agent } = await signIn(demo);
+    const [second, third] = await Promise.all([
+      startDemo({ SANDBOX_PORT: demo.env.SANDBOX_PORT }),
+      startDemo({ PORT: demo.env.PORT }),
+    ]);
+    expect((await second.program.ended).status).not.toBe(0);
+    expect(second.program.stderr()).toMatch(/SANDBOX_PORT/);
+    expect((await third.program.ended).status).not.toBe(0);
+    expect(third.program.stderr()).toContain('PORT: another program listens on');
+    expect((await getJson(agent, `${demo.url}/session`)).json.signedIn).toBe(true);
+    expect(existsSync(demo.directory)).toBe(true);
+    expect(existsSync(third.directory)).toBe(false);
+  });
+
+  test('SIGTERM to npm ends all of it with 0, and nothing is left', async () => {
+    const children = demo.program.children();
+    expect(children.length).toBeGreaterThan(0);
+    demo.program.signal('SIGTERM');
+    expect(await demo.program.ended).toEqual({ status: 0, signal: null });
+    expect(children.filter(isRunning)).toEqual([]);
+    expect(existsSync(demo.directory)).toBe(false);
+  });
 });
 
-test('SIGINT to the whole group, as Ctrl+C sends it, ends it with 0', async () => {
-  const { program, url } = await demo();
-  await program.printed(`Gatehouse is ready at ${url}`);
-  for (const pid of [program.pid, ...program.children()]) program.signal('SIGINT', pid);
-  expect((await program.ended).status).toBe(0);
-});
+describe('on its own', () => {
+  afterEach(end);
 
-test('a second one on the same ports says what to do, and does the first no harm', async () => {
-  const first = await demo();
-  await first.program.printed('Gatehouse is ready');
-  const { agent } = await signIn({ url: first.url });
-  const second = await demo({ SANDBOX_PORT: first.env.SANDBOX_PORT });
-  expect((await second.program.ended).status).not.toBe(0);
-  expect(second.program.stderr()).toMatch(/SANDBOX_PORT/);
-  const third = await demo({ PORT: first.env.PORT });
-  expect((await third.program.ended).status).not.toBe(0);
-  expect(third.program.stderr()).toContain('PORT: another program listens on');
-  expect((await getJson(agent, `${first.url}/session`)).json.signedIn).toBe(true);
-  expect(existsSync(join(directory, `demo-${first.env.SANDBOX_PORT}`))).toBe(true);
+  test('the service is refused until its user has signed in, and the response says so', async () => {
+    const { program, url } = await startDemo();
+    await program.printed('Ctrl+C');
+    const [, token = ''] = /Bearer (gthr_[\w-]+)/.exec(program.stdout()) ?? [];
+    const [, user = ''] = /Gatehouse-User: ([\w-]+)/.exec(program.stdout()) ?? [];
+    const headers = { authorization: `Bearer ${token}`, 'gatehouse-user': user };
+    const call = () => fetch(`${url}/relay/threads/current`, { headers });
+    const refused = await call();
+    expect(refused.ok).toBe(false);
+    expect(await refused.json()).toMatchObject({
+      code: 'not_found',
+      detail: expect.stringContaining('has to sign in first'),
+    });
+    await signIn({ url });
+    expect((await call()).status).toBe(200);
+
+    for (const pid of [program.pid, ...program.children()]) program.signal('SIGINT', pid);
+    // Ctrl+C reaches the whole group.
+    expect((await program.ended).status).toBe(0);
+  });
+
+  test('refuses NODE_ENV=production, and says why', async () => {
+    const { program, directory } = await startDemo({ NODE_ENV: 'production' });
+    expect((await program.ended).status).toBe(1);
+    expect(program.stderr()).toContain('NODE_ENV is production');
+    expect(existsSync(directory)).toBe(false);
+  });
 });

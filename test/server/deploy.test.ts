@@ -4,11 +4,11 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
-import { checkStorageConfig } from '../../src/open-storage.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { checkStorageConfig } from '../../src/storage/storage.ts';
 import type { Asked } from '../support/ask.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -225,18 +225,18 @@ describe('the unit', () => {
       Number(new RegExp(`\\b${name}(?::| =) ([\\d_]+)\\b`).exec(read(path))?.[1]?.replaceAll('_', '')) / 1000;
     const providerCall = stated('src/connected-apps/provider-client.ts', 'deadlineMilliseconds');
     const worst = [
-      stated('src/listeners.ts', 'LAST_CALL_MILLISECONDS'),
+      stated('src/http/listeners.ts', 'LAST_REQUEST_MS'),
       Number(/^#SHUTDOWN_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a nonce.
-      stated('src/grants/refresh.ts', 'mostMilliseconds'),
+      stated('src/grants/refresh.ts', 'maxMs'),
       stated('src/connected-apps/provider-metadata.ts', 'deadlineMilliseconds'),
       2 * providerCall,
       stated('src/connected-apps/signing-keys.ts', 'deadlineMilliseconds'),
-      stated('src/grants/refresh-outcome.ts', 'STORE_PATIENCE_MILLISECONDS'),
-      // What is told of it, and the rest of src/dependencies.ts' close.
-      stated('src/relay/webhook-messages.ts', 'deadlineMilliseconds'),
-      stated('src/audit/notes.ts', 'SETTLE_MILLISECONDS'),
-      stated('src/observability/tracing.ts', 'LAST_MILLISECONDS'),
+      stated('src/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
+      // What is told of it, and the rest of src/gatehouse.ts' close.
+      stated('src/webhooks/messages.ts', 'deadlineMilliseconds'),
+      stated('src/audit/notes.ts', 'SETTLE_MS'),
+      stated('src/observability/tracing.ts', 'MAX_CLOSE_MS'),
     ].reduce((sum, seconds) => sum + seconds);
     expect(worst).toBeGreaterThan(100);
     expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(worst);
@@ -307,7 +307,8 @@ describe('the nginx of step 5', () => {
       const settings = follow()
         .settings.replace('127.0.0.1:3000', `127.0.0.1:${site.env.PORT}`)
         .replace('127.0.0.1:3001', `127.0.0.1:${await freePort()}`)
-        .replace('listen 443', `listen 127.0.0.1:${port}`);
+        .replace('listen 443', `listen 127.0.0.1:${port}`)
+        .replace('listen 80;', `listen 127.0.0.1:${await freePort()};`);
       const ask = (path: string) => askOverTls({ port, path, cert });
       const nginx = await startNginx(settings, async () => (await ask('/sign-in')).status > 0);
       try {

@@ -1,17 +1,17 @@
 /** `npm start`: what it refuses, what it opens, and how it ends. */
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createBinService } from '../../src/bin-service/service.ts';
+import { StartRefused } from '../../src/errors.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { startGatehouse } from '../../src/start.ts';
-import { StartRefused } from '../../src/start-refused.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { DATABASE_FILE } from '../../src/storage/sqlite-store.ts';
+import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
@@ -24,7 +24,7 @@ const NODE = ['node', 'src/server.ts'];
 let directory: string;
 let env: Record<string, string>;
 let programs: Program[];
-beforeEach(async () => {
+const makePlace = async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-start-'));
   const port = await freePort();
   env = {
@@ -37,15 +37,15 @@ beforeEach(async () => {
     INTERNAL_HOSTS: '127.0.0.1',
   };
   programs = [];
-});
-afterEach(async () => {
+};
+const clearPlace = async () => {
   for (const program of programs) {
     const left = isRunning(program.pid) ? [...program.children(), program.pid] : [];
     for (const pid of left) if (isRunning(pid)) program.signal('SIGKILL', pid);
     await program.ended;
   }
   rmSync(directory, { recursive: true, force: true });
-});
+};
 
 function start(command: string[], changes: Record<string, string> = {}): Program {
   const program = startProgram(command, { ...env, ...changes });
@@ -54,11 +54,14 @@ function start(command: string[], changes: Record<string, string> = {}): Program
 }
 
 const ready = (program: Program) => program.printed('Gatehouse is ready at');
-/** As an earlier start would have left it. */
-const makeDatabase = async () => (await startGatehouse(env, { write: () => undefined })).close();
+/** Leaves a database as an earlier start would have. */
+const startAndStop = async () => (await startGatehouse(env, { write: () => undefined })).close();
 const manage = (path: string) => ask(`http://127.0.0.1:${env.MANAGEMENT_PORT}${path}`);
 
 describe('bad settings', () => {
+  beforeEach(makePlace);
+  afterEach(clearPlace);
+
   test('npm start tells every fault at once on standard error, ends with 78, and has opened nothing', async () => {
     const appsFile = join(directory, 'apps.json');
     writeFileSync(
@@ -91,14 +94,6 @@ describe('bad settings', () => {
     expect(program.stdout()).not.toContain('ready');
     expect(existsSync(join(directory, 'data'))).toBe(false);
     await expect(manage('/healthz')).rejects.toThrow(/ECONNREFUSED/);
-  });
-
-  test('no setting at all', async () => {
-    const program = startProgram(NODE, {});
-    programs.push(program);
-    expect((await program.ended).status).toBe(78);
-    for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS'])
-      expect(program.stderr()).toContain(`${name} is required`);
   });
 
   describe('what settings point at is checked although others are wrong, and told once', () => {
@@ -156,13 +151,19 @@ describe('bad settings', () => {
   });
 
   /** Refusals are values of the start, which ends as 78: the other tests here see that. */
-  const refusal = async (changes: Record<string, string> = {}): Promise<string> => {
-    const fault: unknown = await startGatehouse({ ...env, ...changes }, { write: () => undefined }).catch(
+  const refusal = async (changes: Record<string, string> = {}, settings = env): Promise<string> => {
+    const fault: unknown = await startGatehouse({ ...settings, ...changes }, { write: () => undefined }).catch(
       (error: unknown) => error,
     );
     if (!(fault instanceof StartRefused)) throw new Error('It was not refused.');
     return fault.faults.map((one) => `- ${one}\n`).join('');
   };
+
+  test('no setting at all', async () => {
+    const told = await refusal({}, {});
+    for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS'])
+      expect(told).toContain(`${name} is required`);
+  });
 
   test.each(['SESSION_SECRETS', 'ENCRYPTION_KEYS'])('%s without an entry: nothing is opened', async (name) => {
     expect(await refusal({ [name]: ',' })).toContain(`- ${name} `);
@@ -179,23 +180,16 @@ describe('bad settings', () => {
     },
   );
 
-  test('DATA_DIR a file: 78 with advice, at once', async () => {
-    writeFileSync(join(directory, 'file'), '');
-    const took = startStopwatch();
-    const program = start(NODE, { DATA_DIR: join(directory, 'file') });
-    expect((await program.ended).status).toBe(78);
-    expect(took()).toBeLessThan(30_000);
-    expect(program.stderr()).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
-    expect(program.stderr()).not.toMatch(/\bE[A-Z]{4,}\b/);
-  });
-
   test.each([
+    ['a file', () => join(directory, 'file')],
     ['below a file', () => join(directory, 'file', 'data')],
     ['where no folder can be made', () => '/proc/nope/data'],
     ['where no file can be made', () => '/proc'],
-  ])('DATA_DIR %s: refused with advice', async (_what, place) => {
+  ])('DATA_DIR %s: refused with advice, at once', async (_what, place) => {
     writeFileSync(join(directory, 'file'), '');
+    const took = startStopwatch();
     const told = await refusal({ DATA_DIR: place() });
+    expect(took()).toBeLessThan(30_000);
     expect(told).toMatch(/- DATA_DIR names .*Choose a folder with DATA_DIR/);
     expect(told).not.toMatch(/\bE[A-Z]{4,}\b/);
   });
@@ -214,35 +208,48 @@ describe('bad settings', () => {
   );
 
   test('R49 keys that do not fit the data: 78, what is wrong, and the data is untouched', async () => {
-    await makeDatabase();
+    await startAndStop();
     const wrong = start(NODE, { ENCRYPTION_KEYS: generateEncryptionKey(new Date(0)) });
     expect((await wrong.ended).status).toBe(78);
-    expect(wrong.stderr()).toMatch(/ENCRYPTION_KEYS/);
+    expect(wrong.stderr()).toMatch(/Gatehouse cannot start:\n.*ENCRYPTION_KEYS/s);
     expect(wrong.stderr()).not.toMatch(/\n\s+at /);
-    const again = start(NODE);
-    await ready(again);
+    await startAndStop();
   });
 
-  test('a file that is no database: 78 and no new one in its place', async () => {
-    await makeDatabase();
-    writeFileSync(join(directory, 'data', DATABASE_FILE), 'not a database at all '.repeat(400));
-    const program = start(NODE);
-    expect((await program.ended).status).toBe(78);
-    expect(program.stderr()).toMatch(/Gatehouse cannot start:\n.*gatehouse\.sqlite/s);
+  test('a file that is no database: refused, and no new one in its place', async () => {
+    await startAndStop();
+    const file = join(directory, 'data', DATABASE_FILE);
+    const text = 'not a database at all '.repeat(400);
+    writeFileSync(file, text);
+    expect(await refusal()).toContain('gatehouse.sqlite');
+    expect(readFileSync(file, 'utf8')).toBe(text);
   });
-});
-
-test('a start that fails after the storage was opened leaves it closed', async () => {
-  const write = () => {
-    throw new Error('There is no room for logs.');
-  };
-  await expect(startGatehouse(env, { write })).rejects.toThrow('There is no room for logs.');
-  const database = join(directory, 'data', DATABASE_FILE);
-  // SQLite removes the second file when the last connection is closed.
-  expect([existsSync(database), existsSync(`${database}-wal`)]).toEqual([true, false]);
 });
 
 describe('good settings', () => {
+  beforeEach(makePlace);
+  afterEach(clearPlace);
+
+  test('a start that fails after the storage was opened leaves it closed, and no timer running', async () => {
+    const write = () => {
+      throw new Error('There is no room for logs.');
+    };
+    const started = vi.spyOn(globalThis, 'setInterval');
+    const stopped = vi.spyOn(globalThis, 'clearInterval');
+    try {
+      await expect(startGatehouse(env, { write })).rejects.toThrow('There is no room for logs.');
+      const running = new Set(started.mock.results.map(({ value }) => value));
+      for (const [timer] of stopped.mock.calls) running.delete(timer);
+      expect([...running]).toEqual([]);
+    } finally {
+      started.mockRestore();
+      stopped.mockRestore();
+    }
+    const database = join(directory, 'data', DATABASE_FILE);
+    // SQLite removes the second file when the last connection is closed.
+    expect([existsSync(database), existsSync(`${database}-wal`)]).toEqual([true, false]);
+  });
+
   test('is ready, and answers on the management port', async () => {
     const program = start(NPM_START);
     await ready(program);
@@ -271,40 +278,6 @@ describe('good settings', () => {
     expect(program.stderr()).not.toMatch(/Warning|Error/);
   });
 
-  test('R90 until the storage is open, the management port answers 503 at once; what comes to the other waits, and is served', async () => {
-    const program = await startBeforeLockedStorage();
-    try {
-      await expect
-        .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
-        .toMatchObject({
-          status: 503,
-          headers: { 'retry-after': '1' },
-        });
-      const url = env.PUBLIC_URL ?? '';
-      const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
-      const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      program.unlock();
-      expect((await early).map(({ status }) => status)).toEqual([200, 401]);
-    } finally {
-      program.unlock();
-    }
-    expect((await manage('/readyz')).status).toBe(200);
-  });
-
-  test('whoever has waited for the storage long enough is told when to ask again', async () => {
-    const program = await startBeforeLockedStorage();
-    try {
-      await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject({ status: 503 });
-      const since = performance.now();
-      expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
-      expect(performance.now() - since).toBeGreaterThan(2_000);
-    } finally {
-      program.unlock();
-    }
-    await ready(program.program);
-  });
-
   // The first process of a container would not even hear it without a handler, and be killed after the grace.
   test('R90 a SIGTERM while the storage is opened is heard, and what was opened is closed in order', async () => {
     const { program, unlock } = await startBeforeLockedStorage();
@@ -319,25 +292,59 @@ describe('good settings', () => {
     expect(await program.ended).toEqual({ status: 0, signal: null });
     expect(program.stderr()).toBe('');
   });
+});
 
-  /** Another process holds the database, so that a start goes on until it lets go. */
-  async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: () => void }> {
-    await makeDatabase();
-    const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
-    other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
-    return { program: start(NODE), unlock: () => other.isOpen && other.close() };
-  }
+/** Another process holds the database, so that a start goes on until it lets go. */
+async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: () => void }> {
+  await startAndStop();
+  const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
+  other.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  return { program: start(NODE), unlock: () => other.isOpen && other.close() };
+}
 
-  // SIGTERM ends most of the programs here.
-  test('SIGINT: node ends with 0', async () => {
-    const program = start(NODE);
-    await ready(program);
-    program.signal('SIGINT');
-    expect(await program.ended).toEqual({ status: 0, signal: null });
+describe('R90 before the storage is open', () => {
+  let started: Awaited<ReturnType<typeof startBeforeLockedStorage>>;
+  beforeAll(async () => {
+    await makePlace();
+    started = await startBeforeLockedStorage();
+  });
+  beforeEach(() =>
+    expect
+      .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
+      .toMatchObject({ status: 503, headers: { 'retry-after': '1' } }),
+  );
+  afterAll(async () => {
+    started.unlock();
+    await clearPlace();
   });
 
+  test('whoever has waited for the storage long enough is told when to ask again', async () => {
+    const since = performance.now();
+    expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    expect(performance.now() - since).toBeGreaterThan(2_000);
+  });
+
+  test('the management port answers 503 at once; what comes to the other waits, and is served', async () => {
+    const url = env.PUBLIC_URL ?? '';
+    const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
+    const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    started.unlock();
+    expect((await early).map(({ status }) => status)).toEqual([200, 401]);
+    expect((await manage('/readyz')).status).toBe(200);
+  });
+});
+
+describe('a process that is ready', () => {
+  let program: Program;
+  beforeAll(async () => {
+    await makePlace();
+    program = start(NODE);
+    await ready(program);
+  });
+  afterAll(clearPlace);
+
   test('R90 readiness is false while the store cannot be written, and true again afterwards', async () => {
-    await ready(start(NODE));
     const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
     try {
       other.exec('BEGIN IMMEDIATE');
@@ -349,9 +356,18 @@ describe('good settings', () => {
       other.close();
     }
   });
+
+  // SIGTERM ends most of the programs here.
+  test('SIGINT: node ends with 0', async () => {
+    program.signal('SIGINT');
+    expect(await program.ended).toEqual({ status: 0, signal: null });
+  });
 });
 
 describe('R90 the end, with a request in flight', () => {
+  beforeEach(makePlace);
+  afterEach(clearPlace);
+
   test('readiness fails first, the request ends well, the same signal twice is one, and idle connections hold nothing up', async () => {
     let release = () => {};
     const until = new Promise<void>((resolve) => {

@@ -50,7 +50,9 @@ const good: [string, LogoutTokenChanges][] = [
   ['with the subject alone', { claims: { sid: undefined } }],
   ['whose audience is a list of us alone', { claims: { aud: ['hostile-client_1'] } }],
   ['whose type is written out', { header: { typ: 'application/logout+jwt' } }],
-  ['of nine minutes ago', { claims: { iat: now() - 540, exp: undefined } }],
+  ['without a type', { header: { typ: undefined } }],
+  ['typed JWT', { header: { typ: 'JWT' } }],
+  ['of nine minutes ago', { claims: { iat: now() - 540 } }],
   ['of a clock that is ahead', { claims: { iat: now() + 20 } }],
   ['that has just expired by our clock', { claims: { exp: now() - 5 } }],
   ['that names other events too', { claims: { events: { [EVENT]: {}, 'urn:other': {} } } }],
@@ -59,8 +61,6 @@ const good: [string, LogoutTokenChanges][] = [
 ];
 
 const bad: [string, LogoutTokenChanges][] = [
-  ['no type', { header: { typ: undefined } }],
-  ['the type of an ID token', { header: { typ: 'JWT' } }],
   ['the type of an access token', { header: { typ: 'at+jwt' } }],
   ['another issuer', { claims: { iss: 'https://elsewhere.example.com' } }],
   ['no issuer', { claims: { iss: undefined } }],
@@ -73,6 +73,8 @@ const bad: [string, LogoutTokenChanges][] = [
   ['more than ten minutes of age', { claims: { iat: now() - 700 } }],
   ['a time of issue to come', { claims: { iat: now() + 90 } }],
   ['an end that is past', { claims: { iat: now() - 300, exp: now() - 60 } }],
+  ['no end', { claims: { exp: undefined } }],
+  ['another authorized party', { claims: { azp: 'another-client' } }],
   ['an end in words', { claims: { exp: 'tomorrow' } }],
   ['a beginning to come', { claims: { nbf: now() + 90 } }],
   ['no jti', { claims: { jti: undefined } }],

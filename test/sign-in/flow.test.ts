@@ -1,6 +1,9 @@
-/** R56: who is disabled while a sign-in is under way has no session at its end. Around the flow there is nothing but what it asks. */
+/** The order in which a sign-in ends: session, connection, record; and that a user who is disabled meanwhile gets none (R56). */
 import { expect, test, vi } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { createSignInFlow } from '../../src/sign-in/flow.ts';
+import { registrationOf } from '../../src/sign-in/transaction.ts';
+import { createAttemptRecorder } from '../../src/sign-in-record/attempt-log.ts';
 
 const HREF = 'https://gatehouse.test';
 const APP = {
@@ -9,14 +12,8 @@ const APP = {
 };
 const CLAIMS = { sub: 's1', iat: 1_800_000_000, name: 'Ada', email: 'ada@example.test' };
 const TRANSACTION = {
-  ...{
-    purpose: 'sign_in',
-    appId: 'platform',
-    issuer: APP.issuer,
-    redirectUri: APP.callbackUrls[0],
-    scopes: ['openid'],
-  },
-  ...{ returnTo: '/', userId: undefined },
+  ...{ purpose: 'sign_in', appId: 'platform', registration: registrationOf(APP as unknown as ConnectedApp) },
+  ...{ returnTo: '/', attempt: 'a1', startedAt: 1_800_000_000_000 },
 };
 
 /** Whatever else is asked of it answers nothing. */
@@ -24,14 +21,19 @@ const quiet = (known: Record<string, unknown>) =>
   new Proxy(known, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
 
 function flowWith(users: Record<string, unknown>) {
-  const recorder = { failed: vi.fn(async () => undefined), succeeded: vi.fn(async () => undefined) };
+  const ended = vi.fn((_facts: { outcome: string }) => undefined);
+  const records = quiet({ byState: async () => undefined });
+  const recorder = createAttemptRecorder({
+    ...{ records, events: { signInEnded: ended }, clock: () => 1_800_000_000_000 },
+  } as unknown as Parameters<typeof createAttemptRecorder>[0]);
   const make = vi.fn(async () => undefined);
+  const session = { begin: vi.fn(async () => undefined), end: vi.fn(async () => undefined) };
   const flow = createSignInFlow({
     apps: { find: () => APP },
     provider: quiet({ exchangeCode: async () => ({ accessToken: 'at', claims: CLAIMS, scopes: ['openid'] }) }),
     connections: quiet({ make }),
     users: quiet(users),
-    recorder: quiet(recorder),
+    recorder,
     transactions: { take: async () => TRANSACTION },
     states: { madeAt: () => 1_800_000_000_000 },
     admin: { app: undefined, claim: 'groups', values: [] },
@@ -42,31 +44,47 @@ function flowWith(users: Record<string, unknown>) {
   const finish = () =>
     flow.finish({
       ...{ appId: 'platform', callback: new URL(`${HREF}/oauth/callback/platform?code=c&state=s`), userId: undefined },
-      visit: { reference: 'REF1', browserId: 'b1' },
+      info: { reference: 'REF1', browserId: 'b1' },
+      session,
     });
-  return { finish, recorder, make };
+  const outcomes = () => ended.mock.calls.map(([{ outcome }]) => outcome);
+  return { finish, outcomes, make, session };
 }
 
 test('R56 disabled before the sign-in: nothing is made', async () => {
-  const { finish, make } = flowWith({ noteSignIn: async () => ({ disabledAt: 1 }), isDisabled: async () => true });
+  const { finish, make, session } = flowWith({
+    noteSignIn: async () => ({ disabledAt: 1 }),
+    isDisabled: async () => true,
+  });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
-  expect(make).not.toHaveBeenCalled();
+  expect([make.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
 });
 
-test('R56 disabled while the session is made: it has to be ended, and the record says why', async () => {
+test('R56 disabled while the session is made: it is ended, no grant is replaced, and the record says why', async () => {
   let disabled = false;
-  const { finish, recorder } = flowWith({ noteSignIn: async () => ({}), isDisabled: async () => disabled });
-  const finished = await finish();
-  if (finished.kind !== 'signed_in') throw new Error(finished.kind);
-  disabled = true;
-  await expect(finished.complete()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
-  expect([recorder.failed.mock.calls.length, recorder.succeeded.mock.calls.length]).toEqual([1, 0]);
+  const { finish, outcomes, make, session } = flowWith({
+    noteSignIn: async () => ({}),
+    isDisabled: async () => disabled,
+  });
+  session.begin.mockImplementation(async () => {
+    disabled = true;
+    return undefined;
+  });
+  await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
+  expect([session.end.mock.calls.length, make.mock.calls.length]).toEqual([1, 0]);
+  expect(outcomes()).toEqual(['refused']);
 });
 
-test('whoever is not ends well, and is told once', async () => {
-  const { finish, recorder } = flowWith({ noteSignIn: async () => ({}), isDisabled: async () => false });
-  const finished = await finish();
-  if (finished.kind !== 'signed_in') throw new Error(finished.kind);
-  await finished.complete();
-  expect([recorder.failed.mock.calls.length, recorder.succeeded.mock.calls.length]).toEqual([0, 1]);
+test('a session that cannot be ended hides no failure', async () => {
+  const { finish, make, session } = flowWith({ noteSignIn: async () => ({}), isDisabled: async () => false });
+  make.mockRejectedValue(new TypeError('a bug of ours'));
+  session.end.mockRejectedValue(new Error('store away'));
+  await expect(finish()).rejects.toThrow('a bug of ours');
+});
+
+test('a user who is not disabled signs in, and that is recorded once', async () => {
+  const { finish, outcomes, session } = flowWith({ noteSignIn: async () => ({}), isDisabled: async () => false });
+  expect(await finish()).toBe('/');
+  expect(outcomes()).toEqual(['signed_in']);
+  expect([session.begin.mock.calls.length, session.end.mock.calls.length]).toEqual([1, 0]);
 });

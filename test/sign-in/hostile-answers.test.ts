@@ -1,7 +1,16 @@
 /** What a hostile provider answers at sign-in: bad answers make no session, odd but legal ones do. */
+import { CompactSign } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { SIGN_IN_FAILURES, type SignInFailure } from '../../src/sign-in/failure.ts';
-import { BAD_CALLBACKS, BAD_ID_TOKENS, BAD_METADATA, type Mode, ODD_BUT_LEGAL } from '../support/hostile-modes.ts';
+import { SIGN_IN_FAILURES, type SignInFailure } from '../../src/sign-in-record/failures.ts';
+import type { Answer } from '../support/hostile-answers.ts';
+import {
+  type AnsweredEndpoint,
+  BAD_CALLBACKS,
+  BAD_ID_TOKENS,
+  BAD_METADATA,
+  type Mode,
+  ODD_BUT_LEGAL,
+} from '../support/hostile-modes.ts';
 import { type HostileProvider, type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
 import { attempt, expectNamedCause, type HostileSite, startHostileSite } from './attempt.ts';
 
@@ -99,5 +108,37 @@ describe('R20: metadata that is wrong stops every request', () => {
     const failure = name === 'discovery-no-issuer' ? 'provider_unavailable' : 'misconfigured';
     await expectRefused(await fresh(), name, failure);
     expect(provider.hits.map(({ endpoint }) => endpoint)).toEqual(['discovery']);
+  });
+});
+
+describe('R96: a member nested 100,000 deep makes no 500', () => {
+  const DEEP = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const withDeepMember = (object: string) => `${object.slice(0, -1)},"deep":${DEEP}}`;
+
+  test.each<[AnsweredEndpoint, number]>([
+    // The protocol library copies metadata by recursion: it is refused.
+    ['discovery', 502],
+    ['jwks', 200],
+    ['token', 200],
+    ['userinfo', 200],
+  ])('in the response of %s', async (endpoint, status) => {
+    const site = endpoint === 'discovery' || endpoint === 'jwks' ? await fresh() : shared;
+    const headers = { 'content-type': 'application/json' };
+    const deep: Answer = (res, { body }) => void res.writeHead(200, headers).end(withDeepMember(body));
+    provider.set({ claims: ({ name: _name, ...claims }) => claims, answers: { [endpoint]: deep } });
+    const { page, signedIn } = await attempt(site);
+    expect([page.status, signedIn]).toEqual([status, status === 200]);
+    expect(provider.hitsOf(endpoint)).toHaveLength(1);
+  });
+
+  test('in an ID token', async () => {
+    provider.set({
+      sign: (claims, { keys }) =>
+        new CompactSign(Buffer.from(withDeepMember(JSON.stringify(claims))))
+          .setProtectedHeader({ alg: keys.rs256.alg, kid: keys.rs256.kid })
+          .sign(keys.rs256.privateKey),
+    });
+    const { page, signedIn } = await attempt(shared);
+    expect([page.status, signedIn]).toEqual([200, true]);
   });
 });

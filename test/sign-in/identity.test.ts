@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type { Claims } from '../../src/connected-apps/token-answer.ts';
+import type { Claims } from '../../src/connected-apps/token-response.ts';
 import {
   acrOf,
   decidingClaims,
@@ -10,8 +10,8 @@ import {
   providerSessionIdOf,
   providerSessionOf,
   sessionUser,
-  userIdOf,
 } from '../../src/sign-in/identity.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 
 const ISSUER = 'https://provider.test';
 const appWith = (allow: unknown, id = 'platform') =>

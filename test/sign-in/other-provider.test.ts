@@ -1,5 +1,5 @@
 /** Gatehouse against an identity provider that is not the sandbox, given only a file of connected apps. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { getJson } from '../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from './attempt.ts';
@@ -85,14 +85,17 @@ describe('F14: a provider that is down', () => {
     opened.push(site);
     expect(provider.hits).toEqual([]);
     expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(200);
+    const now = performance.now();
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(now);
     const failed = await attempt(site, { path: '/sign-in?app=elsewhere' });
     expect([failed.page.status, failed.signedIn]).toEqual([503, false]);
     expect((await attempt(site, { path: '/sign-in?app=other' })).signedIn).toBe(true);
     provider.set();
     const again = await attempt(site, { path: '/sign-in?app=elsewhere' });
     expect(Number(again.page.headers.get('retry-after') ?? 0)).toBeGreaterThanOrEqual(1);
-    await new Promise((resolve) => setTimeout(resolve, 1_400));
+    clock.mockReturnValue(now + 1_400);
     expect((await attempt(site, { path: '/sign-in?app=elsewhere' })).signedIn).toBe(true);
+    clock.mockRestore();
     await other.close();
   });
 

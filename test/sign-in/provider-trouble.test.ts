@@ -1,6 +1,6 @@
 /** Providers that break down in the middle of a sign-in: a page that names the cause, never a 500, never a session, no leak. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { SIGN_IN_FAILURES, type SignInFailure } from '../../src/sign-in/failure.ts';
+import { SIGN_IN_FAILURES, type SignInFailure } from '../../src/sign-in-record/failures.ts';
 import { BAD_CALLBACKS, BAD_ID_TOKENS } from '../support/hostile-modes.ts';
 import { type HostileProvider, type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
 import { startStopwatch } from '../support/stopwatch.ts';

@@ -1,7 +1,7 @@
 /** Authorization requests as they leave, over real HTTP from the shipped app. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { authorizationProofs } from '../../src/connected-apps/authorization-proofs.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { deriveNonceAndVerifier } from '../../src/connected-apps/nonce-and-verifier.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson } from '../support/gatehouse.ts';
 import type { ModeName } from '../support/hostile-provider.ts';
@@ -56,7 +56,7 @@ test('R44 nothing that is kept proves a request: neither its state, nonce and ve
   for await (const walked of store.walk()) records += JSON.stringify(walked);
   await store.close();
   expect(records).toContain('transactions:{');
-  const { state, nonce, codeVerifier } = authorizationProofs(browser, asked.get('state') ?? '');
+  const { state, nonce, codeVerifier } = deriveNonceAndVerifier(browser, asked.get('state') ?? '');
   expect(nonce).toBe(asked.get('nonce'));
   for (const proof of [state, nonce, codeVerifier, browser]) {
     expect(proof.length).toBeGreaterThanOrEqual(32);
@@ -145,7 +145,7 @@ describe('R6', () => {
     for (const { location } of [first, last]) {
       expect((await other.get((await callbackFor(location)).href)).status).toBe(400);
     }
-  }, 300_000);
+  });
 });
 
 describe('an app that cannot be used', () => {

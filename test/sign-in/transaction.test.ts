@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createTransactions, type Transaction, type Transactions } from '../../src/sign-in/transaction.ts';
 import { keys } from '../../src/storage/keys.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 let directory: string;
@@ -25,13 +25,8 @@ afterEach(async () => {
 });
 
 const transaction = (n: number): Transaction => ({
-  ...{
-    purpose: 'sign_in',
-    appId: 'platform',
-    issuer: 'https://provider.test',
-    redirectUri: 'https://gatehouse.test/cb',
-  },
-  ...{ scopes: ['openid'], returnTo: `/${n}`, userId: undefined },
+  ...{ purpose: 'sign_in', appId: 'platform', registration: 'r', attempt: 'a1' },
+  ...{ returnTo: `/${n}`, startedAt: now },
 });
 const put = async (n: number, browser = 'b1') => {
   await transactions.put(browser, `state-${n}`, transaction(n));
@@ -64,11 +59,4 @@ test('R9 it is taken once, however many ask at the same time, and by its browser
   expect(taken.filter((one) => one !== undefined)).toHaveLength(1);
   expect(await take(2)).toBeDefined();
   expect(await store.get(keys.transactions('b1'))).toBeUndefined();
-});
-
-test('what a process of before has sealed is as if it were not there, and gives way', async () => {
-  await store.write([{ put: keys.transactions('b1'), value: 'eyJhbGciOiJkaXIifQ..aaaa.bbbb.cccc' }]);
-  expect(await take(1)).toBeUndefined();
-  await put(2);
-  expect(await take(2)).toMatchObject({ returnTo: '/2' });
 });

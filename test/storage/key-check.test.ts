@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { checkKeyRing, resealKeyCheck } from '../../src/storage/key-check.ts';
 import { keys } from '../../src/storage/keys.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { makeKey, makeSealer } from '../support/encryption-keys.ts';
 

@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { base64url, CompactEncrypt, type CompactJWEHeaderParameters, CompactSign, decodeProtectedHeader } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { SealError } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { makeKey, makeSealer } from '../support/encryption-keys.ts';
-import { startStopwatch } from '../support/stopwatch.ts';
 
 const SECRET = 'canary-4f1c-refresh-token-ünï';
 const key = makeKey('k1');
@@ -96,9 +95,11 @@ describe('R47: a value that is not sealed is refused, not passed through:', () =
 
 describe('R45: a hostile value is refused in less than 50 ms:', () => {
   async function refusal(value: string): Promise<string> {
-    const took = startStopwatch();
+    const before = process.cpuUsage();
     const reason = await reasonOf(sealer.open(value, 'owner'));
-    expect(took()).toBeLessThan(50);
+    // Of all threads, since WebCrypto works in others: time of the processor alone, however many wait for it.
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1_000).toBeLessThan(50);
     return reason;
   }
 

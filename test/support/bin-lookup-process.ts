@@ -1,28 +1,51 @@
-/** Owns a process of its own that looks up fifty different BINs at once, or one fifty times, and prints the outcomes as JSON. */
+/**
+ * Runs as a process of its own. Each line of its input is a task: fifty look-ups at once for one user, with outcomes
+ * printed as a line of JSON.
+ */
+import { createInterface } from 'node:readline';
 import { createBinClient } from '../../src/bin/bin-client.ts';
 import { createBinLookup } from '../../src/bin/lookup.ts';
 import { createBinQuota } from '../../src/bin/quota.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound } from '../../src/outbound/outbound.ts';
-import { createRedisStore } from '../../src/storage/redis-store.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { createRedisStore } from '../../src/storage/redis/store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { bin, datasetOf } from './bins.ts';
 
-const [storage = '', url = '', limit = '', first = '', same] = process.argv.slice(2);
-const clock = Date.now;
-const store = storage.startsWith('redis:')
-  ? await createRedisStore({ url: storage, durability: 'aof', deadlineMilliseconds: 10_000 })
-  : await createSqliteStore({ directory: storage, deadlineMilliseconds: 10_000 });
-const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
-const lookup = createBinLookup({
-  builtIn: () => datasetOf(),
-  client: createBinClient({ url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
-  quota: createBinQuota({ store, limit: Number(limit), clock }),
-  store,
-  clock,
-});
-const numbers = Array.from({ length: 50 }, (_, index) => bin(String(Number(first) + (same ? 0 : index))));
-const answers = await Promise.all(numbers.map((number) => lookup.lookUp(number)));
-process.stdout.write(JSON.stringify(answers.map((answer) => answer.problem ?? answer.source)));
-await outbound.close();
-await store.close();
+export interface LookupTask {
+  /** URL of a Redis, or the folder of a database. */
+  storage: string;
+  /** Of the BIN lookup service. */
+  url: string;
+  monthlyQuota: number;
+  /** The first of fifty BINs. */
+  first: string;
+  /** `same`: the first BIN fifty times. `one left`: the user has one call left for today. */
+  how?: 'same' | 'one left';
+}
+
+async function outcomesOf({ storage, url, monthlyQuota, first, how }: LookupTask): Promise<string[]> {
+  const clock = Date.now;
+  const store = storage.startsWith('redis:')
+    ? await createRedisStore({ url: storage, durability: 'aof', deadlineMilliseconds: 10_000 })
+    : await createSqliteStore({ directory: storage, deadlineMilliseconds: 10_000 });
+  const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  const userDailyQuota = how === 'one left' ? 1 : monthlyQuota;
+  const lookup = createBinLookup({
+    builtIn: () => datasetOf(),
+    client: createBinClient({ url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
+    quota: createBinQuota({ store, clock, monthlyQuota, userReserve: 0, userDailyQuota }),
+    store,
+    clock,
+  });
+  const numbers = Array.from({ length: 50 }, (_, index) => bin(String(Number(first) + (how === 'same' ? 0 : index))));
+  const caller = { kind: 'user', id: how ?? 'anyone' } as const;
+  const answers = await Promise.all(numbers.map((number) => lookup.lookUp(number, caller)));
+  await outbound.close();
+  await store.close();
+  return answers.map((answer) => answer.problem ?? answer.source);
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  process.stdout.write(`${JSON.stringify(await outcomesOf(JSON.parse(line) as LookupTask))}\n`);
+}

@@ -1,6 +1,7 @@
 /** Owns small things that BIN tests share: checked BINs, card numbers that pass the Luhn check, tiny data sets. */
-import { type Bin, parseBin } from '../../src/bin/bin.ts';
+
 import { createDataset, type Dataset, type DatasetEntry } from '../../src/bin/dataset.ts';
+import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
 
 export function bin(digits: string): Bin {
   const parsed = parseBin(digits);

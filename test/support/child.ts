@@ -12,6 +12,8 @@ export interface Child {
   /** Resolves with all lines when the process has ended well; rejects with its errors otherwise. */
   ended: Promise<string[]>;
   kill(signal: NodeJS.Signals): void;
+  /** Writes a line to its standard input. */
+  send(line: string): void;
   endInput(): void;
 }
 
@@ -37,5 +39,11 @@ export function startChild(file: string, args: readonly string[], { fileSizeBloc
     if (status !== 0 && signal !== 'SIGKILL') throw new Error(`${file} ended with ${status ?? signal}: ${errors}`);
     return lines;
   });
-  return { lines, ended, kill: (signal) => void child.kill(signal), endInput: () => void child.stdin.end() };
+  return {
+    lines,
+    ended,
+    kill: (signal) => void child.kill(signal),
+    send: (line) => void child.stdin.write(`${line}\n`),
+    endInput: () => void child.stdin.end(),
+  };
 }

@@ -1,16 +1,17 @@
 /** Many signed-in people on a few real processes: their sessions and grants are put into the store, not made by sign-ins. */
+
 import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
 import type { Grant } from '../../src/grants/grant.ts';
-import { createSessionLists } from '../../src/http/session-lists.ts';
-import { createSessionRecords } from '../../src/http/session-record.ts';
-import { userIdOf } from '../../src/sign-in/identity.ts';
+import { createSessionLists } from '../../src/sessions/session-lists.ts';
+import { createSessionRecords } from '../../src/sessions/session-record.ts';
 import { patiently } from '../../src/storage/patience.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 import { type Asked, ask } from './ask.ts';
 import { type CrowdProvider, startCrowdProvider } from './crowd-provider.ts';
 import { type Deployment, type Member, type SignedIn, type StoreKind, startDeployment, type Vault } from './fleet.ts';
-import { startRedis } from './redis-server.ts';
 
 export interface CrowdPerson extends SignedIn {
   name: string;
@@ -33,20 +34,18 @@ export interface CrowdOptions {
   kind: StoreKind;
   processes: number;
   people: number;
-  /** In place of a Redis of the crowd's own. */
   env?: Record<string, string>;
-  redisArgs?: readonly string[];
+  /** Settings that name a Redis of the caller's, in place of one of the crowd's own. */
+  otherRedis?: Record<string, string>;
 }
 
 /** How many are written at the same time. */
 const WRITTEN_AT_ONCE = 200;
 
 export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
-  const ownRedis = options.kind === 'Redis' && options.env === undefined;
+  const { kind, processes, otherRedis } = options;
   const deployment = await startDeployment({
-    name: 'crowd',
-    processes: options.processes,
-    redis: ownRedis ? await startRedis(options.redisArgs) : undefined,
+    ...{ name: 'crowd', kind, processes, otherRedis },
     env: { SHUTDOWN_SECONDS: '10', ...options.env },
     startProvider: startCrowdProvider,
     apps: (url, provider) => [appOf(url, provider.url)],
@@ -96,7 +95,13 @@ function appOf(url: string, providerUrl: string): Record<string, unknown> {
 function createSeeds({ vault, provider, secret }: { vault: Vault; provider: CrowdProvider; secret: string }) {
   const lists = createSessionLists({ store: vault.store, maxSeconds: 28_800, clock: Date.now });
   const lifetimes = { idleSeconds: 1_800, maxSeconds: 28_800 };
-  const records = createSessionRecords({ store: vault.store, lists, lifetimes, clock: Date.now });
+  const records = createSessionRecords({
+    store: vault.store,
+    sealedJson: createSealedJson(vault.sealer),
+    lists,
+    lifetimes,
+    clock: Date.now,
+  });
   const nameOf = (n: number) => `person-${n}`;
 
   const addGrant = async (n: number): Promise<void> => {
@@ -104,8 +109,8 @@ function createSeeds({ vault, provider, secret }: { vault: Vault; provider: Crow
     const now = Date.now();
     const { accessToken, refreshToken } = provider.give(userId);
     const grant: Grant = {
-      ...{ userId, appId: 'platform', accessToken, refreshToken, idToken: undefined },
-      ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now },
+      ...{ userId, appId: 'platform', accessToken, refreshToken },
+      ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
       ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, trouble: undefined, refresh: undefined },
     };
     await vault.grants.save(grant, 0);

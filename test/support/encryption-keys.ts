@@ -19,3 +19,10 @@ export function makeKey(kid: string): EncryptionKey {
 export function makeSealer(...keys: EncryptionKey[]): Sealer {
   return createSealer(createKeyRing(keys.length > 0 ? keys : [makeKey('k1')]));
 }
+
+/** By the keys that a site was started with. */
+export function sealerOf(env: { ENCRYPTION_KEYS?: string | undefined }): Sealer {
+  const parsed = parseEncryptionKeys(env.ENCRYPTION_KEYS ?? '');
+  if ('faults' in parsed) throw new Error(parsed.faults.join(' '));
+  return makeSealer(...parsed.keys);
+}

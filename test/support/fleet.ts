@@ -7,17 +7,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBinService } from '../../src/bin-service/service.ts';
-import { loadStorageConfig } from '../../src/config.ts';
+import { loadStorageConfig } from '../../src/config/config.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { userIdOf } from '../../src/sign-in/identity.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { createRedisStore } from '../../src/storage/redis-store.ts';
-import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite-store.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { createRedisStore } from '../../src/storage/redis/store.ts';
+import type { Sealer } from '../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 import { type Asked, ask, DATA, FORM } from './ask.ts';
+import { sealerOf } from './encryption-keys.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from './gatehouse.ts';
 import { freePort } from './ports.ts';
 import { type Program, startProgram } from './program.ts';
@@ -53,6 +54,7 @@ export interface Member {
 /** The store of the processes, opened beside them. */
 export interface Vault {
   store: Store;
+  sealer: Sealer;
   grants: GrantStore;
   read(userId: string): Promise<Grant>;
 }
@@ -93,10 +95,9 @@ export async function startFleet(options: {
   /** In place of the sandbox's one app. */
   apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
 }): Promise<Fleet> {
+  const { kind, processes, redis } = options;
   const { provider, ...deployment } = await startDeployment({
-    name: 'fleet',
-    processes: options.processes,
-    redis: options.kind === 'Redis' ? await startRedis(options.redis) : undefined,
+    ...{ name: 'fleet', kind, processes, redis },
     env: { SHUTDOWN_SECONDS: '5', ...options.env },
     async startProvider(url) {
       const sandbox = await startSandbox({
@@ -151,19 +152,22 @@ export async function startFleet(options: {
 }
 
 /**
- * Processes on an empty store with this provider behind them; provider and Redis end with them.
- * @param options `name`: of the folder; `redis`: undefined where the data is in the folder, or where `env` says; `env`: what
- *   is said beside what every such process needs, or in place of it
+ * Processes on an empty store with this provider behind them; the provider and the Redis that is started here end with them.
+ * @param options `name`: of the folder; `redis`: arguments of the Redis that is started; `otherRedis`: settings that name one of
+ *   the caller's in its place; `env`: what is said beside what every such process needs, or in place of it
+ * @throws Error where the settings name a store of another kind
  */
 export async function startDeployment<Provider extends { close(): Promise<void> }>(options: {
   name: string;
+  kind: StoreKind;
   processes: number;
-  redis: RedisServer | undefined;
+  redis?: readonly string[] | undefined;
+  otherRedis?: Record<string, string> | undefined;
   env: Record<string, string>;
   startProvider: (url: string) => Promise<Provider>;
   apps: (url: string, provider: Provider) => Record<string, unknown>[];
 }): Promise<Deployment & { provider: Provider }> {
-  const { redis } = options;
+  const redis = options.kind === 'Redis' && !options.otherRedis ? await startRedis(options.redis) : undefined;
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const directory = mkdtempSync(join(tmpdir(), `gatehouse-${options.name}-`));
@@ -179,7 +183,9 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
     CONNECTED_APPS_FILE: appsFile,
     INTERNAL_HOSTS: '127.0.0.1',
     TEST_CLIENT_SECRET: CLIENT_SECRET,
-    ...(redis ? { REDIS_URL: redis.url } : {}),
+    ...(redis ? { REDIS_URL: redis.url } : options.otherRedis),
+    // All users of a test come from one address, and sign in faster than people do.
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
     ...options.env,
   };
   const printed: (() => string)[] = [];
@@ -197,6 +203,7 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
   };
   let vault: Vault | undefined;
   try {
+    if (storeKindOf(env) !== options.kind) throw new Error(`These settings are not those of ${options.kind}.`);
     await Promise.all(members.map((member) => member.start()));
     vault = await openVault(env);
   } catch (error) {
@@ -257,14 +264,17 @@ export function createMember(env: Record<string, string>, printed: (() => string
   };
 }
 
+const storageOf = (env: Record<string, string>) => loadStorageConfig({ env, readFile: () => '' }).values;
+const storeKindOf = (env: Record<string, string>): StoreKind => (storageOf(env).redis ? 'Redis' : 'SQLite');
+
 export async function openVault(env: Record<string, string>): Promise<Vault> {
-  const { redis, dataDirectory } = loadStorageConfig({ env, readFile: () => '' }).values;
-  const parsed = parseEncryptionKeys(env.ENCRYPTION_KEYS ?? '');
-  if ('faults' in parsed) throw new Error(parsed.faults.join(' '));
+  const { redis, dataDirectory } = storageOf(env);
   const store = redis ? await createRedisStore(redis) : await createSqliteStore({ directory: dataDirectory });
-  const grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock: Date.now });
+  const sealer = sealerOf(env);
+  const grants = createGrantStore({ store, sealer, clock: Date.now });
   return {
     store,
+    sealer,
     grants,
     async read(userId) {
       const stored = await grants.load(userId, 'platform');

@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { containsCardNumber } from '../../src/bin/bin.ts';
 import { createBinService } from '../../src/bin-service/service.ts';
+import type { EventLoopMonitor } from '../../src/http/limits.ts';
+import { containsCardNumber } from '../../src/observability/card-numbers.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { type Gatehouse, startGatehouse } from '../../src/start.ts';
+import { type RunningGatehouse, startGatehouse } from '../../src/start.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { createUserAgent, type Page, type UserAgent } from './browserless.ts';
 import { watchedLog, watchSecrets } from './log-watch.ts';
@@ -92,11 +93,15 @@ export function sandboxApp(
   };
 }
 
+/** Callers and providers share the event loop here: that it is late says nothing of Gatehouse. */
+const NEVER_BUSY: EventLoopMonitor = { isBusy: () => false, stop: () => undefined };
+
 /** Gatehouse with these apps and nothing behind it. */
 export async function startAlone(options: {
   port?: number;
   apps: Record<string, unknown>[];
   env?: Record<string, string>;
+  busy?: EventLoopMonitor;
 }): Promise<TestGatehouse> {
   const port = options.port ?? (await freePort());
   const managementPort = await freePort();
@@ -114,12 +119,15 @@ export async function startAlone(options: {
     INTERNAL_HOSTS: '127.0.0.1',
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     SHUTDOWN_SECONDS: '5',
+    // All users of a test come from one address, and sign in faster than people do.
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
     ...options.env,
   };
   const lines: string[] = [];
   const destination = watchedLog(lines);
   watchSecrets(env);
-  let gatehouse: Gatehouse = await startGatehouse(env, destination);
+  const start = () => startGatehouse(env, destination, () => options.busy ?? NEVER_BUSY);
+  let gatehouse: RunningGatehouse = await start();
   return {
     url: gatehouse.config.publicUrl.href,
     managementUrl: `http://127.0.0.1:${managementPort}`,
@@ -128,7 +136,7 @@ export async function startAlone(options: {
     logs: () => lines,
     async restart() {
       await gatehouse.close();
-      gatehouse = await startGatehouse(env, destination);
+      gatehouse = await start();
     },
     async close() {
       await gatehouse.close();

@@ -107,6 +107,11 @@ export const BAD_ID_TOKENS = {
   'id-token-aud-list-without-us': { claims: withThese({ aud: ['another-client', 'third-client'] }) },
   'id-token-many-aud-no-azp': { claims: (claims) => ({ ...claims, aud: [claims.aud, 'another-client'] }) },
   'id-token-wrong-azp': { claims: (claims) => ({ ...claims, aud: [claims.aud, 'other'], azp: 'other' }) },
+  'id-token-wrong-azp-beside-our-aud': { claims: withThese({ azp: 'other' }) },
+  'id-token-azp-number': { claims: withThese({ azp: 7 }) },
+  'id-token-iat-in-the-future': { claims: (claims) => ({ ...claims, iat: now() + 90, exp: now() + 300 }) },
+  'id-token-typ-access-token': { sign: (claims, { keys }) => signWith(keys.rs256, claims, { typ: 'at+jwt' }) },
+  'id-token-typ-logout-token': { sign: (claims, { keys }) => signWith(keys.rs256, claims, { typ: 'logout+jwt' }) },
   'id-token-expired': { claims: (claims) => ({ ...claims, iat: now() - 7200, exp: now() - 3600 }) },
   'id-token-no-exp': { claims: without('exp') },
   'id-token-exp-text': { claims: (claims) => ({ ...claims, exp: String(claims.exp) }) },
@@ -167,6 +172,8 @@ export const ODD_BUT_LEGAL = {
   'id-token-aud-list': { claims: (claims) => ({ ...claims, aud: [claims.aud] }) },
   'id-token-many-aud-with-azp': { claims: (claims) => ({ ...claims, aud: [claims.aud, 'other'], azp: claims.aud }) },
   'id-token-extra-claims': { claims: withThese({ weird: { nested: [1, null] }, amr: 'pwd' }) },
+  'id-token-clock-ahead': { claims: (claims) => ({ ...claims, iat: now() + 45, exp: now() + 300 }) },
+  'id-token-azp': { claims: (claims) => ({ ...claims, azp: claims.aud }) },
   'id-token-clock-behind': { claims: (claims) => ({ ...claims, iat: now() - 20, exp: now() + 60 }) },
   'id-token-without-name': { claims: without('name', 'email') },
   'token-type-mixed-case': { tokens: withThese({ token_type: 'bEaReR' }) },
@@ -205,6 +212,7 @@ export const ODD_BUT_LEGAL = {
   'callback-extra-parameters': { callback: (parameters) => parameters.set('session_state', 'abc.def') },
   'basic-not-decoded': { basic: 'raw' },
   'jwks-with-strange-keys': { jwks: (keys) => [{ kty: 'AKP', alg: 'ML-DSA-44' }, { kty: 'oct', k: 'AAAA' }, ...keys] },
+  'jwks-with-null': { jwks: (keys) => [null as never, ...keys] },
 } satisfies Record<string, Mode>;
 
 /** Callbacks that must be refused before any code leaves for the token endpoint. */

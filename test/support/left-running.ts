@@ -10,6 +10,11 @@ export function endWithUs<Child extends ChildProcess>(child: Child): Child {
   return child;
 }
 
+/** Of what was started here and has not ended. */
+export function runningIds(): number[] {
+  return [...running].flatMap(({ pid }) => pid ?? []);
+}
+
 /** Process ids below these ones. */
 export function processesBelow(...parents: number[]): number[] {
   const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
@@ -23,7 +28,7 @@ export function processesBelow(...parents: number[]): number[] {
 }
 
 function endAll(): void {
-  const started = [...running].flatMap(({ pid }) => pid ?? []);
+  const started = runningIds();
   if (started.length === 0) return;
   // What npm or a shell has started would stay when only that is ended.
   for (const pid of [...processesBelow(...started), ...started]) {

@@ -1,5 +1,5 @@
 /** Owns what a test file's logs are judged by: the lines of every Gatehouse in it, and the credentials that none of them may hold. */
-import { containsCardNumber } from '../../src/bin/bin.ts';
+import { containsCardNumber } from '../../src/observability/card-numbers.ts';
 import { credentialsIn, leaks, piecesOf } from './credentials.ts';
 
 const lines = new Set<string>();

@@ -1,7 +1,7 @@
 /** Owns an nginx of a test's own, in a folder of its own, with a server that a document shows. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithUs } from './left-running.ts';
@@ -10,11 +10,12 @@ export const missingNginx =
   spawnSync('nginx', ['-v']).status === 0 ? undefined : 'There is no nginx on PATH, with which its example is run.';
 
 export interface Nginx {
-  stop(): Promise<void>;
+  /** Answers the text of all its logs, complete. */
+  stop(): Promise<string>;
 }
 
 /**
- * @param settings what stands in the block `http`, with paths relative to the folder of `files`
+ * @param settings what stands in the block `http`, with paths relative to the folder of `files`; logs in /var/log/nginx are kept there too
  * @param isUp answers whether it takes connections
  */
 export async function startNginx(
@@ -29,14 +30,17 @@ export async function startNginx(
   writeFileSync(
     join(directory, 'nginx.conf'),
     `pid nginx.pid; error_log logs/error.log; daemon off; events {}
-http { access_log off; ${paths.join(' ')} ${settings} }`,
+http { access_log logs/access.log; ${paths.join(' ')} ${settings.replaceAll('/var/log/nginx/', 'logs/')} }`,
   );
   const nginx = endWithUs(spawn('nginx', ['-p', directory, '-c', 'nginx.conf'], { stdio: 'ignore' }));
   const ended = once(nginx, 'exit');
   const stop = async () => {
     nginx.kill('SIGQUIT');
     await ended;
+    const logs = join(directory, 'logs');
+    const text = readdirSync(logs).map((name) => readFileSync(join(logs, name), 'utf8'));
     rmSync(directory, { recursive: true, force: true });
+    return text.join('');
   };
   while (!(await isUp().catch(() => false))) {
     if (nginx.exitCode !== null) {

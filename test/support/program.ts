@@ -79,8 +79,8 @@ export interface CommandResult {
   stderr: string;
 }
 
-/** Runs `npm run gatehouse -- ARGS` without npm, to its end. */
-export function runCommand(args: string[], env: Record<string, string>): Promise<CommandResult> {
+/** Runs `npm run gatehouse -- ARGS` without npm, to its end, in a process of its own. */
+export function runCommandProcess(args: string[], env: Record<string, string>): Promise<CommandResult> {
   return runToEnd(['node', 'src/cli.ts', ...args], env);
 }
 

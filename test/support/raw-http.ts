@@ -8,11 +8,15 @@ export interface RawAnswer {
   headers: Map<string, string[]>;
   /** All that came after the head of the first answer. */
   rest: string;
-  /** Whether the other side closed the connection within the patience. */
+  /** Whether the other side closed the connection. */
   closed: boolean;
 }
 
-export function sendRaw(url: string, bytes: string | Buffer, patienceMilliseconds = 1_500): Promise<RawAnswer> {
+/** A connection that has been silent for so long after an answer is one that the other side keeps open. */
+const SILENCE_MILLISECONDS = 1_500;
+
+/** @param leaveAfterMilliseconds hangs up then, whatever has come */
+export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseconds?: number): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     let text = '';
@@ -23,9 +27,12 @@ export function sendRaw(url: string, bytes: string | Buffer, patienceMillisecond
       socket.destroy();
       resolve({ ...parse(text), closed });
     };
-    const timer = setTimeout(end, patienceMilliseconds);
+    let timer = leaveAfterMilliseconds === undefined ? undefined : setTimeout(end, leaveAfterMilliseconds);
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       text += chunk;
+      if (leaveAfterMilliseconds !== undefined) return;
+      clearTimeout(timer);
+      timer = setTimeout(end, SILENCE_MILLISECONDS);
     });
     socket.on('end', () => {
       closed = true;

@@ -7,6 +7,8 @@ export interface HoldingProxy {
   port: number;
   /** What clients send on the connections that are open now waits here; new connections are not touched. */
   holdOpenConnections(): void;
+  /** How many open connections are not held. */
+  free(): number;
   /** Connects to another server from now on; open connections stay where they are. */
   redirect(port: number): void;
   /** Delivers what was held, even where the client has gone meanwhile. */
@@ -45,6 +47,7 @@ export async function startHoldingProxy(serverPort: number): Promise<HoldingProx
     holdOpenConnections() {
       for (const way of ways) way.held ??= [];
     },
+    free: () => [...ways].filter(({ held }) => !held).length,
     redirect(port) {
       target = port;
     },

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { endWithUs } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
@@ -113,6 +114,17 @@ export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
   await until(() => nodes.every((node) => node.ask('CLUSTER', 'INFO').includes('cluster_state:ok')));
   await until(() => nodes.every((node) => !isUnconnectedReplica(node)));
   return nodes;
+}
+
+/** Resolves once the replicas of this cluster have all that its masters have. */
+export async function untilReplicated(nodes: readonly RedisServer[]): Promise<void> {
+  const has = (role: string) =>
+    nodes
+      .map((node) => node.ask('INFO', 'replication'))
+      .filter((info) => info.includes(`role:${role}`))
+      .map((info) => Number(/master_repl_offset:(\d+)/.exec(info)?.[1]))
+      .toSorted((one, other) => one - other);
+  await until(() => isDeepStrictEqual(has('master'), has('slave')));
 }
 
 function isUnconnectedReplica(node: RedisServer): boolean {

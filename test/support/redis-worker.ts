@@ -1,7 +1,7 @@
 /** One process of the tests that need several on one Redis: does the named task and prints a line for each result. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRedisStore } from '../../src/storage/redis-store.ts';
+import { createRedisStore } from '../../src/storage/redis/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 const [url = '', task = '', name = ''] = process.argv.slice(2);
@@ -11,7 +11,8 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
   /** Takes every key of the round and prints those it got. */
   async take(store) {
     for (let n = 0; n < 100; n += 1) {
-      if ((await store.take(`ticket ${n}`)) !== undefined) print(n);
+      const ticket = await store.get(`ticket ${n}`);
+      if (ticket && (await store.write([{ delete: `ticket ${n}`, ifVersion: ticket.version }]))) print(n);
     }
   },
 

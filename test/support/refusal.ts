@@ -1,18 +1,26 @@
 /** Owns why a start is refused, as a value: a process that is refused tells the same and ends with 78, and takes far longer. */
-import { startGatehouse } from '../../src/start.ts';
-import { StartRefused } from '../../src/start-refused.ts';
 
-/** What is told of it, and what was logged before. @throws Error where a server of these settings starts */
+import { StartRefused } from '../../src/errors.ts';
+import { startGatehouse } from '../../src/start.ts';
+
+/** What is told of it, and what was logged before. @throws Error where a server of these settings starts, or fails otherwise */
 export async function refusalOf(env: Record<string, string>): Promise<string> {
+  const { isRefusal, told } = await failureOf(env);
+  if (!isRefusal) throw new Error('It was not refused.', { cause: told });
+  return told;
+}
+
+/** The same of a start that fails for any reason: a process ends with 78 where it is a refusal, and with 1 otherwise. */
+export async function failureOf(env: Record<string, string>): Promise<{ isRefusal: boolean; told: string }> {
   const own = { ...env, PORT: '0', MANAGEMENT_PORT: '0' };
   let logged = '';
   const write = (text: string) => {
     logged += text;
   };
-  const refused = await startGatehouse(own, { write }).then(
+  const failure = await startGatehouse(own, { write }).then(
     (gatehouse) => gatehouse.close(),
     (error: unknown) => error,
   );
-  if (!(refused instanceof StartRefused)) throw new Error('It was not refused.', { cause: refused });
-  return `${refused.faults.join('\n')}\n${logged}`;
+  if (!(failure instanceof Error)) throw new Error('It started.');
+  return { isRefusal: failure instanceof StartRefused, told: `${failure.message}\n${logged}` };
 }

@@ -1,6 +1,7 @@
-/** Owns the list of all routes, read from the one screen that has them, so that no test forgets a new one. */
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+/** All routes of the table, so that no test forgets a new one. */
+import type { AdminGuards } from '../../src/admin/guards.ts';
+import { type AdminNouns, adminRoutes } from '../../src/admin/routes.ts';
+import { createRoutes, type Handlers, type RouteGuards } from '../../src/routes.ts';
 
 export interface ListedRoute {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -21,23 +22,32 @@ const VALUES: Record<string, string> = {
 /** Asked by providers: no cookie counts there, and they prove themselves by a signature. */
 export const BY_PROVIDERS = '/oauth/backchannel-logout/:app';
 
-export const ROUTES = listedIn('app.ts');
+/** Stands for every room and guard: only methods and paths are read here. */
+const nothing: object = new Proxy(() => nothing, { get: () => nothing });
+
+export const TABLE = [
+  ...createRoutes(
+    new Proxy({}, { get: (_target, name) => (name === 'admin' ? [] : nothing) }) as Handlers,
+    nothing as RouteGuards,
+  ),
+  ...adminRoutes(nothing as AdminNouns, nothing as AdminGuards),
+];
+
+const LISTED: readonly ListedRoute[] = TABLE.map(([method, pattern]) => ({
+  method,
+  pattern,
+  path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
+    const value = VALUES[name];
+    if (value === undefined) throw new Error(`Say in test/support/routes.ts what stands for :${name}.`);
+    return value;
+  }),
+}));
 
 /** All of the administration, pages and API. */
-export const ADMIN_ROUTES = listedIn('admin/routes.ts');
+export const ADMIN_ROUTES = LISTED.filter(({ pattern }) => /^\/admin(\/|$)/.test(pattern));
 
-function listedIn(file: string): readonly ListedRoute[] {
-  const source = readFileSync(fileURLToPath(new URL(`../../src/${file}`, import.meta.url)), 'utf8');
-  return [...source.matchAll(/\[\s*'(GET|POST|PUT|DELETE)',\s*'(\/[^']*)'/g)].map(([, method, pattern = '']) => ({
-    method: method as ListedRoute['method'],
-    pattern,
-    path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
-      const value = VALUES[name];
-      if (value === undefined) throw new Error(`Say in test/support/routes.ts what stands for :${name}.`);
-      return value;
-    }),
-  }));
-}
+/** All others. */
+export const ROUTES = LISTED.filter((route) => !ADMIN_ROUTES.includes(route));
 
 /** Asked by back-end services: no cookie counts there, and the relay token decides. */
 export const BY_SERVICES = '/relay/';

@@ -12,7 +12,7 @@ const PASSWORD = 'gatehouse-demo';
 
 const { browser, missing } = await launchBrowser();
 if (!browser) throw new Error(missing);
-const given = ['PORT', 'MANAGEMENT_PORT', 'SANDBOX_PORT', 'DATA_DIR'].flatMap((name) => {
+const given = ['PORT', 'MANAGEMENT_PORT', 'SANDBOX_PORT'].flatMap((name) => {
   const value = process.env[name];
   return value === undefined ? [] : [[name, value]];
 });
@@ -26,7 +26,7 @@ try {
   await press(user, /^Sign in with/);
   await signIn(user, 'user@example.test');
   await press(user, 'Allow');
-  await user.getByRole('heading', { name: 'Current thread' }).waitFor();
+  await user.getByRole('heading', { name: 'Current thread' }).first().waitFor();
   await picture(user, 'home');
 
   // Somebody says no: the page shows a reference, and administrators find by it what happened.

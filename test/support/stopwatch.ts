@@ -1,19 +1,36 @@
-/** Owns how long something took by what the program answers for: without the time in which this process was ready to run, and others had the processor. */
+/** Tells how long something took without the time in which a process that does it was ready to run, and others had the processor. */
 import { readFileSync } from 'node:fs';
+import { runningIds } from './left-running.ts';
 
-/** Started at the call; the answer tells the milliseconds since. */
+/**
+ * Started at the call; the function that it returns tells the milliseconds since, less the time for which this process and
+ * those that it started have waited for a processor. On a quiet machine they do not wait.
+ */
 export function startStopwatch(): () => number {
   const since = performance.now();
-  const kept = keptWaiting();
-  return () => performance.now() - since - (keptWaiting() - kept);
+  const before = waits();
+  return () => {
+    let starved = 0;
+    for (const [id, milliseconds] of waits()) starved += Math.max(0, milliseconds - (before.get(id) ?? 0));
+    return performance.now() - since - starved;
+  };
 }
 
-/** Milliseconds that the main thread was ready to run and did not, since it began: Linux counts them (proc_pid_schedstat). */
-function keptWaiting(): number {
+/** Milliseconds for which these processes, since they began, were ready to run and did not. */
+export function waitedFor(ids: readonly number[]): number {
+  return ids.reduce((sum, id) => sum + waitOf(id), 0);
+}
+
+/** Of each main thread; Linux counts them (proc_pid_schedstat). */
+function waits(): Map<number, number> {
+  return new Map([process.pid, ...runningIds()].map((id) => [id, waitOf(id)]));
+}
+
+/** 0 where the process has ended, or this is no Linux: then all the time counts. */
+function waitOf(id: number): number {
   try {
-    return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[1]) / 1e6;
+    return Number(readFileSync(`/proc/${id}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
   } catch {
-    // No Linux: all the time counts.
     return 0;
   }
 }

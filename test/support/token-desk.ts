@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { userIdOf } from '../../src/sign-in/identity.ts';
+import { userIdOf } from '../../src/users/user-id.ts';
 
 export interface Issued {
   userId: string;

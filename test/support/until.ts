@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startStopwatch } from './stopwatch.ts';
 
-const PATIENCE_MILLISECONDS = 30_000;
+/** Ends only what hangs. */
+const PATIENCE_MILLISECONDS = 120_000;
 const PAUSE_MILLISECONDS = 20;
 
 /** For `vi.waitFor` and `vi.waitUntil`, whose own patience is a second. */

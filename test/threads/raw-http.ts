@@ -16,7 +16,6 @@ export function sendRaw(url: string, lines: readonly string[], body = ''): Promi
       socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`, 'latin1'),
     );
     const chunks: Buffer[] = [];
-    socket.setTimeout(5_000, () => socket.destroy(new Error('No answer within 5 s.')));
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     socket.once('error', reject);
     socket.once('end', () => {

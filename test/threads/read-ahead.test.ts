@@ -30,12 +30,12 @@ test('on Redis a session in use costs one round trip for each thread', async (co
     expect((await thread(agent, shared)).status).toBe(200);
     const found = () => Number(/keyspace_hits:(\d+)/.exec(redis.ask('INFO', 'stats'))?.[1]);
     const before = found();
-    const trips = await roundTrips(redis, async () => {
+    const { least } = await roundTrips(redis, async () => {
       for (let times = 0; times < 100; times += 1) expect((await thread(agent, shared)).status).toBe(200);
     });
     // Session and grant are read each time, however they travel.
     expect(found() - before).toBeGreaterThanOrEqual(200);
-    expect(trips).toBeLessThan(160);
+    expect(least).toBeLessThan(160);
   } finally {
     await shared.close();
     await redis.dispose();
@@ -50,7 +50,9 @@ test('R46: where the session now is another user’s than the process remembers,
   const desk = await openVaultDesk(site);
   try {
     const record = await desk.store.get(sessionKeyOf(other));
-    await desk.store.write([{ put: sessionKeyOf(agent), value: record?.value ?? '', lifetimeSeconds: 600 }]);
+    const session = await desk.sealer.open(record?.value ?? '', sessionKeyOf(other));
+    const value = await desk.sealer.seal(session, sessionKeyOf(agent));
+    await desk.store.write([{ put: sessionKeyOf(agent), value, lifetimeSeconds: 600 }]);
   } finally {
     await desk.close();
   }

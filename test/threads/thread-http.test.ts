@@ -230,6 +230,24 @@ describe('R76: response headers', () => {
     expect(headers.get('x-request-id')).not.toBe('upstream-request-id');
   });
 
+  test.each(['gzip', 'br', 'x-unknown'])(
+    'a body with the content encoding %s, which was not asked for, is refused',
+    async (encoding) => {
+      platform({ kind: 'answer', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      const { status, json } = await thread();
+      expect([status, json.code]).toEqual([502, 'upstream_error']);
+      expect(JSON.stringify(json)).not.toContain('packed');
+      platform({ kind: 'answer', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      expect((await thread()).status).toBe(502);
+    },
+  );
+
+  test('a body that says it has the identity encoding passes', async () => {
+    platform({ kind: 'answer', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
+    const { status, headers } = await thread();
+    expect([status, headers.get('content-encoding')]).toEqual([200, null]);
+  });
+
   test.each(['text/html; charset=iso-8859-1', 'text/plain', 'application/vnd.quip+json', 'nonsense'])(
     'the media type %s stays as it is',
     async (type) => {
@@ -466,24 +484,57 @@ describe('what our own refusals are', () => {
   });
 });
 
-test('with several apps that serve threads one has to be named, and only that one is called', async () => {
-  const several = await startSite({
-    apps: (urls) => [
-      sandboxApp(urls, 'platform'),
-      sandboxApp(urls, 'second', { threadPath: '/1/threads/other', signIn: undefined }),
-    ],
+describe('with several apps that serve threads', () => {
+  const THREAD_PATHS = { platform: '/1/threads/current', second: '/1/threads/recent' };
+  const startSeveral = (platform: Record<string, unknown> = {}, second: Record<string, unknown> = {}) =>
+    startSite({
+      apps: (urls) => [
+        sandboxApp(urls, 'platform', platform),
+        sandboxApp(urls, 'second', { threadPath: THREAD_PATHS.second, ...second }),
+      ],
+    });
+  const called = (several: TestSite) => several.sandbox.hits.requests('platform').map(({ path }) => path);
+
+  test('the app that the user signed in with is served, and a named one in its place', async () => {
+    const several = await startSeveral();
+    try {
+      for (const app of ['platform', 'second'] as const) {
+        const { agent: user } = await signIn(several, 'user@example.test', { path: `/sign-in?app=${app}` });
+        several.sandbox.hits.reset();
+        // The first request reads the session; those after it read the grant at the same time.
+        for (let times = 0; times < 2; times += 1) {
+          expect((await getJson(user, `${several.url}/threads/current`)).status).toBe(200);
+        }
+        expect(called(several)).toEqual([THREAD_PATHS[app], THREAD_PATHS[app]]);
+      }
+      const { agent: other } = await signIn(several, 'second@example.test', { path: '/sign-in?app=platform' });
+      several.sandbox.hits.reset();
+      expect((await getJson(other, `${several.url}/threads/current?app=second`)).json).toMatchObject({
+        code: 'not_connected',
+        connectUrl: `${several.url}/connections/second`,
+      });
+      expect(called(several)).toEqual([]);
+    } finally {
+      await several.close();
+    }
   });
-  try {
-    const { agent: someone } = await signIn(several);
-    several.sandbox.hits.reset();
-    const nameless = await getJson(someone, `${several.url}/threads/current`);
-    expect([nameless.status, nameless.json.code]).toEqual([400, 'invalid_request']);
-    expect(several.sandbox.hits.requests()).toEqual([]);
-    expect((await getJson(someone, `${several.url}/threads/current?app=platform`)).status).toBe(200);
-    const other = await getJson(someone, `${several.url}/threads/current?app=second`);
-    expect(other.json).toMatchObject({ code: 'not_connected', connectUrl: `${several.url}/connections/second` });
-    expect(several.sandbox.hits.requests('platform').map(({ path }) => path)).toEqual(['/1/threads/current']);
-  } finally {
-    await several.close();
-  }
+
+  test('one has to be named where the user signed in with an app that serves none', async () => {
+    const several = await startSite({
+      apps: (urls) => [
+        sandboxApp(urls, 'platform', { apiBaseUrl: undefined }),
+        sandboxApp(urls, 'second', { signIn: undefined }),
+        { ...sandboxApp(urls, 'second', { signIn: undefined }), id: 'third' },
+      ],
+    });
+    try {
+      const { agent: user } = await signIn(several);
+      several.sandbox.hits.reset();
+      const { status, json } = await getJson(user, `${several.url}/threads/current`);
+      expect([status, json.code]).toEqual([400, 'invalid_request']);
+      expect(several.sandbox.hits.requests()).toEqual([]);
+    } finally {
+      await several.close();
+    }
+  });
 });

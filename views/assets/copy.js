@@ -1,12 +1,12 @@
-/* Owns the buttons that copy what stands beside them, such as the reference of an error page; without one it can be selected by hand. */
+/* Buttons that copy the text beside them; `data-copy` says what it is. Without a script it can be selected by hand. */
 const status = document.querySelector('[data-copy-status]');
 
 for (const button of document.querySelectorAll('[data-copy]')) {
   const group = button.closest('[data-copy-group]');
   const source = (group ?? document).querySelector('[data-copy-source]');
   const label = button.querySelector('[data-copy-label]');
-  const what = group ? 'It' : 'The reference';
   if (!source || !label || !status || !navigator.clipboard) continue;
+  const what = button.dataset.copy;
   button.hidden = false;
   button.addEventListener('click', async () => {
     try {

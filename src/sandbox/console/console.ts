@@ -1,4 +1,4 @@
-/** Owns the admin console as a whole: who may enter, and which page is whose. */
+/** Assembles the admin console, which is for administrators only. */
 import express, { type Response } from 'express';
 import type { Provider } from 'oidc-provider/lib/provider.js';
 import type { Accounts } from '../accounts.ts';
@@ -27,25 +27,25 @@ export interface ConsoleParts {
   now: () => number;
 }
 
-/** What each noun's pages get. */
-export interface NounParts extends ConsoleParts {
+/** For the pages of each resource. */
+export interface ResourceParts extends ConsoleParts {
   reveals: Reveals;
   visitor(res: Response): Visitor;
-  /** A page of the console, `name` below views/sandbox/console. */
+  /** Sends a page. @param name of a template in views/sandbox/console */
   show(res: Response, name: string, data: Record<string, unknown> & { title: string }): void;
 }
 
-export function createConsole(given: ConsoleParts): express.Router {
-  const { ownSignIn, pages, accounts, apps, apiTokens, now } = given;
-  const parts: NounParts = {
-    ...given,
+export function createConsole(consoleParts: ConsoleParts): express.Router {
+  const { ownSignIn, pages, accounts, apps, apiTokens, now } = consoleParts;
+  const parts: ResourceParts = {
+    ...consoleParts,
     reveals: createReveals({ now }),
     visitor: ownSignIn.visitor,
     show: (res, name, data) =>
       pages.send(res, `console/${name}`, { ...ownSignIn.visitor(res), nowMs: now(), ...data, wide: true, page: name }),
   };
   const router = express.Router();
-  router.use(express.urlencoded({ extended: false, limit: '64kb' }), ownSignIn.administrator);
+  router.use(express.urlencoded({ extended: false, limit: '64kb' }), ownSignIn.requireAdministrator);
   router.get('/', (_req, res) => {
     const counts = { apps: apps.all().length, users: accounts.all.length, tokens: apiTokens.all.length };
     parts.show(res, 'overview', { title: 'Admin console', counts });

@@ -1,8 +1,8 @@
-/** Owns the console's page for dynamic client registration: initial access tokens, shown once. */
+/** Console page for dynamic client registration: makes initial access tokens and shows them once. */
 import express from 'express';
-import type { NounParts } from './console.ts';
+import type { ResourceParts } from './console.ts';
 
-export function createRegistrationPages(parts: NounParts): express.Router {
+export function createRegistrationPages(parts: ResourceParts): express.Router {
   const { issuer, reveals, visitor, show, initialAccessToken } = parts;
   const router = express.Router();
   router.get('/', (_req, res) => {

@@ -1,24 +1,24 @@
-/** Owns secrets between the form that made them and the one page that shows them. */
+/** Keeps new secrets until the page that shows them once. */
 
 export interface Reveals {
   keep(key: string, secret: string): void;
-  /** The secret the first time, and never again. */
+  /** Returns the secret only once. */
   take(key: string): string | undefined;
 }
 
 const KEPT_MS = 10 * 60 * 1000;
 
 export function createReveals({ now }: { now: () => number }): Reveals {
-  const kept = new Map<string, { secret: string; untilMs: number }>();
+  const secrets = new Map<string, { secret: string; untilMs: number }>();
   return {
     keep(key, secret) {
-      for (const [other, { untilMs }] of kept) if (untilMs <= now()) kept.delete(other);
-      kept.set(key, { secret, untilMs: now() + KEPT_MS });
+      for (const [other, { untilMs }] of secrets) if (untilMs <= now()) secrets.delete(other);
+      secrets.set(key, { secret, untilMs: now() + KEPT_MS });
     },
     take(key) {
-      const found = kept.get(key);
-      kept.delete(key);
-      return found !== undefined && found.untilMs > now() ? found.secret : undefined;
+      const entry = secrets.get(key);
+      secrets.delete(key);
+      return entry !== undefined && entry.untilMs > now() ? entry.secret : undefined;
     },
   };
 }

@@ -1,10 +1,11 @@
-/** Owns the console's pages for API tokens: for whom, with which scopes, until when; shown once; revoked. */
-import express, { type Response } from 'express';
+/** Console pages for API tokens: list, make, show once, revoke. */
+import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
-import { type FieldFaults, faultsByField, fieldList, fields } from '../form-fields.ts';
+import { type FormView, formHandler } from '../../pages/form.ts';
 import { FULL_SCOPE, meaningsOf, READ_SCOPE } from '../scopes.ts';
 import { tokenScopesSchema } from '../seed.ts';
-import type { NounParts } from './console.ts';
+import type { ResourceParts } from './console.ts';
+import { FORM_PAGES, faultAt } from './forms.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 
@@ -16,18 +17,19 @@ const LIFETIMES = [
   { value: 'year', text: '365 days', hours: 365 * 24 },
 ];
 
-const formSchema = z.object({
-  name: z.string().trim().min(1, 'needs a name').max(100, 'must be 100 characters or less'),
+const tokenForm = z.object({
+  name: z.string().trim().min(1, 'Enter a name.').max(100, 'Enter a name of at most 100 characters.'),
   user: z.string(),
   scopes: tokenScopesSchema,
-  lifetime: z.string().refine((value) => LIFETIMES.some((one) => one.value === value), 'must be one of the list'),
+  lifetime: z.string().refine((value) => LIFETIMES.some((one) => one.value === value), 'Choose one from the list.'),
 });
+type Form = FormView<typeof tokenForm>;
 
-export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, now }: NounParts): express.Router {
+export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, now }: ResourceParts): express.Router {
   const router = express.Router();
   const loginOf = (accountId: string) => accounts.byId(accountId)?.login ?? accountId;
 
-  const showAll = (res: Response, form: Record<string, unknown>, faults: FieldFaults) =>
+  const showAll = async (_req: Request, res: Response, form: Form = NEW_TOKEN) =>
     show(res, 'tokens', {
       title: 'API tokens',
       tokens: apiTokens.all.toReversed(),
@@ -35,25 +37,27 @@ export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, 
       scopes: [READ_SCOPE, FULL_SCOPE].map((name) => ({ name, meaning: meaningsOf(name)[0] })),
       lifetimes: LIFETIMES,
       loginOf,
-      form: { name: '', ...form },
-      faults,
+      form,
     });
 
-  router.get('/', (_req, res) => showAll(res, { scopes: [READ_SCOPE] }, {}));
-  router.post('/', (req, res) => {
-    const form = { ...fields(req), scopes: fieldList(req, 'scopes') };
-    const read = formSchema.safeParse(form);
-    if (!read.success) return showAll(res.status(422), form, faultsByField(read.error));
-    const { name, scopes, user, lifetime } = read.data;
-    const account = accounts.byId(user);
-    if (account === undefined) return showAll(res.status(422), form, { user: ['must be one of the list'] });
-    const hours = LIFETIMES.find((one) => one.value === lifetime)?.hours;
-    const expiresAtMs = hours === undefined ? undefined : now() + hours * HOUR_MS;
-    const madeBy = visitor(res).account.login;
-    const { apiToken, token } = apiTokens.make({ name, scopes, accountId: account.id, expiresAtMs, madeBy });
-    reveals.keep(`token ${apiToken.id}`, token);
-    res.redirect(303, `/console/tokens/${apiToken.id}`);
+  const make = formHandler({
+    pages: FORM_PAGES,
+    schema: tokenForm,
+    async work({ res }, { name, scopes, user, lifetime }) {
+      const account = accounts.byId(user);
+      if (account === undefined) throw faultAt('user', 'Choose one from the list.');
+      const hours = LIFETIMES.find((one) => one.value === lifetime)?.hours;
+      const expiresAtMs = hours === undefined ? undefined : now() + hours * HOUR_MS;
+      const madeBy = visitor(res as Response).account.login;
+      const { apiToken, token } = apiTokens.make({ name, scopes, accountId: account.id, expiresAtMs, madeBy });
+      reveals.keep(`token ${apiToken.id}`, token);
+      return { url: `/console/tokens/${apiToken.id}`, flash: {} };
+    },
+    show: showAll,
   });
+
+  router.get('/', (req, res) => showAll(req, res));
+  router.post('/', make);
 
   router.get('/:id', (req, res) => {
     const token = apiTokens.byId(req.params.id);
@@ -66,3 +70,5 @@ export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, 
   });
   return router;
 }
+
+const NEW_TOKEN: Form = { values: { name: '', user: '', scopes: [READ_SCOPE], lifetime: '' }, faults: [] };

@@ -1,43 +1,62 @@
-/** Owns the console's pages for users: provisioning, groups and networks, second factor, disabling, signing out everywhere. */
+/** Console pages for users: list, add, change, second factor, disable, sign out everywhere. */
 import express, { type Request, type Response } from 'express';
+import { z } from 'zod';
+import { type FormView, formHandler, lines, ticked } from '../../pages/form.ts';
 import type { Account } from '../accounts.ts';
-import { type FieldFaults, faultsByField, fields, lines } from '../form-fields.ts';
 import { userSchema } from '../seed.ts';
 import { newTotpSecret, otpauthUrl } from '../totp.ts';
-import type { NounParts } from './console.ts';
+import type { ResourceParts } from './console.ts';
+import { FORM_PAGES, faultAt } from './forms.ts';
 
-type Form = Record<string, string>;
+const { name, groups, networks, password, login, kind } = userSchema.shape;
+const changeForm = z.object({
+  name,
+  groups: lines.pipe(groups.unwrap()),
+  networks: lines.pipe(networks.unwrap()),
+  password: z
+    .string()
+    .transform((typed) => typed || undefined)
+    .pipe(password),
+});
+const newForm = z.object({ login: z.string().trim().pipe(login), kind, ...changeForm.shape, secondFactor: ticked });
 
-const BLANK: Form = { login: '', kind: 'person', name: '', groups: '', networks: '' };
+type Changed = FormView<typeof changeForm>;
+type New = FormView<typeof newForm>;
 
-const changeSchema = userSchema.pick({ name: true, password: true, groups: true, networks: true });
-
-export function createUserPages(parts: NounParts): express.Router {
+export function createUserPages(parts: ResourceParts): express.Router {
   const { accounts, approvals, apiTokens, endSessionsOf, show } = parts;
   const router = express.Router();
-  const showAll = (res: Response, form: Form, faults: FieldFaults) =>
-    show(res, 'users', { title: 'Users', users: accounts.all, form: { ...BLANK, ...form }, faults });
+  const done = (id: string) => ({ url: `/console/users/${id}`, flash: {} });
 
-  router.get('/', (_req, res) => showAll(res, {}, {}));
-  router.post('/', (req, res) => {
-    const form = fields(req);
-    const read = userSchema.safeParse({ ...inputOf(form), login: form.login?.trim() ?? '', kind: form.kind });
-    const faults = read.success ? {} : faultsByField(read.error);
-    if (read.success && accounts.byLogin(read.data.login)) faults.login = ['belongs to somebody already'];
-    if (!read.success || faults.login) return showAll(res.status(422), form, faults);
-    const totpSecret = form.secondFactor ? newTotpSecret() : undefined;
-    const account = accounts.add({ ...read.data, totpSecret });
-    res.redirect(303, `/console/users/${account.id}`);
+  const showAll = async (_req: Request, res: Response, form: New = NEW_USER) =>
+    show(res, 'users', { title: 'Users', users: accounts.all, form });
+
+  const add = formHandler({
+    pages: FORM_PAGES,
+    schema: newForm,
+    secrets: ['password'],
+    async work(_req, { secondFactor, ...input }) {
+      if (accounts.byLogin(input.login)) throw faultAt('login', 'Another user already has this address.');
+      return done(accounts.add({ ...input, totpSecret: secondFactor ? newTotpSecret() : undefined }).id);
+    },
+    show: showAll,
+  });
+  const change = formHandler({
+    pages: FORM_PAGES,
+    schema: changeForm,
+    secrets: ['password'],
+    async work(req, input) {
+      const id = String(req.params.id);
+      accounts.change(id, input);
+      return done(id);
+    },
+    show: async (req, res, form) => showUser(parts, req, res, form),
   });
 
+  router.get('/', (req, res) => showAll(req, res));
+  router.post('/', add);
   router.get('/:id', (req, res) => showUser(parts, req, res));
-  router.post('/:id', (req, res) => {
-    const form = fields(req);
-    const read = changeSchema.safeParse(inputOf(form));
-    if (!read.success) return showUser(parts, req, res.status(422), { form, faults: faultsByField(read.error) });
-    accounts.change(req.params.id, read.data);
-    res.redirect(303, `/console/users/${req.params.id}`);
-  });
+  router.post('/:id', change);
 
   const action = (path: string, act: (id: string) => unknown) =>
     router.post(`/:id/${path}`, async (req, res) => {
@@ -49,7 +68,7 @@ export function createUserPages(parts: NounParts): express.Router {
   action('enable', (id) => accounts.change(id, { disabled: false }));
   action('disable', async (id) => {
     accounts.change(id, { disabled: true });
-    approvals.takeBackAll(id);
+    approvals.revokeAll(id);
     for (const { id: tokenId, accountId } of apiTokens.all) if (accountId === id) apiTokens.revoke(tokenId);
     await endSessionsOf(id);
   });
@@ -57,22 +76,20 @@ export function createUserPages(parts: NounParts): express.Router {
 }
 
 function showUser(
-  { accounts, apiTokens, approvals, show }: NounParts,
+  { accounts, apiTokens, approvals, show }: ResourceParts,
   req: Request,
   res: Response,
-  changed?: { form: Form; faults: FieldFaults },
+  changed?: Changed,
 ): void {
   const user = accounts.byId(String(req.params.id));
   if (user === undefined) {
     show(res.status(404), 'gone', { title: 'No such user' });
     return;
   }
-  const { form, faults } = changed ?? { form: formOf(user), faults: {} };
   show(res, 'user', {
     title: user.name,
     user,
-    form: { ...BLANK, ...form },
-    faults,
+    form: changed ?? { values: valuesOf(user), faults: [] },
     ownPassword: accounts.hasOwnPassword(user.id),
     otpauth: user.totpSecret && otpauthUrl(user.totpSecret, user.login),
     tokens: apiTokens.all.filter(({ accountId }) => accountId === user.id),
@@ -80,15 +97,11 @@ function showUser(
   });
 }
 
-function formOf({ name, groups, networks }: Account): Form {
-  return { name, groups: groups.join('\n'), networks: networks.join('\n') };
+function valuesOf(user: Account): Changed['values'] {
+  return { name: user.name, groups: user.groups.join('\n'), networks: user.networks.join('\n'), password: '' };
 }
 
-function inputOf(form: Form): Record<string, unknown> {
-  return {
-    name: form.name ?? '',
-    groups: lines(form.groups),
-    networks: lines(form.networks),
-    ...(form.password ? { password: form.password } : {}),
-  };
-}
+const NEW_USER: New = {
+  values: { login: '', kind: 'person', name: '', groups: '', networks: '', password: '', secondFactor: '' },
+  faults: [],
+};

@@ -1,16 +1,4 @@
 /** Declares what the bench uses of the peers, so that the static checks pass where they are not installed. */
-declare module 'connect-redis' {
-  import { Store } from 'express-session';
-  import type { Redis } from 'ioredis';
-
-  export class RedisStore extends Store {
-    constructor(options: { client: Redis });
-    override get(id: string, done: (error: unknown) => void): void;
-    override set(id: string, data: unknown, done?: (error?: unknown) => void): void;
-    override destroy(id: string, done?: (error?: unknown) => void): void;
-  }
-}
-
 declare module 'express-openid-connect' {
   import type { RequestHandler } from 'express';
 

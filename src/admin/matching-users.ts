@@ -1,0 +1,31 @@
+/** Pages through what belongs to the users that a search matches: their sessions or their connections. */
+import type { User, UserStore } from '../users/user-store.ts';
+
+/** Bounds the work for one page where few of the matching users have anything to list. */
+const MAX_USERS_READ = 100;
+
+/**
+ * Lists what `rowsOf` returns for each user that `q` matches, in the order of the users. What one user has is never split
+ * over two pages, so only a user who alone has more than `limit` makes a page longer than that. After 100 users the page
+ * ends, even with fewer rows than `limit`.
+ * @throws AppError `invalid_request` for an `after` that is not a cursor
+ */
+export async function pageOfMatchingUsers<T>(
+  users: Pick<UserStore, 'page'>,
+  { q, after, limit }: { q: string; after?: string | undefined; limit: number },
+  rowsOf: (user: User) => Promise<T[]>,
+): Promise<{ items: T[]; next?: string }> {
+  const items: T[] = [];
+  let cursor = after || undefined;
+  for (let read = 0; read < MAX_USERS_READ; read += 1) {
+    // One at a time: the place after each user is a possible end of the page.
+    const found = await users.page({ q, after: cursor, limit: 1 });
+    const rows = (await Promise.all(found.users.map(rowsOf))).flat();
+    const fits = items.length === 0 || rows.length === 0 || items.length + rows.length <= limit;
+    if (!fits && cursor !== undefined) return { items, next: cursor };
+    items.push(...rows);
+    if (found.next === undefined) return { items };
+    cursor = found.next;
+  }
+  return cursor === undefined ? { items } : { items, next: cursor };
+}

@@ -1,0 +1,58 @@
+/** Collapses entries that a caller can cause at any rate: a few per minute are stored, and one that counts the rest (R54, R94). */
+import type { AuditEntry } from './kinds.ts';
+
+export interface Collapse {
+  note(entry: AuditEntry): void;
+  /** Stores the counts so far. */
+  flush(): void;
+}
+
+const MINUTE_MS = 60_000;
+/** Per minute, event and process, for all anonymous callers together. */
+const MAX_ANONYMOUS = 60;
+const REPEATED: ReadonlySet<AuditEntry['event']> = new Set([
+  ...(['admin.refused', 'sign_in.refused', 'session.end_refused', 'relay_token.exchanged'] as const),
+]);
+
+/** @param keep stores an entry. `at`: when it happened, in milliseconds since the epoch */
+export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at: number) => void): Collapse {
+  const groups = new Map<string, { passed: number; times: number; last?: { entry: AuditEntry; at: number } }>();
+  let minute = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  const flush = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+    for (const { times, last } of groups.values()) {
+      if (last) keep({ ...last.entry, facts: { ...last.entry.facts, times } }, last.at);
+    }
+    groups.clear();
+  };
+
+  return {
+    flush,
+    note(entry) {
+      const at = clock();
+      const group = groupOf(entry);
+      if (!group) return keep(entry, at);
+      const now = Math.floor(at / MINUTE_MS);
+      if (now !== minute) flush();
+      minute = now;
+      const counted = groups.get(group.name) ?? { passed: 0, times: 0 };
+      groups.set(group.name, counted);
+      if (counted.passed < group.max) {
+        counted.passed += 1;
+        return keep(entry, at);
+      }
+      counted.times += 1;
+      counted.last = { entry, at };
+      timer ??= setTimeout(flush, MINUTE_MS - (at % MINUTE_MS)).unref();
+    },
+  };
+}
+
+function groupOf({ event, actor, target, userId, outcome }: AuditEntry): { name: string; max: number } | undefined {
+  if (actor.kind === 'anonymous') return { name: `anonymous ${event}`, max: MAX_ANONYMOUS };
+  if (!REPEATED.has(event)) return undefined;
+  return { name: [event, actor.kind, actor.id, target?.id, userId, outcome].join(' '), max: 1 };
+}

@@ -1,0 +1,12 @@
+/** Parses BINs. */
+declare const checked: unique symbol;
+
+/** Six to eight ASCII digits: the first digits of a card number. Only `parseBin` makes one. */
+export type Bin = string & { readonly [checked]: true };
+
+const BIN = /^[0-9]{6,8}$/;
+
+/** Accepts a string of exactly 6 to 8 ASCII digits. The problem never repeats the value (R85). */
+export function parseBin(input: unknown): { bin: Bin; problem?: never } | { bin?: never; problem: 'invalid_bin' } {
+  return typeof input === 'string' && BIN.test(input) ? { bin: input as Bin } : { problem: 'invalid_bin' };
+}

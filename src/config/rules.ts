@@ -1,0 +1,121 @@
+/** The rules for the values of settings. Pure; a fault says what to do. */
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { networkFault, parseNetwork } from './networks.ts';
+
+export interface PublicUrl {
+  /** Without a trailing slash: links are `${href}/path`. */
+  href: string;
+  origin: string;
+  /** Host with port, as in a `Host` header. */
+  host: string;
+  /** `''` or `/path`, without a trailing slash. */
+  basePath: string;
+  secure: boolean;
+}
+
+export function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+}
+
+/** True if two listeners on the same port would collide: on the same host, or on a wildcard address. */
+export function wouldCollide(one: { host: string }, other: { host: string }): boolean {
+  const hosts = [one.host.toLowerCase(), other.host.toLowerCase()];
+  return hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::');
+}
+
+/** A random secret of 32 bytes or characters has more than 20 distinct ones; fewer than 10 do not happen by chance. */
+const MIN_DISTINCT = 10;
+
+/** True for a few repeated characters, and for runs such as `abcdef` or `0123` that make up most of the secret. */
+export function isGuessable(secret: Buffer): boolean {
+  const steps = new Map<number, number>();
+  for (let at = 1; at < secret.length; at += 1) {
+    const step = secret.readUInt8(at) - secret.readUInt8(at - 1);
+    steps.set(step, (steps.get(step) ?? 0) + 1);
+  }
+  return new Set(secret).size < MIN_DISTINCT || Math.max(...steps.values()) > secret.length / 2;
+}
+
+/** @returns why a secret is too weak to sign with, as the end of a sentence that never repeats it; else undefined */
+export function weakSecretFault(secret: string): string | undefined {
+  if (secret.length < 32) return 'is shorter than 32 characters';
+  if (isGuessable(Buffer.from(secret))) return 'is a pattern that can be guessed';
+  if (/change.?me|example|placeholder|secret.?secret|your[-_ ]/i.test(secret)) return 'is a placeholder';
+  return undefined;
+}
+
+export function parsePublicUrl(given: string): { publicUrl?: PublicUrl; fault?: string } {
+  const url = URL.parse(given);
+  if (!url || !/^https?:$/.test(url.protocol)) return { fault: 'must be an absolute URL that begins with https://' };
+  if (url.username || url.password) return { fault: 'must not hold a user name or password.' };
+  if (url.search || url.hash) return { fault: 'must not have a query or a fragment.' };
+  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname)) {
+    return { fault: 'must begin with https:// (plain http is for loopback addresses only).' };
+  }
+  const basePath = url.pathname.replace(/\/+$/, '');
+  if (!/^(\/[A-Za-z0-9_.~-]+)*$/.test(basePath))
+    return { fault: 'has a path with characters other than A-Z a-z 0-9 _ . ~ -' };
+  const secure = url.protocol === 'https:';
+  return { publicUrl: { href: url.origin + basePath, origin: url.origin, host: url.host, basePath, secure } };
+}
+
+/** True for `localhost`, names below it, 127.0.0.0/8 and ::1, written with or without brackets. */
+export function isLoopbackHost(hostname: string): boolean {
+  const bare = hostname.replace(/^\[|\]$/g, '');
+  if (isIP(bare)) return ipaddr.process(bare).range() === 'loopback';
+  return bare === 'localhost' || bare.endsWith('.localhost');
+}
+
+/** A network of every address would let each caller choose its own client address. */
+export function trustedProxyFault(entry: string): string | undefined {
+  const network = parseNetwork(entry);
+  return network && network[1] === 0 ? 'trusts every peer: name the addresses of your proxies.' : networkFault(entry);
+}
+
+const INTERNAL_RANGES = ['loopback', 'private', 'uniqueLocal', 'carrierGradeNat'];
+
+/** A host name is not resolved here: its addresses are checked at each connection. */
+export function internalHostFault(entry: string): string | undefined {
+  const network = parseNetwork(entry);
+  if (network) {
+    const [address, bits] = network;
+    const inside = INTERNAL_RANGES.includes(address.range()) && bits >= (address.kind() === 'ipv4' ? 8 : 7);
+    return inside ? networkFault(entry) : 'is not inside a loopback or private range.';
+  }
+  return /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i.test(entry) &&
+    !/^[\d.]+$/.test(entry)
+    ? undefined
+    : 'is not a host name, an address or a CIDR.';
+}
+
+/** True for an http(s) URL without path, query and fragment; may hold credentials. */
+export function isProxyUrl(given: string): boolean {
+  const url = URL.parse(given);
+  return url !== null && /^https?:$/.test(url.protocol) && /^\/?$/.test(url.pathname + url.search + url.hash);
+}
+
+/** True for a URL to which paths can be appended. */
+export function isBaseUrl(given: string): boolean {
+  const url = URL.parse(given);
+  return url !== null && /^https?:$/.test(url.protocol) && !url.search && !url.hash && !url.username;
+}
+
+export function withoutTrailingSlash(url: string): string {
+  return url.replace(/\/+$/, '');
+}
+
+/** `name=value` pairs as OpenTelemetry writes them, or undefined where they cannot be sent. */
+export function parseOtlpHeaders(text: string): Record<string, string> | undefined {
+  const pairs = splitList(text).map((entry) => /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/.exec(entry));
+  try {
+    const headers = pairs.map((pair) => [pair?.[1] ?? '', decodeURIComponent(pair?.[2] ?? '')]);
+    const sendable = headers.every(([name, value = '']) => name !== '' && /^[\t\x20-\x7e]*$/.test(value));
+    return sendable ? Object.fromEntries(headers) : undefined;
+  } catch {
+    return undefined;
+  }
+}

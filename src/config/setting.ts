@@ -1,0 +1,135 @@
+/** Describes a setting, reads it from the environment or a file, and writes the example file. */
+import { z } from 'zod';
+import { splitList } from './rules.ts';
+
+export interface Setting {
+  /** Parses the text of the setting, or undefined if it is not set. A message continues the name: ` must be …`. */
+  schema: z.ZodType;
+  /** The comment above it in the example file; a setting without one belongs to the comment before it. */
+  about?: string;
+  /** Shown in the example file in place of the default. */
+  example?: string;
+  /** Can also be set as `NAME_FILE`, the path of a file that holds it. */
+  secret?: true;
+  /** The value for further checks if a required setting is missing or wrong. */
+  standIn?: unknown;
+}
+
+export type SettingTable = Readonly<Record<string, Setting>>;
+
+export type ValuesOf<T extends SettingTable> = { [N in keyof T]: z.output<T[N]['schema']> };
+
+export interface ConfigSource {
+  env: Readonly<Record<string, string | undefined>>;
+  /** @throws Error if the file cannot be read */
+  readFile: (path: string) => string;
+}
+
+export interface ReadSettings<T extends SettingTable> {
+  /** A faulty setting has its default here; a list lacks its wrong entries. */
+  values: ValuesOf<T>;
+  /** Each is a sentence that names the setting and says what to do, and never repeats a secret. */
+  faults: string[];
+  /** The settings that have a fault. */
+  faulty: ReadonlySet<string>;
+}
+
+/** Reads every setting of the table and reports all faults at once. */
+export function readSettings<T extends SettingTable>(table: T, source: ConfigSource): ReadSettings<T> {
+  const faults: string[] = [];
+  const faulty = new Set<string>();
+  const values = Object.entries(table).map(([name, setting]) => {
+    const { value, faults: own } = readSetting(name, setting, source);
+    if (own.length > 0) faulty.add(name);
+    faults.push(...own);
+    return [name, value];
+  });
+  return { values: Object.fromEntries(values) as ValuesOf<T>, faults, faulty };
+}
+
+function readSetting(name: string, setting: Setting, source: ConfigSource): { value: unknown; faults: string[] } {
+  const { text, fault } = textOf(name, setting, source);
+  if (fault !== undefined) return { value: defaultOf(setting) ?? setting.standIn, faults: [name + fault] };
+  const parsed = setting.schema.safeParse(text);
+  if (parsed.success) return { value: parsed.data, faults: [] };
+  const faults = parsed.error.issues.map(({ message }) => name + message);
+  const wrong = new Set(parsed.error.issues.map(({ path }) => path[0]));
+  const value =
+    text === undefined || wrong.has(undefined)
+      ? (defaultOf(setting) ?? setting.standIn)
+      : splitList(text).filter((_entry, position) => !wrong.has(position));
+  return { value, faults };
+}
+
+function textOf(name: string, setting: Setting, { env, readFile }: ConfigSource): { text?: string; fault?: string } {
+  const direct = env[name]?.trim() || undefined;
+  const file = (setting.secret && env[`${name}_FILE`]?.trim()) || undefined;
+  if (direct !== undefined && file !== undefined) return { fault: ` and ${name}_FILE are both set: keep one of them.` };
+  if (file === undefined) return direct === undefined ? {} : { text: direct };
+  try {
+    const text = readFile(file).trim();
+    return text === '' ? {} : { text };
+  } catch {
+    return { fault: '_FILE names a file that cannot be read: check the path and its permissions.' };
+  }
+}
+
+function defaultOf({ schema }: Setting): unknown {
+  return schema.safeParse(undefined).data;
+}
+
+/** True for a setting without a default. */
+export function isRequired({ schema }: Setting): boolean {
+  return !schema.safeParse(undefined).success;
+}
+
+/** The text of an example file: every setting with its comment, commented out unless it is required. */
+export function exampleFile(preamble: string, table: SettingTable): string {
+  const lines = Object.entries(table).flatMap(([name, setting]) => {
+    const shown = setting.example ?? textOfDefault(defaultOf(setting));
+    const comment = setting.about === undefined ? [] : ['', ...commented(setting.about)];
+    return [...comment, `${isRequired(setting) ? '' : '#'}${name}=${shown}`];
+  });
+  return `${[...commented(preamble), ...lines].join('\n')}\n`;
+}
+
+function commented(text: string): string[] {
+  return text.split('\n').map((line) => (line === '' ? '' : `# ${line}`));
+}
+
+function textOfDefault(value: unknown): string {
+  return Array.isArray(value) || typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}
+
+/** @param how tells the operator how to get a value */
+export function required(how: string) {
+  return z.string({ error: ` is required: ${how}` });
+}
+
+/** @param max 999,999,999 at most */
+export function integer(min: number, max = 999_999_999) {
+  const error = ` must be a whole number from ${min} to ${max}.`;
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, error)
+    .transform(Number)
+    .pipe(z.number().min(min, error).max(max, error));
+}
+
+export function oneOf<const T extends readonly string[]>(choices: T) {
+  return z.enum(choices, { error: ` must be one of: ${choices.join(', ')}.` });
+}
+
+/** Comma-separated. */
+export const list = z.string().transform(splitList);
+
+/** A comma-separated list whose entries are checked one by one. @param faultOf returns the fault of an entry, if any */
+export function listOf(faultOf: (entry: string) => string | undefined) {
+  const entries = z.array(
+    z.string().superRefine((entry, context) => {
+      const fault = faultOf(entry);
+      if (fault !== undefined) context.addIssue({ code: 'custom', message: `: "${entry}" ${fault}` });
+    }),
+  );
+  return list.pipe(entries);
+}

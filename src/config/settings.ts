@@ -1,0 +1,298 @@
+/** Every setting of Gatehouse, in the order of `.env.example`, which is generated from this table. */
+import { z } from 'zod';
+import {
+  internalHostFault,
+  isBaseUrl,
+  isProxyUrl,
+  parseOtlpHeaders,
+  parsePublicUrl,
+  splitList,
+  trustedProxyFault,
+  weakSecretFault,
+  withoutTrailingSlash,
+} from './rules.ts';
+import { integer, list, listOf, oneOf, required, type SettingTable, type ValuesOf } from './setting.ts';
+
+const TRACE_SAMPLERS = [
+  ...['parentbased_always_on', 'parentbased_traceidratio', 'parentbased_always_off'],
+  ...['always_on', 'traceidratio', 'always_off'],
+] as const;
+
+const SECRETS_ADVICE = 'comma-separated random texts of 32 characters or more; make one with: openssl rand -base64 48';
+
+export const PUBLIC_URL_ADVICE = 'the URL under which browsers reach Gatehouse, such as https://gatehouse.example.com';
+
+const publicUrl = required(PUBLIC_URL_ADVICE).transform((given, context) => {
+  const { publicUrl: parsed, fault } = parsePublicUrl(given);
+  if (parsed) return parsed;
+  context.addIssue({ code: 'custom', message: ` ${fault}` });
+  return z.NEVER;
+});
+
+const sessionSecrets = required(SECRETS_ADVICE)
+  .transform(splitList)
+  .superRefine((secrets, context) => {
+    const refuse = (message: string) => context.addIssue({ code: 'custom', message });
+    if (secrets.length === 0) refuse(` is a list without a secret: give ${SECRETS_ADVICE}`);
+    for (const [position, secret] of secrets.entries()) {
+      const fault = weakSecretFault(secret);
+      if (fault) refuse(`: number ${position + 1} ${fault}; make one with: openssl rand -base64 48`);
+    }
+  });
+
+const otlpHeaders = z.string().transform((given, context) => {
+  const headers = parseOtlpHeaders(given);
+  if (headers) return headers;
+  context.addIssue({ code: 'custom', message: ' must be name=value pairs, comma-separated, percent-encoded.' });
+  return z.NEVER;
+});
+
+const RATIO_FAULT = ' must be a number from 0 to 1.';
+const ratio = z.string().transform(Number).pipe(z.number(RATIO_FAULT).min(0, RATIO_FAULT).max(1, RATIO_FAULT));
+
+export const SETTINGS = {
+  PUBLIC_URL: {
+    schema: publicUrl,
+    standIn: { href: '', origin: '', host: '', basePath: '', secure: true },
+    about: `The URL under which browsers reach Gatehouse; may have a path. https, unless the host is loopback. Required.`,
+    example: 'https://gatehouse.example.com',
+  },
+  HOST: {
+    schema: z.string().default('127.0.0.1'),
+    about: `Address and port to listen on.`,
+  },
+  PORT: {
+    schema: integer(0, 65_535).default(3000),
+  },
+  MANAGEMENT_HOST: {
+    schema: z.string().default('127.0.0.1'),
+    about: `A second listener, for /healthz, /readyz and /metrics. Do not expose it to the public.`,
+  },
+  MANAGEMENT_PORT: {
+    schema: integer(0, 65_535).default(3009),
+  },
+  SESSION_SECRETS: {
+    schema: sessionSecrets,
+    standIn: [],
+    about: `Secrets that sign cookies, comma-separated, 32 characters or more each; the first signs, all verify. Required.
+Make one: openssl rand -base64 48`,
+    secret: true,
+  },
+  ENCRYPTION_KEYS: {
+    schema: required('make one with: npm run -s gatehouse -- keys generate'),
+    standIn: '',
+    about: `Keys that seal tokens, comma-separated; the first seals, all open. Losing them loses every connection. Required.
+Make one: npm run -s gatehouse -- keys generate`,
+    secret: true,
+  },
+  DATA_DIR: {
+    schema: z.string().default('./data'),
+    about: `Embedded storage (SQLite), used where no Redis is set.`,
+  },
+  REDIS_URL: {
+    schema: z.string().optional(),
+    about: `Shared storage, for more than one machine, in one of three ways: a redis:// or rediss:// URL, the nodes of a cluster,
+or sentinels with the name of the master they watch (host:port, comma-separated).`,
+    secret: true,
+  },
+  REDIS_CLUSTER: {
+    schema: z.string().optional(),
+    secret: true,
+  },
+  REDIS_SENTINELS: {
+    schema: z.string().optional(),
+    secret: true,
+  },
+  REDIS_SENTINEL_NAME: {
+    schema: z.string().optional(),
+    about: `The name of the master as the sentinels know it, without a default. Gatehouse sends sentinels no password.`,
+  },
+  REDIS_DURABILITY: {
+    schema: oneOf(['aof', 'replicas', 'none']).default('aof'),
+    about: `What Redis must have, or the start is refused: aof (an append-only file; set appendfsync to always), replicas
+(at least one; writes wait for it), or none. A Redis that may evict keys is refused in any case.
+Behind sentinels choose replicas: the file of a lost master does not help its successor. Use a master with two replicas:
+with one replica, the loss of either refuses every write until it is back. Writes to a cluster wait for no replica: if a
+master is lost, its latest writes may be lost, too.`,
+  },
+  REDIS_TIMEOUT_MS: {
+    schema: integer(300, 3_000).default(2_000),
+    about: `How long a command waits for Redis, in milliseconds, from 300 to 3000. After that the request gets a 503; further
+requests get it at once until Redis responds again. With replicas, writes also get it until a replica confirms writes again.`,
+  },
+  CONNECTED_APPS_FILE: {
+    schema: z.string().optional(),
+    about: `JSON file of connected apps; docs/connected-apps.md explains it.`,
+    example: './connected-apps.json',
+  },
+  ADMIN_APP: {
+    schema: z.string().optional(),
+    about: `Administrators are the users who have one of these values in this claim of this app.
+Default of ADMIN_APP: the only app of the file that users sign in with.`,
+  },
+  ADMIN_CLAIM: {
+    schema: z.string().default('groups'),
+  },
+  ADMIN_VALUES: {
+    schema: list.default(['gatehouse-admins']),
+  },
+  ADMIN_ACR: {
+    schema: z.string().regex(/^\S+$/, ' must be one value, without spaces.').optional(),
+    about: `The acr value of the identity provider that the admin pages demand. An administrator who signed in without it is
+sent there to sign in again (step-up). Default: none.`,
+    example: 'mfa',
+  },
+  TRUSTED_PROXIES: {
+    schema: listOf(trustedProxyFault).default([]),
+    about: `Addresses and CIDRs of reverse proxies whose X-Forwarded-* count, comma-separated. A network of every address
+(0.0.0.0/0) is refused. The log warns once when X-Forwarded-For comes from a peer that is not listed, or names no address.`,
+    example: '10.0.0.0/8',
+  },
+  INTERNAL_HOSTS: {
+    schema: listOf(internalHostFault).default([]),
+    about: `Host names, addresses and CIDRs in loopback or private ranges that may be called, comma-separated.
+Without it only public addresses are. Plain http is for loopback ones that are named here.`,
+    example: 'idp.internal.example,10.1.0.0/16',
+  },
+  HTTPS_PROXY: {
+    schema: z
+      .string()
+      .refine(isProxyUrl, ' must be the URL of a proxy, such as http://proxy.example.com:3128.')
+      .optional(),
+    about: `For a host whose certificate a private authority signed, set NODE_EXTRA_CA_CERTS to the file with the authority's certificate
+in the environment of the process. Node reads it before this file, so here it has no effect.
+
+Proxy through which https calls leave, and hosts that are called without it, comma-separated (a name stands for those below
+it too). The proxy resolves names by itself. Gatehouse resolves each name first, and asks for no tunnel to an address that may
+not be called, nor to a name that it cannot resolve within 3 s. Name hosts that the proxy alone can resolve in INTERNAL_HOSTS.`,
+    example: 'http://proxy.example.com:3128',
+  },
+  NO_PROXY: {
+    schema: z.string().default(''),
+    example: 'internal.example,10.1.2.3',
+  },
+  UPSTREAM_CONCURRENCY: {
+    schema: integer(1, 10_000).default(64),
+    about: `Calls to one host (platform, identity provider, BIN lookup service): how many run at a time, and how many may wait for
+their turn. A request beyond that gets a 503 at once. Each process counts for itself. Pushed authorization requests, which
+anonymous callers cause by starting a sign-in, use at most half of both: the rest is for refreshes and code exchanges.`,
+  },
+  UPSTREAM_WAITING: {
+    schema: integer(0, 1_000_000).default(1_000),
+  },
+  OPERATOR_NAME: {
+    schema: z.string().default('Gatehouse'),
+    about: `Shown on pages.`,
+  },
+  SUPPORT_CONTACT: {
+    schema: z.string().optional(),
+    example: 'support@example.com',
+  },
+  SESSION_IDLE_SECONDS: {
+    schema: integer(60, 31_536_000).default(1_800),
+    about: `A session ends when it has not been used for SESSION_IDLE_SECONDS, and SESSION_MAX_SECONDS after sign-in in any case. Use is
+recorded once a minute, or ten times per idle time if that is under ten minutes: a session may end that much earlier.`,
+  },
+  SESSION_MAX_SECONDS: {
+    schema: integer(60, 31_536_000).default(28_800),
+  },
+  BIN_DATASET_FILE: {
+    schema: z.string().optional(),
+    about: `BIN data set (CSV, may be gzipped), loaded at start in front of the built-in one.`,
+    example: './bins.csv',
+  },
+  BIN_SERVICE_URL: {
+    schema: z
+      .string()
+      .refine(isBaseUrl, ' must be an absolute https URL without user name, query or fragment.')
+      .transform(withoutTrailingSlash)
+      .optional(),
+    about: `BIN lookup service that is called for BINs that the data set lacks.`,
+    example: 'https://bins.example.com',
+  },
+  BIN_SERVICE_API_KEY: {
+    schema: z.string().optional(),
+    secret: true,
+  },
+  BIN_SERVICE_AUTH: {
+    schema: oneOf(['bearer', 'query', 'basic']).default('bearer'),
+    about: `bearer, query (as apiKey) or basic`,
+  },
+  BIN_SERVICE_MONTHLY_QUOTA: {
+    schema: integer(0).default(10_000),
+  },
+  BIN_SERVICE_USER_RESERVE: {
+    schema: integer(0).optional(),
+    about: `How many of them are reserved for users: relay tokens and "bin enrich" leave them. A tenth of the quota if not set.`,
+    example: '1000',
+  },
+  BIN_SERVICE_USER_DAILY_QUOTA: {
+    schema: integer(0).optional(),
+    about: `How many one user may cause in a day (UTC), 0 for none. A hundredth of the quota if not set.`,
+    example: '100',
+  },
+  AUDIT_DAYS: {
+    schema: integer(1, 3_650).default(365),
+    about: `How many days the audit trail is kept: at most 1,000,000 changes, and apart from them 1,000,000 other entries (sign-ins, use
+of the relay, refusals).`,
+  },
+  RATE_LIMIT_PER_ADDRESS: {
+    schema: integer(0, 100_000_000).default(30_000),
+    about: `Requests that one caller may send in a minute, counted by all processes together; 0 for no limit. By address (behind a
+proxy only with TRUSTED_PROXIES: otherwise all users share the proxy's), by session, and by relay token.`,
+  },
+  RATE_LIMIT_SIGN_INS_PER_ADDRESS: {
+    schema: integer(0, 100_000_000).default(60),
+    about: `Of those from one address, how many may start a sign-in or a connection.`,
+  },
+  RATE_LIMIT_PER_SESSION: {
+    schema: integer(0, 100_000_000).default(6_000),
+  },
+  RATE_LIMIT_PER_RELAY_TOKEN: {
+    schema: integer(0, 100_000_000).default(6_000),
+  },
+  SHUTDOWN_SECONDS: {
+    schema: integer(1, 600).default(25),
+    about: `How long requests in flight may take after SIGTERM.`,
+  },
+  LOG_LEVEL: {
+    schema: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+    about: `trace, debug, info, warn, error, fatal or silent`,
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    schema: z
+      .string()
+      .refine(isBaseUrl, ' must be the base URL of a collector for OTLP over HTTP, such as http://127.0.0.1:4318.')
+      .transform(withoutTrailingSlash)
+      .optional(),
+    about: `Traces (OpenTelemetry): where a collector takes OTLP over HTTP, as JSON; /v1/traces is added. Without it no trace is made.
+docs/operating.md says what is in them. Headers as name=value, comma-separated, for collectors that want a key.`,
+    example: 'http://127.0.0.1:4318',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    schema: otlpHeaders.default({}),
+    secret: true,
+  },
+  OTEL_SERVICE_NAME: {
+    schema: z.string().optional(),
+    example: 'gatehouse',
+  },
+  OTEL_TRACES_SAMPLER: {
+    schema: oneOf(TRACE_SAMPLERS).default('parentbased_always_on'),
+    about: `Which requests are traced: parentbased_always_on, parentbased_traceidratio, parentbased_always_off, always_on, traceidratio
+or always_off. parentbased: the caller decides where it sends a trace context. The argument is the ratio, from 0 to 1.`,
+  },
+  OTEL_TRACES_SAMPLER_ARG: {
+    schema: ratio.default(1),
+  },
+  SANDBOX_PORT: {
+    schema: integer(1, 65_533).default(3001),
+    about: `For the demo and the sandbox: port of the identity provider. The platform uses the next port, BIN look-up the one after.`,
+  },
+} as const satisfies SettingTable;
+
+export type SettingValues = ValuesOf<typeof SETTINGS>;
+
+export const PREAMBLE = `Settings of Gatehouse. Copy this file to .env, or set these as environment variables.
+Each secret can also be given as NAME_FILE: the path of a file that holds it.
+A line that is commented out shows the default, or an example where there is none.`;

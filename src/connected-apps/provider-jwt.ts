@@ -1,0 +1,105 @@
+/** Verifies the JWTs of a provider by one set of rules: ID tokens, logout tokens and signed userinfo responses (R98). */
+import { errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
+import type { ConnectedApp } from './connected-app.ts';
+import type { ProviderMetadataSource } from './provider-metadata.ts';
+import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
+
+/** Beside what every JWT must satisfy: signature, algorithm, issuer, audience, times and type. */
+export interface JwtRules {
+  requiredClaims: readonly string[];
+  /** A media type that `typ` may name in place of `JWT` (RFC 8725 section 3.11). */
+  type?: string;
+  /** Counted from `iat`. */
+  maxAgeSeconds?: number;
+  /** The metadata member that lists the algorithms; those of ID tokens where left out. */
+  algorithms?: 'userinfo_signing_alg_values_supported';
+}
+
+export interface ProviderJwts {
+  /**
+   * The claims of a JWT that this provider signed for this app.
+   * @throws RefusedJwt
+   * @throws ProviderError where the provider's metadata or keys are unavailable
+   */
+  verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload>;
+}
+
+/** Holds what a sign-in record needs to name the check that failed. */
+export class RefusedJwt extends Error {
+  /** The claim or header parameter that was refused; undefined where it was none of them. */
+  readonly claim: string | undefined;
+  /** Not verified. */
+  readonly claims: JWTPayload | undefined;
+  /** By our clock, in seconds since the epoch. */
+  readonly now: number | undefined;
+
+  constructor(facts: { claim?: string; claims?: JWTPayload; now?: number; cause?: unknown }) {
+    super(`JWT refused: ${facts.claim ?? 'form, key or signature'}`, { cause: facts.cause });
+    this.name = 'RefusedJwt';
+    this.claim = facts.claim;
+    this.claims = facts.claims;
+    this.now = facts.now;
+  }
+}
+
+export const JWT_TOLERANCE_SECONDS = 30;
+/** How far ahead of ours the clock that sets `iat` may be. */
+export const MAX_IAT_AHEAD_SECONDS = 60;
+
+export function createProviderJwts(parts: {
+  metadata: ProviderMetadataSource;
+  signingKeys: SigningKeys;
+  clock: () => number;
+}): ProviderJwts {
+  const { metadata, signingKeys, clock } = parts;
+
+  return {
+    async verify(app, token, rules) {
+      const provider = await metadata.load(app);
+      if (!provider.jwks_uri) throw new RefusedJwt({});
+      const keySet = await signingKeys.load(new URL(provider.jwks_uri).href);
+      const now = Math.floor(clock() / 1000);
+      // A key that cannot be imported makes other errors than those of the library.
+      const { protectedHeader, payload } = await jwtVerify(token, keySet, {
+        algorithms: signingAlgorithms(provider[rules.algorithms ?? 'id_token_signing_alg_values_supported']),
+        issuer: app.issuer,
+        audience: app.clientId,
+        requiredClaims: [...rules.requiredClaims],
+        clockTolerance: JWT_TOLERANCE_SECONDS,
+        currentDate: new Date(clock()),
+      }).catch((cause: unknown) => {
+        throw new RefusedJwt({ ...claimOf(cause), now, cause });
+      });
+      const claim = refusedClaim(app, protectedHeader, payload, { ...rules, now });
+      if (claim !== undefined) throw new RefusedJwt({ claim, claims: payload, now });
+      return payload;
+    },
+  };
+}
+
+/** What the library does not judge. */
+function refusedClaim(
+  app: ConnectedApp,
+  { crit, typ }: JWTHeaderParameters,
+  { aud, azp, iat }: JWTPayload,
+  { type: otherType, maxAgeSeconds, now }: JwtRules & { now: number },
+): string | undefined {
+  // The library knows one extension, `b64`, which JWTs must not use (RFC 7797 section 7).
+  if (crit !== undefined) return 'crit';
+  // The library leaves it as it came: it may be of any JSON type.
+  const type = String(typ ?? 'JWT')
+    .toLowerCase()
+    .replace(/^application\//, '');
+  if (type !== 'jwt' && type !== otherType) return 'typ';
+  // OpenID Connect Core section 3.1.3.7, points 3 to 5.
+  if (azp !== undefined && azp !== app.clientId) return 'azp';
+  if (azp === undefined && [aud].flat().some((one) => one !== app.clientId)) return 'aud';
+  if (iat === undefined) return undefined;
+  const isTooOld = maxAgeSeconds !== undefined && now - iat > maxAgeSeconds + JWT_TOLERANCE_SECONDS;
+  return isTooOld || iat - now > MAX_IAT_AHEAD_SECONDS ? 'iat' : undefined;
+}
+
+function claimOf(error: unknown): { claim?: string; claims?: JWTPayload } {
+  const isClaim = error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired;
+  return isClaim ? { claim: error.claim, claims: error.payload } : {};
+}

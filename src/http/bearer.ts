@@ -1,0 +1,12 @@
+/** The credentials of the Authorization header (RFC 9110 section 11.6.2, RFC 6750 section 2.1). */
+import type { IncomingMessage } from 'node:http';
+
+const MAX_BEARER = 200;
+
+/** @returns `given`: whether there is a header at all. `token`: undefined without exactly one well-formed Bearer token. */
+export function bearerOf(req: IncomingMessage): { given: boolean; token: string | undefined } {
+  const headers = req.headersDistinct.authorization ?? [];
+  const [header = ''] = headers;
+  const token = headers.length === 1 ? /^Bearer +([!-~]+)$/i.exec(header)?.[1] : undefined;
+  return { given: headers.length > 0, token: token !== undefined && token.length <= MAX_BEARER ? token : undefined };
+}

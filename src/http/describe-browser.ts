@@ -1,0 +1,35 @@
+/** Describes a browser by its User-Agent, in known names only. */
+import Bowser from 'bowser';
+import { remembered } from '../remembered.ts';
+
+/** The names stand at the beginning, and parsing takes longer the longer the text is. */
+const MAX_CHARACTERS = 512;
+
+const BROWSERS: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP));
+const SYSTEMS: ReadonlySet<string> = new Set(Object.values(Bowser.OS_MAP));
+
+/** Parsing is slow, and the same few texts come with every request. */
+const descriptions = remembered<{ description: string | undefined }>(1_000);
+
+/** Such as "Firefox on Windows"; undefined if neither is known. Never holds text of the header itself. */
+export function describeBrowser(userAgent: string | undefined): string | undefined {
+  const text = userAgent?.slice(0, MAX_CHARACTERS);
+  if (!text) return undefined;
+  const cached = descriptions.get(text);
+  if (cached) return cached.description;
+  const description = describe(text);
+  descriptions.set(text, { description });
+  return description;
+}
+
+function describe(text: string): string | undefined {
+  const { browser, os } = Bowser.parse(text);
+  const name = nameIn(BROWSERS, browser.name);
+  const system = nameIn(SYSTEMS, os.name);
+  if (name && system) return `${name} on ${system}`;
+  return name ?? (system && `A browser on ${system}`);
+}
+
+function nameIn(names: ReadonlySet<string>, name: string | undefined): string | undefined {
+  return name !== undefined && names.has(name) ? name : undefined;
+}

@@ -1,0 +1,106 @@
+/** Handles ordinary relayed requests without Express, derived from the route table. */
+import type { IncomingMessage, RequestListener } from 'node:http';
+import type { Express, RequestHandler } from 'express';
+import { holdsCardNumber } from './card-numbers.ts';
+import type { BeginRequest } from './request-context.ts';
+import { isRelayedGet, type RelayedHandler, type Route, relayedHandler, type TakeBudget } from './route-table.ts';
+
+declare module 'node:http' {
+  interface IncomingMessage {
+    /** The error of a handler on the fast path; Express's error handler responds to it. */
+    failure?: unknown;
+  }
+}
+
+/**
+ * Express costs more than the relaying itself, so ordinary relayed requests bypass it. Requests that Express's middleware
+ * could treat differently (another method, a page wanted, another site, a proxy's id, a body, an upgrade, digits in the
+ * query) go through Express, where the same route has the same handler.
+ * @param parts `basePath`: the prefix of every path; `admit`: called for each request on the fast path, throws to refuse it
+ */
+export function fastPath(parts: {
+  app: Express;
+  basePath: string;
+  routes: readonly Route[];
+  take: TakeBudget;
+  begin: BeginRequest;
+  admit: (req: IncomingMessage) => void;
+}): RequestListener {
+  const { app, begin, admit } = parts;
+  const findRoute = relayedRouteFinder(parts);
+  return (req, res) => {
+    const url = req.url ?? '';
+    const end = url.indexOf('?');
+    const route = findRoute(end < 0 ? url : url.slice(0, end));
+    if (!route || !qualifiesForFastPath(req) || (end >= 0 && holdsCardNumber(url))) return app(req, res);
+    begin.onFastPath(req, res, route.path);
+    const failInExpress = (error: unknown) => {
+      req.failure = error;
+      app(req, res);
+    };
+    try {
+      admit(req);
+    } catch (error) {
+      return failInExpress(error);
+    }
+    route.handle(req, res, route.parameter).catch(failInExpress);
+  };
+}
+
+interface MatchedRoute {
+  path: string;
+  handle: RelayedHandler;
+  parameter: string;
+}
+
+/** Too short for a card number; the guard against those is in Express, which gets everything else. */
+const PARAMETER = /^[A-Za-z0-9]{1,8}$/;
+
+function relayedRouteFinder({
+  routes,
+  take,
+  basePath,
+}: {
+  routes: readonly Route[];
+  take: TakeBudget;
+  basePath: string;
+}): (path: string) => MatchedRoute | undefined {
+  const withoutParameter = new Map<string, MatchedRoute>();
+  const withParameter: { prefix: string; path: string; handle: RelayedHandler }[] = [];
+  for (const route of routes.filter(isRelayedGet)) {
+    const [, path] = route;
+    const handle = relayedHandler(route, take);
+    const [, prefix] = /^(.*\/):\w+$/.exec(path) ?? [];
+    if (prefix === undefined) withoutParameter.set(basePath + path, { path, handle, parameter: '' });
+    else withParameter.push({ prefix: basePath + prefix, path, handle });
+  }
+  return (target) => {
+    const exactMatch = withoutParameter.get(target);
+    if (exactMatch) return exactMatch;
+    const route = withParameter.find(({ prefix }) => target.startsWith(prefix));
+    const parameter = route && target.slice(route.prefix.length);
+    return parameter !== undefined && route && PARAMETER.test(parameter) ? { ...route, parameter } : undefined;
+  };
+}
+
+/** The first middleware of Express: begins the request, or takes it over from the fast path with its failure. */
+export function enterExpress(begin: BeginRequest): RequestHandler {
+  return (req, res, next) => {
+    if (req.context) begin.fallBackToExpress(req, res);
+    else begin(req, res);
+    next(req.failure);
+  };
+}
+
+const NOT_ON_FAST_PATH = ['upgrade', 'transfer-encoding', 'content-length', 'x-request-id', 'x-forwarded-host'];
+
+function qualifiesForFastPath(req: IncomingMessage): boolean {
+  const { headers, rawHeaders, method } = req;
+  if (method !== 'GET' || headers.accept?.includes('html') || headers['sec-fetch-site'] === 'cross-site') return false;
+  if (NOT_ON_FAST_PATH.some((name) => headers[name] !== undefined)) return false;
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts += 1;
+  }
+  return hosts === 1;
+}

@@ -1,0 +1,166 @@
+/** Binds the ports before anything else is opened, and closes them without cutting off requests in flight. */
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import { Server as NetServer } from 'node:net';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.ts';
+import { codeOf, StartRefused } from '../errors.ts';
+import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
+
+/** A listening server. Until `open`, requests to the main port wait up to 3 s, then get 503; the management port sends 503 at once. */
+export interface BoundServer {
+  server: Server;
+  open(listener: RequestListener): void;
+}
+
+/** @throws StartRefused with the faults of both ports; then neither stays bound */
+export async function bindPorts({
+  listen,
+  management,
+}: Pick<Config, 'listen' | 'management'>): Promise<[BoundServer, BoundServer]> {
+  const [main, managing] = await Promise.allSettled([
+    bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue()),
+    // A health check must not wait.
+    bindPort(
+      management,
+      { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' },
+      { add: refuseWhileStarting, release: () => undefined },
+    ),
+  ]);
+  if (main.status === 'fulfilled' && managing.status === 'fulfilled') return [main.value, managing.value];
+  const reasons: unknown[] = [];
+  for (const result of [main, managing]) {
+    if (result.status === 'fulfilled') await closeServer(result.value.server, 0);
+    else reasons.push(result.reason);
+  }
+  const faults = reasons.flatMap((reason) => (reason instanceof StartRefused ? reason.faults : []));
+  throw new StartRefused(faults, { cause: reasons[0] });
+}
+
+function bindPort(
+  at: { host: string; port: number },
+  settings: { host: string; port: string },
+  queue: StartupQueue,
+): Promise<BoundServer> {
+  let current: RequestListener = queue.add;
+  const server = createLimitedServer(LISTENER_LIMITS, (req, res) => current(req, res));
+  const open = (listener: RequestListener) => {
+    current = listener;
+    queue.release(listener);
+  };
+  return new Promise((resolve, reject) => {
+    const refuse = (error: Error) => reject(new StartRefused([portFault(error, at, settings)], { cause: error }));
+    // The handler stays: an error while accepting later, such as EMFILE, must not end the process.
+    server.on('error', refuse);
+    server.listen(at.port, at.host, () => resolve({ server, open }));
+  });
+}
+
+/**
+ * A proxy sends requests as soon as the port is bound, and does not repeat those that change something. They wait while the
+ * storage opens; refusing them would lose requests in a rolling replacement (R90).
+ */
+const MAX_OPENING_MS = 3_000;
+
+interface StartupQueue {
+  add: RequestListener;
+  /** Hands the waiting requests to the listener. */
+  release(listener: RequestListener): void;
+}
+
+function createStartupQueue(): StartupQueue {
+  const waiting = new Map<ServerResponse, { req: IncomingMessage; timer: NodeJS.Timeout }>();
+  return {
+    add(req, res) {
+      const giveUp = () => {
+        waiting.delete(res);
+        refuseWhileStarting(req, res);
+      };
+      waiting.set(res, { req, timer: setTimeout(giveUp, MAX_OPENING_MS) });
+      res.once('close', () => {
+        clearTimeout(waiting.get(res)?.timer);
+        waiting.delete(res);
+      });
+    },
+    release(listener) {
+      for (const [res, { req, timer }] of waiting) {
+        clearTimeout(timer);
+        listener(req, res);
+      }
+      waiting.clear();
+    },
+  };
+}
+
+const refuseWhileStarting: RequestListener = (_req, res) => {
+  const headers = { 'Retry-After': '1', 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' };
+  res.writeHead(503, { ...headers, 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' });
+  res.end('starting\n');
+};
+
+const HOST_ERRORS = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL', 'EAFNOSUPPORT']);
+
+function portFault(
+  error: Error,
+  { host, port }: { host: string; port: number },
+  settings: { host: string; port: string },
+): string {
+  const code = codeOf(error) ?? '';
+  if (HOST_ERRORS.has(code))
+    return `${settings.host}: "${host}" is no address of this machine. Choose another with ${settings.host}, such as 127.0.0.1.`;
+  const where = `${host}:${port}`;
+  const why: Record<string, string> = {
+    EADDRINUSE: `another program listens on ${where} already`,
+    EACCES: `this user may not listen on ${where}`,
+  };
+  return `${settings.port}: ${why[code] ?? `${where} cannot be listened on`}. Choose another with ${settings.port}.`;
+}
+
+const IDLE_CHECK_MS = 50;
+/**
+ * A proxy may send a request over a connection at the moment that it is closed, and must not repeat the request if it changes
+ * something. So a connection ends with its next response; only those unused for this long are closed as idle.
+ */
+const LAST_REQUEST_MS = 1_000;
+
+/** Requests in flight may finish within the grace period; each connection ends with its next response. */
+export async function closeServer(server: Server, graceSeconds: number): Promise<void> {
+  if (graceSeconds > 0) await drainAcceptQueue(server);
+  // The port closes first, so that new connections go to another process. `http.Server.close` would also end idle connections.
+  const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
+  server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
+  if (graceSeconds > 0) await Promise.race([closed, sleep(LAST_REQUEST_MS, undefined, { ref: false })]);
+  // Timers run before the event loop reads sockets. In a late process a connection may look idle although its next request has arrived.
+  const afterReading = async () => {
+    for (let turn = 0; turn < 2; turn += 1) await setImmediate();
+    server.closeIdleConnections();
+  };
+  const idleCheck = setInterval(() => void afterReading(), IDLE_CHECK_MS);
+  const deadline = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
+  await closed;
+  clearInterval(idleCheck);
+  clearTimeout(deadline);
+  // Stops the server's timer for slow peers.
+  server.close();
+}
+
+const MAX_TURNS = 100;
+const QUIET_MS = 0.5;
+
+/**
+ * Closing a port resets the connections that the kernel has established but this process has not accepted. So wait for a
+ * short turn of the event loop in which none arrived. The first turn does not count: it polled before the signal was handled.
+ */
+async function drainAcceptQueue(server: Server): Promise<void> {
+  let arrivals = 0;
+  const count = () => {
+    arrivals += 1;
+  };
+  server.on('connection', count);
+  for (let turn = 0; turn < MAX_TURNS; turn += 1) {
+    arrivals = 0;
+    const startedAt = performance.now();
+    await setImmediate();
+    if (turn > 0 && arrivals === 0 && performance.now() - startedAt < QUIET_MS) break;
+  }
+  server.off('connection', count);
+}

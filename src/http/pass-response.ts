@@ -1,0 +1,75 @@
+/** Passes another server's response on to the caller as it arrives, and stops when the caller disconnects. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AppError } from '../errors.ts';
+import { createStop, type StopSwitch } from '../outbound/stop.ts';
+import type { StreamedBody } from '../outbound/streamed-response.ts';
+import { sendHead } from './response-head.ts';
+
+export interface PassedResponse {
+  status: number;
+  headers: Record<string, string>;
+  body: StreamedBody;
+}
+
+/** Up to this size, head and body are written as one string, which costs a single `write` instead of a `writev`. */
+const ONE_WRITE_BYTES = 16_384;
+
+/**
+ * Resolves once the response is complete or the caller has disconnected. If the upstream body breaks off, the response is left
+ * unfinished, so that the error handler can log it and close the connection.
+ * @param open starts the upstream call, which is stopped when the caller disconnects
+ * @throws AppError `upstream_error` if the body breaks off; any error of `open`
+ */
+export async function passResponse(
+  req: IncomingMessage,
+  res: ServerResponse,
+  open: (stop: StopSwitch) => Promise<PassedResponse>,
+): Promise<void> {
+  const stop = createStop();
+  // `close` is also emitted after a complete response.
+  res.on('close', () => {
+    if (!res.writableFinished) stop.stop();
+  });
+  // The caller disconnected before the listener was added.
+  if (res.destroyed) return;
+  const response = await open(stop);
+  if (stop.stopped) return;
+  const body = completeBodyOf(response);
+  if (!body) return stream(response, req, res);
+  sendHead(req, res, response.status, response.headers);
+  if (body.length > ONE_WRITE_BYTES) res.end(body);
+  // latin1 maps each byte to one character and back, so the bytes stay the same.
+  else res.end(body.toString('latin1'), 'latin1');
+}
+
+function completeBodyOf({ body }: PassedResponse): Buffer | undefined {
+  try {
+    return body.whole();
+  } catch (error) {
+    throw brokenOff(error);
+  }
+}
+
+function stream({ status, headers, body }: PassedResponse, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  return new Promise((resolve, reject) => {
+    // The head waits for the first byte: until then an error can still become a problem response.
+    const begin = () => res.headersSent || sendHead(req, res, status, headers);
+    res.on('close', resolve);
+    res.on('drain', body.resume);
+    body.take({
+      write(chunk) {
+        begin();
+        return res.write(chunk);
+      },
+      end() {
+        begin();
+        res.end();
+      },
+      fail: (error) => reject(brokenOff(error)),
+    });
+  });
+}
+
+function brokenOff(cause: unknown): AppError {
+  return new AppError('upstream_error', { logDetail: 'the answer of the platform broke off', cause });
+}

@@ -1,0 +1,62 @@
+/** The problem document (RFC 9457), and a complete response for requests refused before Express sees them. */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { faultSchema } from '../config/input-faults.ts';
+import { PROBLEMS, type ProblemCode } from '../errors.ts';
+
+export const PROBLEM_TYPE = 'application/problem+json';
+
+/** For responses that are not pages: they load nothing and cannot be framed. */
+export const NOTHING_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+export const problemSchema = z.object({
+  type: z.url(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string().optional(),
+  instance: z.string(),
+  code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]),
+  connectUrl: z.string().optional(),
+  errors: z.array(faultSchema).readonly().optional(),
+});
+
+/** @param problem `id`: the request's, which becomes `instance`. Undefined members are left out. */
+export function problemDocument(
+  publicHref: string,
+  problem: Pick<z.output<typeof problemSchema>, 'code' | 'status' | 'detail' | 'connectUrl' | 'errors'> & {
+    id: string;
+  },
+): string {
+  const { code, status, id, detail, connectUrl, errors } = problem;
+  return JSON.stringify({
+    type: `${publicHref}/problems/${code}`,
+    title: PROBLEMS[code].title,
+    status,
+    detail,
+    instance: `urn:uuid:${id}`,
+    code,
+    connectUrl,
+    errors,
+  } satisfies z.output<typeof problemSchema>);
+}
+
+/** A refusal that closes the connection, because the rest of the stream may not be parseable. */
+export function bareProblem(
+  publicHref: string,
+  code: ProblemCode,
+  status: number,
+): { headers: Record<string, string>; body: string } {
+  const id = randomUUID();
+  const body = problemDocument(publicHref, { code, status, id });
+  const headers = {
+    Connection: 'close',
+    'Content-Type': `${PROBLEM_TYPE}; charset=utf-8`,
+    'Content-Length': String(Buffer.byteLength(body)),
+    'Cache-Control': 'no-store',
+    'Content-Security-Policy': NOTHING_POLICY,
+    'Referrer-Policy': 'same-origin',
+    'X-Content-Type-Options': 'nosniff',
+    'X-Request-Id': id,
+  };
+  return { headers, body };
+}

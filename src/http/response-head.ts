@@ -1,0 +1,51 @@
+/** Sends responses that are data, both through Express and on the fast path. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { DATA_POLICY } from './security-headers.ts';
+
+/** Sets a policy under which browsers run nothing in the response. */
+export function sendHead(
+  req: IncomingMessage,
+  res: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+): void {
+  const { unsentHeaders, addedHeaders, id } = req.context;
+  if (!unsentHeaders) {
+    for (const name in headers) res.setHeader(name, headers[name] ?? '');
+    res.setHeader('Content-Security-Policy', DATA_POLICY);
+    res.writeHead(status);
+    return;
+  }
+  const flat = [...unsentHeaders, 'X-Request-Id', id];
+  if (addedHeaders) flat.push(...addedHeaders);
+  for (const name in headers) flat.push(name, headers[name] ?? '');
+  res.writeHead(status, flat);
+}
+
+/**
+ * Adds headers that the response carries even if it becomes an error. On the fast path they are collected until `sendHead`,
+ * because one list passed to `writeHead` is faster than single calls of `setHeader`.
+ */
+export function addHeaders(
+  { context }: IncomingMessage,
+  res: ServerResponse,
+  headers: Readonly<Record<string, string>>,
+): void {
+  for (const name in headers) {
+    const value = headers[name] ?? '';
+    if (context.unsentHeaders) context.addedHeaders = [...(context.addedHeaders ?? []), name, value];
+    else res.setHeader(name, value);
+  }
+}
+
+export function sendJson(
+  req: IncomingMessage,
+  res: ServerResponse,
+  headers: Readonly<Record<string, string>>,
+  value: unknown,
+): void {
+  const text = JSON.stringify(value);
+  const length = String(Buffer.byteLength(text));
+  sendHead(req, res, 200, { ...headers, 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': length });
+  res.end(text);
+}

@@ -1,0 +1,94 @@
+/** Writes the log to a file descriptor in batches; lines that cannot be written are dropped and counted. */
+import { write, writeSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { DestinationStream } from 'pino';
+import { codeOf } from '../errors.ts';
+
+export interface LogSink extends DestinationStream {
+  /** Resolves once every line is written or dropped, and after a second in any case. */
+  flush(): Promise<void>;
+  /** How many lines could not be written. */
+  dropped(): number;
+}
+
+const BATCH_CHARACTERS = 4_096;
+const BATCH_MS = 250;
+const MAX_WAITING_CHARACTERS = 1_048_576;
+const FULL_PIPE_PAUSE_MS = 20;
+const MAX_FLUSH_MS = 1_000;
+
+const writeBytes = promisify(write);
+
+/** pino's own destination tries for ever to write to a full disk, in a loop that stops the process. */
+export function openLogSink(descriptor: number): LogSink {
+  let waiting: string[] = [];
+  let characters = 0;
+  let dropped = 0;
+  /** The last batch broke off within a line, so the next one must start with a line break. */
+  let isTorn = false;
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+
+  const take = (): string[] => {
+    const lines = waiting;
+    waiting = [];
+    characters = 0;
+    return lines;
+  };
+
+  const writeWaiting = async () => {
+    while (waiting.length > 0) {
+      const lines = take();
+      try {
+        await writeAll(descriptor, Buffer.from(`${isTorn ? '\n' : ''}${lines.join('')}`));
+        isTorn = false;
+      } catch {
+        dropped += lines.length;
+        isTorn = true;
+      }
+    }
+    writing = undefined;
+  };
+
+  const startWriting = (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
+    writing ??= writeWaiting();
+    return writing;
+  };
+
+  // A process that ends by an error writes its remaining lines if that works synchronously.
+  process.once('exit', () => {
+    try {
+      writeSync(descriptor, take().join(''));
+    } catch {}
+  });
+
+  return {
+    write(line) {
+      if (characters + line.length > MAX_WAITING_CHARACTERS) {
+        dropped += 1;
+        return;
+      }
+      waiting.push(line);
+      characters += line.length;
+      if (characters >= BATCH_CHARACTERS) void startWriting();
+      else timer ??= setTimeout(startWriting, BATCH_MS).unref();
+    },
+    flush: () => Promise.race([startWriting(), sleep(MAX_FLUSH_MS)]),
+    dropped: () => dropped,
+  };
+}
+
+async function writeAll(descriptor: number, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    try {
+      at += (await writeBytes(descriptor, bytes, at)).bytesWritten;
+    } catch (error) {
+      // A pipe that is full because its reader is slow.
+      if (codeOf(error) !== 'EAGAIN') throw error;
+      await sleep(FULL_PIPE_PAUSE_MS, undefined, { ref: false });
+    }
+  }
+}

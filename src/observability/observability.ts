@@ -1,0 +1,57 @@
+/** Makes the log, the metrics, the events that feed both, traces and health. */
+import type { RequestListener } from 'node:http';
+import type { Config, TracingSettings } from '../config/config.ts';
+import { watchClock } from './clock-watch.ts';
+import { createEvents, type EventSource } from './events.ts';
+import { createHealth, type Health } from './health.ts';
+import { createLogger, type LogDestination } from './logger.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
+import type { Tracing } from './tracing.ts';
+
+export interface Observability {
+  events: EventSource;
+  metrics: Metrics;
+  /** @param ready rejects while the storage cannot take a write */
+  healthOf(ready: () => Promise<void>): Health;
+  /** Undefined where tracing is off. */
+  tracing: Tracing | undefined;
+  /** Adds a span to each request where tracing is on. */
+  traced(listener: RequestListener): RequestListener;
+  close(): Promise<void>;
+}
+
+/** @param parts `monotonicClock`: milliseconds that no change of the system's time moves */
+export async function createObservability(parts: {
+  config: Pick<Config, 'logLevel' | 'tracing'>;
+  logDestination: LogDestination;
+  clock: () => number;
+  monotonicClock: () => number;
+}): Promise<Observability> {
+  const { config, logDestination, clock, monotonicClock } = parts;
+  const metrics = createMetrics(logDestination.dropped);
+  const logger = createLogger({ level: config.logLevel, destination: logDestination });
+  const events = createEvents({ logger, metrics });
+  const tracing = config.tracing && (await openTracing(config.tracing, metrics));
+  const stopClockWatch = watchClock({ clock, monotonicClock, onJump: (seconds) => events.clockJumped({ seconds }) });
+  return {
+    events,
+    metrics,
+    healthOf: (ready) => createHealth({ ready, registry: metrics.registry }),
+    tracing,
+    traced: (listener) => tracing?.around(listener) ?? listener,
+    async close() {
+      stopClockWatch();
+      await tracing?.close();
+    },
+  };
+}
+
+/** Imports the libraries only where tracing is on. */
+async function openTracing(settings: TracingSettings, metrics: Metrics): Promise<Tracing> {
+  const { createTracing } = await import('./tracing.ts');
+  return createTracing({
+    settings,
+    factsOf: ({ context }) => context,
+    onExported: (outcome, spans) => metrics.spans.inc({ outcome }, spans),
+  });
+}

@@ -1,0 +1,79 @@
+/** Sends HTML pages, with the frame that all share. */
+import { randomUUID } from 'node:crypto';
+import type { Request, Response } from 'express';
+import type { Config } from '../config/config.ts';
+import { sessionOf } from '../sessions/guards.ts';
+import type { Flash, Flashes } from './flash.ts';
+import type {
+  AdminPageData,
+  AdminPageName,
+  FieldFault,
+  PageData,
+  PageFrame,
+  PageName,
+  SignedInFrame,
+} from './page-data.ts';
+import type { Submissions } from './submissions.ts';
+import type { Views } from './views.ts';
+
+export type PageConfig = Pick<Config, 'publicUrl' | 'pages'>;
+
+export interface PageSender {
+  frame(req: Request, title: string): PageFrame;
+  /** For routes behind a guard that requires a user. @param faults of the form on the page */
+  signedInFrame(req: Request, title: string, faults?: readonly FieldFault[]): SignedInFrame;
+  send<K extends PageName>(res: Response, name: K, data: PageData[K]): void;
+  sendAdmin<K extends AdminPageName>(res: Response, name: K, data: AdminPageData[K]): void;
+  /** Redirects (303) to the page that shows the flash once. */
+  redirect(req: Request, res: Response, url: string, flash: Flash): Promise<void>;
+  /** Does the work of a form, once even if the form is sent twice, and then redirects as `redirect` does. */
+  redirectAfter(req: Request, res: Response, work: () => Promise<{ url: string; flash: Flash }>): Promise<void>;
+  flashOf(req: Request): Promise<Flash>;
+}
+
+export function createPageSender(parts: {
+  views: Views;
+  flashes: Flashes;
+  submissions: Submissions;
+  config: PageConfig;
+}): PageSender {
+  const { views, flashes, submissions, config } = parts;
+  const base = (title: string) => ({
+    title,
+    basePath: config.publicUrl.basePath,
+    operatorName: config.pages.operatorName,
+    supportContact: config.pages.supportContact,
+  });
+  const signedInFrame: PageSender['signedInFrame'] = (req, title, faults) => {
+    const { user, csrfToken } = sessionOf(req);
+    return {
+      ...base(title),
+      user: { name: user.name ?? user.email ?? user.subject, email: user.email, admin: user.admin },
+      csrfToken,
+      formId: randomUUID(),
+      faults,
+    };
+  };
+
+  return {
+    frame: (req, title) => (req.context.session ? signedInFrame(req, title) : base(title)),
+    signedInFrame,
+    async redirect(req, res, url, flash) {
+      res.redirect(303, await flashes.keep(req, url, flash));
+    },
+    async redirectAfter(req, res, work) {
+      const done = async () => {
+        const { url, flash } = await work();
+        return flashes.keep(req, url, flash);
+      };
+      res.redirect(303, await submissions.once(req, done));
+    },
+    flashOf: flashes.take,
+    send(res, name, data) {
+      res.type('html').send(views.render(name, data));
+    },
+    sendAdmin(res, name, data) {
+      res.type('html').send(views.renderAdmin(name, data));
+    },
+  };
+}

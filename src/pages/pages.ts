@@ -1,0 +1,19 @@
+/** Makes the pages: their templates, the one-time data after redirects, and forms that count once. */
+import type { Sealer } from '../storage/sealed.ts';
+import type { Store } from '../storage/store.ts';
+import { createFlashes } from './flash.ts';
+import { createPageSender, type PageConfig, type PageSender } from './page-sender.ts';
+import { createSubmissions } from './submissions.ts';
+import { createViews } from './views.ts';
+
+export type Pages = PageSender;
+
+export function createPages(parts: { storage: { store: Store; sealer: Sealer }; config: PageConfig }): Pages {
+  const { storage, config } = parts;
+  return createPageSender({
+    views: createViews(),
+    flashes: createFlashes(storage),
+    submissions: createSubmissions(storage),
+    config,
+  });
+}

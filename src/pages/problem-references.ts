@@ -1,0 +1,93 @@
+/** Stores the references that error pages show, so that an administrator can look a failure up by the one a user quotes. */
+import type { IncomingMessage } from 'node:http';
+import type { AppError, ProblemCode } from '../errors.ts';
+import { remembered } from '../remembered.ts';
+import { keys } from '../storage/keys.ts';
+import type { Store } from '../storage/store.ts';
+import { isOurFailure } from './problem-texts.ts';
+
+export interface ProblemRecord {
+  reference: string;
+  requestId: string;
+  /** Milliseconds since the epoch. */
+  at: number;
+  code: ProblemCode;
+  status: number;
+  /** Pattern of the route, without a path or query. */
+  route: string;
+  userId?: string | undefined;
+  /** Code or class of the error behind it. */
+  cause?: string | undefined;
+}
+
+export interface ProblemReferences {
+  /**
+   * Stores the failure of a signed-in caller, or one of our own, up to a daily limit. Never rejects.
+   * @returns the reference if it can be looked up, here or in the sign-in record; a page may then show it
+   */
+  keep(req: IncomingMessage, error: AppError): Promise<string | undefined>;
+  find(reference: string): Promise<ProblemRecord | undefined>;
+}
+
+const LIFETIME_SECONDS = 30 * 86_400;
+const DAY_MS = 86_400_000;
+/** Records a day and process, for one user and for all anonymous callers together. */
+const MAX_OF_USER = 50;
+const MAX_OF_ANONYMOUS = 1_000;
+const MAX_USERS = 10_000;
+
+/** @param parts `isKnown`: whether the sign-in record has the reference */
+export function createProblemReferences(parts: {
+  store: Pick<Store, 'get' | 'write'>;
+  clock: () => number;
+  isKnown: (reference: string) => Promise<boolean>;
+}): ProblemReferences {
+  const { store, clock, isKnown } = parts;
+  const counts = remembered<number>(MAX_USERS);
+
+  const hasRoom = (userId: string | undefined): boolean => {
+    const name = `${Math.floor(clock() / DAY_MS)} ${userId ?? ''}`;
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
+    return count <= (userId === undefined ? MAX_OF_ANONYMOUS : MAX_OF_USER);
+  };
+
+  const save = (record: ProblemRecord) =>
+    store.write([
+      {
+        put: keys.problem(record.reference),
+        value: JSON.stringify(record),
+        ifVersion: 0,
+        lifetimeSeconds: LIFETIME_SECONDS,
+      },
+    ]);
+
+  const isKept = async ({ context }: IncomingMessage, error: AppError): Promise<boolean> => {
+    const { id: requestId, reference, route, session } = context;
+    const userId = session?.user.id;
+    const { code, status } = error;
+    // While the storage refuses writes, the sign-in record may still have the failure.
+    const isStorable = code !== 'storage_unavailable' && (userId !== undefined || isOurFailure(error));
+    if (!isStorable || !hasRoom(userId)) return isKnown(reference);
+    const cause = causeOf(error.cause);
+    return (await save({ reference, requestId, at: clock(), code, status, route, userId, cause })) !== undefined;
+  };
+
+  return {
+    async keep(req, error) {
+      return (await isKept(req, error).catch(() => false)) ? req.context.reference : undefined;
+    },
+    async find(reference) {
+      if (!REFERENCE.test(reference)) return undefined;
+      const stored = await store.get(keys.problem(reference));
+      return stored && (JSON.parse(stored.value) as ProblemRecord);
+    },
+  };
+}
+
+const REFERENCE = /^[A-Za-z0-9-]{8}$/;
+
+function causeOf(cause: unknown): string | undefined {
+  if (!(cause instanceof Error)) return undefined;
+  return 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name;
+}

@@ -1,0 +1,316 @@
+/** The words that users read in place of codes: problems, whose fault they are, health, scopes, sources. */
+import type { AppError, ProblemCode, WhoseFault } from '../errors.ts';
+import type { BinSource, ConnectionHealth, DisconnectOutcome } from './page-data.ts';
+
+export interface ProblemText {
+  title: string;
+  meaning: string;
+  whose: WhoseFault;
+  /** What to do, in a sentence; `{wait}` is replaced by the time to wait. */
+  nextStep: string;
+  /** The one button; `path` is below the base path. */
+  step: { label: string; path: '/' | '/sign-in' | '/connections' };
+}
+
+const HOME = { label: 'Go to the start page', path: '/' } as const;
+const RETRY = { label: 'Try again from the start page', path: '/' } as const;
+const CONNECTIONS = { label: 'See your connections', path: '/connections' } as const;
+
+const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
+  sign_in_required: {
+    title: 'Please sign in',
+    meaning: 'You are not signed in, or your sign-in has expired. That happens after a while, to protect you.',
+    whose: 'nobody',
+    nextStep: 'Sign in, then do again what you were about to do.',
+    step: { label: 'Sign in', path: '/sign-in' },
+  },
+  relay_token_invalid: {
+    title: 'The program’s key is not accepted',
+    meaning: 'A program sent a request with a key that is wrong, has expired or was revoked.',
+    whose: 'yours',
+    nextStep: 'If you run that program, ask the administrator for a new key. If you do not, there is nothing to do.',
+    step: HOME,
+  },
+  insufficient_scope: {
+    title: 'The program’s key does not cover this',
+    meaning: 'A program sent a request that its key does not allow.',
+    whose: 'yours',
+    nextStep: 'If you run that program, ask the administrator for a key that covers it.',
+    step: HOME,
+  },
+  csrf_failed: {
+    title: 'We could not be sure that it was you',
+    meaning:
+      'The form you sent does not belong to your current sign-in. It may have been open for a long time, or sent from another page. Nothing was changed.',
+    whose: 'nobody',
+    nextStep: 'Open the page again and send the form again.',
+    step: HOME,
+  },
+  not_allowed: {
+    title: 'You may not do this',
+    meaning: 'Your account does not have permission for this.',
+    whose: 'nobody',
+    nextStep: 'If you think that you should have access, ask the operator of this service.',
+    step: HOME,
+  },
+  step_up_required: {
+    title: 'Please confirm that it is you',
+    meaning: 'This needs a stronger sign-in than the one you have now.',
+    whose: 'nobody',
+    nextStep: 'Sign in once more. You may be asked for a second proof, such as a code.',
+    step: { label: 'Sign in once more', path: '/sign-in' },
+  },
+  not_connected: {
+    title: 'Your account is not connected yet',
+    meaning: 'To show you this we need your consent to reach your account, and you have not given it yet.',
+    whose: 'nobody',
+    nextStep: 'Connect your account. You will see what you consent to before anything happens.',
+    step: CONNECTIONS,
+  },
+  reconnect_needed: {
+    title: 'The connection has ended',
+    meaning:
+      'The provider no longer accepts our access to your account. It may have expired, or it may have been revoked there.',
+    whose: 'provider',
+    nextStep: 'Connect your account again. It takes a few moments, and nothing of yours is lost.',
+    step: CONNECTIONS,
+  },
+  invalid_bin: {
+    title: 'These are not the first digits of a card',
+    meaning:
+      'Please type 6, 7 or 8 digits and nothing else: the first ones on the card. What you typed was not looked up and not kept.',
+    whose: 'yours',
+    nextStep: 'Type only the first 6 to 8 digits, never a whole card number.',
+    step: { label: 'Look up other digits', path: '/' },
+  },
+  bin_not_found: {
+    title: 'Nothing is known about these digits',
+    meaning: 'None of our sources knows a card that begins with these digits.',
+    whose: 'nobody',
+    nextStep: 'Check the digits. If they are right, the card is too new or too rare to be listed.',
+    step: { label: 'Look up other digits', path: '/' },
+  },
+  bin_quota_exhausted: {
+    title: 'The look-ups are used up',
+    meaning: 'We have used up our calls to the card look-up service.',
+    whose: 'ours',
+    nextStep: 'Digits that we know ourselves still work. For others, try again in {wait}.',
+    step: { label: 'Look up other digits', path: '/' },
+  },
+  bin_service_unavailable: {
+    title: 'The card look-up service does not answer',
+    meaning:
+      'We do not know these digits ourselves, and the service that may know them cannot be reached at the moment.',
+    whose: 'bin_service',
+    nextStep: 'Try again in {wait}. Everything else works as usual.',
+    step: RETRY,
+  },
+  upstream_rate_limited: {
+    title: 'The platform asks us to slow down',
+    meaning: 'The platform received too many requests in a short time and refuses more for a moment.',
+    whose: 'platform',
+    nextStep: 'Try again in {wait}.',
+    step: RETRY,
+  },
+  upstream_error: {
+    title: 'The platform did not answer properly',
+    meaning: 'We reached the platform, but what came back could not be used.',
+    whose: 'platform',
+    nextStep: 'Try again in {wait}.',
+    step: RETRY,
+  },
+  upstream_timeout: {
+    title: 'The platform took too long',
+    meaning: 'The platform did not respond in time.',
+    whose: 'platform',
+    nextStep: 'Try again in {wait}.',
+    step: RETRY,
+  },
+  provider_unavailable: {
+    title: 'The sign-in provider does not answer',
+    meaning: 'The service that confirms who you are cannot be reached at the moment. Your connection is not lost.',
+    whose: 'provider',
+    nextStep: 'Try again in {wait}.',
+    step: RETRY,
+  },
+  storage_unavailable: {
+    title: 'We cannot reach our records',
+    meaning: 'The place where we keep sign-ins and connections does not respond at the moment. Nothing in it is lost.',
+    whose: 'ours',
+    nextStep: 'Try again in {wait}. If it stays like this, tell our support.',
+    step: RETRY,
+  },
+  rate_limited: {
+    title: 'Too many requests',
+    meaning: 'More requests came in a short time than we allow. The limit protects the service for everyone.',
+    whose: 'yours',
+    nextStep: 'Try again in {wait}.',
+    step: RETRY,
+  },
+  invalid_request: {
+    title: 'We could not make sense of this',
+    meaning: 'Something in the address or in the form is missing or is not as it should be.',
+    whose: 'yours',
+    nextStep: 'Go to the start page and try from there.',
+    step: HOME,
+  },
+  not_found: {
+    title: 'There is nothing here',
+    meaning: 'No page has this address. It may have been mistyped, or the page is gone.',
+    whose: 'nobody',
+    nextStep: 'Go to the start page and continue from there.',
+    step: HOME,
+  },
+  method_not_allowed: {
+    title: 'This address works in another way',
+    meaning: 'The address exists, but it cannot be used like this. It may have been opened instead of sent by a form.',
+    whose: 'nobody',
+    nextStep: 'Go to the start page and continue from there.',
+    step: HOME,
+  },
+  length_required: {
+    title: 'The message did not state its length',
+    meaning: 'A program sent us a message without its length. We refuse such messages to protect the service.',
+    whose: 'yours',
+    nextStep: 'Try again with a current browser. If you write programs, send the length along.',
+    step: HOME,
+  },
+  version_conflict: {
+    title: 'Someone else changed this first',
+    meaning: 'Someone else changed this while you were editing. Your change was not saved.',
+    whose: 'nobody',
+    nextStep: 'Open the page again, check the current values, and repeat your change if it is still needed.',
+    step: HOME,
+  },
+  too_large: {
+    title: 'This is too much to send',
+    meaning: 'What you sent is larger than we accept. We did not process it.',
+    whose: 'yours',
+    nextStep: 'Send less at once.',
+    step: HOME,
+  },
+  overloaded: {
+    title: 'We are overloaded',
+    meaning: 'We receive more requests at the moment than we can handle, so we refuse some of them.',
+    whose: 'ours',
+    nextStep: 'Wait a few seconds, then try again.',
+    step: RETRY,
+  },
+  internal: {
+    title: 'Something went wrong here',
+    meaning: 'We made a mistake. It is logged under the reference below.',
+    whose: 'ours',
+    nextStep: 'Try again. If it happens again, give our support the reference.',
+    step: RETRY,
+  },
+};
+
+const WHOSE_TEXTS: Readonly<Record<WhoseFault, string>> = {
+  yours: 'Something in what was sent to us',
+  ours: 'It is our fault, not yours',
+  provider: 'It lies with the sign-in provider, not with you',
+  platform: 'It lies with the platform, not with you',
+  bin_service: 'It lies with the card look-up service, not with you',
+  nobody: 'Nobody’s fault',
+};
+
+export type Tone = 'good' | 'notice' | 'bad' | 'idle';
+
+export interface HealthText {
+  label: string;
+  meaning: string;
+  tone: Tone;
+  icon: 'check' | 'clock' | 'question' | 'warning' | 'unlinked';
+}
+
+const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthText>> = {
+  active: { label: 'Working', meaning: 'The connection works.', tone: 'good', icon: 'check' },
+  expiring: {
+    label: 'Ends soon',
+    meaning: 'The connection still works, but the provider will end it soon. Reconnect now to keep it.',
+    tone: 'notice',
+    icon: 'clock',
+  },
+  in_doubt: {
+    label: 'Not certain',
+    meaning:
+      'The last renewal was cut short, so we cannot tell whether the connection still works. The next use will show; reconnecting settles it now.',
+    tone: 'notice',
+    icon: 'question',
+  },
+  reconnect_needed: {
+    label: 'Not working',
+    meaning: 'The provider no longer accepts the connection. Reconnect to use it again.',
+    tone: 'bad',
+    icon: 'warning',
+  },
+  not_connected: {
+    label: 'Not connected',
+    meaning: 'Your account is not connected.',
+    tone: 'idle',
+    icon: 'unlinked',
+  },
+};
+
+const SCOPE_TEXTS: ReadonlyMap<string, string> = new Map([
+  ['openid', 'Know who you are when you sign in'],
+  ['profile', 'See your name and the other public parts of your profile'],
+  ['email', 'See your e-mail address'],
+  ['offline_access', 'Stay connected while you are away, until you disconnect'],
+  ['platform_read_only', 'Read what you can read on the platform, and change nothing'],
+  ['platform_full_access', 'Read and change everything that you can on the platform'],
+]);
+
+const SOURCE_TEXTS: Readonly<Record<BinSource, string>> = {
+  dataset: 'Our own data set',
+  service: 'Card look-up service, just now',
+  cache: 'Card look-up service, earlier',
+  rules: 'Only the numbering rules of the card network',
+};
+
+const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | 'info' | 'warning'; text: string }>> = {
+  revoked: {
+    tone: 'success',
+    text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted what we held.',
+  },
+  no_revocation: {
+    tone: 'info',
+    text: 'Disconnected. We have deleted what we held. This provider offers no way to withdraw access from here: to be thorough, remove it in your account there as well.',
+  },
+  pending: {
+    tone: 'warning',
+    text: 'Disconnected here: we use this access no more. The provider has not confirmed yet that it is withdrawn there; we keep asking until it does.',
+  },
+  not_confirmed: {
+    tone: 'warning',
+    text: 'Disconnected. We have deleted what we held, but the provider did not confirm that our access is withdrawn. To be certain, remove it in your account there as well.',
+  },
+};
+
+/** @param retryAfterSeconds written into `nextStep`; "a few minutes" if undefined */
+export function problemText(code: ProblemCode, retryAfterSeconds?: number): ProblemText {
+  const text = PROBLEM_TEXTS[code];
+  const wait = retryAfterSeconds === undefined ? 'a few minutes' : `about ${waitText(retryAfterSeconds)}`;
+  return { ...text, nextStep: text.nextStep.replace('{wait}', wait) };
+}
+
+function waitText(seconds: number): string {
+  if (seconds < 90) return counted(Math.max(1, Math.ceil(seconds)), 'second');
+  if (seconds < 90 * 60) return counted(Math.ceil(seconds / 60), 'minute');
+  return seconds < 36 * 3600 ? counted(Math.ceil(seconds / 3600), 'hour') : counted(Math.ceil(seconds / 86_400), 'day');
+}
+
+const counted = (amount: number, unit: string): string => `${amount} ${unit}${amount === 1 ? '' : 's'}`;
+
+/** True for failures of Gatehouse and its storage. */
+export function isOurFailure({ code, status, whose }: AppError): boolean {
+  return status >= 500 && (whose ?? problemText(code).whose) === 'ours';
+}
+
+export const whoseText = (whose: WhoseFault): string => WHOSE_TEXTS[whose];
+export const healthText = (health: ConnectionHealth | 'not_connected'): HealthText => HEALTH_TEXTS[health];
+export const sourceText = (source: BinSource): string => SOURCE_TEXTS[source];
+export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[outcome];
+
+/** Undefined for a scope of a provider that we do not know. */
+export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);

@@ -1,0 +1,121 @@
+/** Browser sessions: express-session begins and ends them; reads go from the signed cookie straight to the records. */
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { parse as parseCookies } from 'cookie';
+import { sign, unsign } from 'cookie-signature';
+import type { CookieOptions, Request, RequestHandler, Response } from 'express';
+import type { SessionData } from 'express-session';
+import type { PublicUrl } from '../config/rules.ts';
+import { describeBrowser } from '../http/describe-browser.ts';
+import { rememberedOfEach } from '../remembered.ts';
+import { hashOf } from '../storage/keys.ts';
+import { destroy, expressSession, regenerate, save } from './express-session.ts';
+import type { Session } from './session.ts';
+import type { SessionRecords } from './session-record.ts';
+
+export interface BrowserSessions {
+  /** express-session, for the routes that begin and end sessions. */
+  middleware: RequestHandler;
+  /** The valid session of the request's cookie, without express-session; one read of the store. */
+  read(req: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined>;
+  /** The session as this process last read it, without a read of the store. It may have ended: never authorize by it. */
+  lastRead(req: IncomingMessage): Session | undefined;
+  /** Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`. */
+  begin(req: Request, session: NewSession): Promise<void>;
+  /** Ends the browser's session and clears its cookies. Behind `middleware`. */
+  end(req: Request, res: Response): Promise<void>;
+  /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
+  readIdToken(req: Request): Promise<string | undefined>;
+  /** From a signed cookie of their own: the ids under which the browser's pending authorization requests are stored. */
+  readBrowserIds(req: Request): BrowserIds | undefined;
+  browserIdCookie(ids: BrowserIds): { name: string; value: string; options: CookieOptions };
+  /** At sign-out, so that a pending callback cannot finish afterwards (R103). */
+  clearCookies(res: Response): void;
+}
+
+export type NewSession = Pick<SessionData, 'user' | 'app' | 'providerSession' | 'acr' | 'authTime' | 'idToken'>;
+
+export interface BrowserIds {
+  current: string;
+  /** The id before the last sign-in: authorization requests that another tab began by then can still finish (R64). */
+  earlier?: string | undefined;
+}
+
+/** Share of the heap. */
+const COOKIES_SHARE = 1 / 32;
+/** Longer Cookie headers are not cached, so that one entry stays small. */
+const MAX_CACHED_CHARACTERS = 1_024;
+
+export function createBrowserSessions(parts: {
+  records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastRead' | 'write' | 'end' | 'readIdToken'>;
+  secrets: readonly string[];
+  publicUrl: Pick<PublicUrl, 'secure'>;
+}): BrowserSessions {
+  const { records, secrets, publicUrl } = parts;
+  const { secure } = publicUrl;
+  const prefix = secure ? '__Host-' : '';
+  const name = `${prefix}gatehouse`;
+  const browserCookieName = `${prefix}gatehouse-tx`;
+  const cookie = { httpOnly: true, sameSite: 'lax', path: '/', secure } as const;
+
+  // Caches only headers whose signature is valid: forged ones must not evict them.
+  const hashes = rememberedOfEach<string>(COOKIES_SHARE);
+  const sessionHashOf = (cookies: string): string | undefined => {
+    const cached = hashes.get(cookies);
+    if (cached !== undefined) return cached;
+    const sessionId = unsigned(parseCookies(cookies)[name]?.replace(/^s:/, ''), secrets);
+    if (sessionId === undefined) return undefined;
+    const hash = hashOf(sessionId);
+    if (cookies.length <= MAX_CACHED_CHARACTERS) hashes.set(cookies, hash, cookies.length);
+    return hash;
+  };
+
+  const clearCookies = (res: Response): void => {
+    res.clearCookie(name, cookie).clearCookie(browserCookieName, cookie);
+  };
+
+  return {
+    middleware: expressSession({ records, name, secrets, cookie }),
+    read({ headers }, options) {
+      const hash = headers.cookie === undefined ? undefined : sessionHashOf(headers.cookie);
+      return hash === undefined ? Promise.resolve(undefined) : records.readHashed(hash, options);
+    },
+    lastRead({ headers }) {
+      const hash = headers.cookie === undefined ? undefined : hashes.peek(headers.cookie);
+      return hash === undefined ? undefined : records.lastRead(hash);
+    },
+    async begin(req, session) {
+      await regenerate(req);
+      Object.assign(req.session, session, {
+        browser: describeBrowser(req.headers['user-agent']),
+        address: req.context.address,
+        csrfToken: randomBytes(32).toString('base64url'),
+      });
+      await save(req);
+    },
+    async end(req, res) {
+      await destroy(req);
+      clearCookies(res);
+    },
+    readIdToken: (req) => records.readIdToken(req.sessionID),
+    readBrowserIds({ headers }) {
+      const value = headers.cookie === undefined ? undefined : parseCookies(headers.cookie)[browserCookieName];
+      const [current, earlier] = unsigned(value, secrets)?.split('.') ?? [];
+      return current === undefined ? undefined : { current, earlier };
+    },
+    browserIdCookie({ current, earlier }) {
+      const ids = earlier === undefined ? current : `${current}.${earlier}`;
+      return { name: browserCookieName, value: sign(ids, secrets[0] ?? ''), options: cookie };
+    },
+    clearCookies,
+  };
+}
+
+function unsigned(value: string | undefined, secrets: readonly string[]): string | undefined {
+  if (value === undefined) return undefined;
+  for (const secret of secrets) {
+    const text = unsign(value, secret);
+    if (text !== false && text !== '') return text;
+  }
+  return undefined;
+}

@@ -1,0 +1,40 @@
+/** Checks that a state change comes from our own pages (R66). */
+import { timingSafeEqual } from 'node:crypto';
+import type { Request, RequestHandler } from 'express';
+import { AppError } from '../errors.ts';
+import { requiring } from '../http/description.ts';
+
+const failed = (logDetail: string) =>
+  new AppError('csrf_failed', { detail: 'Open the page again and repeat what you did there.', logDetail });
+
+/** For state changes with a session; without one there is nothing to protect. Runs after the body is read. */
+export function csrfGuard(origin: string): RequestHandler {
+  return requiring<RequestHandler>([{ session: [], csrf: [] }], (req, _res, next) => {
+    const { session } = req.context;
+    if (!session) return next();
+    const sentOrigin = req.get('origin');
+    if (sentOrigin !== undefined && sentOrigin !== origin) return next(failed('foreign Origin'));
+    const site = req.get('sec-fetch-site');
+    if (site !== undefined && site !== 'same-origin') return next(failed('foreign Sec-Fetch-Site'));
+    return isSame(tokenOf(req), session.csrfToken) ? next() : next(failed('wrong or missing token'));
+  });
+}
+
+/** Safe methods change nothing, but no other site may read their responses. */
+export const crossSiteGuard: RequestHandler = (req, _res, next) => {
+  const foreign = req.get('sec-fetch-site') === 'cross-site' && req.get('sec-fetch-mode') !== 'navigate';
+  next(foreign ? failed('cross-site read') : undefined);
+};
+
+function tokenOf(req: Request): string {
+  const header = req.get('x-csrf-token');
+  if (header !== undefined) return header;
+  const body: unknown = req.body;
+  const field = typeof body === 'object' && body !== null && '_csrf' in body ? body._csrf : undefined;
+  return typeof field === 'string' ? field : '';
+}
+
+function isSame(sent: string, expected: string): boolean {
+  const [left, right] = [Buffer.from(sent), Buffer.from(expected)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}

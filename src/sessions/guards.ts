@@ -1,0 +1,69 @@
+/** Guards that read the session of a request and refuse callers that are not signed in. */
+import type { IncomingMessage } from 'node:http';
+import type { RequestHandler } from 'express';
+import type { PublicUrl } from '../config/rules.ts';
+import { AppError } from '../errors.ts';
+import { wantsData } from '../http/accept.ts';
+import { type Credentials, requiring } from '../http/description.ts';
+import type { BrowserSessions } from './browser-sessions.ts';
+import type { Session } from './session.ts';
+
+export interface SessionGuards {
+  /** Adds the session, if there is one, to the request and extends its idle time. */
+  loadSession: RequestHandler;
+  /** As `loadSession`, without extending the idle time. */
+  peekSession: RequestHandler;
+  /** Refuses with `sign_in_required`. */
+  requireUser: RequestHandler;
+  /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
+  admitUser(req: IncomingMessage): Promise<Session>;
+  /** As `requireUser`; redirects a browser to sign in and back. */
+  requireUserOrRedirect: RequestHandler;
+}
+
+const SESSION: Credentials = [{ session: [] }];
+
+export function createSessionGuards(parts: {
+  read: BrowserSessions['read'];
+  publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
+}): SessionGuards {
+  const { read, publicUrl } = parts;
+
+  const load = async (req: IncomingMessage, extend: boolean): Promise<Session | undefined> => {
+    req.context.session = await read(req, { extend });
+    return req.context.session;
+  };
+
+  const required = () =>
+    new AppError('sign_in_required', {
+      detail: 'There is no session, or it has ended. Sign in and try again.',
+      connectUrl: `${publicUrl.href}/sign-in`,
+    });
+
+  const admitUser = async (req: IncomingMessage): Promise<Session> => {
+    const session = await load(req, true);
+    if (!session) throw required();
+    return session;
+  };
+
+  return {
+    admitUser: requiring(SESSION, admitUser),
+    loadSession: (req, _res, next) => load(req, true).then(() => next(), next),
+    peekSession: (req, _res, next) => load(req, false).then(() => next(), next),
+    requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) => admitUser(req).then(() => next(), next)),
+    requireUserOrRedirect: requiring<RequestHandler>(SESSION, (req, res, next) =>
+      load(req, true).then((session) => {
+        if (session) return next();
+        if (req.method !== 'GET' || wantsData(req)) return next(required());
+        return res.redirect(303, `${publicUrl.basePath}/sign-in?return_to=${encodeURIComponent(req.originalUrl)}`);
+      }, next),
+    ),
+  };
+}
+
+/** The session of a request, for handlers behind a guard that requires a user. */
+export function sessionOf(req: IncomingMessage): Session {
+  const { session } = req.context;
+  if (!session) throw new AppError('sign_in_required');
+  return session;
+}

@@ -1,0 +1,89 @@
+/** Lists of sessions by user and by provider session: bounded, self-expiring, and written before the session itself. */
+import type { Store } from '../storage/store.ts';
+
+export interface ListedSession {
+  /** Hash of the session's id. */
+  hash: string;
+  /** Milliseconds since the epoch. */
+  startedAt: number;
+}
+
+/** How a full list finds the sessions that have ended, and ends the oldest one. */
+export interface SessionsInStore {
+  hasEnded(session: ListedSession): Promise<boolean>;
+  end(hash: string): Promise<void>;
+}
+
+export interface SessionLists {
+  /**
+   * Adds a session that is about to begin; a full list ends its oldest session to make room.
+   * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
+   * @returns false, with nothing added, if the provider has ended all sessions from tokens issued until then
+   */
+  add(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore): Promise<boolean>;
+  /** The sessions that may still be valid, oldest first. */
+  read(key: string): Promise<ListedSession[]>;
+  /** Refuses sessions from ID tokens issued until then, and returns the listed ones. */
+  close(key: string, issuedUntil: number): Promise<ListedSession[]>;
+}
+
+/** Reading them all must stay cheap, and no user has that many browsers. */
+export const MAX_SESSIONS = 100;
+/** The list is written before its newest session, and must outlive it. */
+const MARGIN_SECONDS = 60;
+
+interface SessionList {
+  sessions: ListedSession[];
+  endedAt?: number;
+}
+
+export function createSessionLists(parts: { store: Store; maxSeconds: number; clock: () => number }): SessionLists {
+  const { store, maxSeconds, clock } = parts;
+
+  const load = async (key: string): Promise<{ list: SessionList; version: number }> => {
+    const stored = await store.get(key);
+    if (!stored) return { list: { sessions: [] }, version: 0 };
+    const list = JSON.parse(stored.value) as SessionList;
+    const horizon = clock() - (maxSeconds + MARGIN_SECONDS) * 1000;
+    return {
+      list: { ...list, sessions: list.sessions.filter(({ startedAt }) => startedAt > horizon) },
+      version: stored.version,
+    };
+  };
+
+  const save = (key: string, list: SessionList, ifVersion: number) =>
+    store.write([{ put: key, value: JSON.stringify(list), ifVersion, lifetimeSeconds: maxSeconds + MARGIN_SECONDS }]);
+
+  return {
+    async add(key, session, issuedAt, inStore) {
+      for (;;) {
+        const { list, version } = await load(key);
+        if (list.endedAt !== undefined && issuedAt <= list.endedAt) return false;
+        const others = list.sessions.filter(({ hash }) => hash !== session.hash);
+        const sessions = [...(await makeRoom(others, inStore)), session];
+        if (await save(key, { ...list, sessions }, version)) return true;
+      }
+    },
+
+    read: async (key) => (await load(key)).list.sessions,
+
+    async close(key, issuedUntil) {
+      for (;;) {
+        const { list, version } = await load(key);
+        const endedAt = Math.max(issuedUntil, list.endedAt ?? issuedUntil);
+        // The sessions stay listed, because ending them may fail and has to be retried.
+        if (await save(key, { ...list, endedAt }, version)) return list.sessions;
+      }
+    },
+  };
+}
+
+async function makeRoom(sessions: ListedSession[], { hasEnded, end }: SessionsInStore): Promise<ListedSession[]> {
+  if (sessions.length < MAX_SESSIONS) return sessions;
+  const ended = await Promise.all(sessions.map(hasEnded));
+  const active = sessions.filter((_session, index) => !ended[index]);
+  const surplus = active.slice(0, Math.max(0, active.length - MAX_SESSIONS + 1));
+  // End them before they leave the list: only its own browser could end an unlisted session.
+  await Promise.all(surplus.map(({ hash }) => end(hash)));
+  return active.slice(surplus.length);
+}

@@ -1,0 +1,199 @@
+/** Session records in the store, and when a session is valid: one definition for express-session and for direct reads. */
+import type { SessionData } from 'express-session';
+import { AppError } from '../errors.ts';
+import { rememberedOfEach } from '../remembered.ts';
+import { hashOf, keys } from '../storage/keys.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
+import type { Store } from '../storage/store.ts';
+import type { Session, StoredSession } from './session.ts';
+import type { ListedSession, SessionLists } from './session-lists.ts';
+
+export interface SessionRecords {
+  /** The session if it is valid. `extend` restarts its idle time, with at most one write a minute (or tenth of the idle time). */
+  read(sessionId: string, options: { extend: boolean }): Promise<Session | undefined>;
+  /** As `read`, by the hash of the session's id. */
+  readHashed(hash: string, options: { extend: boolean }): Promise<Session | undefined>;
+  /** The session as this process last read it. It may have ended since: never authorize by it. */
+  lastRead(hash: string): Session | undefined;
+  /**
+   * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
+   * user and by provider session, so that none is ever unlisted.
+   * @throws AppError `sign_in_required` if the provider has already ended the session that a new one comes from
+   */
+  write(sessionId: string, data: SessionData): Promise<void>;
+  /** The ID token that began the session (R100); undefined if there is none, or if it cannot be opened. */
+  readIdToken(sessionId: string): Promise<string | undefined>;
+  /** Leaves a tombstone until the session's last possible use. */
+  end(sessionId: string): Promise<void>;
+  /** As `end`, by the hash of the id of a listed session, which may be only about to begin. */
+  endHashed(hash: string): Promise<void>;
+}
+
+/** The part of the hash that identifies a session to its user; not a secret. */
+export const sessionRefOf = (hash: string): string => hash.slice(0, 16);
+
+/** The data of a session, as express-session reads it and `write` stores it. */
+export function dataOf({ seenAt: _seenAt, expiresAt: _expiresAt, ref: _ref, ...data }: Session): SessionData {
+  return data;
+}
+
+interface OpenedSession {
+  version: number;
+  /** The record's content, including fields that a newer version may have added. */
+  stored: StoredSession | undefined;
+  session: Session | undefined;
+}
+
+/** Not sealed: forging a tombstone only ends a session, as deleting the record would. */
+const TOMBSTONE = 'ended';
+/** Share of the heap. */
+const RECORDS_SHARE = 1 / 16;
+/** Estimated size of a session object in memory, beside its strings. */
+const SESSION_CHARACTERS = 400;
+/** How often a use is written; more often for short idle times, so that a session ends at most a tenth of its idle time early. */
+const MAX_TOUCH_MS = 60_000;
+const TOUCHES_IN_IDLE_TIME = 10;
+/** A session is written right after its list entry. An entry that is older than this and has no session never got one. */
+export const BEGIN_MS = 60_000;
+
+export function createSessionRecords(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  lists: SessionLists;
+  lifetimes: { idleSeconds: number; maxSeconds: number };
+  clock: () => number;
+}): SessionRecords {
+  const { store, sealedJson, lists, lifetimes, clock } = parts;
+  const idleMs = lifetimes.idleSeconds * 1000;
+  const touchMs = Math.min(MAX_TOUCH_MS, idleMs / TOUCHES_IN_IDLE_TIME);
+
+  const expiryOf = ({ seenAt, createdAt }: StoredSession) =>
+    Math.min(seenAt + idleMs, createdAt + lifetimes.maxSeconds * 1000);
+
+  const sessionOf = (hash: string, stored: StoredSession): Session | undefined => {
+    const { data, createdAt, seenAt } = stored;
+    if (!data.user || !data.csrfToken || !data.app) return undefined;
+    for (const part of Object.values(data)) if (typeof part === 'object') Object.freeze(part);
+    return Object.freeze({ ...data, createdAt, seenAt, expiresAt: expiryOf(stored), ref: sessionRefOf(hash) });
+  };
+
+  // Each read asks the store for the version: a cached entry is used only if it is still the current one.
+  const opened = rememberedOfEach<OpenedSession>(RECORDS_SHARE);
+
+  /** `session` is undefined if it was ended or cannot be opened. The caller checks whether it has expired. */
+  const find = async (hash: string) => {
+    const cached = opened.get(hash);
+    const record = await store.getUnless(keys.session(hash), cached?.version);
+    if (record === 'unchanged') return cached;
+    if (!record) return undefined;
+    const { value, version } = record;
+    const stored = value === TOMBSTONE ? undefined : await sealedJson.open<StoredSession>(value, keys.session(hash));
+    const read = { version, stored, session: stored && sessionOf(hash, stored) };
+    opened.set(hash, read, value.length + SESSION_CHARACTERS);
+    return read;
+  };
+
+  const isValid = (session: Session | undefined): session is Session => !!session && session.expiresAt > clock();
+
+  const save = async (hash: string, session: StoredSession, ifVersion: number, idToken?: string) => {
+    const lifetimeSeconds = Math.max(1, Math.ceil((expiryOf(session) - clock()) / 1000));
+    const [put, idTokenKey] = [keys.session(hash), keys.sessionIdToken(hash)];
+    const record = { put, value: await sealedJson.seal(session, put), ifVersion, lifetimeSeconds };
+    if (idToken === undefined) return store.write([record]);
+    const value = await sealedJson.seal(idToken, idTokenKey);
+    return store.write([record, { put: idTokenKey, value, lifetimeSeconds: lifetimes.maxSeconds }]);
+  };
+
+  const endHashed = async (hash: string): Promise<void> => {
+    await store.write([
+      { put: keys.session(hash), value: TOMBSTONE, lifetimeSeconds: lifetimes.maxSeconds },
+      { delete: keys.sessionIdToken(hash) },
+    ]);
+    await store.write([{ index: keys.liveSessions, remove: hash }]);
+  };
+
+  const hasEnded = async ({ hash, startedAt }: ListedSession): Promise<boolean> => {
+    const current = await find(hash);
+    return current ? !isValid(current.session) : clock() - startedAt > BEGIN_MS;
+  };
+
+  const enlist = async (hash: string, { user, providerSession }: SessionData): Promise<void> => {
+    const session = { hash, startedAt: clock() };
+    const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
+    const listKeys = [
+      keys.sessionsOfUser(user.id),
+      ...(providerSession?.id === undefined ? [] : [keys.sessionsOfProviderSession(providerSession.id)]),
+    ];
+    const [, ...listed] = await Promise.all([
+      store.write([{ index: keys.liveSessions, add: hash, score: session.startedAt }]),
+      ...listKeys.map((key) => lists.add(key, session, issuedAt, { hasEnded, end: endHashed })),
+    ]);
+    if (listed.every((isListed) => isListed)) return;
+    throw new AppError('sign_in_required', {
+      detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
+      logDetail: 'ended by the provider meanwhile',
+    });
+  };
+
+  const readHashed = async (hash: string, { extend }: { extend: boolean }): Promise<Session | undefined> => {
+    const current = await find(hash);
+    if (!current?.stored || !isValid(current.session)) return undefined;
+    const { stored, session, version } = current;
+    if (!extend || clock() - session.seenAt < touchMs) return session;
+    return (await touch(hash, stored, version)) ?? session;
+  };
+
+  /** The session with its idle time restarted; undefined if that could not be written. */
+  const touch = async (hash: string, stored: StoredSession, version: number): Promise<Session | undefined> => {
+    const touched = { ...stored, seenAt: clock() };
+    // A lost race is harmless: the other write has extended or ended the session. While the store can be read but not
+    // written (a full disk), users only lose the extension.
+    const written = await save(hash, touched, version).catch(unlessStoreIsDown);
+    return written === undefined ? undefined : sessionOf(hash, touched);
+  };
+
+  return {
+    read: (sessionId, options) => readHashed(hashOf(sessionId), options),
+    readHashed,
+    lastRead: (hash) => opened.peek(hash)?.session,
+
+    async write(sessionId, { idToken, ...rest }) {
+      const hash = hashOf(sessionId);
+      const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken) };
+      // A new session is not in the store yet: insert first, read only if that fails.
+      if (data.createdAt === undefined) {
+        await enlist(hash, data);
+        const now = clock();
+        if (await save(hash, { data, createdAt: now, seenAt: now }, 0, idToken)) return;
+      }
+      for (;;) {
+        const current = await find(hash);
+        // The session of a slow request may have left the store meanwhile: its data must not begin a new session.
+        if (current ? !isValid(current.session) : data.createdAt !== undefined) return;
+        if (!current) await enlist(hash, data);
+        const now = clock();
+        const next = { ...current?.stored, data, createdAt: current?.stored?.createdAt ?? now, seenAt: now };
+        if (await save(hash, next, current?.version ?? 0, idToken)) return;
+      }
+    },
+
+    async readIdToken(sessionId) {
+      const key = keys.sessionIdToken(hashOf(sessionId));
+      const record = await store.get(key);
+      return record && sealedJson.open<string>(record.value, key);
+    },
+
+    async end(sessionId) {
+      const hash = hashOf(sessionId);
+      // A session that was never in the store cannot come back.
+      if (await store.get(keys.session(hash))) await endHashed(hash);
+    },
+
+    endHashed,
+  };
+}
+
+function unlessStoreIsDown(error: unknown): undefined {
+  if (error instanceof AppError && error.code === 'storage_unavailable') return undefined;
+  throw error;
+}

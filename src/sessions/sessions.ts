@@ -1,0 +1,49 @@
+/** Makes the sessions: their records, express-session over them, and the guards of routes that need a signed-in user. */
+import type { Config } from '../config/config.ts';
+import type { Chore } from '../storage/chore.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
+import type { Store } from '../storage/store.ts';
+import { type BrowserSessions, createBrowserSessions } from './browser-sessions.ts';
+import { createSessionGuards, type SessionGuards } from './guards.ts';
+import { createSessionLists } from './session-lists.ts';
+import { createSessionRecords, type SessionRecords } from './session-record.ts';
+import { createUserSessions, type UserSessions } from './user-sessions.ts';
+
+export interface Sessions {
+  browser: BrowserSessions;
+  guards: SessionGuards;
+  ofUsers: UserSessions;
+  chores: readonly Chore[];
+}
+
+interface StoreParts {
+  store: Store;
+  sealedJson: SealedJson;
+  lifetimes: { idleSeconds: number; maxSeconds: number };
+  clock: () => number;
+}
+
+export function createSessions(parts: {
+  storage: { store: Store; sealedJson: SealedJson };
+  config: Pick<Config, 'publicUrl' | 'session' | 'sessionSecrets'>;
+  clock: () => number;
+}): Sessions {
+  const { storage, config, clock } = parts;
+  const { publicUrl, session: lifetimes, sessionSecrets: secrets } = config;
+  const { store, sealedJson } = storage;
+  const { records, ofUsers, chores } = createSessionStore({ store, sealedJson, lifetimes, clock });
+  const browser = createBrowserSessions({ records, secrets, publicUrl });
+  return { browser, guards: createSessionGuards({ read: browser.read, publicUrl }), ofUsers, chores };
+}
+
+/** Session records without express-session, for a program with cookies of its own. */
+export function createSessionStore({ store, sealedJson, lifetimes, clock }: StoreParts): {
+  records: SessionRecords;
+  ofUsers: UserSessions;
+  chores: readonly Chore[];
+} {
+  const lists = createSessionLists({ store, maxSeconds: lifetimes.maxSeconds, clock });
+  const records = createSessionRecords({ store, sealedJson, lists, lifetimes, clock });
+  const ofUsers = createUserSessions({ store, records, lists, clock });
+  return { records, ofUsers, chores: [{ name: 'sweep-sessions', everyMilliseconds: 600_000, work: ofUsers.sweep }] };
+}

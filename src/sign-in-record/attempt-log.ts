@@ -1,0 +1,164 @@
+/** Records one request of a sign-in: the steps that it passes, what it learns, and how it ends. */
+import type { Events, Origin } from '../observability/events.ts';
+import { hashOf } from '../storage/keys.ts';
+import type { SignInPurpose } from './attempt.ts';
+import { detailOf, factsOf, unprovenEmail } from './failure-facts.ts';
+import { failureOf, SIGN_IN_FAILURES } from './failures.ts';
+import { attemptIdOf, type RecordReading, type RecordStore } from './record-store.ts';
+import { SignInError } from './sign-in-error.ts';
+import { STEP_NAMES, type Step, type StepName } from './steps.ts';
+
+export interface RequestInfo {
+  /** Shown on the error page. */
+  reference: string;
+  origin?: Origin | undefined;
+  /** The browser in words. */
+  browser?: string | undefined;
+  /** The id that the browser's pending requests are stored under. */
+  browserId?: string | undefined;
+  /** The browser's id before its last sign-in. */
+  earlierBrowserId?: string | undefined;
+}
+
+export interface AttemptFacts {
+  /** Id of the attempt's record. */
+  id?: string;
+  state?: string;
+  purpose?: SignInPurpose;
+  user?: { id: string; name?: string | undefined; email?: string | undefined } | undefined;
+  /** The `acr` that the administration demanded and the ID token has. */
+  steppedUp?: string;
+}
+
+export interface AttemptLog {
+  /** The id of an attempt that begins with this request. */
+  readonly newId: string;
+  passed(step: StepName, detail?: string): void;
+  /** Passes all steps after the last one, up to this one: for checks that are made in one go. */
+  passedUpTo(step: StepName): void;
+  /** Adds facts for the record and the events, however the request ends. */
+  learn(facts: AttemptFacts): void;
+  /** Begins to read the record that `succeeded` will change. */
+  readAhead(): void;
+  /** Stores a new record, found again by its state. Never rejects. @param start `startedAt` in ms since the epoch */
+  started(start: { state: string; startedAt: number; redirectUri: string }): Promise<void>;
+  /** Never rejects. */
+  succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void>;
+}
+
+export interface AttemptRecorder {
+  /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
+  record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T>;
+  /** True if another browser started the attempt of this state. */
+  isOtherBrowser(request: RequestInfo, state: string): Promise<boolean>;
+}
+
+interface RecorderParts {
+  records: Pick<RecordStore, 'begin' | 'add' | 'readAhead' | 'byState'>;
+  events: Pick<Events, 'signInEnded'>;
+  clock: () => number;
+}
+
+export function createAttemptRecorder(parts: RecorderParts): AttemptRecorder {
+  return {
+    async record(app, request, run) {
+      const { log, failed } = openLog(parts, app, request);
+      try {
+        return await run(log);
+      } catch (error) {
+        await failed(error);
+        throw error;
+      }
+    },
+    async isOtherBrowser({ browser, browserId, earlierBrowserId }, state) {
+      const record = await parts.records.byState(state).catch(() => undefined);
+      if (!record) return false;
+      const ids = [browserId, earlierBrowserId].filter((id) => id !== undefined);
+      if (ids.length === 0 || record.browserHash === undefined) return browser !== record.browser;
+      return !ids.some((id) => hashOf(id) === record.browserHash);
+    },
+  };
+}
+
+function openLog({ records, events, clock }: RecorderParts, app: string, request: RequestInfo) {
+  const { reference, origin, browser, browserId } = request;
+  const source = { browser, browserHash: browserId && hashOf(browserId), address: origin?.address };
+  const steps: Step[] = [];
+  let known: AttemptFacts = {};
+  let reading: RecordReading | undefined;
+
+  const add = (name: StepName, ok: boolean, detail?: string) => {
+    steps.push({ name, at: clock(), ok, ...(detail === undefined ? {} : { detail: detail.slice(0, 500) }) });
+  };
+  const passedUpTo = (step: StepName) => {
+    const last = steps.at(-1);
+    for (const name of STEP_NAMES.slice(last ? place(last.name) + 1 : 0, place(step) + 1)) add(name, true);
+  };
+  const inRecord = () => {
+    const { purpose, user, id } = known;
+    const userFacts = { userId: user?.id, name: user?.name, email: user?.email };
+    return {
+      changes: { app, ...(purpose && { purpose }), ...userFacts, steps, reference },
+      attempt: id === undefined ? id : { id, reading },
+    };
+  };
+  const inEvents = () => ({ app, userId: known.user?.id, userName: known.user?.email ?? known.user?.name, origin });
+
+  const log: AttemptLog = {
+    newId: attemptIdOf(reference),
+    passed: (step, detail) => add(step, true, detail),
+    passedUpTo,
+    learn(facts) {
+      known = { ...known, ...facts };
+    },
+    readAhead() {
+      if (known.id !== undefined) reading = records.readAhead(known.id);
+    },
+    async started({ redirectUri, ...start }) {
+      const { changes } = inRecord();
+      await records.begin({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
+    },
+    async succeeded(outcome, userId) {
+      const { changes, attempt } = inRecord();
+      const ending = { outcome, failure: undefined, endedAt: clock() };
+      await records.add(known.state, { ...changes, userId, ...ending }, attempt);
+      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: known.steppedUp });
+    },
+  };
+
+  const failed = async (error: unknown): Promise<void> => {
+    const reason = error instanceof SignInError ? error.failure : 'internal';
+    const facts = factsOf(error);
+    if (reason !== 'internal') {
+      const cameBack = steps.some(({ name }) => name === 'came_back');
+      const step = failedStep(failureOf(reason, facts).failedAt, steps);
+      if (cameBack && !isAfterExchange(step)) passedUpTo(before(step));
+      add(step, false, detailOf(facts, step));
+    }
+    const outcome = reason !== 'internal' && SIGN_IN_FAILURES[reason].isRefusal ? 'refused' : 'failed';
+    const { state, purpose, user } = known;
+    // Anybody can send requests without a state or browser id of ours, at any rate: they leave no record (R54).
+    const isUnsolicited = purpose === undefined && state === undefined && browserId === undefined;
+    if (!isUnsolicited) {
+      const email = user ? undefined : unprovenEmail(error);
+      const { changes, attempt } = inRecord();
+      const ending = { outcome, failure: reason, endedAt: clock(), facts } as const;
+      await records.add(state, { ...changes, ...(email && { email, presumed: true }), ...source, ...ending }, attempt);
+    }
+    events.signInEnded({ ...inEvents(), outcome, reason, reference, ...(isUnsolicited && { unsolicited: true }) });
+  };
+
+  return { log, failed };
+}
+
+/** The provider client fails in the same ways before the browser is sent, in the exchange, and after it at userinfo. */
+function failedStep(failedAt: StepName, steps: readonly Step[]): StepName {
+  if (place(failedAt) < place('answer') || isAfterExchange(failedAt)) return failedAt;
+  const last = steps.at(-1)?.name ?? 'started';
+  if (place(last) < place('came_back')) return 'sent';
+  return place(failedAt) > place(last) ? failedAt : (STEP_NAMES[place(last) + 1] ?? failedAt);
+}
+
+const place = (step: StepName) => STEP_NAMES.indexOf(step);
+const before = (step: StepName) => STEP_NAMES[Math.max(0, place(step) - 1)] ?? step;
+const isAfterExchange = (step: StepName) => place(step) > place('id_token_signature');

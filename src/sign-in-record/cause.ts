@@ -1,0 +1,45 @@
+/** Why a sign-in failed, in words for an administrator: the cause, what to do, and which setting to look at first. */
+import type { SignInRecord } from './attempt.ts';
+import { type AppField, failureOf, type Text } from './failures.ts';
+
+export interface NamedCause {
+  name: string;
+  /** One sentence. */
+  words: string;
+  advice: string;
+  field?: AppField | undefined;
+}
+
+/** Users need this long at the provider; after it, the browser is unlikely to come back. */
+const MAX_AT_PROVIDER_MS = 120_000;
+
+const NOTHING_CAME_BACK: NamedCause = {
+  name: 'nothing_came_back',
+  words: 'Started, and nothing came back: the provider probably shows an error page of its own.',
+  advice:
+    'Most likely the callback URL is not registered at the provider, or differs in a character. Compare it with the one below. The client ID may also be wrong, or the user closed the page.',
+  field: 'callbackUrls',
+};
+
+const INTERNAL: NamedCause = {
+  name: 'internal',
+  words: 'Something went wrong here, such as a storage that did not respond.',
+  advice: 'Look for the request in the log.',
+};
+
+/** @returns undefined for an attempt that succeeded, or that may still be under way */
+export function causeOf(record: SignInRecord, now: number): NamedCause | undefined {
+  const { failure, outcome, startedAt, facts } = record;
+  if (failure === 'internal') return INTERNAL;
+  if (failure !== undefined) {
+    const { name = failure, words, advice, field } = failureOf(failure, facts);
+    const inWords = (text: Text) => (typeof text === 'string' ? text : text(facts, minutesOf(record)));
+    return { name, words: inWords(words), advice: inWords(advice), field };
+  }
+  return outcome === undefined && now - startedAt >= MAX_AT_PROVIDER_MS ? NOTHING_CAME_BACK : undefined;
+}
+
+function minutesOf({ startedAt, endedAt = startedAt }: SignInRecord): string {
+  const minutes = Math.round((endedAt - startedAt) / 60_000);
+  return `${minutes} minute${minutes === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,199 @@
+/** Stores the records of sign-ins: found by state, reference or e-mail address, for 30 days and in a bounded number. */
+import { callerNetwork } from '../config/networks.ts';
+import { remembered } from '../remembered.ts';
+import { hashOf, keys } from '../storage/keys.ts';
+import type { Store, StoredRecord } from '../storage/store.ts';
+import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
+import { createTrim, RECORD_DAYS } from './record-trim.ts';
+
+export interface RecordStore {
+  /** Stores a new attempt, found again by its state. Never rejects: a sign-in may succeed without a record. */
+  begin(record: Omit<SignInRecord, 'id' | 'references'> & { reference: string; state: string }): Promise<void>;
+  /**
+   * Adds to the attempt that began with this state, or stores a new one. Never rejects.
+   * Without a pending request, an address can store only so many new ones in a minute (R95).
+   * @param attempt of the pending request: it need not be found by its state
+   * @returns the id of the attempt, or undefined where nothing was stored
+   */
+  add(state: string | undefined, changes: SignInChanges, attempt?: PendingAttempt): Promise<string | undefined>;
+  /** Begins to read the record that `add` will change. */
+  readAhead(id: string): RecordReading;
+  /** The attempt that began with this state. */
+  byState(state: string): Promise<SignInRecord | undefined>;
+  /** By its id or the reference of an error page, in any case. */
+  find(reference: string): Promise<SignInRecord | undefined>;
+  /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
+  page(request: {
+    after?: string | undefined;
+    limit: number;
+    email?: string | undefined;
+    failedOnly?: boolean | undefined;
+    openOnly?: boolean | undefined;
+  }): Promise<{ items: SignInRecord[]; next?: string }>;
+  /** Deletes every record of a user. */
+  forgetUser(user: { id: string; email?: string | undefined }): Promise<void>;
+  /** Deletes records that are too old or too many. */
+  trim(): Promise<void>;
+}
+
+export interface PendingAttempt {
+  id: string;
+  reading?: RecordReading | undefined;
+}
+
+export type RecordReading = Promise<StoredRecord | undefined>;
+
+/** Longer than a record may stand in the lists: trimming still reads which lists those are. */
+const LIFETIME_SECONDS = (RECORD_DAYS + 2) * 86_400;
+/** Anybody can start any number of sign-ins, so those without an end have a limit of their own. */
+const MAX_RECORDS = { open: 2_000, all: 50_000 };
+/**
+ * New records of one address in one process, for requests that are not pending: `bare` ones, which anybody can send, and
+ * `stale` ones, whose state was once genuine. States outlast their records, so a client can collect many of them.
+ */
+const MAX_NEW_A_MINUTE = 300;
+const MAX_ADDRESSES = 20_000;
+const BATCH = 100;
+
+export function createRecordStore(parts: {
+  store: Store;
+  clock: () => number;
+  maxRecords?: { open: number; all: number };
+}): RecordStore {
+  const { store, clock, maxRecords = MAX_RECORDS } = parts;
+  const admit = gateByAddress(clock);
+
+  const load = async (
+    id: string,
+    reading: RecordReading = store.get(keys.signIn(id)),
+  ): Promise<{ record: SignInRecord; version: number } | undefined> => {
+    const stored = await reading;
+    return stored && { record: JSON.parse(stored.value) as SignInRecord, version: stored.version };
+  };
+
+  const save = (record: SignInRecord, ifVersion: number, aliases: string[], before?: SignInRecord) =>
+    store.write([
+      { put: keys.signIn(record.id), value: JSON.stringify(record), ifVersion, lifetimeSeconds: LIFETIME_SECONDS },
+      ...aliases.map((alias) => ({
+        put: keys.signInAlias(alias),
+        value: record.id,
+        lifetimeSeconds: LIFETIME_SECONDS,
+      })),
+      ...listWrites(record, before),
+    ]);
+
+  const idOf = async (alias: string): Promise<string | undefined> => (await store.get(keys.signInAlias(alias)))?.value;
+
+  const extend = async (
+    id: string,
+    changes: SignInChanges,
+    aliases: string[],
+    reading: RecordReading | undefined,
+  ): Promise<boolean> => {
+    for (let first = true; ; first = false) {
+      const stored = await load(id, first ? reading : undefined);
+      if (!stored) return false;
+      const next = merged(stored.record, changes);
+      // A callback that is opened again and again stores no more references than the record holds (R54).
+      const newAliases = next.references.includes(changes.reference) ? aliases : [];
+      if (await save(next, stored.version, newAliases, stored.record)) return true;
+    }
+  };
+
+  const forget = async (record: SignInRecord): Promise<void> => {
+    await store.write([
+      { delete: keys.signIn(record.id) },
+      ...record.references.map((reference) => ({ delete: keys.signInAlias(aliasOf(reference)) })),
+      ...listsOf(record).map((index) => ({ index, remove: record.id })),
+    ]);
+  };
+
+  const trim = createTrim({ store, clock, maxRecords, load, forget });
+
+  const find = async (reference: string) => {
+    const id = (await idOf(aliasOf(reference))) ?? reference.trim().toLowerCase();
+    return (await load(id))?.record;
+  };
+
+  return {
+    find,
+    byState: async (state) => {
+      const id = await idOf(hashOf(state));
+      return id === undefined ? undefined : (await load(id))?.record;
+    },
+
+    async begin({ reference, state, ...rest }) {
+      if (!admit('bare', rest.address)) return;
+      const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
+      await save(record, 0, [hashOf(state)]).catch(() => undefined);
+    },
+
+    async add(state, changes, attempt) {
+      try {
+        const begun = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
+        const aliases = [aliasOf(changes.reference)];
+        if (begun !== undefined && (await extend(begun, changes, aliases, attempt?.reading))) return begun;
+        const isPending = attempt !== undefined;
+        if (!isPending && !admit(state === undefined ? 'bare' : 'stale', changes.address)) return undefined;
+        const { reference, steps, facts = {}, ...rest } = changes;
+        const base = { app: 'unknown', purpose: 'unknown' as const, startedAt: clock(), ...rest };
+        const id = attemptIdOf(reference);
+        const record: SignInRecord = { ...base, facts, steps: [...steps], id, references: [reference] };
+        await save(record, 0, state === undefined ? [] : [hashOf(state)]);
+        return id;
+      } catch {
+        return undefined;
+      }
+    },
+
+    readAhead(id) {
+      const reading = store.get(keys.signIn(id));
+      // `add` may never await it: then its failure is nobody's.
+      reading.catch(() => undefined);
+      return reading;
+    },
+
+    async page({ after, limit, email, failedOnly = false, openOnly = false }) {
+      const list = openOnly ? 'open' : failedOnly ? 'failed' : 'all';
+      const index = email !== undefined ? keys.signIns('of', folded(email)) : keys.signIns(list);
+      const page = await store.page(index, { limit, order: 'descending', ...(after === undefined ? {} : { after }) });
+      const stored = await Promise.all(page.items.map(({ member }) => load(member)));
+      const items = stored.flatMap((one) => (one ? [one.record] : []));
+      return page.next === undefined ? { items } : { items, next: page.next };
+    },
+
+    async forgetUser({ id, email }) {
+      for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
+        const index = keys.signIns('of', user);
+        for (;;) {
+          const { items } = await store.page(index, { limit: BATCH });
+          if (items.length === 0) break;
+          for (const { member } of items) {
+            const stored = await load(member);
+            if (stored) await forget(stored.record);
+            await store.write([{ index, remove: member }]);
+          }
+        }
+      }
+    },
+
+    trim,
+  };
+}
+
+function gateByAddress(clock: () => number): (kind: 'bare' | 'stale', address: string | undefined) => boolean {
+  const callers = remembered<{ minute: number; count: number }>(MAX_ADDRESSES);
+  return (kind, address = 'unknown') => {
+    const caller = `${kind} ${callerNetwork(address)}`;
+    const minute = Math.floor(clock() / 60_000);
+    const last = callers.get(caller);
+    const count = last?.minute === minute ? last.count + 1 : 1;
+    callers.set(caller, { minute, count });
+    return count <= MAX_NEW_A_MINUTE;
+  };
+}
+
+/** The id of the attempt that begins with the request of this reference: administrators find it by either. */
+export const attemptIdOf = (reference: string): string => reference.toLowerCase();
+
+const aliasOf = (reference: string) => `reference ${reference.trim().toLowerCase()}`;

@@ -1,0 +1,54 @@
+/** The steps of a sign-in, with their words for an administrator. */
+
+/** In the order in which a sign-in takes them. */
+export const STEPS = {
+  started: 'Started',
+  sent: 'Sent to the identity provider',
+  came_back: 'Came back from the provider',
+  state: 'State is genuine and has not expired',
+  cookie: 'Same browser as at the start',
+  redirect_uri: 'Callback URL is that of the app',
+  answer: 'Response is genuine (state, iss)',
+  granted: 'User and provider consented',
+  token_endpoint: 'Tokens received',
+  id_token_form: 'ID token: form',
+  id_token_times: 'ID token: times',
+  id_token_issuer: 'ID token: issuer',
+  id_token_audience: 'ID token: audience',
+  id_token_nonce: 'ID token: nonce',
+  id_token_signature: 'ID token: signature',
+  claims: 'User identified',
+  permitted: 'User may sign in',
+  session: 'Session saved',
+  connection: 'Connection saved',
+} as const;
+
+export type StepName = keyof typeof STEPS;
+export const STEP_NAMES = Object.keys(STEPS) as StepName[];
+
+export interface Step {
+  name: StepName;
+  /** Milliseconds since the epoch. */
+  at: number;
+  ok: boolean;
+  /** Never a secret. */
+  detail?: string | undefined;
+}
+
+export interface StepResult {
+  name: StepName;
+  words: string;
+  result: 'passed' | 'failed' | 'not_reached';
+  /** Milliseconds since the epoch. */
+  at: number | undefined;
+  detail: string | undefined;
+}
+
+/** A callback that is opened again repeats steps: the last result counts. */
+export function stepResults(steps: readonly Step[]): StepResult[] {
+  return STEP_NAMES.map((name) => {
+    const step = steps.findLast((one) => one.name === name);
+    const result = step === undefined ? 'not_reached' : step.ok ? 'passed' : 'failed';
+    return { name, words: STEPS[name], result, at: step?.at, detail: step?.detail };
+  });
+}

@@ -1,0 +1,136 @@
+/** Completes a sign-in or connection with the provider's tokens: who may sign in, the session, and the grant. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
+import { AppError } from '../errors.ts';
+import type { Connections } from '../grants/connections.ts';
+import type { Origin } from '../observability/events.ts';
+import type { NewSession } from '../sessions/browser-sessions.ts';
+import { isRecent } from '../sessions/step-up.ts';
+import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
+import type { UserStore } from '../users/user-store.ts';
+import type { Fail } from './fail.ts';
+import { type AdminRule, acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
+import type { Transaction } from './transaction.ts';
+
+/** What the provider granted, verified. */
+export interface Authorization {
+  app: ConnectedApp;
+  transaction: Transaction;
+  /** The browser's id that the request was pending under. */
+  pendingUnder: string;
+  scopes: readonly string[];
+  response: TokenResponse;
+  /** Undefined without an ID token. */
+  claims: Claims | undefined;
+}
+
+/** The session of the browser that came back. */
+export interface SessionPort {
+  /**
+   * Saves a new session under a new id, so that an earlier id opens nothing (R17).
+   * @param pendingUnder the browser's id that the request was pending under
+   */
+  begin(session: NewSession, pendingUnder: string): Promise<void>;
+  end(): Promise<void>;
+}
+
+export interface CompletionParts {
+  connections: Pick<Connections, 'readAhead' | 'make' | 'discard'>;
+  users: Pick<UserStore, 'readAhead' | 'noteSignIn' | 'isDisabled'>;
+  admin: AdminRule;
+  clock: () => number;
+}
+
+/** The browser that came back. */
+interface Browser {
+  origin: Origin | undefined;
+  /** Of the user who is signed in with it. */
+  userId: string | undefined;
+  session: SessionPort;
+}
+
+export interface Completion {
+  /** @throws SignInError */
+  signIn(authorization: Authorization, browser: Browser, log: AttemptLog): Promise<void>;
+  /** @throws SignInError */
+  connection(
+    authorization: Authorization,
+    browser: { origin: Origin | undefined; userId: string },
+    log: AttemptLog,
+  ): Promise<void>;
+}
+
+export function createCompletion(parts: CompletionParts, fail: Fail): Completion {
+  const { connections, users, admin, clock } = parts;
+
+  /** The named failure where the store or the provider kept something from being saved; any other error as it is. */
+  const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
+    const code = cause instanceof AppError ? cause.code : undefined;
+    if (code === 'sign_in_required') return fail('ended_by_provider', { cause });
+    return code === 'storage_unavailable' ? fail(failure, { cause }) : cause;
+  };
+
+  /** A refusal here cannot redirect to the provider once more: that would loop. */
+  const checkStepUp = (appId: string, acr: string | undefined, authTime: number | undefined): void => {
+    if (acr !== admin.acr) throw fail('step_up_refused', { appId });
+    if (authTime === undefined) throw fail('auth_time_missing', { appId });
+    if (!isRecent(authTime, clock())) throw fail('step_up_refused', { appId });
+  };
+
+  return {
+    async signIn({ app, transaction, pendingUnder, scopes, response, claims }, { userId, session, origin }, log) {
+      const appId = app.id;
+      if (!claims) throw fail('token_answer_refused', { appId });
+      const user = sessionUser(app, claims, admin);
+      log.learn({ user });
+      if (userId !== undefined && userId !== user.id) {
+        await connections.discard(user.id, app, response);
+        throw fail('other_user_signed_in', { signOutFirst: true });
+      }
+      if (!maySignIn(app, claims)) throw fail('not_permitted', { appId });
+      const acr = acrOf(response.claims);
+      const authTime = authTimeOf(response.claims);
+      if (transaction.stepUp && admin.acr !== undefined) {
+        checkStepUp(appId, acr, authTime);
+        log.learn({ steppedUp: admin.acr });
+      }
+      const userReading = users.readAhead(user.id);
+      const grantReading = connections.readAhead(user.id, appId);
+      if (await users.isDisabled(user.id, userReading)) throw fail('not_permitted', { facts: { disabled: true } });
+      log.passed('permitted');
+      const providerSession = providerSessionOf(app.issuer, response.claims ?? claims);
+      const { idToken } = response;
+      await session
+        .begin({ user, app: appId, providerSession, acr, authTime, idToken }, pendingUnder)
+        .catch((cause: unknown) => {
+          throw unsaved('session_not_saved', cause);
+        });
+      log.passed('session');
+      try {
+        // Checked again once the session is listed: disabling the user before that found no session to end.
+        const [isDisabled] = await Promise.all([users.isDisabled(user.id), users.noteSignIn(user, userReading)]);
+        if (isDisabled) throw fail('not_permitted', { facts: { disabled: true } });
+        log.readAhead();
+        // Last, so that a sign-in that fails leaves the earlier grant as it was.
+        const grant = { userId: user.id, app, response, scopes, account: user };
+        await connections.make({ ...grant, origin, ahead: grantReading });
+        log.passed('connection');
+      } catch (cause) {
+        await session.end().catch(() => undefined);
+        throw unsaved('connection_not_saved', cause);
+      }
+      await log.succeeded('signed_in', user.id);
+    },
+
+    async connection({ app, scopes, response, claims }, { userId, origin }, log) {
+      const account = claims ? sessionUser(app, claims, admin) : {};
+      await connections
+        .make({ userId, app, response, scopes, account, chosen: true, origin })
+        .catch((cause: unknown) => {
+          throw unsaved('connection_not_saved', cause);
+        });
+      log.passed('connection');
+      await log.succeeded('connected', userId);
+    },
+  };
+}

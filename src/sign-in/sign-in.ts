@@ -1,0 +1,83 @@
+/** Makes the sign-in: signing in and out, connecting apps, the user's sessions, and the erasure of the account. */
+import { randomBytes } from 'node:crypto';
+import type { RequestHandler } from 'express';
+import type { Audit } from '../audit/audit.ts';
+import type { Config } from '../config/config.ts';
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { RateLimits } from '../http/rate-limit.ts';
+import type { Events } from '../observability/events.ts';
+import type { Pages } from '../pages/pages.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
+import type { Store } from '../storage/store.ts';
+import type { Users } from '../users/users.ts';
+import { backchannelLogout } from './backchannel-logout.ts';
+import { type ErasureRoutes, erasureRoutes } from './erasure.ts';
+import { createSignInFlow } from './flow.ts';
+import { type SignInRoutes, signInRoutes } from './routes.ts';
+import { type SessionRoutes, sessionRoutes } from './sessions.ts';
+import { createStateSigner } from './state.ts';
+import { createTransactions } from './transaction.ts';
+
+export interface SignIn {
+  routes: {
+    signIn: SignInRoutes;
+    sessions: SessionRoutes;
+    erasure: ErasureRoutes;
+    backchannelLogout: RequestHandler;
+  };
+  /** The stronger sign-in that the administration demands, where it does. */
+  stepUp: { acr: string; href: string } | undefined;
+}
+
+export function createSignIn(parts: {
+  config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
+  store: Store;
+  fromFile: readonly ConnectedApp[];
+  connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'logoutTokens'>;
+  grants: Pick<Grants, 'connections'>;
+  users: Users;
+  sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
+  signInRecords: SignInRecords;
+  audit: Pick<Audit, 'trail'>;
+  limits: Pick<RateLimits, 'take'>;
+  pages: Pages;
+  events: Events;
+  clock: () => number;
+}): SignIn {
+  const { config, store, sessions, pages, events, clock } = parts;
+  const { publicUrl, sessionSecrets } = config;
+  const { origin, href, basePath } = publicUrl;
+  const { apps, provider, logoutTokens } = parts.connectedApps;
+  const { connections } = parts.grants;
+  const { store: users, lifecycle } = parts.users;
+  const admin = { ...config.admin, app: config.admin.app ?? onlySignInApp(parts.fromFile) };
+  const flow = createSignInFlow({
+    ...{ apps, provider, connections, users, admin, events, clock },
+    recorder: parts.signInRecords,
+    transactions: createTransactions({ store, clock }),
+    states: createStateSigner({ secrets: sessionSecrets, randomBytes }),
+    publicHref: href,
+  });
+  return {
+    routes: {
+      signIn: signInRoutes({
+        ...{ apps, flow, sessions, connections, limits: parts.limits, pages, events },
+        site: { origin, href, home: `${basePath}/` },
+      }),
+      sessions: sessionRoutes({ sessions, pages, events, basePath }),
+      erasure: erasureRoutes({ lifecycle, apps, trail: parts.audit.trail, sessions, pages }),
+      backchannelLogout: backchannelLogout({ apps, logoutTokens, userSessions: sessions.ofUsers, store, events }),
+    },
+    stepUp:
+      admin.acr === undefined ? undefined : { acr: admin.acr, href: `${href}/sign-in?app=${admin.app}&step_up=1` },
+  };
+}
+
+/** Without `ADMIN_APP`. An app that is registered later never makes administrators. */
+function onlySignInApp(fromFile: readonly ConnectedApp[]): string | undefined {
+  const [app, ...others] = fromFile.filter(({ signIn }) => signIn !== undefined);
+  return others.length === 0 ? app?.id : undefined;
+}

@@ -1,0 +1,45 @@
+/** One page of what an index lists, the newest first: reads on until the page is full of what matches. */
+import { encodeCursor } from './paging.ts';
+import type { Store } from './store.ts';
+
+export interface MatchingOptions<T> {
+  /** A page's `next`. */
+  after?: string | undefined;
+  /** Infinity for everything. */
+  limit: number;
+  /** Default: everything matches. */
+  isMeant?: (item: T) => boolean;
+}
+
+export interface MatchingPage<T> {
+  items: T[];
+  next?: string;
+}
+
+const MAX_BATCH = 200;
+
+/** @param load answers undefined for a member that is no longer there */
+export async function matchingPage<T>(
+  store: Pick<Store, 'page'>,
+  index: string,
+  { after, limit, isMeant = () => true }: MatchingOptions<T>,
+  load: (member: string) => Promise<T | undefined>,
+): Promise<MatchingPage<T>> {
+  const items: T[] = [];
+  let [cursor, last] = [after, after];
+  for (;;) {
+    // One more than wanted tells whether a page follows.
+    const options = { limit: Math.min(limit + 1, MAX_BATCH), order: 'descending' as const };
+    const batch = await store.page(index, cursor === undefined ? options : { ...options, after: cursor });
+    const loaded = await Promise.all(batch.items.map(({ member }) => load(member)));
+    for (const [at, position] of batch.items.entries()) {
+      const item = loaded[at];
+      if (item === undefined || !isMeant(item)) continue;
+      if (items.length === limit) return last === undefined ? { items } : { items, next: last };
+      items.push(item);
+      last = encodeCursor(position);
+    }
+    if (batch.next === undefined) return { items };
+    cursor = batch.next;
+  }
+}

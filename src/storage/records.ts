@@ -1,0 +1,121 @@
+/** Sealed records of one kind that an index lists, such as webhooks: created, changed over the version that was read, removed. */
+import { AppError } from '../errors.ts';
+import { remembered } from '../remembered.ts';
+import { type MatchingOptions, type MatchingPage, matchingPage } from './matching-page.ts';
+import type { SealedJson } from './sealed-json.ts';
+import type { Store } from './store.ts';
+
+export interface Versioned<T> {
+  value: T;
+  version: number;
+}
+
+/** `T`: what is stored. `View`: what of it callers may know. */
+export interface Records<T, View> {
+  find(id: string): Promise<View | undefined>;
+  /** All that is stored, secrets included. */
+  read(id: string): Promise<Versioned<T> | undefined>;
+  /** The newest first, without those that cannot be opened. */
+  page(options: MatchingOptions<View>): Promise<MatchingPage<View>>;
+  /** @throws AppError `version_conflict` where the id is taken */
+  create(value: T): Promise<View>;
+  /**
+   * Undefined where there is none. `next` keeps members that it does not know: a newer version may have written them.
+   * @param version the one that was read; undefined for whichever is there
+   * @throws AppError `version_conflict`
+   */
+  change(id: string, version: number | undefined, next: (value: T) => T): Promise<View | undefined>;
+  /** Returns false where there was none. */
+  remove(id: string): Promise<boolean>;
+}
+
+export interface RecordsParts<T, View> {
+  store: Store;
+  sealedJson: SealedJson;
+  /** Lists the ids by `createdAt`. */
+  index: string;
+  keyOf: (id: string) => string;
+  /** What a caller gives as an id is looked up only where it has the form of one. */
+  isId: (id: string) => boolean;
+  /** Keys of what goes with a record. */
+  beside?: (id: string) => readonly string[];
+  toView: (record: Versioned<T>) => View;
+  /** What the caller of a change reads where another one came first. */
+  conflictDetail: string;
+  /** `error`: `find`, `read` and `change` throw AppError `internal` for a record that cannot be opened. Default: it counts as absent. */
+  whenUnreadable?: 'absent' | 'error';
+}
+
+/** Opened records: each counts only for the very version that was just read. */
+const MAX_CACHED = 1_000;
+
+export function createRecords<T extends { id: string; createdAt: number }, View>(
+  parts: RecordsParts<T, View>,
+): Records<T, View> {
+  const { store, sealedJson, index, keyOf, isId, toView, beside = () => [] } = parts;
+  const opened = remembered<Versioned<T>>(MAX_CACHED);
+
+  const load = async (id: string): Promise<Versioned<T> | 'unreadable' | undefined> => {
+    if (!isId(id)) return undefined;
+    const known = opened.get(id);
+    const stored = await store.getUnless(keyOf(id), known?.version);
+    if (stored === 'unchanged') return known;
+    if (!stored) return undefined;
+    const value = await sealedJson.open<T>(stored.value, keyOf(id));
+    if (value === undefined) return 'unreadable';
+    const record = { value, version: stored.version };
+    opened.set(id, record);
+    return record;
+  };
+
+  const read = async (id: string): Promise<Versioned<T> | undefined> => {
+    const found = await load(id);
+    if (found !== 'unreadable') return found;
+    if (parts.whenUnreadable !== 'error') return undefined;
+    throw new AppError('internal', { logDetail: `the record ${keyOf(id)} cannot be opened` });
+  };
+
+  const save = async (value: T, ifVersion: number): Promise<View> => {
+    const key = keyOf(value.id);
+    const version = await store.write([
+      { put: key, value: await sealedJson.seal(value, key), ifVersion },
+      { index, add: value.id, score: value.createdAt },
+    ]);
+    if (version === undefined) throw conflict();
+    const record = { value, version };
+    opened.set(value.id, record);
+    return toView(record);
+  };
+
+  const conflict = () => new AppError('version_conflict', { detail: parts.conflictDetail });
+
+  return {
+    async find(id) {
+      const record = await read(id);
+      return record && toView(record);
+    },
+    read,
+    page: (options) =>
+      matchingPage(store, index, options, async (id) => {
+        const found = await load(id);
+        return found && found !== 'unreadable' ? toView(found) : undefined;
+      }),
+    create: (value) => save(value, 0),
+    async change(id, version, next) {
+      const found = await read(id);
+      if (!found) return undefined;
+      if (version !== undefined && version !== found.version) throw conflict();
+      return save(next(found.value), found.version);
+    },
+    async remove(id) {
+      if (!isId(id)) return false;
+      const removed = await store.write([
+        { exists: keyOf(id) },
+        ...[keyOf(id), ...beside(id)].map((key) => ({ delete: key })),
+        { index, remove: id },
+      ]);
+      opened.delete(id);
+      return removed !== undefined;
+    },
+  };
+}

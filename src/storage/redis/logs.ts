@@ -1,0 +1,53 @@
+/** Append-only logs in Redis: streams, whose ids ascend even when the server's clock steps back. */
+
+import { assertOneTag } from '../key-tag.ts';
+import { assertLimit, assertTime, invalidCursor, pageOf } from '../paging.ts';
+import type { LogPage, Store } from '../store.ts';
+import type { RedisParts } from './records.ts';
+import { runScript } from './scripts.ts';
+
+type LogMethods = 'append' | 'readLog' | 'logEntries' | 'removeEntries';
+
+export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Store, LogMethods> {
+  return {
+    async append(log, entry, at, indexes = []) {
+      assertOneTag([log, ...indexes]);
+      const keys = [log, ...indexes].map(names.of);
+      const id = await runWrite((client) => runScript(client, 'gatehouseAppend', keys, [assertTime(at), entry]));
+      return String(id);
+    },
+    async readLog(log, { after, limit, order }) {
+      const most = assertLimit(limit) + 1;
+      const beyond = after === undefined ? undefined : `(${assertId(after)}`;
+      const entries = await connection.run((client) =>
+        order === 'descending'
+          ? client.xrevrange(names.of(log), beyond ?? '+', '-', 'COUNT', most)
+          : client.xrange(names.of(log), beyond ?? '-', '+', 'COUNT', most),
+      );
+      return pageOf(entries.map(readEntry), limit, ({ id }) => id);
+    },
+    async logEntries(log, ids) {
+      const key = names.of(log);
+      const found = await connection.run((client) =>
+        Promise.all(ids.filter((id) => ID.test(id)).map((id) => client.xrange(key, id, id))),
+      );
+      return found.flat().map(readEntry);
+    },
+    async removeEntries(log, ids) {
+      const found = ids.filter((id) => ID.test(id));
+      if (found.length > 0) await connection.run((client) => client.xdel(names.of(log), ...found));
+    },
+  };
+}
+
+function readEntry([id, [, at, , entry = '']]: [id: string, fields: string[]]): LogPage['items'][number] {
+  return { id, at: Number(at), entry };
+}
+
+/** Bounded, so that Redis can read both numbers. */
+const ID = /^\d{1,15}-\d{1,15}$/;
+
+function assertId(id: string): string {
+  if (!ID.test(id)) throw invalidCursor();
+  return id;
+}

@@ -1,0 +1,191 @@
+/** The Lua scripts of the Redis store: each is one atomic step that names all its keys, which lie in one slot. */
+
+import type { Cluster, Redis } from 'ioredis';
+
+/**
+ * Versions and fencing numbers are the server's time in microseconds, pushed on where that is not more than what the key
+ * had before. So they pass what a failover or a restored backup has lost, which no counter kept in Redis would: the clocks
+ * of two servers differ by less than a failover takes. Where a record goes, the tag's floor keeps its version for ten
+ * minutes beyond its time, so that a clock that steps back meanwhile repeats nothing.
+ */
+const CLOCK = `
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local function text(number) return string.format('%.0f', number) end
+`;
+
+/**
+ * KEYS: the tag's floor, the fence's lease (or the floor again), the keys of the steps.
+ * ARGV: the fence's number or nothing; then five for each step: kind, position of its key, version demanded or score,
+ * milliseconds to live (or nothing, or `unchanged`), value or member. All keys are read before the first is changed: a key of another kind then
+ * fails the script while there is nothing to undo.
+ */
+const WRITE = `${CLOCK}
+local function versionOf(key)
+  return tonumber(string.match(redis.call('GETRANGE', key, 0, 16), '^(%d+):')) or 0
+end
+local function floor() return tonumber(redis.call('GET', KEYS[1]) or 0) end
+local function remember(version)
+  local kept = math.max(version, floor())
+  local ahead = math.ceil(math.max(0, kept - now) / 1000)
+  redis.call('SET', KEYS[1], text(kept), 'PX', text(ahead + 600000))
+end
+if ARGV[1] ~= '' and redis.call('HGET', KEYS[2], 'number') ~= ARGV[1] then return false end
+local versions, version = {}, now
+for i = 2, #ARGV, 5 do
+  local key = KEYS[tonumber(ARGV[i + 1])]
+  if ARGV[i] == 'add' or ARGV[i] == 'remove' then
+    redis.call('ZCARD', key)
+  else
+    versions[key] = versions[key] or versionOf(key)
+    if ARGV[i + 2] ~= '' and tonumber(ARGV[i + 2]) ~= versions[key] then return false end
+    if ARGV[i] == 'exists' and versions[key] == 0 then return false end
+    if ARGV[i] == 'put' then version = math.max(version, (versions[key] > 0 and versions[key] or floor()) + 1) end
+  end
+end
+local function put(key, value, life)
+  local record = text(version) .. ':' .. value
+  if life == '' then redis.call('SET', key, record)
+  elseif life == 'unchanged' then redis.call('SET', key, record, 'KEEPTTL')
+  else redis.call('SET', key, record, 'PX', life) end
+  if version > now then remember(version) end
+  versions[key] = version
+end
+local function delete(key)
+  if versions[key] == 0 then return end
+  redis.call('DEL', key)
+  remember(versions[key])
+  versions[key] = 0
+end
+for i = 2, #ARGV, 5 do
+  local kind, key, life, content = ARGV[i], KEYS[tonumber(ARGV[i + 1])], ARGV[i + 3], ARGV[i + 4]
+  if kind == 'add' then redis.call('ZADD', key, ARGV[i + 2], content)
+  elseif kind == 'remove' then redis.call('ZREM', key, content)
+  elseif kind == 'put' and life ~= '0' then put(key, content, life)
+  elseif kind ~= 'exists' then delete(key) end
+end
+return version
+`;
+
+/**
+ * KEYS: the index. ARGV: score and member of the position, how many, direction. Answers the members beyond the position,
+ * always ascending. Ties are searched by bytes, as Redis orders them: Lua's own comparison would follow the server's locale.
+ */
+const PAGE = `
+local function isBefore(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+local score, member, limit, descending = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == 'descending'
+local low = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. score)
+local high = low + redis.call('ZCOUNT', KEYS[1], score, score)
+while low < high do
+  local middle = math.floor((low + high) / 2)
+  local other = redis.call('ZRANGE', KEYS[1], middle, middle)[1]
+  if isBefore(member, other) or (descending and member == other) then high = middle else low = middle + 1 end
+end
+if not descending then return redis.call('ZRANGE', KEYS[1], low, low + limit - 1, 'WITHSCORES') end
+if low == 0 then return {} end
+return redis.call('ZRANGE', KEYS[1], math.max(0, low - limit), low - 1, 'WITHSCORES')
+`;
+
+/** KEYS: the counter. ARGV: by how much, milliseconds to live, limit or nothing. */
+const INCREMENT = `
+local held = redis.call('GET', KEYS[1])
+local value = tonumber(held or 0) + tonumber(ARGV[1])
+if ARGV[3] ~= '' and value > tonumber(ARGV[3]) then return false end
+if held then redis.call('INCRBY', KEYS[1], ARGV[1])
+elseif ARGV[2] ~= '0' then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+return value
+`;
+
+/**
+ * KEYS: the log, the indexes. ARGV: time, entry. All keys are read before the first is changed, as above. The script that
+ * trims relies on `at` being the first field.
+ */
+const APPEND = `
+redis.call('XLEN', KEYS[1])
+for i = 2, #KEYS do redis.call('ZCARD', KEYS[i]) end
+local id = redis.call('XADD', KEYS[1], '*', 'at', ARGV[1], 'entry', ARGV[2])
+for i = 2, #KEYS do redis.call('ZADD', KEYS[i], ARGV[1], id) end
+return id
+`;
+
+/**
+ * KEYS: what lies under one tag. ARGV: the most members of an index to answer. Answers for each key its text and end, or all
+ * members with scores, or nothing where it is of another kind, gone, or an index that is too large.
+ */
+const READ = `
+local found = {}
+for i, key in ipairs(KEYS) do
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'string' then found[i] = {'text', redis.call('GET', key), redis.call('PEXPIRETIME', key)}
+  elseif kind == 'zset' and redis.call('ZCARD', key) <= tonumber(ARGV[1]) then
+    found[i] = {'index', redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')}
+  else found[i] = {kind} end
+end
+return found
+`;
+
+const LEASES = `${CLOCK}
+local lease = redis.call('HMGET', KEYS[1], 'owner', 'number', 'until', 'length')
+local length = tonumber(ARGV[2] or 0)
+local function keep(number)
+  redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'number', text(number), 'until', text(now + length * 1000), 'length', length)
+  redis.call('PEXPIRE', KEYS[1], length + 86400000)
+end
+`;
+
+/** KEYS: the lease. ARGV: owner, milliseconds. What is left of a lease never exceeds its length, so a clock that stepped back shows. */
+const ACQUIRE = `${LEASES}
+if lease[1] and lease[1] ~= ARGV[1] then
+  local left = tonumber(lease[3]) - now
+  local most = tonumber(lease[4]) * 1000
+  if left > most then redis.call('HSET', KEYS[1], 'until', text(now + most)) end
+  if left > 0 then return false end
+end
+local number = math.max(now, tonumber(lease[2] or 0) + 1)
+keep(number)
+return number
+`;
+
+/** KEYS: the lease. ARGV: owner, milliseconds; without those the lease ends now. It is remembered for a day in any case. */
+const EXTEND = `${LEASES}
+if lease[1] ~= ARGV[1] or tonumber(lease[3]) <= now then return 0 end
+keep(tonumber(lease[2]))
+return 1
+`;
+
+/** KEYS: the channel. Its slot decides which node of a cluster passes a message on, so that messages keep their order. */
+const PUBLISH = `return redis.call('PUBLISH', KEYS[1], ARGV[1])`;
+
+const SCRIPTS = {
+  gatehouseWrite: WRITE,
+  gatehousePage: PAGE,
+  gatehouseIncrement: INCREMENT,
+  gatehouseAppend: APPEND,
+  gatehouseRead: READ,
+  gatehouseAcquire: ACQUIRE,
+  gatehouseExtend: EXTEND,
+  gatehousePublish: PUBLISH,
+} as const;
+
+export type ScriptName = keyof typeof SCRIPTS;
+
+export function defineScripts(client: Redis | Cluster): void {
+  for (const [name, lua] of Object.entries(SCRIPTS)) client.defineCommand(name, { lua });
+}
+
+/** Sends the digest alone, and the text where the connection has not sent it yet or the server does not know it. */
+export function runScript(
+  client: Redis | Cluster,
+  name: ScriptName,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+): Promise<unknown> {
+  const commands = client as unknown as Record<ScriptName, (...parts: (string | number)[]) => Promise<unknown>>;
+  return commands[name](keys.length, ...keys, ...args);
+}

@@ -1,0 +1,83 @@
+/** Where the shared storage is: reads the three ways to name a Redis into what ioredis wants to know. */
+
+import type { ConnectionOptions } from 'node:tls';
+
+/**
+ * Entries of the two lists are separated by commas: `host:port`, or a URL as for a single server. The first entry's
+ * credentials and scheme go for every Redis server behind them; sentinels themselves are asked without credentials.
+ */
+export type RedisTarget =
+  | { /** `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. */ url: string }
+  | { cluster: string }
+  | { sentinels: string; sentinelName: string };
+
+export interface RedisAddress {
+  host: string;
+  port: number;
+}
+
+export interface RedisCredentials {
+  username?: string;
+  password?: string;
+  tls?: ConnectionOptions;
+}
+
+/** What a target says, read. `addresses` has one element for a single server. */
+export interface RedisPlace {
+  kind: 'single' | 'cluster' | 'sentinel';
+  addresses: RedisAddress[];
+  credentials: RedisCredentials;
+  database: number;
+  sentinelName?: string;
+}
+
+const DEFAULT_PORT = 6379;
+const DEFAULT_SENTINEL_PORT = 26379;
+
+/** Throws a TypeError that does not repeat the text, which may hold a password. */
+export function readTarget(target: RedisTarget): RedisPlace {
+  if ('url' in target) {
+    const entry = readEntry(target.url, DEFAULT_PORT);
+    return { kind: 'single', ...first([entry]), database: entry.database };
+  }
+  if ('cluster' in target) {
+    return { kind: 'cluster', ...first(readList(target.cluster, DEFAULT_PORT)), database: 0 };
+  }
+  const entries = readList(target.sentinels, DEFAULT_SENTINEL_PORT);
+  return { kind: 'sentinel', ...first(entries), database: 0, sentinelName: target.sentinelName };
+}
+
+interface Entry {
+  address: RedisAddress;
+  credentials: RedisCredentials;
+  database: number;
+}
+
+function first(entries: readonly Entry[]): Pick<RedisPlace, 'addresses' | 'credentials'> {
+  const [head] = entries;
+  if (head === undefined) throw new TypeError('The list of Redis servers is empty.');
+  return { addresses: entries.map((entry) => entry.address), credentials: head.credentials };
+}
+
+function readList(list: string, defaultPort: number): Entry[] {
+  const parts = list.split(',').map((part) => part.trim());
+  return parts.filter((part) => part !== '').map((part) => readEntry(part, defaultPort));
+}
+
+function readEntry(text: string, defaultPort: number): Entry {
+  const url = URL.parse(text.includes('://') ? text : `redis://${text}`);
+  const database = url?.pathname.slice(1) ?? '';
+  if (!url || !/^rediss?:$/.test(url.protocol) || url.hostname === '' || !/^\d{0,4}$/.test(database)) {
+    throw new TypeError('A Redis server is named as redis://[user:password@]host:port/database or host:port.');
+  }
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  return {
+    address: { host, port: url.port === '' ? defaultPort : Number(url.port) },
+    credentials: {
+      ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
+      ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
+      ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
+    },
+    database: Number(database),
+  };
+}

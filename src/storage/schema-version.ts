@@ -1,0 +1,43 @@
+/** The version of what is stored: a program that is too old for it, or too new for the processes that run, refuses to start. */
+import { StartRefused } from '../errors.ts';
+import { callKeyRoll } from './key-roll-call.ts';
+import { keys, SCHEMA, type SchemaVersion } from './keys.ts';
+import type { Store } from './store.ts';
+
+/** @param text of the record. @throws StartRefused where the program is too old for what is stored */
+export function assertReadable(text: string | undefined, own = SCHEMA): void {
+  const { version, oldestReader } = schemaOf(text);
+  if (oldestReader <= own.version) return;
+  throw new StartRefused([
+    `The storage has version ${version}, which needs a Gatehouse of version ${oldestReader} of the storage or later; this one has ${own.version}. ` +
+      'Start the newer Gatehouse, or restore a backup from before the upgrade.',
+  ]);
+}
+
+/**
+ * Notes in the storage what this program writes into it.
+ * @throws StartRefused where the program is too old, or a process runs that could not read what this one writes
+ */
+export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
+  for (;;) {
+    const stored = await store.get(keys.schema);
+    assertReadable(stored?.value, own);
+    const { version, oldestReader, ...rest } = schemaOf(stored?.value);
+    if (version >= own.version) return;
+    if (stored && oldestReader < own.oldestReader) await assertNobodyOlder(store, own);
+    const next = { ...rest, version: own.version, oldestReader: Math.max(oldestReader, own.oldestReader) };
+    const put = { put: keys.schema, value: JSON.stringify(next), ifVersion: stored?.version ?? 0 };
+    if (await store.write([put])) return;
+  }
+}
+
+async function assertNobodyOlder(store: Store, own: SchemaVersion): Promise<void> {
+  if ((await callKeyRoll(store)).every(({ schema }) => schema >= own.oldestReader)) return;
+  throw new StartRefused([
+    'A running process is of an older Gatehouse that cannot read what this one writes. Stop every older process, then start this one.',
+  ]);
+}
+
+function schemaOf(text: string | undefined): SchemaVersion {
+  return text === undefined ? { version: 0, oldestReader: 0 } : (JSON.parse(text) as SchemaVersion);
+}

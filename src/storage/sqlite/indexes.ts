@@ -1,0 +1,50 @@
+/** Ordered indexes in the embedded database: their members and the pages over them. */
+
+import type { DatabaseSync } from 'node:sqlite';
+import { assertLimit, assertScore, decodeCursor, encodeCursor, pageOf } from '../paging.ts';
+import type { IndexPage, PageOptions, Write } from '../store.ts';
+import { LIMIT } from './schema.ts';
+
+export interface SqliteIndexes {
+  /** Inside a transaction only. */
+  apply(step: Extract<Write, { index: string }>): void;
+  page(index: string, options: PageOptions): IndexPage;
+  count(index: string): number;
+}
+
+export function createSqliteIndexes(database: DatabaseSync): SqliteIndexes {
+  const add = database.prepare(`
+    INSERT INTO index_members (index_key, member, score) VALUES (?, ?, ?)
+    ON CONFLICT (index_key, member) DO UPDATE SET score = excluded.score`);
+  const remove = database.prepare('DELETE FROM index_members WHERE index_key = ? AND member = ?');
+  const count = database.prepare('SELECT count(*) AS members FROM index_members WHERE index_key = ?');
+  const ascending = preparePages(database, '>', 'ASC');
+  const descending = preparePages(database, '<', 'DESC');
+
+  return {
+    apply(step) {
+      if ('remove' in step) remove.run(step.index, step.remove);
+      else add.run(step.index, step.add, assertScore(step.score));
+    },
+    page(index, { after, limit, order }) {
+      const read = order === 'descending' ? descending : ascending;
+      return pageOf(read(index, after, assertLimit(limit) + 1), limit, encodeCursor);
+    },
+    count: (index) => (count.get(index) as { members: number }).members,
+  };
+}
+
+type ReadRows = (index: string, after: string | undefined, limit: number) => IndexPage['items'];
+
+function preparePages(database: DatabaseSync, beyond: '>' | '<', direction: 'ASC' | 'DESC'): ReadRows {
+  const order = `ORDER BY score ${direction}, member ${direction} ${LIMIT}`;
+  const first = database.prepare(`SELECT member, score FROM index_members WHERE index_key = ? ${order}`);
+  const later = database.prepare(
+    `SELECT member, score FROM index_members WHERE index_key = ? AND (score, member) ${beyond} (?, ?) ${order}`,
+  );
+  return (index, after, limit) => {
+    const position = after === undefined ? undefined : decodeCursor(after);
+    const rows = position ? later.all(index, position.score, position.member, limit) : first.all(index, limit);
+    return rows.map((row) => ({ member: String(row.member), score: Number(row.score) }));
+  };
+}

@@ -1,0 +1,86 @@
+/** Counts calls over the last minute for all processes. Each call is reserved first, so no minute exceeds the limit. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { remembered } from '../remembered.ts';
+import { keys } from '../storage/keys.ts';
+import type { Store } from '../storage/store.ts';
+
+export interface CallWindows {
+  /**
+   * Reserves one call. Returns undefined, or the whole seconds until another call may be free.
+   * @param limit calls in any 60 s
+   */
+  reserve(appId: string, ownerId: string, limit: number): Promise<number | undefined>;
+  /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
+  release(appId: string, ownerId: string, reservedAt: number): Promise<void>;
+}
+
+const WINDOW_MS = 10_000;
+/** Together with the current window they always cover the last minute. */
+const PAST_WINDOWS = 6;
+const KEPT_SECONDS = 90;
+/** This long after its end the count of a window is final, even where the clocks of the processes differ a little. */
+const FINAL_MS = 2_000;
+/** How long a late reservation waits for other late ones to be released before it tries again. */
+const LATE_MS = 100;
+const MAX_CACHED = 20_000;
+
+export function createCallWindows(parts: { store: Store; clock: () => number }): CallWindows {
+  const { store, clock } = parts;
+  const finals = remembered<number>(MAX_CACHED);
+
+  const countIn = async (appId: string, ownerId: string, window: number, now: number): Promise<number> => {
+    const key = keys.providerCalls(appId, ownerId, window);
+    const cachedCount = finals.get(key);
+    if (cachedCount !== undefined) return cachedCount;
+    const count = await store.counter(key);
+    if (now >= (window + 1) * WINDOW_MS + FINAL_MS) finals.set(key, count);
+    return count;
+  };
+
+  const decrement = async (key: string): Promise<void> => {
+    await store.increment(key, -1, { lifetimeSeconds: KEPT_SECONDS }).catch(() => undefined);
+  };
+
+  const reserve: CallWindows['reserve'] = async (appId, ownerId, limit) => {
+    const now = clock();
+    const current = windowAt(now);
+    const windows = Array.from({ length: PAST_WINDOWS }, (_none, at) => current - PAST_WINDOWS + at);
+    const counts = await Promise.all(windows.map((window) => countIn(appId, ownerId, window, now)));
+    const spent = counts.reduce((sum, count) => sum + count, 0);
+    const key = keys.providerCalls(appId, ownerId, current);
+    const left = limit - spent;
+    const reserved =
+      left > 0 ? await store.increment(key, 1, { lifetimeSeconds: KEPT_SECONDS, limit: left }) : undefined;
+    if (reserved === undefined) {
+      return secondsUntilRoom([...counts, await store.counter(key)], current, limit, now);
+    }
+    if (windowAt(clock()) === current) return undefined;
+    // The window has ended meanwhile, and a process that counted it from the next window may have missed this call.
+    await decrement(key);
+    // Other processes may be just as late and about to release their calls.
+    await sleep(LATE_MS);
+    return reserve(appId, ownerId, limit);
+  };
+
+  return {
+    reserve,
+    // Release from the window that counted the call: in a later one it would permit a call too many.
+    release: (appId, ownerId, reservedAt) => decrement(keys.providerCalls(appId, ownerId, windowAt(reservedAt))),
+  };
+}
+
+function windowAt(time: number): number {
+  return Math.floor(time / WINDOW_MS);
+}
+
+/** Windows leave the minute oldest first. A call is free once enough of them have left. */
+function secondsUntilRoom(counts: readonly number[], current: number, limit: number, now: number): number {
+  let total = counts.reduce((sum, count) => sum + count, 0);
+  for (const [at, count] of counts.entries()) {
+    total -= count;
+    if (total >= limit) continue;
+    const leavesAt = (current + at + 1) * WINDOW_MS;
+    return Math.max(1, Math.ceil((leavesAt - now) / 1000));
+  }
+  return 60;
+}

@@ -1,0 +1,137 @@
+/** Counts services' calls within the limits that a provider states. Processes fetch tickets in batches. */
+import { remembered } from '../remembered.ts';
+import { keys } from '../storage/keys.ts';
+import type { Store } from '../storage/store.ts';
+
+/** What a response says about one limit. */
+export interface StatedLimit {
+  limit: number;
+  remaining: number;
+  /** In milliseconds since the epoch; undefined if the provider did not say. */
+  resetAt: number | undefined;
+}
+
+export interface StatedWindows {
+  /**
+   * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
+   * response states the limit.
+   * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
+   */
+  take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined;
+  /** @param wasCounted false for a service's call that had no ticket */
+  update(appId: string, ownerId: string, stated: StatedLimit, wasCounted: boolean): void;
+}
+
+export interface Ticket {
+  wait: undefined;
+  /** For a call that was not made. */
+  release(): void;
+}
+
+interface Window {
+  key: string;
+  endsAt: number;
+  /** Services' share of the limit, for all processes. */
+  limit: number;
+  /** Fetched from the store and not used yet. */
+  tickets: number;
+  /** Calls that wait for a ticket. */
+  waiting: number;
+  /**
+   * The batch being fetched. One at a time, so that a burst of calls does not use up the tickets of other processes.
+   */
+  filling: Promise<boolean> | undefined;
+}
+
+const MAX_WINDOWS = 20_000;
+/**
+ * A batch is a sixteenth of the limit: fewer writes than calls, and few tickets lost in a process that needs no more.
+ */
+const BATCHES = 16;
+/** Reset times of one window differ a little between responses, since some providers send the seconds left. */
+const SAME_WINDOW_MS = 5_000;
+const MAX_WINDOW_MS = 86_400_000;
+
+/** @param parts `shareOf`: services' share of a limit */
+export function createStatedWindows(parts: {
+  store: Pick<Store, 'increment'>;
+  clock: () => number;
+  shareOf: (limit: number) => number;
+}): StatedWindows {
+  const { store, clock, shareOf } = parts;
+  const windows = remembered<Window>(MAX_WINDOWS);
+
+  const count = ({ key, endsAt }: Window, calls: number, limit?: number) =>
+    store.increment(key, calls, {
+      ...(limit === undefined ? {} : { limit }),
+      lifetimeSeconds: Math.ceil(Math.max(0, endsAt - clock()) / 1000) + 60,
+    });
+
+  const ticketOf = (window: Window): Ticket => ({
+    wait: undefined,
+    release() {
+      window.tickets += 1;
+    },
+  });
+
+  /**
+   * Fetches a batch, or a ticket for each waiting call if that is more. Halves it while too few tickets are left.
+   * Returns false if none is left.
+   */
+  const fill = async (window: Window): Promise<boolean> => {
+    const batch = Math.max(1, Math.floor(window.limit / BATCHES));
+    for (let size = Math.max(batch, window.waiting); size >= 1; size = Math.floor(size / 2)) {
+      if ((await count(window, size, window.limit)) === undefined) continue;
+      window.tickets += size;
+      return true;
+    }
+    return false;
+  };
+
+  const fetchTicket = async (window: Window): Promise<Ticket | { wait: number }> => {
+    window.waiting += 1;
+    try {
+      while (window.tickets === 0) {
+        window.filling ??= fill(window).finally(() => {
+          window.filling = undefined;
+        });
+        if (await window.filling) continue;
+        return { wait: Math.max(1, Math.ceil((window.endsAt - clock()) / 1000)) };
+      }
+      window.tickets -= 1;
+      return ticketOf(window);
+    } finally {
+      window.waiting -= 1;
+    }
+  };
+
+  return {
+    take(appId, ownerId) {
+      const window = windows.get(`${appId} ${ownerId}`);
+      return window && clock() < window.endsAt ? fetchTicket(window) : undefined;
+    },
+    update(appId, ownerId, { limit, resetAt }, wasCounted) {
+      if (resetAt === undefined || resetAt - clock() > MAX_WINDOW_MS) return;
+      const name = `${appId} ${ownerId}`;
+      const share = shareOf(limit);
+      const last = windows.get(name);
+      const isSame = last?.limit === share && Math.abs(last.endsAt - resetAt) < SAME_WINDOW_MS;
+      const window = isSame && last ? last : windowOf(appId, ownerId, resetAt, share);
+      if (window !== last) windows.set(name, window);
+      // The call has been made, so it counts even beyond the limit.
+      if (!wasCounted) void count(window, 1).catch(() => undefined);
+    },
+  };
+}
+
+function windowOf(appId: string, ownerId: string, endsAt: number, share: number): Window {
+  const number = Math.round(endsAt / SAME_WINDOW_MS);
+  return {
+    key: keys.statedCalls(appId, ownerId, number),
+    endsAt,
+    limit: share,
+    tickets: 0,
+    waiting: 0,
+    filling: undefined,
+  };
+}

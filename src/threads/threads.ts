@@ -1,0 +1,45 @@
+/** Assembles the room: thread calls for browsers and for services, all within the provider's one budget. */
+import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { Store } from '../storage/store.ts';
+import { budgetedFetch } from './budgeted-fetch.ts';
+import { createCallWindows } from './call-windows.ts';
+import { type Caller, createProviderBudget } from './provider-budget.ts';
+import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
+
+export interface Threads {
+  /** For browsers, with the user's token. */
+  browser: ThreadCall;
+  /** For services, with a user's token. */
+  service: ThreadCall;
+  /** For services, with the token that `fetch` sends. */
+  serviceWith(fetch: AuthorizedFetch): ThreadCall;
+  close(): Promise<void>;
+}
+
+/** @throws AppError `storage_unavailable` */
+export async function createThreads(parts: {
+  storage: { store: Store };
+  grants: Pick<Grants, 'fetch'>;
+  publicHref: string;
+  clock: () => number;
+}): Promise<Threads> {
+  const { grants, publicHref, clock } = parts;
+  const { store } = parts.storage;
+  const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
+  const callWith = (fetch: AuthorizedFetch, caller: Caller): ThreadCall =>
+    createThreadCall({
+      authorizedFetch: budgetedFetch(fetch, budget, caller),
+      publicHref,
+      limits: THREAD_LIMITS,
+      clock,
+      onLimited: ({ app, userId: ownerId }, { seconds, stated }) =>
+        budget.refused({ app, ownerId, caller }, seconds, stated),
+    });
+  return {
+    browser: callWith(grants.fetch, 'browser'),
+    service: callWith(grants.fetch, 'service'),
+    serviceWith: (fetch) => callWith(fetch, 'service'),
+    close: budget.close,
+  };
+}

@@ -1,0 +1,60 @@
+/** Acts on a user as a whole: sign out, disable, enable, and delete everything that is stored. */
+import type { AppStore } from '../connected-apps/app-store.ts';
+import type { Connections, Disconnected, EndedBy } from '../grants/connections.ts';
+import type { Store } from '../storage/store.ts';
+import type { User, UserStore } from './user-store.ts';
+
+export interface UserLifecycle {
+  /** Marks the user first and then ends the sessions: a sign-in in progress sees the mark, or its session is ended. */
+  disable(userId: string): Promise<User | undefined>;
+  enable(userId: string): Promise<User | undefined>;
+  signOut(userId: string): Promise<void>;
+  /**
+   * Revokes and deletes the connections, then ends the sessions, then deletes everything else. Audit entries stay for
+   * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that
+   * depends on its persistence settings.
+   */
+  erase(userId: string, by: EndedBy): Promise<({ app: string } & Disconnected)[]>;
+}
+
+export function createUserLifecycle(parts: {
+  store: Pick<Store, 'ready'>;
+  users: UserStore;
+  apps: Pick<AppStore, 'find'>;
+  connections: Pick<Connections, 'list' | 'end' | 'forget'>;
+  /** Ends all sessions of a user. */
+  sessions: { endAll(userId: string): Promise<void> };
+  /** Deletes the user's sign-in records. */
+  signIns: { forgetUser(user: { id: string; email?: string | undefined }): Promise<void> };
+}): UserLifecycle {
+  const { store, users, apps, connections, sessions, signIns } = parts;
+
+  const disconnect = async (userId: string, appId: string, by: EndedBy) => {
+    const app = apps.find(appId);
+    const ended = app ? await connections.end(userId, app, by) : await connections.forget(userId, appId, by);
+    return { app: appId, ...(ended ?? { revocation: 'unconfirmed' as const }) };
+  };
+
+  return {
+    async disable(userId) {
+      const user = await users.setDisabled(userId, true);
+      if (user) await sessions.endAll(userId);
+      return user;
+    },
+    enable: (userId) => users.setDisabled(userId, false),
+    signOut: (userId) => sessions.endAll(userId),
+
+    async erase(userId, by) {
+      const ended: ({ app: string } & Disconnected)[] = [];
+      for (const { app } of await connections.list(userId)) ended.push(await disconnect(userId, app, by));
+      await sessions.endAll(userId);
+      const user = await users.find(userId);
+      await signIns.forgetUser({ id: userId, email: user?.email });
+      // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user
+      // is still there and the deletion can be repeated.
+      await store.ready();
+      await users.remove(userId);
+      return ended;
+    },
+  };
+}

@@ -1,0 +1,101 @@
+/** F23: a disk that is nearly full while tokens are due, with a provider that takes each refresh token once. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { type Crowd, startCrowd } from '../support/crowd.ts';
+import { skipWithout } from '../support/missing.ts';
+import { until } from '../support/until.ts';
+
+const MEGABYTES = 24;
+const PEOPLE = 10;
+/** Less than one refresh needs, what some of them need, and about what is set aside for them. */
+const FREE_KILOBYTES = [8, 16, 28, 36, 64, 128, 512];
+/** So many at once need more than one refresh does: with the first room there is for none of them, with the second for some. */
+const MANY_PEOPLE = 60;
+const FREE_KILOBYTES_FOR_MANY = [700, 1_600];
+
+let missing: string | undefined;
+let mounted: string;
+let crowd: Crowd | undefined;
+
+beforeAll(async () => {
+  mounted = mkdtempSync(join(tmpdir(), 'gatehouse-full-disk-'));
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${MEGABYTES}m`, 'gatehouse-test', mounted]);
+  if (status !== 0) missing = 'No tmpfs can be mounted here, with which these tests make a small disk (it takes root).';
+  else crowd = await startCrowd({ kind: 'SQLite', processes: 1, people: PEOPLE, env: { DATA_DIR: mounted } });
+});
+
+afterEach(() => giveSpaceBack());
+afterAll(async () => {
+  await crowd?.close();
+  if (missing === undefined) spawnSync('umount', [mounted]);
+  rmSync(mounted, { recursive: true, force: true });
+});
+
+const ballast = () => join(mounted, 'ballast');
+const giveSpaceBack = () => rmSync(ballast(), { force: true });
+
+/** Leaves so much, and nothing in the log that commits could overwrite. */
+function leaveFree(kilobytes: number): void {
+  const database = new DatabaseSync(join(mounted, DATABASE_FILE));
+  expect(database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()).toMatchObject({ busy: 0 });
+  database.close();
+  const { bavail, bsize } = statfsSync(mounted);
+  writeFileSync(ballast(), Buffer.alloc(bavail * bsize - kilobytes * 1024));
+}
+
+test.for(FREE_KILOBYTES)(
+  'F23: %i KB left, strict provider, kill -9: nobody has to reconnect',
+  async (kilobytes, context) => {
+    skipWithout(context, missing);
+    if (!crowd) throw new Error('There are no people.');
+    const { people, provider } = crowd;
+    const member = crowd.member(0);
+    const threads = async () =>
+      (await Promise.all(people.map((person) => crowd?.thread(member, person)))).map((one) => one?.status);
+    for (const person of people) await crowd.expire(person);
+    leaveFree(kilobytes);
+    const before = provider.refreshes();
+    const statuses = await threads();
+    if (kilobytes <= 64) {
+      expect(new Set(statuses)).toEqual(new Set([503]));
+      expect(provider.refreshes()).toBe(before);
+      expect((await crowd.manage(member, '/readyz')).status).toBe(503);
+    }
+    await member.kill();
+    giveSpaceBack();
+    await member.start();
+    expect(new Set(await threads())).toEqual(new Set([200]));
+    expect([provider.refreshes(), provider.refusals()]).toEqual([before + PEOPLE, 0]);
+  },
+);
+
+test.for(FREE_KILOBYTES_FOR_MANY)(
+  'F23: %i KB left, the tokens of many due at once, a provider that is strict and slow, kill -9: nobody has to reconnect',
+  async (kilobytes, context) => {
+    skipWithout(context, missing);
+    if (!crowd) throw new Error('There are no people.');
+    const { people, provider } = crowd;
+    const member = crowd.member(0);
+    const threads = async () =>
+      (await Promise.all(people.map((person) => crowd?.thread(member, person)))).map((one) => one?.status);
+    await crowd.addPeople(people.length, MANY_PEOPLE);
+    for (const person of people) await crowd.expire(person);
+    leaveFree(kilobytes);
+    const before = provider.refreshes();
+    // All are asked before the first responds.
+    provider.delayMilliseconds = () => 1_000;
+    await threads();
+    provider.delayMilliseconds = () => 0;
+    await member.kill();
+    giveSpaceBack();
+    await member.start();
+    // So many at once may be more than a busy machine serves in time.
+    await until(async () => new Set(await threads()).isSubsetOf(new Set([200])));
+    expect([provider.refreshes(), provider.refusals()]).toEqual([before + MANY_PEOPLE, 0]);
+  },
+);

@@ -1,0 +1,35 @@
+/** The doctor's advice can be read to its end, on a telephone too. */
+import { expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
+import { sandboxApp, startSite } from '../support/gatehouse.ts';
+import { leaveBy, lookAround, signInBy } from '../support/journey.ts';
+
+const openPage = useBrowser();
+
+test('no advice of a check is cut off', async () => {
+  const site = await startSite({
+    apps: (parts) => [
+      sandboxApp(parts, 'platform'),
+      sandboxApp(parts, 'second', { callbackUrls: ['https://other.example.com/cb'], signIn: undefined }),
+    ],
+    env: { ADMIN_APP: 'platform' },
+  });
+  try {
+    const page = await openPage();
+    await signInBy(page, site, 'admin@example.test');
+    await page.goto(`${site.url}/admin/connected-apps/second`);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Check it now' }).click());
+    const advice = page.locator('td strong');
+    expect(await advice.first().textContent()).toContain('/oauth/callback/second to the callback URLs');
+    for (const width of [1440, 360]) {
+      await page.setViewportSize({ width, height: 800 });
+      const cut = await page.evaluate(
+        "[...document.querySelectorAll('td bdi')].filter((one) => one.scrollHeight > one.clientHeight + 1).length",
+      );
+      expect([width, cut]).toEqual([width, 0]);
+    }
+    await lookAround(page, 'doctor');
+  } finally {
+    await site.close();
+  }
+});

@@ -1,0 +1,213 @@
+/** Users, services, a provider and an administrator call every documented operation: each status occurs, each response is as described. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, assertionOf, bearer, exchange, relayThread } from '../relay/service.ts';
+import { type ApiContract, apiContract } from '../support/api-document.ts';
+import { ask, DATA, FORM, JSON_BODY } from '../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../support/browserless.ts';
+import {
+  CLIENT_SECRET,
+  getJson,
+  JSON_ONLY,
+  sandboxApp,
+  signIn,
+  startSite,
+  type TestSite,
+} from '../support/gatehouse.ts';
+import { seenResponses } from '../support/seen-responses.ts';
+
+const INITIAL_ACCESS_TOKEN = 'initial-access-token-of-this-test-0123456789';
+const USER = 'urn:gatehouse:token-type:user';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let contract: ApiContract;
+let responses: ReturnType<typeof seenResponses>;
+beforeAll(async () => {
+  site = await startSite({
+    env: { ADMIN_APP: 'platform' },
+    sandbox: { accessTokenSeconds: 3_600, initialAccessToken: INITIAL_ACCESS_TOKEN },
+  });
+  contract = await apiContract(site);
+  responses = seenResponses(site);
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  responses?.stop();
+  await desk?.close();
+  await site?.close();
+});
+
+const call = async (method: string, path: string, body?: unknown): Promise<Record<string, unknown>> => {
+  const { status, json } = await admin.call(method, path, body);
+  expect(status, `${method} ${path}: ${JSON.stringify(json)}`).toBeLessThan(300);
+  return json;
+};
+const firstId = async (list: string): Promise<string> => {
+  const { items } = (await call('GET', list)) as { items: { id: string }[] };
+  return String(items[0]?.id);
+};
+
+/** A POST of a signed-in browser, as a program would send it or as a form would be sent. */
+async function change(
+  agent: UserAgent,
+  path: string,
+  { accept = DATA.accept, json }: { accept?: string; json?: unknown } = {},
+) {
+  const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
+  return agent.request(site.url + path, {
+    method: 'POST',
+    follow: false,
+    headers: { accept, 'x-csrf-token': String(csrfToken), ...(json === undefined ? FORM : JSON_BODY) },
+    body: json === undefined ? 'bin=45717360' : JSON.stringify(json),
+  });
+}
+const HTML = { accept: 'text/html' };
+
+test('a user signs in, reads, connects, disconnects and signs out', async () => {
+  await createUserAgent().get(`${site.url}/session`, JSON_ONLY);
+  for (const path of ['/sessions', '/connections']) await createUserAgent().get(site.url + path, { follow: false });
+  const { agent } = await signIn(site);
+  for (const path of [
+    '/session',
+    '/sessions',
+    '/connections',
+    '/threads/current',
+    '/bin/45717360',
+    '/session/verify',
+  ]) {
+    await agent.get(site.url + path, JSON_ONLY);
+    await agent.get(site.url + path);
+  }
+  for (const path of ['/.well-known/jwks.json', '/openapi.json']) await agent.get(site.url + path);
+  await change(agent, '/bin', { json: { bins: ['45717360', 'x', '99999999'] } });
+  await change(agent, '/bin', HTML);
+
+  await change(agent, '/connections/platform/disconnect');
+  await change(agent, '/connections/platform/disconnect');
+  await change(agent, '/connections/platform/disconnect', HTML);
+  await change(agent, '/connections/platform');
+
+  for (const accept of [DATA.accept, HTML.accept]) {
+    await signIn(site);
+    const { sessions } = (await getJson(agent, `${site.url}/sessions`)).json as {
+      sessions: { id: string; current: boolean }[];
+    };
+    await change(agent, `/sessions/${sessions.find(({ current }) => !current)?.id}/end`, { accept });
+  }
+  await change(agent, '/sign-out');
+  await change((await signIn(site)).agent, '/sign-out/everywhere');
+  await change((await signIn(site, 'second@example.test')).agent, '/account/delete');
+  await change((await signIn(site, 'second@example.test')).agent, '/account/delete', HTML);
+});
+
+test('a service reads threads and BINs, and exchanges tokens', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const { token } = await admin.makeToken({ assertUser: true });
+  const assertion = await assertionOf(site, agent.cookies.header(site.url));
+  await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
+  await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
+  const bins = JSON.stringify({ bins: ['45717360', 'x'] });
+  await ask(`${site.url}/relay/bin`, { method: 'POST', headers: { ...bearer(token), ...JSON_BODY }, body: bins });
+
+  const user = { subject_token: userId, subject_token_type: USER };
+  await exchange(site, token, user);
+  await exchange(site, token, { ...user, audience: 'unknown' });
+  await exchange(site, 'gthr_unknown', user);
+  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+  await exchange(site, token, { ...user, scope: 'platform_read_only' });
+  heal();
+});
+
+test('a provider tells of a sign-out', async () => {
+  await call('POST', '/register-at-provider', {
+    ...sandboxApp(site, 'second', { id: 'registered', clientId: undefined, clientSecret: undefined }),
+    callbackUrls: [`${site.url}/oauth/callback/registered`],
+    initialAccessToken: INITIAL_ACCESS_TOKEN,
+  });
+  await createUserAgent().get(`${site.url}/sign-in`);
+  await ask(`${site.url}/oauth/backchannel-logout/registered`, { method: 'POST', headers: FORM, body: '' });
+  const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=registered' });
+  const asked = await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Sign out' });
+  await agent.submit(asked, {}, { button: 'Sign out' });
+});
+
+test('an administrator reads and changes everything by the API', async () => {
+  const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  const { userId } = await sessionOf(site, agent);
+  const { accessToken: apiToken } = await desk.read(userId);
+  for (const path of ['/overview', '/keys', '/revocations', '/audit', '/bin']) await call('GET', path);
+  await call('GET', `/sign-ins/${await firstId('/sign-ins')}`);
+
+  const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
+  const { version: _, ...app } = second as Record<string, unknown>;
+  const made = await call('POST', '/connected-apps', app);
+  const { id: __, ...changed } = app;
+  await call('GET', '/connected-apps');
+  await call('GET', '/connected-apps/second');
+  await call('PUT', '/connected-apps/second', { ...changed, version: made.version });
+  await call('POST', '/connected-apps/second/check', undefined);
+  await call('POST', '/callback-urls', { urls: [`${site.url}/oauth/callback/second`] });
+
+  const { id: tokenId, version: tokenVersion } = await admin.makeToken();
+  const policy = {
+    ...{ name: 'changed', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: [] },
+    expiresAt: '2099-01-31T00:00:00Z',
+  };
+  await call('GET', '/relay-tokens');
+  await call('GET', `/relay-tokens/${tokenId}`);
+  await call('PUT', `/relay-tokens/${tokenId}`, { ...policy, version: tokenVersion });
+  await call('POST', `/relay-tokens/${tokenId}/rotate`, { overlapSeconds: 0 });
+  await call('POST', '/policy/explain', { relayToken: tokenId, route: 'bin:read', address: '127.0.0.1' });
+  await call('DELETE', `/relay-tokens/${tokenId}`);
+
+  const account = await call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken });
+  await call('GET', `/service-accounts/${await firstId('/service-accounts')}`);
+  await call('PUT', `/service-accounts/${account.id}`, { name: 'Daily', version: account.version });
+  await call('DELETE', `/service-accounts/${account.id}`);
+
+  const wanted = { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.removed'] };
+  const webhook = await call('POST', '/webhooks', wanted);
+  await call('GET', `/webhooks/${await firstId('/webhooks')}`);
+  await call('PUT', `/webhooks/${webhook.id}`, { ...wanted, version: webhook.version });
+
+  const adminToken = { name: 'Reads', scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString() };
+  const { id: adminTokenId } = await call('POST', '/admin-tokens', adminToken);
+  await call('GET', '/admin-tokens');
+  await call('GET', `/admin-tokens/${adminTokenId}`);
+  await call('DELETE', `/admin-tokens/${adminTokenId}`);
+
+  await call('GET', `/connections/${encodeURIComponent(await firstId('/connections'))}`);
+  await call('DELETE', `/connections/${encodeURIComponent(await firstId('/connections'))}`);
+  await call('POST', '/connected-apps/platform/disconnect-everyone');
+  await call('GET', '/connected-apps/platform/disconnect-everyone');
+  await call('GET', `/webhooks/${webhook.id}/messages`);
+  await call('DELETE', `/webhooks/${webhook.id}`);
+  await call('DELETE', '/connected-apps/second');
+
+  await call('DELETE', `/sessions/${await firstId('/sessions')}`);
+  await call('GET', '/users');
+  await call('GET', `/users/${userId}`);
+  for (const path of ['sign-out', 'disable', 'enable']) await call('POST', `/users/${userId}/${path}`);
+  await call('DELETE', `/users/${userId}`);
+  await call('DELETE', '/connected-apps/registered');
+  await call('POST', '/keys/rotate');
+});
+
+test('every operation and every documented status has occurred, as the document describes it', () => {
+  const occurred = new Set(responses.seen.map(contract.nameOf));
+  expect(contract.promised.filter((name) => !occurred.has(name))).toEqual([]);
+  expect(responses.seen.flatMap(contract.faultsOf)).toEqual([]);
+  const wrong = {
+    method: 'GET',
+    path: '/session',
+    status: 200,
+    contentType: 'application/json',
+    body: '{"signedIn":1}',
+  };
+  expect(contract.faultsOf(wrong)).toHaveLength(1);
+  expect(contract.faultsOf({ ...wrong, status: 202 })).toEqual(['GET /session 202: status 202 is not documented']);
+});

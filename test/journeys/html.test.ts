@@ -1,0 +1,140 @@
+/** Every page that links lead to, and those that follow a form or a mistake, is valid HTML. */
+import { HtmlValidate } from 'html-validate';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startBinSiteWithAccounts } from '../bin-service/site.ts';
+import { openVaultDesk } from '../grants/vault-desk.ts';
+import { ANYTHING, administratorOf } from '../relay/service.ts';
+import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
+import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
+
+/** What the standard demands, and no matters of taste. */
+const validator = new HtmlValidate({ root: true, extends: ['html-validate:standard'] });
+
+async function faultsOf({ body, url }: Page): Promise<string[]> {
+  const { results } = await validator.validateString(body);
+  return results.flatMap(({ messages }) =>
+    messages.map(({ ruleId, message, line }) => `${new URL(url).pathname}:${line} ${ruleId}: ${message}`),
+  );
+}
+
+async function expectValid(...pages: Page[]): Promise<void> {
+  expect((await Promise.all(pages.map(faultsOf))).flat()).toEqual([]);
+}
+
+/** Follows links within the origin to one page of each pattern, ids and values of queries apart. */
+async function crawl(agent: UserAgent, start: string): Promise<Page[]> {
+  const { origin } = new URL(start);
+  const waiting = [start];
+  const seen = new Set<string>();
+  const pages: Page[] = [];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const url = new URL(next);
+    const pattern = url.pathname.replaceAll(/(?<=\/)[\w-]*\d[\w-]*/g, '*') + [...url.searchParams.keys()].join();
+    if (url.origin !== origin || seen.has(pattern)) continue;
+    seen.add(pattern);
+    const page = await agent.get(url.href);
+    if (!page.headers.get('content-type')?.includes('html') || !page.url.startsWith(origin)) continue;
+    pages.push(page);
+    const links = page.body.matchAll(/<a\s[^>]*href="([^"#]+)/g);
+    waiting.push(...[...links].map(([, href = '']) => new URL(href.replaceAll('&amp;', '&'), page.url).href));
+  }
+  return pages;
+}
+
+const PATH = { path: '/sign-in?app=platform' };
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startDocumentedSite({
+    apps: (parts) => [
+      sandboxApp(parts, 'platform'),
+      sandboxApp(parts, 'second', { callbackUrls: ['https://other.example.com/cb'] }),
+    ],
+    env: { ADMIN_APP: 'platform' },
+  });
+});
+afterAll(() => site?.close());
+
+test('before the sign-in, and where it goes wrong', async () => {
+  const agent = createUserAgent();
+  const paths = ['/', '/sign-in', '/docs', '/nowhere', '/problems/not_found', '/oauth/callback/platform?state=x'];
+  await expectValid(...(await Promise.all(paths.map((path) => agent.get(site.url + path)))));
+  const login = await agent.get(`${site.url}/sign-in?app=platform`);
+  const wrong = await agent.submit(login, { login: 'user@example.test', password: 'wrong' });
+  const consent = await agent.submit(wrong, { login: 'user@example.test', password: PASSWORD });
+  const denied = await agent.submit(consent, {}, { button: 'Deny' });
+  expect(denied.body).toContain('data-copy-source');
+  await expectValid(login, wrong, consent, denied);
+});
+
+test('pages of users', async () => {
+  const { agent, page } = await signIn(site, 'user@example.test', PATH);
+  const pages = await crawl(agent, `${site.url}/`);
+  expect(pages.length).toBeGreaterThan(5);
+  await expectValid(...pages);
+  const card = await agent.submit(page, { bin: '45717360' });
+  const refused = await agent.submit(page, { bin: '4' });
+  const stranger = await agent.get(`${site.url}/admin`);
+  const ended = await agent.submit(await agent.get(`${site.url}/connections/platform`), {}, { button: 'Disconnect' });
+  expect([card.status, refused.status, stranger.status, ended.status]).toEqual([200, 400, 403, 200]);
+  await expectValid(card, refused, stranger, ended);
+});
+
+test('pages of administrators', async () => {
+  const desk = await openVaultDesk(site);
+  const admin = await administratorOf(site, desk);
+  await admin.makeToken(ANYTHING);
+  await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
+  await desk.close();
+  const { agent } = await signIn(site, 'admin@example.test', PATH);
+  const pages = await crawl(agent, `${site.url}/admin`);
+  expect(pages.length).toBeGreaterThan(25);
+  await expectValid(...pages);
+  const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
+  await expectValid(
+    await agent.submit(await open('connected-apps/second'), {}, { button: 'Check it now' }),
+    await agent.submit(await open('register-app'), { id: 'A b' }),
+    await agent.submit(await open('relay-tokens'), { name: '', days: 'x', networks: '10.0.0.0/99' }),
+    await agent.submit(await open('relay-tokens'), { name: 'Made', days: '7' }),
+    await agent.submit(await open('admin-tokens'), { name: '', days: '' }),
+    await agent.submit(await open('webhooks'), { url: 'nowhere' }),
+    await agent.submit(await open('service-accounts'), { name: '', apiToken: '' }),
+    await agent.submit(await open('policy'), { address: '10.0.0.1' }),
+    await open('users?q=nobody-is-called-so'),
+  );
+});
+
+test('pages of the sandbox', async () => {
+  const { agent } = await signIn(site, 'admin@example.test', PATH);
+  const { origin } = new URL(site.sandbox.issuer);
+  const open = (path: string) => agent.get(`${origin}/console${path}`);
+  const asked = await open('');
+  await agent.submit(asked, { code: site.sandbox.secondFactorCode('admin@example.test') ?? '' });
+  const pages = [...(await crawl(agent, `${origin}/`)), ...(await crawl(agent, `${origin}/console`))];
+  expect(pages.length).toBeGreaterThan(10);
+  await expectValid(asked, ...pages);
+  await expectValid(
+    await agent.submit(await open('/apps/new'), { name: '' }),
+    await agent.submit(await open('/apps/new'), { name: 'Board', callbackUrls: 'https://board.example/cb' }),
+    await agent.submit(await open('/tokens'), { name: '' }),
+    await agent.submit(await open('/tokens'), { name: 'Reports' }),
+    await agent.submit(await open('/users'), { login: '' }),
+    await agent.submit(await open('/registration'), {}, { button: 'Make an initial access token' }),
+    await open('/apps/nobody'),
+  );
+});
+
+test('pages of the BIN lookup service', async () => {
+  const service = await startBinSiteWithAccounts({ PLANS: 'small:50' });
+  try {
+    const { agent, page } = await signIn(service, 'user@example.test', { path: '/account/sign-in' });
+    const made = await agent.submit(page, { name: 'mine', networks: '' });
+    const faulty = await agent.submit(made, { name: ' ', networks: 'x' });
+    const planned = await agent.submit(made, { plan: 'small' });
+    const lost = await agent.get(`${service.url}/account/nowhere`);
+    await expectValid(await createUserAgent().get(`${service.url}/account`), page, made, faulty, planned, lost);
+  } finally {
+    await service.close();
+  }
+});

@@ -1,0 +1,95 @@
+/** What the nginx of docs/deploy.md and that of compose.yaml write into their logs: every request, and nothing secret of it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Asked, ask } from '../support/ask.ts';
+import { startSite, type TestSite } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingNginx, startNginx } from '../support/nginx.ts';
+import { freePort } from '../support/ports.ts';
+import { writtenTo } from './shown-steps.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+const CARD = ['4571736012345678', '4571 7360 1234 5678', '4571-7360-1234-5678', '４５７１７３６０１２３４５６７８'];
+const SECRETS = ['the-code', 'the-state', 'gthr_the-token', 'the-other-token'];
+
+/** Request targets with what is logged of each. */
+const REQUESTS: [target: string, logged: string][] = [
+  ...CARD.flatMap((number): [string, string][] => [
+    [`/bin/${encodeURIComponent(number)}`, '/bin/...'],
+    [`/relay/bin/${encodeURIComponent(number)}`, '/relay/bin/...'],
+    [`/${encodeURIComponent(number)}`, '/...'],
+    [`/threads/current?bin=${encodeURIComponent(number)}`, '/threads/current'],
+  ]),
+  ['/bin/%34%35%37%31736012345678', '/bin/...'],
+  ['//bin/4571736012345678', '/...'],
+  ['http://4571736012345678.example.com/bin/4571736012345678', '/bin/...'],
+  ['/oauth/callback/platform?code=the-code&state=the-state', '/oauth/callback/platform'],
+  ['/relay/threads/current?token=gthr_the-token', '/relay/threads/current'],
+  ['/relay/threads/gthr_the-token', '/relay/threads/...'],
+  ['/relay/threads/current', '/relay/threads/current'],
+  ['/', '/'],
+];
+
+/** By document: the settings that it shows. */
+describe.each([
+  ['docs/deploy.md', writtenTo(read('docs/deploy.md'), '/etc/nginx/conf.d/gatehouse.conf')],
+  ['compose.yaml', (read('compose.yaml').split(/^ {4}content: \|\n/m)[1] ?? '').replaceAll('$$', '$')],
+])('the nginx of %s', (_name, shown) => {
+  let site: TestSite;
+  beforeAll(async () => {
+    const [port, shownPort] = [await freePort(), await freePort()];
+    const env = { PORT: String(port), PUBLIC_URL: `http://127.0.0.1:${shownPort}`, TRUSTED_PROXIES: '127.0.0.1' };
+    site = await startSite({ env });
+  });
+  afterAll(() => site?.close());
+
+  /** As it is shown, but for TLS and addresses: a process that runs, and one that is gone. */
+  const settings = (gone: number, plain: number) =>
+    shown
+      .replace(/^ *(resolver|server_name|ssl_\w+) .*$/gm, '')
+      .replace(
+        /( *server )(127\.0\.0\.1:3000|gatehouse:3000 resolve)( max_fails=0;)/,
+        `$1127.0.0.1:${site.env.PORT}$3$1127.0.0.1:${gone}$3`,
+      )
+      .replace(/^ *server 127\.0\.0\.1:3001 .*$/m, '')
+      .replace(/listen (443 ssl|8080)/, `listen ${new URL(site.url).host}`)
+      .replace('listen 80;', `listen 127.0.0.1:${plain};`);
+
+  test('R108 logs no card number, code, state or token, also where a process is gone, and the request id', async (context) => {
+    skipWithout(context, missingNginx);
+    const headers = {
+      authorization: 'Bearer the-other-token',
+      accept: 'application/json',
+      referer: `${site.url}/?code=the-code`,
+    };
+    const plain = await freePort();
+    const nginx = await startNginx(settings(await freePort(), plain), async () => (await ask(site.url)).status > 0);
+    const answers: [Asked, string][] = [];
+    for (const [target, logged] of REQUESTS) {
+      // Both processes in turn: the one that is gone is passed over, of which nginx writes into its error log.
+      for (let times = 0; times < 4; times += 1) answers.push([await ask(site.url, { target, headers }), logged]);
+    }
+    if (shown.includes('listen 80;')) {
+      const redirected = await ask(`http://127.0.0.1:${plain}/bin/4571736012345678?code=the-code`, { headers });
+      expect([redirected.status, redirected.headers.location]).toEqual([308, expect.stringMatching(/^https:/)]);
+    }
+    await site.close();
+    const failed = await ask(site.url, { target: '/bin/4571736012345678?code=the-code', headers });
+    expect(failed.status).toBe(502);
+    const log = await nginx.stop();
+
+    // Ids are random, and may hold any digits.
+    expect(log.replaceAll(/[0-9a-f-]{36}/g, '').match(/\d{9}|[４５７]|%/)).toBeNull();
+    for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log).not.toContain(secret);
+    const lines = log.split('\n');
+    for (const [{ headers: sent, status }, logged] of answers) {
+      const id = sent['x-request-id'];
+      const line = lines.find((one) => id !== undefined && one.includes(String(id)));
+      expect(line, `${status} ${logged}`).toContain(` GET ${logged} ${status} `);
+    }
+    expect(lines.filter((line) => line.includes(' GET /bin/... 502 ')).length).toBe(1);
+  });
+});

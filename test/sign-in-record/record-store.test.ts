@@ -1,0 +1,165 @@
+/** Records of sign-ins are bounded: by time, by number, and by how many one address can begin in a minute. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createRecordStore, type RecordStore } from '../../src/sign-in-record/record-store.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+const DAY = 86_400_000;
+
+let directory: string;
+let store: Store;
+let records: RecordStore;
+let now: number;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-records-'));
+  now = Date.parse('2026-01-01T00:00:00Z');
+  store = await createSqliteStore({ directory, clock: () => now });
+  records = createRecordStore({ store, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const begin = (n: number) =>
+  records.begin({
+    ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
+    ...{ reference: `r${String(n).padStart(7, '0')}`, state: `state-${n}` },
+  });
+const beginFrom = (address: string, id: string, into: RecordStore) =>
+  into.begin({
+    ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
+    ...{ reference: id, state: `state-${id}`, address },
+  });
+const open = () => store.count(keys.signIns('open'));
+
+test('R54 R6: starts of one address are bounded by the minute, and all of them in number', async () => {
+  await Promise.all(Array.from({ length: 500 }, (_one, n) => begin(n)));
+  expect(await open()).toBe(300);
+  for (let minute = 1; minute < 8; minute += 1) {
+    now += 60_000;
+    await Promise.all(Array.from({ length: 300 }, (_one, n) => begin(1_000 * minute + n)));
+  }
+  expect(await open()).toBe(2_400);
+  await records.trim();
+  expect(await open()).toBe(2_000);
+  // The oldest went, with their aliases.
+  expect(await records.byState('state-1')).toBeUndefined();
+  expect(await records.byState('state-7299')).toBeDefined();
+});
+
+test('R95 a flood of one address keeps no failure of another, and none of a genuine request, from being recorded', async () => {
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
+  const bare = (n: number, address: string) => records.add(undefined, { ...failed, reference: `bare-${n}`, address });
+  const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => bare(n, `2001:db8::${n.toString(16)}`)));
+  expect(flood.filter((id) => id !== undefined)).toHaveLength(300);
+  expect(await bare(5_000, '2001:db8:0:1::1')).toBe('bare-5000');
+  await records.add('state-1', { ...failed, reference: 'genuine1', address: '2001:db8::1' });
+  expect(await records.find('GENUINE1')).toMatchObject({ failure: 'state_used' });
+  now += 60_000;
+  expect(await bare(6_000, '2001:db8::1')).toBe('bare-6000');
+});
+
+test('R54 states that were collected until their records are gone make no more records a minute than others', async () => {
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_expired' } as const;
+  const send = (n: number, address: string) => records.add(`state-${n}`, { ...failed, reference: `old-${n}`, address });
+  const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => send(n, '192.0.2.1')));
+  expect(flood.filter((id) => id !== undefined)).toHaveLength(300);
+  expect(await send(2_000, '192.0.2.2')).toBe('old-2000');
+  // A request that is pending now is recorded in any case.
+  const pending = { ...failed, reference: 'pending1', address: '192.0.2.1' };
+  expect(await records.add('state-3000', pending, { id: 'gone0001' })).toBe('pending1');
+});
+
+test.each([
+  ['starts that never came back', false],
+  ['failing callbacks of genuine requests', true],
+])('R95 a flood of %s from one address displaces only records of that address', async (_what, fails) => {
+  const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 100, all: 100 } });
+  const attempt = async (id: string, address: string) => {
+    now += 1_000;
+    await beginFrom(address, id, few);
+    const failed = { steps: [], endedAt: now, outcome: 'refused', failure: 'access_denied', address } as const;
+    if (fails) await few.add(`state-${id}`, { ...failed, reference: `page-${id}` });
+  };
+  const others = Array.from({ length: 30 }, (_one, n) => ({ id: `other-${n}`, address: `192.0.2.${n % 10}` }));
+  for (const { id, address } of others) await attempt(id, address);
+  for (let n = 0; n < 200; n += 1) await attempt(`flood-${n}`, `2001:db8::${n.toString(16)}`);
+  await few.trim();
+  const found = await Promise.all(others.map(({ id }) => few.find(id)));
+  expect(found.filter((one) => one === undefined)).toEqual([]);
+  expect(await store.count(keys.signIns('all'))).toBe(100);
+  expect([await few.find('flood-129'), (await few.find('flood-130'))?.id]).toEqual([undefined, 'flood-130']);
+});
+
+test('R54 where more addresses than records take part, the oldest records go', async () => {
+  const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 5, all: 5 } });
+  for (let n = 0; n < 9; n += 1) {
+    now += 1_000;
+    await beginFrom(`192.0.2.${n}`, `start-${n}`, few);
+  }
+  await few.trim();
+  const { items } = await few.page({ limit: 9 });
+  expect(items.map(({ id }) => id)).toEqual(['start-8', 'start-7', 'start-6', 'start-5', 'start-4']);
+});
+
+test('R54 a callback that is opened over and over leaves no more than its record names', async () => {
+  await begin(1);
+  for (let n = 0; n < 30; n += 1) await records.add('state-1', { steps: [], reference: `again-${n}` });
+  expect((await records.byState('state-1'))?.references).toHaveLength(10);
+  expect(await records.find('again-8')).toBeDefined();
+  expect(await records.find('again-9')).toBeUndefined();
+});
+
+test('what comes back without a start that is known makes a record, and what follows with the same state is in it', async () => {
+  const told = { steps: [], reference: 'PAGE0001', app: 'platform', purpose: 'connect', endedAt: now } as const;
+  await records.add('state-1', told);
+  expect(await records.byState('state-1')).toMatchObject({ id: 'page0001', purpose: 'connect', startedAt: now });
+  await records.add('state-1', { steps: [], reference: 'page0002' });
+  expect(await records.find('PAGE0002')).toMatchObject({ id: 'page0001', references: ['PAGE0001', 'page0002'] });
+  // Without a state there is nothing to find it by but its reference.
+  await records.add(undefined, { steps: [], reference: 'page0003' });
+  expect(await records.find('page0003')).toMatchObject({ app: 'unknown', purpose: 'unknown', facts: {} });
+});
+
+test('an attempt is open until something is told of its end, and among those that failed only where it did', async () => {
+  const idsOf = async (request: { openOnly?: boolean; failedOnly?: boolean }) =>
+    (await records.page({ limit: 9, ...request })).items.map(({ id }) => id);
+  await begin(1);
+  now += 1_000;
+  await begin(2);
+  expect([await open(), await idsOf({ failedOnly: true })]).toEqual([2, []]);
+  expect(await idsOf({ openOnly: true })).toEqual(['r0000002', 'r0000001']);
+  await records.add('state-1', { endedAt: now, failure: 'state_used', outcome: 'failed', steps: [], reference: 'x1' });
+  expect([await open(), await idsOf({ failedOnly: true })]).toEqual([1, ['r0000001']]);
+  await records.add('state-1', { endedAt: now, failure: undefined, outcome: 'signed_in', steps: [], reference: 'x2' });
+  await records.add('state-2', { endedAt: now, outcome: 'signed_in', steps: [], reference: 'x3' });
+  expect([await open(), await idsOf({ openOnly: true }), await idsOf({})]).toEqual([0, [], ['r0000002', 'r0000001']]);
+});
+
+test('are kept for 30 days', async () => {
+  await begin(1);
+  now += 29 * DAY;
+  await records.trim();
+  expect(await records.find('R0000001')).toMatchObject({ app: 'platform' });
+  now += 2 * DAY;
+  await records.trim();
+  expect(await records.find('r0000001')).toBeUndefined();
+  expect((await records.page({ limit: 9 })).items).toEqual([]);
+});
+
+test('those of one person are found by address in any case, and go with them', async () => {
+  await begin(1);
+  const person = { userId: 'u1', email: 'Ada@Example.test', outcome: 'failed', failure: 'not_permitted' } as const;
+  await records.add('state-1', { ...person, endedAt: now, steps: [], reference: 'page0001' });
+  const found = await records.page({ limit: 9, email: 'ada@example.TEST' });
+  expect(found.items).toMatchObject([{ id: 'r0000001', references: ['r0000001', 'page0001'] }]);
+  expect((await records.page({ limit: 9, failedOnly: true })).items).toHaveLength(1);
+  await records.forgetUser({ id: 'u1', email: 'ada@example.test' });
+  expect(await records.find('page0001')).toBeUndefined();
+  expect((await records.page({ limit: 9 })).items).toEqual([]);
+});

@@ -1,0 +1,122 @@
+/** F29: a program that is too old for what is stored refuses to start, and one that running processes could not read waits for their end. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createBackupKeys } from '../../src/commands/restore-keys.ts';
+import { StartRefused } from '../../src/errors.ts';
+import { startGatehouse } from '../../src/start.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { keys, SCHEMA, type SchemaVersion } from '../../src/storage/keys.ts';
+import { agreeOnSchema } from '../../src/storage/schema-version.ts';
+import { makeSealer } from '../support/encryption-keys.ts';
+import { skipWithout } from '../support/missing.ts';
+import { emptyPlace, type Place } from '../support/places.ts';
+import { freePort } from '../support/ports.ts';
+import { runCommandProcess, startProgram } from '../support/program.ts';
+import { missingRedis } from '../support/redis-server.ts';
+
+/** A later version, which this program can read or cannot. */
+const READABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version };
+const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version + 1 };
+
+describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
+  let place: Place;
+  let env: Record<string, string>;
+  let directory: string;
+  beforeEach(async (context) => {
+    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    place = await emptyPlace(kind);
+    directory = mkdtempSync(join(tmpdir(), 'gatehouse-schema-'));
+    const port = await freePort();
+    env = {
+      PUBLIC_URL: `http://127.0.0.1:${port}`,
+      PORT: String(port),
+      MANAGEMENT_PORT: String(await freePort()),
+      SESSION_SECRETS: randomBytes(48).toString('base64'),
+      ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+      DATA_DIR: join(directory, 'data'),
+      ...place.env,
+    };
+    const gatehouse = await startGatehouse(env, { write: () => undefined });
+    await gatehouse.close();
+  });
+  afterEach(async () => {
+    await place?.dispose();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const stored = () =>
+    place.look(async (store) => JSON.parse((await store.get(keys.schema))?.value ?? '{}') as SchemaVersion);
+  const put = (schema: object) =>
+    place.look((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
+  const start = () => startProgram(['node', 'src/server.ts'], env);
+  const startAndStop = async () => {
+    const program = start();
+    await program.printed('Gatehouse is ready at');
+    program.signal('SIGTERM');
+    expect((await program.ended).status).toBe(0);
+  };
+
+  test('the first start notes the version, and the next leaves it as it is', async () => {
+    expect(await stored()).toEqual(SCHEMA);
+    const version = () => place.look(async (store) => (await store.get(keys.schema))?.version);
+    const before = await version();
+    await startAndStop();
+    expect(await version()).toBe(before);
+  });
+
+  test('an older program ends with 78, says why, and leaves everything as it is', async () => {
+    await put(UNREADABLE);
+    const before = await place.items();
+    const program = start();
+    expect((await program.ended).status).toBe(78);
+    expect(program.stderr()).toContain('Start the newer Gatehouse');
+    expect(await place.items()).toEqual(before);
+  });
+
+  test('commands end with 78 as well, and a move writes nothing', async () => {
+    await put(UNREADABLE);
+    const target = join(directory, 'target');
+    const from = kind === 'Redis' ? 'redis' : 'sqlite';
+    const commands = [
+      ['backup', join(directory, 'file')],
+      ['migrate', '--from', from, '--to', `sqlite:${target}`],
+    ];
+    for (const command of commands) expect((await runCommandProcess(command, env)).status, command[0]).toBe(78);
+    expect(await stored()).toEqual(UNREADABLE);
+  });
+
+  test('an older program that can read what is stored starts, and leaves the newer version noted', async () => {
+    await put({ ...READABLE, ofNewerVersion: true });
+    await startAndStop();
+    expect(await stored()).toEqual({ ...READABLE, ofNewerVersion: true });
+  });
+
+  test('a newer program that a running one could not read refuses, until that one has ended', async () => {
+    const program = start();
+    await program.printed('Gatehouse is ready at');
+    const agree = () => place.look((store) => agreeOnSchema(store, UNREADABLE));
+    await expect(agree()).rejects.toThrow(StartRefused);
+    expect(await stored()).toEqual(SCHEMA);
+    program.signal('SIGTERM');
+    await program.ended;
+    await agree();
+    expect(await stored()).toEqual(UNREADABLE);
+    expect((await start().ended).status).toBe(78);
+  });
+
+  test('programs of several versions that start at once leave the highest version noted', async () => {
+    await place.look(async (store) => {
+      const versions = [1, 2, 3, 2, 1].map((more) => ({ version: SCHEMA.version + more, oldestReader: 1 }));
+      await Promise.all(versions.map((own) => agreeOnSchema(store, own)));
+    });
+    expect(await stored()).toEqual({ version: SCHEMA.version + 3, oldestReader: 1 });
+  });
+});
+
+test('F29 a backup of a newer version is refused before anything is written', () => {
+  const item = { record: keys.schema, value: JSON.stringify(UNREADABLE), version: 1 };
+  expect(() => createBackupKeys(makeSealer()).scan([item])).toThrow(StartRefused);
+});

@@ -1,0 +1,151 @@
+/** R51: which writes are on disk before they are answered. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createRecordStore } from '../../../src/sign-in-record/record-store.ts';
+import { keys, RELAXED_KINDS } from '../../../src/storage/keys.ts';
+import { openDatabase } from '../../../src/storage/sqlite/database.ts';
+import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { createSqliteWriter } from '../../../src/storage/sqlite/writer.ts';
+import type { Store } from '../../../src/storage/store.ts';
+import { createUserLifecycle } from '../../../src/users/user-lifecycle.ts';
+import { createUserStore } from '../../../src/users/user-store.ts';
+
+const [NORMAL, FULL] = [1, 2];
+const RETRY = { deadlineMilliseconds: 1_000, random: Math.random };
+
+let directory: string;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-durability-'));
+});
+afterAll(() => rmSync(directory, { recursive: true }));
+
+test('a transaction waits for the disk unless all that is in it is relaxed', async () => {
+  const database = await openDatabase(join(directory, 'writer.sqlite'), RETRY);
+  const writer = createSqliteWriter(database, RETRY);
+  const level = () => database.prepare('PRAGMA synchronous').get()?.synchronous;
+  const write = (relaxed: boolean) => writer.run(level, { relaxed });
+  expect(await writer.run(level)).toBe(FULL);
+  expect(await Promise.all([write(true), write(true)])).toEqual([NORMAL, NORMAL]);
+  expect(await Promise.all([write(true), write(false), write(true)])).toEqual([FULL, FULL, FULL]);
+  expect(await write(true)).toBe(NORMAL);
+  expect(await write(false)).toBe(FULL);
+  await writer.close();
+  database.close();
+});
+
+describe('the store', () => {
+  let store: Store;
+  beforeAll(async () => {
+    store = await createSqliteStore({ directory });
+  });
+  afterAll(() => store.close());
+
+  /** How this write was committed, whatever came before it. */
+  const levelOf = async (write: () => Promise<unknown>): Promise<string> => {
+    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
+    const levels: string[] = [];
+    const [durable, relaxed] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
+    for (const before of [
+      [durable, relaxed],
+      [relaxed, durable],
+    ]) {
+      for (const put of before) await store.write([{ put, value: 'x' }]);
+      await write();
+      levels.push(
+        exec.mock.calls.flatMap(([sql]) => /^PRAGMA synchronous = (\w+)$/.exec(sql)?.[1] ?? []).at(-1) ?? 'none',
+      );
+    }
+    expect(new Set(levels).size).toBe(1);
+    return levels[0] ?? '';
+  };
+
+  test('is relaxed with these and no others: whoever adds one has to think of a power cut', () => {
+    const signIns = ['sign-in', 'sign-in-alias', 'sign-ins', 'transactions'];
+    const known = ['last-use', 'limit', 'live-sessions', 'problem', ...signIns];
+    expect([...RELAXED_KINDS].toSorted()).toEqual(known);
+  });
+
+  test.each([...RELAXED_KINDS])('answers before the disk has it: %s', async (kind) => {
+    expect(await levelOf(() => store.write([{ put: `${kind}:{t}:record`, value: 'x' }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ delete: `${kind}:{t}:record` }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ index: `${kind}:{t}:index`, add: 'x', score: 1 }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.increment(`${kind}:{t}:count`, 1, { lifetimeSeconds: 9 }))).toBe('NORMAL');
+  });
+
+  test.each([
+    keys.grant('u', 'app'),
+    keys.session('h'),
+    keys.sessionsOfUser('u'),
+    keys.user('u'),
+    keys.connectedApp('app'),
+    keys.relayToken('r'),
+    keys.adminToken('a'),
+    keys.revocation('u', 'r'),
+    keys.webhook('w'),
+    keys.ownKeys,
+    keys.logoutToken('issuer', 'jti'),
+  ])('answers what the disk has: %s', async (key) => {
+    expect(await levelOf(() => store.write([{ put: key, value: 'x' }]))).toBe('FULL');
+    expect(await levelOf(() => store.write([{ delete: key }]))).toBe('FULL');
+  });
+
+  test('what a write only demands does not make it wait', async () => {
+    const [grant, note] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
+    expect(await levelOf(() => store.write([{ exists: grant }, { put: note, value: 'x' }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ exists: note }, { put: grant, value: 'x' }]))).toBe('FULL');
+  });
+
+  test('so does the audit trail, a lease, a reservation, a message, a deletion, the proof that it is ready, and a write that is durable in part', async () => {
+    const both = () =>
+      store.write([
+        { put: 'last-use:{t}', value: 'x' },
+        { put: 'grant:{t}', value: 'x' },
+      ]);
+    const index = keys.auditIndex('all', '');
+    for (const write of [
+      () => store.append(keys.auditLog, '{}', 1, [index]),
+      () => store.acquireLease(keys.refreshLease('u', 'app'), 'me', 10),
+      () => store.increment(keys.binQuota('2026-11'), 1, { lifetimeSeconds: 9 }),
+      () => store.publish('channel', 'x'),
+      () => store.write([{ delete: keys.session('h') }]),
+      () => store.ready(),
+      both,
+    ])
+      expect(await levelOf(write), String(write)).toBe('FULL');
+  });
+
+  const lifecycleOf = () => {
+    const signIns = createRecordStore({ store, clock: Date.now });
+    const users = createUserStore({ store, clock: Date.now });
+    const lifecycle = createUserLifecycle({
+      ...{ store, signIns, users, apps: { find: () => undefined }, sessions: { endAll: async () => {} } },
+      connections: { list: async () => [], end: async () => undefined, forget: async () => undefined },
+    });
+    return { lifecycle, users, signIns };
+  };
+
+  test('so does the deletion of somebody of whom nothing is left but records of sign-ins', async () => {
+    const { lifecycle, signIns } = lifecycleOf();
+    const begun = { app: 'platform', purpose: 'sign_in' as const, startedAt: Date.now(), steps: [], facts: {} };
+    const erase = async () => {
+      await signIns.begin({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' });
+      expect((await signIns.find('AAAA1111'))?.userId).toBe('gone');
+      await lifecycle.erase('gone', {});
+      expect(await signIns.find('AAAA1111')).toBeUndefined();
+    };
+    expect(await levelOf(erase)).toBe('FULL');
+  });
+
+  test('a deletion that the disk does not take leaves somebody who can be deleted', async () => {
+    const { lifecycle, users } = lifecycleOf();
+    await users.noteSignIn({ id: 'u', issuer: 'https://idp.example', subject: 's', name: undefined, email: undefined });
+    vi.spyOn(store, 'ready').mockRejectedValueOnce(new Error('disk full'));
+    await expect(lifecycle.erase('u', {})).rejects.toThrow('disk full');
+    expect(await users.find('u')).toBeDefined();
+    await lifecycle.erase('u', {});
+    expect(await users.find('u')).toBeUndefined();
+  });
+});

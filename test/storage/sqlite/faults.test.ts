@@ -1,0 +1,275 @@
+/** What the embedded store does when its file is locked, full, damaged, foreign or gone. */
+
+import { randomBytes } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { isBusy, toStoreError } from '../../../src/storage/sqlite/faults.ts';
+import { createSqliteStore, DATABASE_FILE, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
+import type { Store } from '../../../src/storage/store.ts';
+import { startChild } from '../../support/child.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+
+let directory: string;
+let file: string;
+const opened: Store[] = [];
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
+  file = join(directory, DATABASE_FILE);
+});
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+  await rm(directory, { recursive: true });
+});
+
+async function open(options: Partial<SqliteStoreOptions> = {}): Promise<Store> {
+  const store = await createSqliteStore({ directory, ...options });
+  opened.push(store);
+  return store;
+}
+
+async function makeAndClose(): Promise<void> {
+  const store = await createSqliteStore({ directory });
+  for (let n = 0; n < 200; n += 1) void store.write([{ put: `k${n}`, value: 'x'.repeat(500) }]);
+  await store.close();
+}
+
+test('a stall of this process refuses no write that the database would take', async () => {
+  const store = await open({ deadlineMilliseconds: 50 });
+  const written = store.write([{ put: 'a', value: '1' }]);
+  const until = performance.now() + 150;
+  while (performance.now() < until);
+  expect(await written).toBeDefined();
+});
+
+describe('a locked database', () => {
+  let blocker: DatabaseSync;
+
+  afterEach(() => {
+    if (blocker.isOpen) blocker.close();
+  });
+
+  async function lock(): Promise<void> {
+    blocker = new DatabaseSync(file);
+    blocker.exec('BEGIN IMMEDIATE');
+  }
+
+  test('refuses writes with storage_unavailable at the deadline, while the event loop and reads go on', async () => {
+    const store = await open({ deadlineMilliseconds: 400 });
+    await store.write([{ put: 'a', value: '1' }]);
+    await lock();
+    const loop = performance.eventLoopUtilization();
+    const [startedAt, own] = [performance.now(), startStopwatch()];
+    const results = Promise.allSettled(
+      Array.from({ length: 200 }, (_, n) => store.write([{ put: `b${n}`, value: '2' }])),
+    );
+    expect((await store.get('a'))?.value).toBe('1');
+    for (const result of await results) {
+      expect(result).toMatchObject({ reason: { code: 'storage_unavailable', status: 503, retryAfterSeconds: 1 } });
+    }
+    const { active } = performance.eventLoopUtilization(loop);
+    const [elapsed, took] = [performance.now() - startedAt, own()];
+    expect(elapsed).toBeGreaterThanOrEqual(395);
+    expect(took).toBeLessThan(800);
+    // Each attempt may block for 5 ms. Without pauses between them the loop would never be idle. It counts as active, too,
+    // while others have the processor.
+    expect((active - (elapsed - took)) / took).toBeLessThan(0.8);
+    await expect(store.ready()).rejects.toMatchObject({ code: 'storage_unavailable' });
+  });
+
+  test('lets writes through, in order, once the lock is gone before the deadline', async () => {
+    const store = await open();
+    await lock();
+    const writes = ['1', '2', '3'].map((value) => store.write([{ put: 'a', value }]));
+    setTimeout(() => blocker.exec('ROLLBACK'), 150);
+    expect(await Promise.all(writes)).toEqual([expect.any(Number), expect.any(Number), expect.any(Number)]);
+    expect((await store.get('a'))?.value).toBe('3');
+    await expect(store.ready()).resolves.toBeUndefined();
+  });
+
+  test('does not keep a store from closing', async () => {
+    const store = await open({ deadlineMilliseconds: 100 });
+    await lock();
+    const write = store.write([{ put: 'a', value: '1' }]).catch((error: unknown) => error);
+    await store.close();
+    expect(await write).toMatchObject({ code: 'storage_unavailable' });
+  });
+});
+
+test('a full disk refuses writes and the readiness probe with storage_unavailable; reads go on, and nothing is damaged', async () => {
+  const child = startChild('sqlite-worker.ts', [directory, 'fill'], { fileSizeBlocks: 2_048 });
+  const [write, probe, read] = await child.ended;
+  expect(write).toMatch(/^storage_unavailable [0-9]+$/);
+  expect(probe).toMatch(/^storage_unavailable [0-9]+$/);
+  expect(read).toBe('kept');
+  const store = await open();
+  await expect(store.ready()).resolves.toBeUndefined();
+  expect((await store.get('first'))?.value).toBe('kept');
+});
+
+describe('the file', () => {
+  test('and its log are for their owner alone', async () => {
+    const nested = join(directory, 'data');
+    const store = await open({ directory: nested });
+    await store.write([{ put: 'a', value: '1' }]);
+    expect(statSync(nested).mode & 0o777).toBe(0o700);
+    for (const name of readdirSync(nested)) expect(statSync(join(nested, name)).mode & 0o777).toBe(0o600);
+    expect(readdirSync(nested).toSorted()).toEqual([DATABASE_FILE, `${DATABASE_FILE}-shm`, `${DATABASE_FILE}-wal`]);
+  });
+
+  test('R51: is written through: WAL with synchronous FULL', async () => {
+    const { openDatabase } = await import('../../../src/storage/sqlite/database.ts');
+    const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
+    expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
+    expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 });
+    expect(database.prepare('PRAGMA busy_timeout').get()?.timeout).toBeLessThanOrEqual(5);
+    database.close();
+  });
+
+  test('with flipped bytes is refused at start, with what to do, and left as it was', async () => {
+    await makeAndClose();
+    const bytes = readFileSync(file);
+    randomBytes(8_192).copy(bytes, 4_096);
+    writeFileSync(file, bytes);
+    await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'damaged' });
+    await expect(open()).rejects.toThrow(/damaged.*Put a backup in its place/);
+    expect(readFileSync(file).equals(bytes)).toBe(true);
+  });
+
+  test.each([
+    ['empty', ''],
+    ['text', 'this is not a database, and longer than a header'],
+  ])('that is %s is refused, and no new database is made in its place', async (_, content) => {
+    writeFileSync(file, content);
+    await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'damaged' });
+    expect(readFileSync(file, 'utf8')).toBe(content);
+  });
+
+  test('cut short is refused', async () => {
+    await makeAndClose();
+    truncateSync(file, statSync(file).size - 40_960);
+    await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'damaged' });
+  });
+
+  test('of another program is refused', async () => {
+    const other = new DatabaseSync(file);
+    other.exec('CREATE TABLE t (x)');
+    other.close();
+    await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'foreign' });
+  });
+
+  test('of a newer version is refused', async () => {
+    await makeAndClose();
+    const other = new DatabaseSync(file);
+    other.exec('PRAGMA user_version = 999');
+    other.close();
+    await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'newer' });
+  });
+
+  test('that is gone while its log is there is not replaced by a new one', async () => {
+    writeFileSync(`${file}-wal`, 'what was written last');
+    await expect(open()).rejects.toMatchObject({ name: 'DatabaseFileError', reason: 'missing' });
+    expect(existsSync(file)).toBe(false);
+  });
+
+  test('keeps everything over a restart, versions included', async () => {
+    const first = await createSqliteStore({ directory });
+    await first.write([{ put: 'a', value: '1' }]);
+    const version = (await first.get('a'))?.version ?? 0;
+    await first.write([{ delete: 'a' }]);
+    await first.close();
+    const second = await open();
+    await second.write([{ put: 'a', value: '2' }]);
+    expect((await second.get('a'))?.version).toBeGreaterThan(version);
+  });
+});
+
+test('expired records, counters and old leases are removed from the file in time', async () => {
+  let now = 1_800_000_000_000;
+  const store = await open({ clock: () => now, sweepMilliseconds: 10 });
+  await Promise.all(
+    Array.from({ length: 450 }, (_, n) => store.write([{ put: `k${n}`, value: 'v', lifetimeSeconds: 5 }])),
+  );
+  await store.write([{ put: 'stays', value: 'v' }]);
+  await store.increment('c', 1, { lifetimeSeconds: 5 });
+  await store.acquireLease('l', 'A', 1_000);
+  await store.publish('channel', 'message');
+  const reader = new DatabaseSync(file, { readOnly: true });
+  const rows = (table: string) => Object.values(reader.prepare(`SELECT count(*) FROM ${table}`).get() ?? {})[0];
+  now += 6_000;
+  await expect.poll(() => rows('records')).toBe(1);
+  await expect.poll(() => rows('counters')).toBe(0);
+  expect([rows('leases'), rows('notices')]).toEqual([1, 1]);
+  now += 25 * 3_600_000;
+  await expect.poll(() => [rows('leases'), rows('notices')]).toEqual([0, 0]);
+  reader.close();
+});
+
+describe('a fault is told by its code:', () => {
+  test('a full database becomes storage_unavailable with its cause, a mistake in a statement stays what it is', () => {
+    const database = new DatabaseSync(':memory:');
+    database.exec('CREATE TABLE t (x UNIQUE); PRAGMA max_page_count = 3');
+    const thrownBy = (sql: string): unknown => {
+      try {
+        return database.exec(sql);
+      } catch (error) {
+        return error;
+      }
+    };
+    const full = thrownBy('INSERT INTO t VALUES (zeroblob(100000))');
+    expect(toStoreError(full)).toMatchObject({ code: 'storage_unavailable', cause: full, retryAfterSeconds: 30 });
+    for (const mistake of [
+      thrownBy('SELEC'),
+      thrownBy('INSERT INTO t VALUES (1), (1)'),
+      new Error('database is locked'),
+    ]) {
+      expect(toStoreError(mistake)).toBe(mistake);
+    }
+    database.close();
+  });
+
+  test.each([
+    [5, true],
+    [6, true],
+    [5 | (1 << 8), true],
+    [5 | (2 << 8), true],
+    [10 | (3 << 8), false],
+    [13, false],
+  ])('result code %i is busy: %s; and always unavailable', (errcode, busy) => {
+    const error = Object.assign(new Error('any text'), { errcode });
+    expect(isBusy(error)).toBe(busy);
+    expect(toStoreError(error)).toMatchObject({ code: 'storage_unavailable' });
+  });
+});
+
+test('a mistake in one write undoes that write alone', async () => {
+  const store = await open();
+  const bad = store.write([
+    { put: 'a:{t}', value: 'must not stay' },
+    { index: 'i:{t}', add: 'm', score: Number.NaN },
+  ]);
+  const good = store.write([{ put: 'b', value: 'stays' }]);
+  await expect(bad).rejects.toBeInstanceOf(TypeError);
+  expect(await good).toBeDefined();
+  expect(await store.get('a:{t}')).toBeUndefined();
+  expect((await store.get('b'))?.value).toBe('stays');
+});
+
+test('a listener that throws does not keep the message from the others', async () => {
+  const store = await open();
+  const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const heard: string[] = [];
+  await store.subscribe('c', () => {
+    throw new Error('listener failed');
+  });
+  await store.subscribe('c', (message) => heard.push(message));
+  await store.publish('c', '1');
+  expect(heard).toEqual(['1']);
+  expect(warn).toHaveBeenCalledOnce();
+  warn.mockRestore();
+});

@@ -1,0 +1,73 @@
+/** Compares responses with the OpenAPI document of the site that sent them. */
+import { z } from 'zod';
+import type { ApiDocument, ApiOperation } from '../../src/api-docs/document.ts';
+import { ask } from './ask.ts';
+
+export interface SeenResponse {
+  method: string;
+  path: string;
+  status: number;
+  contentType: string | undefined;
+  body: string;
+}
+
+export interface ApiContract {
+  /** Every operation with each status that the document names, such as `GET /session 200`. */
+  readonly promised: readonly string[];
+  /** Which of them this response is; undefined for a route that the document leaves out. */
+  nameOf(seen: SeenResponse): string | undefined;
+  /** How the response differs from the document; nothing where it does not, or where the route is not documented. */
+  faultsOf(seen: SeenResponse): string[];
+}
+
+type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
+
+export async function apiContract(site: { url: string }): Promise<ApiContract> {
+  const document: ApiDocument = JSON.parse((await ask(`${site.url}/openapi.json`)).body);
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => {
+      const pattern = path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+');
+      return { name: `${method.toUpperCase()} ${path}`, pattern: new RegExp(`^${pattern}$`), method, operation };
+    }),
+  );
+  const schemas = new Map<unknown, z.ZodType>();
+  const schemaOf = (schema: object): z.ZodType => {
+    const named = '$ref' in schema ? document.components.schemas.Problem : schema;
+    const made = schemas.get(named) ?? z.fromJSONSchema(named as JsonSchema);
+    schemas.set(named, made);
+    return made;
+  };
+
+  // A fixed path comes before one with a parameter in its place.
+  operations.sort((left, right) => left.name.split('{').length - right.name.split('{').length);
+  const find = ({ method, path }: SeenResponse) =>
+    operations.find((one) => one.method === method.toLowerCase() && one.pattern.test(path));
+
+  const faults = ({ responses }: ApiOperation, { status, contentType, body }: SeenResponse): string[] => {
+    const response = responses[status] ?? (status >= 400 ? responses.default : undefined);
+    if (!response) return [`status ${status} is not documented`];
+    const type = contentType?.split(';')[0];
+    if (!response.content || body === '') return response.content && body === '' ? ['no body'] : [];
+    const content = response.content[type ?? ''] ?? response.content['*/*'];
+    if (!content) return [`${type} is not documented for status ${status}`];
+    if (!type || !/[/+]json$/.test(type)) return [];
+    const { error } = schemaOf(content.schema as object).safeParse(JSON.parse(body));
+    return error ? [z.prettifyError(error)] : [];
+  };
+
+  return {
+    promised: operations.flatMap(({ name, operation }) =>
+      Object.keys(operation.responses)
+        .filter((status) => status !== 'default')
+        .map((status) => `${name} ${status}`),
+    ),
+    nameOf(seen) {
+      const found = find(seen);
+      return found && `${found.name} ${seen.status}`;
+    },
+    faultsOf(seen) {
+      const found = find(seen);
+      return found ? faults(found.operation, seen).map((fault) => `${found.name} ${seen.status}: ${fault}`) : [];
+    },
+  };
+}
