@@ -6,9 +6,6 @@ import { unavailable } from './faults.ts';
 /** Sends one command as a connection does, and resolves when it is as durable as was asked for. */
 export type RunWrite = RedisConnection['run'];
 
-/** By so much the server stops waiting for its replica before the deadline of the command, which would end the connection. */
-const WAIT_MARGIN_MILLISECONDS = 100;
-
 const MAX_WAITING = 8_192;
 
 interface Job {
@@ -24,18 +21,20 @@ interface Job {
  * all that follow are refused at once until a replica has caught up with it.
  */
 export function createDurableWrites(connection: RedisConnection, deadlineMilliseconds: number): RunWrite {
-  const waitMilliseconds = deadlineMilliseconds - WAIT_MARGIN_MILLISECONDS;
+  // A write waits half of the deadline for the writes before it, and half for its replica. A response that a busy machine
+  // delays still comes before the deadline, which would end the connection and what it knows of the replica.
+  const halfDeadline = deadlineMilliseconds / 2;
   const jobs: Job[] = [];
   let active = false;
   let lagging = false;
 
   /** How many replicas have what this connection wrote, or why that is unknown. */
   const confirmations = (): Promise<number | Error> =>
-    connection.run((client) => client.wait(1, waitMilliseconds)).catch((error: Error) => error);
+    connection.run((client) => client.wait(1, halfDeadline)).catch((error: Error) => error);
 
   async function work(): Promise<void> {
     while (jobs.length > 0) {
-      const sent = withoutLate(jobs.splice(0), deadlineMilliseconds / 2);
+      const sent = withoutLate(jobs.splice(0), halfDeadline);
       if (sent.length > 0 && (await finishTogether(sent, confirmations)) === 0) void untilCaughtUp();
     }
     active = false;
@@ -69,7 +68,7 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
     });
 }
 
-/** A write that waited longer for those before it would take far more than the deadline with its own `WAIT`. */
+/** A write that waited longer for those before it would pass the deadline with its own `WAIT`. */
 function withoutLate(jobs: readonly Job[], milliseconds: number): Job[] {
   const since = performance.now() - milliseconds;
   for (const job of jobs) if (job.since < since) job.fail(tooMany());
