@@ -17,6 +17,7 @@ import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 
 const APP = { id: 'platform', name: 'Platform', scopes: ['read', 'write'] } as unknown as ConnectedApp;
 const NOW = 1_800_000_000_000;
@@ -227,9 +228,9 @@ describe('what somebody who died has left open', () => {
   test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and no later refresh waits', async () => {
     await stored({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
     answer = async () => ({ kind: 'doubtful', reason: 'invalid_scope' });
-    const began = performance.now();
+    const took = startStopwatch();
     for (let n = 0; n < 3; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(1_000);
     answer = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
     expect((await read()).trouble).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
