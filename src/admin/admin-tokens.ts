@@ -15,7 +15,7 @@ import { listOf, listQuery, matches, pageOptions } from './listing.ts';
 import { givenName } from './name.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/admin-tokens': {
       page: SignedInFrame;
       tokens: readonly AdminTokenView[];
@@ -122,7 +122,7 @@ export function adminTokenRoutes(parts: {
       pages.flashOf(req),
     ]);
     const page = pages.signedInFrame(req, 'Admin tokens', form.faults);
-    pages.sendAdmin(res, 'admin/admin-tokens', { page, tokens: items, next, q, form, notice, made });
+    pages.send(res, 'admin/admin-tokens', { page, tokens: items, next, q, form, notice, made });
   };
 
   const here = `${basePath}/admin/admin-tokens`;

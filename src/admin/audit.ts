@@ -13,7 +13,7 @@ import { actorOf } from '../sessions/actor.ts';
 import { listOf, listQuery } from './listing.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/audit': {
       page: SignedInFrame;
       entries: readonly AuditView[];
@@ -121,7 +121,7 @@ export function auditRoutes(parts: { trail: AuditTrail; pages: Pages }): AuditRo
         limit: 50,
         filter: filterOf({ ...form, event: isAuditEvent(form.event) ? form.event : '' }),
       });
-      pages.sendAdmin(res, 'admin/audit', {
+      pages.send(res, 'admin/audit', {
         page: pages.signedInFrame(req, 'Audit trail'),
         entries: found.items.map(auditView),
         form,

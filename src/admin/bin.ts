@@ -9,7 +9,7 @@ import { type DescribedHandler, operation } from '../http/operation.ts';
 import type { Pages } from '../pages/pages.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/bin': {
       page: SignedInFrame;
       bins: BinOverview;
@@ -89,7 +89,7 @@ export function binAdminRoutes(parts: { bins: Bins; pages: Pages }): BinAdminRou
     ),
     async page(req, res) {
       const found = await overviewOf(bins);
-      pages.sendAdmin(res, 'admin/bin', {
+      pages.send(res, 'admin/bin', {
         page: pages.signedInFrame(req, 'BIN data'),
         bins: found,
         networks: barsOf(found.networks, found.dataset.rows),

@@ -11,7 +11,7 @@ import type { Pages } from '../pages/pages.ts';
 import { audited } from './change.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/connected-app-check': {
       page: SignedInFrame;
       app: { id: string; name: string };
@@ -66,7 +66,7 @@ export function connectedAppCheckRoutes(parts: {
 
     async checkByForm(req, res) {
       const { app, findings, problems } = await run(req);
-      pages.sendAdmin(res, 'admin/connected-app-check', {
+      pages.send(res, 'admin/connected-app-check', {
         page: pages.signedInFrame(req, `Check of ${app.name}`),
         app: { id: app.id, name: app.name },
         findings,

@@ -31,7 +31,7 @@ import { type SecretAge, secretAge } from './secret-age.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/connected-apps': {
       page: SignedInFrame;
       apps: readonly AppView[];
@@ -104,7 +104,7 @@ export function connectedAppPages(parts: {
     values.isRead === 'yes' ? (await readAt(values)).provider : undefined;
 
   const showNew = async (req: Request, res: Response, form: NewForm) =>
-    pages.sendAdmin(res, 'admin/register-app', {
+    pages.send(res, 'admin/register-app', {
       page: pages.signedInFrame(req, 'Register an app', form.faults),
       form,
       provider: await shownOf(form),
@@ -115,7 +115,7 @@ export function connectedAppPages(parts: {
     const app = await facts.one(idOf(req));
     const form = { values: { ...valuesOfApp(app), version: '' }, faults: [], ...changed };
     const { notice } = await pages.flashOf(req);
-    pages.sendAdmin(res, 'admin/connected-app', {
+    pages.send(res, 'admin/connected-app', {
       page: pages.signedInFrame(req, app.name, form.faults),
       app: viewOf(app),
       connections: app.connections ?? 0,
@@ -195,7 +195,7 @@ export function connectedAppPages(parts: {
       const query = checked(listQuery, { after: queryField(req, 'after'), q: queryField(req, 'q') });
       const all = (await facts.list()).filter(({ id, name, issuer }) => matches(query.q, id, name, issuer));
       const { items, next } = pageOf(all, query);
-      pages.sendAdmin(res, 'admin/connected-apps', {
+      pages.send(res, 'admin/connected-apps', {
         page: pages.signedInFrame(req, 'Connected apps'),
         apps: items.map(viewOf),
         unreadable: await facts.unreadable(),

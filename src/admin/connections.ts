@@ -24,7 +24,7 @@ import {
 } from './person-view.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/connections': {
       page: SignedInFrame;
       connections: readonly ConnectionRow[];
@@ -126,7 +126,7 @@ export function adminConnectionRoutes(parts: {
       const chosen = apps.find(form.app);
       const progress = chosen && (await everyone.progress(chosen.id));
       const pending = await revocations.page({ limit: MAX_PENDING_SHOWN });
-      pages.sendAdmin(res, 'admin/connections', {
+      pages.send(res, 'admin/connections', {
         page: pages.signedInFrame(req, 'Connections'),
         connections: items,
         revocations: await Promise.all(pending.items.map(named)),

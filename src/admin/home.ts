@@ -8,7 +8,7 @@ import { type DescribedHandler, operation } from '../http/operation.ts';
 import type { Pages } from '../pages/pages.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/home': {
       page: SignedInFrame;
       overview: OverviewView;
@@ -121,7 +121,7 @@ export function overviewRoutes(parts: {
     async page(req, res) {
       const overview = await overviewOf(queryField(req, 'range') === 'month' ? 'month' : 'day');
       const page = pages.signedInFrame(req, 'Overview');
-      pages.sendAdmin(res, 'admin/home', { page, overview, charts: chartsOf(overview) });
+      pages.send(res, 'admin/home', { page, overview, charts: chartsOf(overview) });
     },
     overview: operation(
       {

@@ -13,7 +13,7 @@ import type { Store } from '../storage/store.ts';
 import { audited } from './change.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/keys': {
       page: SignedInFrame;
       /** Undefined while the first count is under way. */
@@ -112,7 +112,7 @@ export function keyRoutes(parts: {
       const [report, signing, { notice }] = await Promise.all([soon(), signingKeys(), pages.flashOf(req)]);
       const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
       if (!report) res.set('Refresh', '2');
-      pages.sendAdmin(res, 'admin/keys', { page: pages.signedInFrame(req, 'Keys'), report, held, signing, notice });
+      pages.send(res, 'admin/keys', { page: pages.signedInFrame(req, 'Keys'), report, held, signing, notice });
     },
 
     async rotateByForm(req, res) {

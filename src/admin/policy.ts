@@ -12,7 +12,7 @@ import { decide, RELAY_SCOPES, type RelayDecision, type RelayScope, type RelaySu
 import type { RelayTokens } from '../relay/relay-token.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/policy': {
       page: SignedInFrame;
       tokens: readonly { id: string; name: string }[];
@@ -88,7 +88,7 @@ export function policyRoutes(parts: {
       const faults = decision === 'unknown' ? [UNKNOWN_TOKEN] : [];
       const { relayToken, route, app = '', user = '', proof, unnarrowed, address } = asked;
       const values = { token: relayToken, route, app, user, proof, unnarrowed: unnarrowed ? 'yes' : '', address };
-      pages.sendAdmin(res, 'admin/policy', {
+      pages.send(res, 'admin/policy', {
         page: pages.signedInFrame(req, 'What would happen if', faults),
         tokens: listed.map(({ id, name }) => ({ id, name })),
         apps: apps.threadApps().map(({ id, name }) => ({ id, name })),

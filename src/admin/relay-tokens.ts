@@ -32,7 +32,7 @@ import {
 } from './relay-token-input.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/relay-tokens': {
       page: SignedInFrame;
       tokens: readonly RelayTokenView[];
@@ -100,7 +100,7 @@ export function relayTokenRoutes(parts: {
       pages.flashOf(req),
     ]);
     const page = pages.signedInFrame(req, 'Relay tokens', form.faults);
-    pages.sendAdmin(res, 'admin/relay-tokens', { page, tokens: items, next, q, apps: choices(), form, notice });
+    pages.send(res, 'admin/relay-tokens', { page, tokens: items, next, q, apps: choices(), form, notice });
   };
 
   const showOne = async (
@@ -111,7 +111,7 @@ export function relayTokenRoutes(parts: {
   ) => {
     const [view, hours, flash] = await Promise.all([told(token), uses.hoursOf(token.id), pages.flashOf(req)]);
     const { form = { values: valuesOfToken(token), faults: [] }, rotation: rotated = FIRST_ROTATION } = forms;
-    pages.sendAdmin(res, 'admin/relay-token', {
+    pages.send(res, 'admin/relay-token', {
       page: pages.signedInFrame(req, token.name, [...form.faults, ...rotated.faults]),
       token: view,
       hours,

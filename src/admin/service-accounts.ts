@@ -22,7 +22,7 @@ import { givenName } from './name.ts';
 import { type SecretAge, secretAge } from './secret-age.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/service-accounts': {
       page: SignedInFrame;
       accounts: readonly (ServiceAccountView & { secret: SecretAge })[];
@@ -160,7 +160,7 @@ export function serviceAccountRoutes(parts: {
       listed({ after: queryField(req, 'after'), limit: 50, q }),
       pages.flashOf(req),
     ]);
-    pages.sendAdmin(res, 'admin/service-accounts', {
+    pages.send(res, 'admin/service-accounts', {
       page: pages.signedInFrame(
         req,
         'Service accounts',

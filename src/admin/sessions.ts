@@ -15,7 +15,7 @@ import { pageOfMatchingUsers } from './matching-users.ts';
 import { type SessionRow, sessionAnswer, sessionRow, splitId } from './person-view.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/sessions': {
       page: SignedInFrame;
       sessions: readonly SessionRow[];
@@ -76,7 +76,7 @@ export function adminSessionRoutes(parts: {
     async page(req, res) {
       const q = queryField(req, 'q')?.slice(0, 200) ?? '';
       const { items, next } = await listedWithNext(listed, { after: queryField(req, 'after'), limit: 50, q });
-      pages.sendAdmin(res, 'admin/sessions', {
+      pages.send(res, 'admin/sessions', {
         page: pages.signedInFrame(req, 'Sessions'),
         sessions: items,
         q,

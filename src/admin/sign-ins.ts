@@ -12,7 +12,7 @@ import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import { listOf, listQuery } from './listing.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/sign-ins': {
       page: SignedInFrame;
       q: string;
@@ -206,7 +206,7 @@ export function signInAdminRoutes(parts: {
       const [only] = found.items;
       // A reference names one attempt: there is nothing to choose from.
       if (only && q !== '' && !q.includes('@')) return res.redirect(303, `sign-ins/${encodeURIComponent(only.id)}`);
-      return pages.sendAdmin(res, 'admin/sign-ins', {
+      return pages.send(res, 'admin/sign-ins', {
         page: pages.signedInFrame(req, 'Sign-ins'),
         q,
         groups: q === '' ? await grouped() : [],
@@ -222,7 +222,7 @@ export function signInAdminRoutes(parts: {
       const alike = view.cause
         ? (await grouped()).find(({ cause, app }) => cause === view.cause?.name && app === view.app)
         : undefined;
-      pages.sendAdmin(res, 'admin/sign-in', {
+      pages.send(res, 'admin/sign-in', {
         page: pages.signedInFrame(req, `Sign-in ${record.id}`),
         record: view,
         similar: Math.max(0, (alike?.count ?? 1) - 1),

@@ -32,7 +32,7 @@ import {
 } from './person-view.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/users': {
       page: SignedInFrame;
       users: readonly UserView[];
@@ -148,7 +148,7 @@ export function userRoutes(parts: {
     async page(req, res) {
       const q = queryField(req, 'q')?.slice(0, 200) ?? '';
       const { items, next } = await listed({ after: queryField(req, 'after'), limit: 50, q });
-      pages.sendAdmin(res, 'admin/users', {
+      pages.send(res, 'admin/users', {
         page: pages.signedInFrame(req, 'Users'),
         users: items,
         total: await users.count(),
@@ -163,7 +163,7 @@ export function userRoutes(parts: {
       const { sessions: rows, connections: made, pendingRevocations, ...view } = await whole(user);
       const own = req.context.session?.user.id === user.id;
       const confirm = queryField(req, 'confirm');
-      pages.sendAdmin(res, 'admin/user', {
+      pages.send(res, 'admin/user', {
         page: pages.signedInFrame(req, user.name ?? user.email ?? 'User'),
         user: view,
         sessions: rows,

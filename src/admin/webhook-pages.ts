@@ -11,7 +11,7 @@ import { type WebhookChanges, wantedWebhook } from './webhook-changes.ts';
 import { listedWebhooks, type MessageView, messageView, type WebhookView, webhookView } from './webhook-view.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'admin/webhooks': {
       page: SignedInFrame;
       webhooks: readonly WebhookView[];
@@ -71,12 +71,12 @@ export function webhookPages(parts: {
       pages.flashOf(req),
     ]);
     const page = pages.signedInFrame(req, 'Webhooks', form.faults);
-    pages.sendAdmin(res, 'admin/webhooks', { page, webhooks: items, next, q, events: WEBHOOK_EVENTS, form, notice });
+    pages.send(res, 'admin/webhooks', { page, webhooks: items, next, q, events: WEBHOOK_EVENTS, form, notice });
   };
 
   const showOne = async (req: Request, res: Response, webhook: Webhook, form: FormView<typeof changeForm>) => {
     const [latest, { notice, made }] = await Promise.all([messages.latest(webhook.id), pages.flashOf(req)]);
-    pages.sendAdmin(res, 'admin/webhook', {
+    pages.send(res, 'admin/webhook', {
       page: pages.signedInFrame(req, 'Webhook', form.faults),
       webhook: webhookView(webhook),
       messages: latest.map(messageView),

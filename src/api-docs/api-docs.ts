@@ -7,7 +7,7 @@ import type { Pages } from '../pages/pages.ts';
 import { type ApiDocument, type ApiOperation, apiDocument } from './document.ts';
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'docs/api': {
       page: PageFrame;
       about: string;
@@ -38,7 +38,7 @@ export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref:
     document: (routes) => described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(documentOf(routes))),
     page: (routes) => (req, res) => {
       const document = documentOf(routes);
-      pages.sendAdmin(res, 'docs/api', {
+      pages.send(res, 'docs/api', {
         page: pages.frame(req, 'HTTP API'),
         about: document.info.description,
         groups: groupsOf(document),

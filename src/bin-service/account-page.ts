@@ -46,7 +46,7 @@ export interface BinAccountPage {
 }
 
 declare module '../pages/page-data.ts' {
-  interface AdminPageData {
+  interface PageData {
     'bin-service/account': BinAccountPage;
   }
 }

@@ -56,7 +56,7 @@ export function accountRoutes(parts: {
     const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'BIN look-up');
     const { freeMonthlyRequests, signIn } = parts;
     const facts = { page, baseUrl: publicUrl.href, address, plans, freeMonthlyRequests, signIn, account, used };
-    pages.sendAdmin(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));
+    pages.send(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));
   };
 
   const accountOf = async (req: Request): Promise<Account> => {

@@ -69,7 +69,7 @@ export function binRoutes(parts: {
     if (panel.status !== 200) res.status(panel.status);
     if (panel.bin.error?.retryAfterSeconds !== undefined)
       res.set('Retry-After', String(panel.bin.error.retryAfterSeconds));
-    pages.send(res, 'bin', { page: pages.signedInFrame(req, 'BIN look-up'), bin: panel.bin });
+    pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: panel.bin });
   };
 
   const sendJsonResults: RequestHandler = async (req, res) => {
@@ -85,7 +85,7 @@ export function binRoutes(parts: {
       (req.is('urlencoded') ? sendPage : sendJsonResults)(req, res, next),
     ),
     manyAsJson: described(MANY, sendJsonResults),
-    form: (req, res) => pages.send(res, 'bin', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
+    form: (req, res) => pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
   };
 }
 

@@ -80,7 +80,7 @@ export function connectionRoutes(parts: {
         return;
       }
       const views = await connectionViews(apps, connections, userId, publicHref);
-      pages.send(res, 'connections', { page: pages.signedInFrame(req, 'Your connections'), connections: views });
+      pages.send(res, 'connections/list', { page: pages.signedInFrame(req, 'Your connections'), connections: views });
     }),
 
     async one(req, res) {
@@ -88,7 +88,7 @@ export function connectionRoutes(parts: {
       const userId = sessionOf(req).user.id;
       const connection = await connections.find(userId, app.id);
       const pending = (await connections.pendingRevocations(userId)).find((one) => one.app === app.id);
-      pages.send(res, 'connection', {
+      pages.send(res, 'connections/one', {
         page: pages.signedInFrame(req, app.name),
         connection: connectionView(app, connection, publicHref, pending?.since),
         services: await servicesOf(userId, app.id),

@@ -43,7 +43,7 @@ export function createHome(parts: {
         const signInApps = apps
           .signInApps()
           .map(({ id, name }) => ({ id, name, url: `${publicHref}/sign-in?app=${id}` }));
-        return pages.send(res, 'home-signed-out', { page: pages.frame(req, 'Sign in'), signInApps });
+        return pages.send(res, 'home/signed-out', { page: pages.frame(req, 'Sign in'), signInApps });
       }
       const userId = session.user.id;
       const threads = await Promise.all(
@@ -51,7 +51,7 @@ export function createHome(parts: {
       );
       // Read after the threads: fetching a thread is what shows that a connection is broken.
       const views = await connectionViews(apps, connections, userId, publicHref);
-      pages.send(res, 'home-signed-in', {
+      pages.send(res, 'home/signed-in', {
         page: pages.signedInFrame(req, 'Home'),
         connections: views,
         threads,
@@ -67,7 +67,7 @@ export function createHome(parts: {
         res.json({ type: `${publicHref}/problems/${code}`, code, title, status });
         return;
       }
-      pages.send(res, 'problem', { page: pages.frame(req, problemText(code).title), code });
+      pages.send(res, 'errors/problem', { page: pages.frame(req, problemText(code).title), code });
     },
   };
 }

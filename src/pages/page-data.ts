@@ -1,4 +1,4 @@
-/** The data of each page, which routes fill and templates render. */
+/** What routes give to pages. */
 import type { ProblemCode, WhoseFault } from '../errors.ts';
 
 /** What every page carries. `basePath` is '' or a path without a slash at its end. */
@@ -185,29 +185,33 @@ export interface NextStep {
   isForm?: boolean;
 }
 
+/**
+ * The data of each page, which has the name of its template under `views`. A file of a higher room that fills a page
+ * declares its data here.
+ */
 export interface PageData {
-  'home-signed-out': {
+  'home/signed-out': {
     page: PageFrame;
     signInApps: readonly SignInApp[];
     notice?: Notice | undefined;
   };
-  'home-signed-in': {
+  'home/signed-in': {
     page: SignedInFrame;
     connections: readonly ConnectionView[];
     threads: readonly ThreadPanel[];
     bin: BinPanel;
     notice?: Notice | undefined;
   };
-  'choose-sign-in': {
+  'sign-in/choose': {
     page: PageFrame;
     signInApps: readonly SignInApp[];
   };
-  connections: {
+  'connections/list': {
     page: SignedInFrame;
     connections: readonly ConnectionView[];
     notice?: Notice | undefined;
   };
-  connection: {
+  'connections/one': {
     page: SignedInFrame;
     connection: ConnectionView;
     /** Back-end services that used it; `lastAt` in milliseconds since the epoch. */
@@ -216,23 +220,23 @@ export interface PageData {
     returnTo?: string | undefined;
     notice?: Notice | undefined;
   };
-  sessions: {
+  'sign-in/sessions': {
     page: SignedInFrame;
     sessions: readonly SessionView[];
     notice?: Notice | undefined;
   };
   /** Asks for confirmation before all data about the user is deleted. */
-  erase: { page: SignedInFrame };
-  erased: {
+  'sign-in/erase': { page: SignedInFrame };
+  'sign-in/erased': {
     page: PageFrame;
     /** The outcome for each connection, as the end of a sentence. */
     connections: readonly { name: string; words: string }[];
   };
-  bin: {
+  'bin/page': {
     page: SignedInFrame;
     bin: BinPanel;
   };
-  error: {
+  'errors/error': {
     page: PageFrame;
     code: ProblemCode;
     /** 8 characters; only if an administrator can look the failure up by it. */
@@ -247,18 +251,10 @@ export interface PageData {
     step?: NextStep | undefined;
     retryAfterSeconds?: number | undefined;
   };
-  problem: {
+  'errors/problem': {
     page: PageFrame;
     code: ProblemCode;
   };
 }
 
-/**
- * Pages for administrators and developers. The file that fills a page declares its data here; the template has the page's
- * name, under `views`.
- */
-// biome-ignore lint/suspicious/noEmptyInterface: those files extend it
-export interface AdminPageData {}
-
 export type PageName = keyof PageData;
-export type AdminPageName = keyof AdminPageData;

@@ -4,15 +4,7 @@ import type { Request, Response } from 'express';
 import type { Config } from '../config/config.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { Flash, Flashes } from './flash.ts';
-import type {
-  AdminPageData,
-  AdminPageName,
-  FieldFault,
-  PageData,
-  PageFrame,
-  PageName,
-  SignedInFrame,
-} from './page-data.ts';
+import type { FieldFault, PageData, PageFrame, PageName, SignedInFrame } from './page-data.ts';
 import type { Submissions } from './submissions.ts';
 import type { Views } from './views.ts';
 
@@ -23,7 +15,6 @@ export interface PageSender {
   /** For routes behind a guard that requires a user. @param faults of the form on the page */
   signedInFrame(req: Request, title: string, faults?: readonly FieldFault[]): SignedInFrame;
   send<K extends PageName>(res: Response, name: K, data: PageData[K]): void;
-  sendAdmin<K extends AdminPageName>(res: Response, name: K, data: AdminPageData[K]): void;
   /** Redirects (303) to the page that shows the flash once. */
   redirect(req: Request, res: Response, url: string, flash: Flash): Promise<void>;
   /** Does the work of a form, once even if the form is sent twice, and then redirects as `redirect` does. */
@@ -71,9 +62,6 @@ export function createPageSender(parts: {
     flashOf: flashes.take,
     send(res, name, data) {
       res.type('html').send(views.render(name, data));
-    },
-    sendAdmin(res, name, data) {
-      res.type('html').send(views.renderAdmin(name, data));
     },
   };
 }

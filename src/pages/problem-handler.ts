@@ -60,7 +60,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
   const { csrfToken, ...frame } = parts.pages.frame(req, problemText(error.code).title);
   // Under `no-referrer`, browsers send forms with `Origin: null`, which the CSRF check refuses: leave the forms out.
   const sendsOrigin = res.get('Referrer-Policy') !== 'no-referrer';
-  parts.pages.send(res, 'error', {
+  parts.pages.send(res, 'errors/error', {
     page: sendsOrigin ? { ...frame, csrfToken } : frame,
     ...error.words,
     code: error.code,

@@ -1,30 +1,14 @@
-/** Renders pages with Eta: the template of each page, escaping, and the formatting of values. */
+/** Renders pages with Eta: escaping, and the formatting of values. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Eta } from 'eta';
-import type { AdminPageData, AdminPageName, PageData, PageName } from './page-data.ts';
+import type { PageData, PageName } from './page-data.ts';
 import { healthText, problemText, scopeText, sourceText, whoseText } from './problem-texts.ts';
 
 export interface Views {
   /** The whole HTML document of a page. Everything in `data` is escaped; only `SanitisedHtml` is printed as it is. */
   render<K extends PageName>(name: K, data: PageData[K]): string;
-  /** The same for a page for administrators or developers, by the template of the same name. */
-  renderAdmin<K extends AdminPageName>(name: K, data: AdminPageData[K]): string;
 }
-
-const TEMPLATES: Readonly<Record<PageName, string>> = {
-  'home-signed-out': '/home/signed-out',
-  'home-signed-in': '/home/signed-in',
-  'choose-sign-in': '/sign-in/choose',
-  sessions: '/sign-in/sessions',
-  erase: '/sign-in/erase',
-  erased: '/sign-in/erased',
-  connections: '/connections/list',
-  connection: '/connections/one',
-  bin: '/bin/page',
-  error: '/errors/error',
-  problem: '/errors/problem',
-};
 
 export const VIEWS_DIRECTORY = join(import.meta.dirname, '..', '..', 'views');
 
@@ -35,8 +19,7 @@ export function createViews({ directory = VIEWS_DIRECTORY }: { directory?: strin
   const texts = readTemplates(directory);
   eta.readFile = (path) => texts.get(path) ?? '';
   return {
-    render: (name, data) => eta.render(TEMPLATES[name], { ...data, show: SHOW }),
-    renderAdmin: (name, data) => eta.render(`/${name}`, { ...(data as object), show: SHOW }),
+    render: (name, data) => eta.render(`/${name}`, { ...data, show: SHOW }),
   };
 }
 

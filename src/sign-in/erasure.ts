@@ -39,7 +39,7 @@ export function erasureRoutes(parts: {
 
   return {
     async ask(req, res) {
-      pages.send(res, 'erase', { page: pages.signedInFrame(req, 'Delete everything kept about you') });
+      pages.send(res, 'sign-in/erase', { page: pages.signedInFrame(req, 'Delete everything kept about you') });
     },
 
     erase: described<RequestHandler>(ERASE, async (req, res) => {
@@ -60,7 +60,7 @@ export function erasureRoutes(parts: {
         return;
       }
       req.context.session = undefined;
-      pages.send(res, 'erased', {
+      pages.send(res, 'sign-in/erased', {
         page: pages.frame(req, 'Deleted'),
         connections: ended.map(({ app, revocation }) => ({
           name: apps.find(app)?.name ?? app,

@@ -147,7 +147,7 @@ export function signInRoutes(parts: {
           name: app.name,
           url: `${site.href}/sign-in?app=${app.id}${suffix}`,
         }));
-        return pages.send(res, 'choose-sign-in', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
+        return pages.send(res, 'sign-in/choose', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
       }
       const app = id === undefined ? candidates[0] : candidates.find((one) => one.id === id);
       if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });

@@ -62,7 +62,7 @@ export function sessionRoutes(parts: {
         res.json({ sessions: forJson } satisfies z.output<typeof listSchema>);
         return;
       }
-      pages.send(res, 'sessions', {
+      pages.send(res, 'sign-in/sessions', {
         page: pages.signedInFrame(req, 'Where you are signed in'),
         sessions: listed,
         notice: (await pages.flashOf(req)).notice,

@@ -21,7 +21,7 @@ let served: Served;
 let fails: (res: express.Response) => unknown;
 let context: Partial<Request['context']>;
 let failures: unknown[];
-let shown: PageData['error'] | undefined;
+let shown: PageData['errors/error'] | undefined;
 /** What the handler itself failed with. */
 let unhandled: unknown[];
 let isKept: boolean;
@@ -32,7 +32,7 @@ beforeEach(async () => {
   isKept = true;
   const pages = {
     frame: (_req: Request, title: string) => ({ title, basePath: '', operatorName: 'Us', csrfToken: 'token' }),
-    send(res: express.Response, _name: string, data: PageData['error']) {
+    send(res: express.Response, _name: string, data: PageData['errors/error']) {
       shown = data;
       res.send('a page');
     },

@@ -17,6 +17,7 @@ import { createViews } from '../../src/pages/views.ts';
 
 const directory = fileURLToPath(new URL('../../views', import.meta.url));
 const views = createViews({ directory });
+type UserPage = Exclude<PageName, `admin/${string}` | 'docs/api' | 'bin-service/account'>;
 const codes = Object.keys(PROBLEMS) as ProblemCode[];
 const healths: readonly (ConnectionHealth | 'not_connected')[] = [
   'active',
@@ -43,14 +44,14 @@ const HOSTILE = {
 };
 
 describe('R88 hostile text in every field of every page', () => {
-  for (const name of Object.keys(everyPage('x')) as PageName[]) {
+  for (const name of Object.keys(everyPage('x')) as UserPage[]) {
     test.each(Object.entries(HOSTILE))(`${name} keeps its structure: %s`, (_kind, text) => {
       const plain = renderAll(name, 'Plain words').map(structure);
       expect(renderAll(name, text).map(structure)).toEqual(plain);
     });
   }
 
-  test.each(['home-signed-out', 'choose-sign-in', 'error'] as const)(
+  test.each(['home/signed-out', 'sign-in/choose', 'errors/error'] as const)(
     '%s: an address cannot leave its attribute',
     (name) => {
       const plain = renderAll(name, 'https://app.example/plain').map(structure);
@@ -59,14 +60,14 @@ describe('R88 hostile text in every field of every page', () => {
   );
 
   test('text that turns the direction of writing is taken out', () => {
-    const [html = ''] = renderAll('connection', 'a\u202eb\u2067c\u0007d');
+    const [html = ''] = renderAll('connections/one', 'a\u202eb\u2067c\u0007d');
     expect(html).toContain('abcd');
     expect(html).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
   });
 });
 
 describe('R68 what the security policy demands of pages', () => {
-  const documents = (Object.keys(everyPage('x')) as PageName[]).flatMap((name) =>
+  const documents = (Object.keys(everyPage('x')) as UserPage[]).flatMap((name) =>
     renderAll(name, 'Plain words').map((html) => ({ name, html, tags: elements(html) })),
   );
 
@@ -129,7 +130,12 @@ describe('words', () => {
     /\b(tokens?|oauth|openid|csrf|https?|scopes?|redirect|refresh|upstream|storage|session|json|content-length|grant|client|endpoint|status \d+)\b/i;
 
   test.each(codes)('%s is said without jargon, with whose fault it is and one next step', (code) => {
-    const html = views.render('error', { page: frame('x'), code, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' });
+    const html = views.render('errors/error', {
+      page: frame('x'),
+      code,
+      reference: 'ab12cd34',
+      time: '2026-03-15T17:02:11Z',
+    });
     expect(visibleText(html)).not.toMatch(JARGON);
     expect(visibleText(html)).toContain('15 March 2026 at 17:02 UTC');
     expect(visibleText(html)).toContain('Whose fault is it?');
@@ -137,7 +143,7 @@ describe('words', () => {
     expect(elements(html).filter(({ attributes }) => attributes.get('role') === 'button')).toHaveLength(1);
     expect(html).not.toContain('{wait}');
 
-    const page = visibleText(views.render('problem', { page: frame('x'), code }));
+    const page = visibleText(views.render('errors/problem', { page: frame('x'), code }));
     expect(page).toContain(`Programs know this problem as ${code}.`);
     expect(page.replace(code, '')).not.toMatch(JARGON);
   });
@@ -160,16 +166,16 @@ describe('words', () => {
     const connection: ConnectionView = { id: 'app', name: 'App', health, scopes: ['platform_read_only', 'odd:scope'] };
     const page = signedIn('x');
     for (const html of [
-      views.render('connection', { page, connection }),
-      views.render('connections', { page, connections: [connection] }),
-      views.render('home-signed-in', { page, connections: [connection], threads: [], bin: {} }),
+      views.render('connections/one', { page, connection }),
+      views.render('connections/list', { page, connections: [connection] }),
+      views.render('home/signed-in', { page, connections: [connection], threads: [], bin: {} }),
     ]) {
       expect(visibleText(html)).not.toMatch(/in_doubt|reconnect_needed|not_connected|expiring|\bactive\b/);
       expect(html).toMatch(
         /class="status status-[a-z]+"><span class="icon icon-[a-z]+" aria-hidden="true"><\/span>\w+/,
       );
     }
-    const one = views.render('connection', { page, connection });
+    const one = views.render('connections/one', { page, connection });
     expect(visibleText(one)).toContain('Read what you can read on the platform');
     expect(visibleText(one)).not.toContain('platform_read_only');
     expect(visibleText(one)).toContain('odd:scope');
@@ -180,7 +186,7 @@ describe('words', () => {
     const connections = (['active', 'expiring', 'reconnect_needed'] as const).map((health) =>
       connectionOf(health, health),
     );
-    const html = views.render('home-signed-in', { page: signedIn('x'), connections, threads: [], bin: {} });
+    const html = views.render('home/signed-in', { page: signedIn('x'), connections, threads: [], bin: {} });
     const places = ['reconnect_needed', 'expiring'].map((id) =>
       html.indexOf(`<p class="trouble-title"><bdi>${id}</bdi>`),
     );
@@ -191,7 +197,7 @@ describe('words', () => {
   test('what the provider confirmed is said after a disconnect', () => {
     const say = (disconnected: 'revoked' | 'no_revocation' | 'not_confirmed') =>
       visibleText(
-        views.render('connection', {
+        views.render('connections/one', {
           page: signedIn('x'),
           connection: connectionOf('a', 'not_connected'),
           notice: disconnectText(disconnected),
@@ -204,7 +210,7 @@ describe('words', () => {
 
   test('sign-ins are said without jargon; this browser is signed out, another one is ended', () => {
     const seen = { startedAt: '2026-03-15T17:02:11Z', lastSeenAt: '2026-03-15T18:30:00Z' };
-    const html = views.render('sessions', {
+    const html = views.render('sign-in/sessions', {
       page: signedIn('x'),
       sessions: [
         { id: 'AAAA', browser: 'Firefox on Windows', ...seen, current: true },
@@ -222,7 +228,7 @@ describe('words', () => {
   });
 
   test('no sign-out button, and no form at all, without a token', () => {
-    const html = views.render('error', {
+    const html = views.render('errors/error', {
       page: { ...frame('x'), user: { name: 'Ada' } },
       code: 'storage_unavailable',
       reference: 'ab12cd34',
@@ -234,7 +240,7 @@ describe('words', () => {
 
 describe('the drawn card', () => {
   const draw = (bin: string, length?: number) =>
-    views.render('bin', {
+    views.render('bin/page', {
       page: signedIn('x'),
       bin: { result: { bin, record: { number: { length } }, source: 'rules', digitsMatched: 6 } },
     });
@@ -258,7 +264,7 @@ describe('the drawn card', () => {
 
   test('links of a bank lead to web addresses and telephones only', () => {
     const bank = (url: string, phone: string) => {
-      const html = views.render('bin', {
+      const html = views.render('bin/page', {
         page: signedIn('x'),
         bin: { result: { bin: '457173', record: { bank: { url, phone } }, source: 'service', digitsMatched: 6 } },
       });
@@ -328,13 +334,13 @@ describe('thread HTML', () => {
     if (clean === undefined) throw new Error('It nests too deep.');
     const body = { kind: 'html', html: clean, isCut: false } as const;
     const thread: ThreadPanel = { kind: 'thread', appName: 'App', title: 'T', body };
-    const html = views.render('home-signed-in', { page: signedIn('x'), connections: [], threads: [thread], bin: {} });
+    const html = views.render('home/signed-in', { page: signedIn('x'), connections: [], threads: [thread], bin: {} });
     expect(html).toContain('dir="auto"><h4>Plan</h4><p>a</p></div>');
     structure(html);
   });
 });
 
-function renderAll<K extends PageName>(name: K, text: string): string[] {
+function renderAll<K extends UserPage>(name: K, text: string): string[] {
   return everyPage(text)[name].map((data) => views.render(name, data));
 }
 
@@ -351,7 +357,7 @@ function connectionOf(id: string, health: ConnectionView['health']): ConnectionV
 }
 
 /** Each page in several states, with the text in every field that can hold one. */
-function everyPage(text: string): { [K in PageName]: PageData[K][] } {
+function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
   const page = signedIn(text);
   const out = frame(text);
   const notice = { tone: 'warning', text } as const;
@@ -379,29 +385,29 @@ function everyPage(text: string): { [K in PageName]: PageData[K][] } {
   ];
   const failure = { code: 'internal', reference: text, time: text } as const;
   return {
-    'home-signed-out': [
+    'home/signed-out': [
       { page: out, signInApps, notice },
       { page: out, signInApps: [] },
     ],
-    'home-signed-in': [
+    'home/signed-in': [
       { page, connections, threads, bin: { result }, notice },
       { page, connections: [], threads: [], bin: { error } },
     ],
-    'choose-sign-in': [
+    'sign-in/choose': [
       { page: out, signInApps },
       { page: out, signInApps: [] },
     ],
-    connections: [
+    'connections/list': [
       { page, connections, notice },
       { page, connections: [] },
     ],
-    connection: connections.flatMap((connection) => [
+    'connections/one': connections.flatMap((connection) => [
       { page, connection, returnTo: text, disconnected: 'revoked' as const, notice },
       { page, connection: { ...connection, unusable: text } },
     ]),
-    erase: [{ page }],
-    erased: [{ page: out, connections: [{ name: text, words: text }] }],
-    sessions: [
+    'sign-in/erase': [{ page }],
+    'sign-in/erased': [{ page: out, connections: [{ name: text, words: text }] }],
+    'sign-in/sessions': [
       {
         page,
         sessions: [true, false].map((current) => ({
@@ -411,12 +417,12 @@ function everyPage(text: string): { [K in PageName]: PageData[K][] } {
       },
       { page, sessions: [{ id: text, startedAt: text, lastSeenAt: text, current: false }] },
     ],
-    bin: [
+    'bin/page': [
       { page, bin: {} },
       { page, bin: { result } },
       { page, bin: { error } },
     ],
-    error: [
+    'errors/error': [
       { page, ...failure },
       {
         page: out,
@@ -424,7 +430,7 @@ function everyPage(text: string): { [K in PageName]: PageData[K][] } {
         ...{ title: text, cause: text, whose: 'nobody', nextStep: text, step: { label: text, url: text } },
       },
     ],
-    problem: codes.map((code) => ({ page: out, code })),
+    'errors/problem': codes.map((code) => ({ page: out, code })),
   };
 }
 

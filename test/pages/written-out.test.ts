@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PROBLEMS } from '../../src/errors.ts';
+import type { PageData, PageName } from '../../src/pages/page-data.ts';
 import { disconnectText } from '../../src/pages/problem-texts.ts';
 import { createViews, type Views } from '../../src/pages/views.ts';
 import { anyText } from '../support/any-text.ts';
@@ -19,9 +20,9 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-type Admin = Parameters<Views['renderAdmin']>;
-const show = (name: string, ...given: unknown[]) =>
-  JSON.parse(views.renderAdmin('one' as Admin[0], { name, given } as unknown as Admin[1]));
+/** Templates of this test, which no page has. */
+const render = (name: string, data: object, by = views) => by.render(name as PageName, data as PageData[PageName]);
+const show = (name: string, ...given: unknown[]) => JSON.parse(render('one', { name, given }));
 
 test.each([
   ['date', ['2026-01-02T23:04:05Z'], '2 January 2026'],
@@ -132,7 +133,7 @@ describe('R86 the digits of a card', () => {
 test('R88 whatever text is written out, it ends neither its element nor its attribute', () => {
   fc.assert(
     fc.property(anyText(), (text) => {
-      const page = views.renderAdmin('text' as Admin[0], { text } as unknown as Admin[1]);
+      const page = render('text', { text });
       expect(page).toMatch(/^<p title="[^"<>]*">[^<>]*<\/p>$/);
       expect(page).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
     }),
@@ -142,8 +143,7 @@ test('R88 whatever text is written out, it ends neither its element nor its attr
 test('R88 each character that could end something is written as what it is, and controls are left out', () => {
   // Made here: a template that is missing is found out now and not when somebody asks for its page.
   const own = createViews({ directory });
-  const written = (text: unknown) =>
-    own.renderAdmin('text' as Admin[0], { text } as unknown as Admin[1]).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
+  const written = (text: unknown) => render('text', { text }, own).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
   expect(written(`<a href="x">Tom & 'Ada'</a>`)).toBe('&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;');
   expect(written('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
   expect(written('a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai')).toBe(
@@ -156,9 +156,9 @@ test('pages are drawn by the template of their name', () => {
   const page = { title: 'T', basePath: '/gate', operatorName: 'Us' };
   const own = createViews({ directory: join(import.meta.dirname, '../../views') });
   const failure = { page, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' };
-  expect(own.render('error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
-  expect(own.render('problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
-  expect(own.render('home-signed-out', { page, signInApps: [] })).toMatch(/^<!doctype html>/);
+  expect(own.render('errors/error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
+  expect(own.render('errors/problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
+  expect(own.render('home/signed-out', { page, signInApps: [] })).toMatch(/^<!doctype html>/);
 });
 
 describe('words for what has a name', () => {

@@ -115,10 +115,7 @@ describe('the frame of a page', () => {
     pages: { operatorName: 'Us', supportContact: 'help@example.test' },
   };
   const drawn: unknown[] = [];
-  const views: Views = {
-    render: (...given) => `drawn ${drawn.push(given)}`,
-    renderAdmin: (...given) => `drawn ${drawn.push(given)}`,
-  };
+  const views: Views = { render: (...given) => `drawn ${drawn.push(given)}` };
   const flashes = { keep: () => Promise.resolve(''), take: () => Promise.resolve({}) };
   const submissions = { once: () => Promise.resolve('') };
   let pages: PageSender;
@@ -152,12 +149,8 @@ describe('the frame of a page', () => {
       send: (text: string) => void sent.push(text),
     };
     const data = { page: { ...BASE }, code: 'not_found' } as const;
-    pages.send(res as unknown as Response, 'problem', data);
-    pages.sendAdmin(res as unknown as Response, 'admin/home' as never, data as never);
-    expect(sent).toEqual(['html', 'drawn 1', 'html', 'drawn 2']);
-    expect(drawn).toEqual([
-      ['problem', data],
-      ['admin/home', data],
-    ]);
+    pages.send(res as unknown as Response, 'errors/problem', data);
+    expect(sent).toEqual(['html', 'drawn 1']);
+    expect(drawn).toEqual([['errors/problem', data]]);
   });
 });
