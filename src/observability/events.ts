@@ -2,6 +2,8 @@
 import type { Logger } from 'pino';
 import type { LABEL_VALUES, Metrics } from './metrics.ts';
 
+type Level = 'info' | 'warn' | 'error';
+
 export type SignInOutcome = (typeof LABEL_VALUES.signIns)[number];
 
 /** Where a request came from, for the audit trail. */
@@ -123,70 +125,57 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
   return { ...events, listen: (listener) => void listeners.push(listener) };
 }
 
-/** Has a function for every event, so that each one is logged. */
+/** Has a function for every event, so that each one is logged or counted. */
 function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics }): Events {
+  /** The user's name goes only to the audit trail; of the origin, the log has the request id. */
+  const line =
+    (level: Level, text: string) =>
+    ({
+      origin,
+      userName: _name,
+      audited: _audited,
+      ...facts
+    }: Record<string, unknown> & { origin?: Origin | undefined }) =>
+      logger[level](origin ? { ...facts, requestId: origin.requestId } : facts, text);
+  const failure =
+    (level: Level, text: string) =>
+    ({ cause, ...facts }: { cause?: unknown }) =>
+      logger[level]({ ...facts, err: cause }, text);
   // Audit entries are logged at any `LOG_LEVEL`, since log shippers collect them.
   const trail = logger.child({}, { level: 'info' });
   return {
-    signInStarted(facts) {
-      logger.info(facts, 'sign-in started');
-    },
-    signInEnded({ userName: _name, ...named }) {
-      const facts = logFields(named);
+    signInStarted: line('info', 'sign-in started'),
+    signInEnded(facts) {
       metrics.signIns.inc({ outcome: facts.outcome });
-      logger[facts.outcome === 'failed' ? 'warn' : 'info'](facts, 'sign-in ended');
+      line(facts.outcome === 'failed' ? 'warn' : 'info', 'sign-in ended')(facts);
     },
-    signedOut(facts) {
-      logger.info(logFields(facts), 'signed out');
-    },
-    providerSignedOut(facts) {
-      logger[facts.outcome === 'ended' ? 'info' : 'warn'](logFields(facts), 'sign-out by the provider');
-    },
+    signedOut: line('info', 'signed out'),
+    providerSignedOut: (facts) => line(facts.outcome === 'ended' ? 'info' : 'warn', 'sign-out by the provider')(facts),
     refreshEnded(facts) {
       metrics.refreshes.inc({ outcome: facts.outcome });
-      logger[facts.outcome === 'refreshed' ? 'info' : 'warn'](facts, 'refresh ended');
+      line(facts.outcome === 'refreshed' ? 'info' : 'warn', 'refresh ended')(facts);
     },
-    connectionMade(facts) {
-      logger.info(logFields(facts), 'connection made');
-    },
-    connectionRemoved({ audited: _audited, ...facts }) {
-      logger.info(logFields(facts), 'connection removed');
-    },
-    connectionRecovered(facts) {
-      logger.info(logFields(facts), 'connection recovered');
-    },
+    connectionMade: line('info', 'connection made'),
+    connectionRemoved: line('info', 'connection removed'),
+    connectionRecovered: line('info', 'connection recovered'),
     connectionBroken(facts) {
       metrics.connectionsBroken.inc({ cause: facts.cause });
-      logger.warn(facts, 'connection broken');
+      line('warn', 'connection broken')(facts);
     },
-    revocationEnded(facts) {
-      logger[facts.outcome === 'confirmed' ? 'info' : 'error'](facts, 'revocation ended');
-    },
-    binLookedUp(facts) {
-      metrics.binLookups.inc({ source: facts.source }, facts.count);
-    },
+    revocationEnded: (facts) => line(facts.outcome === 'confirmed' ? 'info' : 'error', 'revocation ended')(facts),
+    binLookedUp: ({ source, count }) => metrics.binLookups.inc({ source }, count),
     binServiceFailed(facts) {
       metrics.binServiceFailures.inc({ reason: facts.reason });
-      logger.warn(facts, 'BIN lookup service failed');
+      line('warn', 'BIN lookup service failed')(facts);
     },
-    binDatasetLoaded(facts) {
-      logger.info(facts, 'BIN data set loaded');
-    },
-    binDatasetFailed({ cause }) {
-      logger.error({ err: cause }, 'BIN data set cannot be read');
-    },
-    binCacheFailed({ cause }) {
-      logger.warn({ err: cause }, 'BIN cache failed');
-    },
-    ownKeysReplaced({ cause }) {
-      logger.warn({ err: cause }, 'own signing keys replaced');
-    },
-    audited(facts) {
-      trail.info(facts, 'audit');
-    },
+    binDatasetLoaded: line('info', 'BIN data set loaded'),
+    binDatasetFailed: failure('error', 'BIN data set cannot be read'),
+    binCacheFailed: failure('warn', 'BIN cache failed'),
+    ownKeysReplaced: failure('warn', 'own signing keys replaced'),
+    audited: (facts) => trail.info(facts, 'audit'),
     auditLost(facts) {
       metrics.auditLost.inc(facts.entries);
-      logger.error(facts, 'audit entries lost');
+      line('error', 'audit entries lost')(facts);
     },
     forwardedFault(fault) {
       logger.warn(
@@ -198,21 +187,11 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     redisUnprotected() {
       logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');
     },
-    recordRefused(facts) {
-      logger.warn(facts, 'stored record refused');
-    },
-    clockJumped(facts) {
-      logger.warn(facts, 'the clock jumped: sessions and tokens end by it');
-    },
-    requestFailed({ cause, ...facts }) {
+    recordRefused: line('warn', 'stored record refused'),
+    clockJumped: line('warn', 'the clock jumped: sessions and tokens end by it'),
+    requestFailed(facts) {
       metrics.problems.inc({ code: facts.code });
-      const level = facts.status >= 500 ? 'error' : 'info';
-      logger[level]({ ...facts, ...(cause === undefined ? {} : { err: cause }) }, 'request failed');
+      failure(facts.status >= 500 ? 'error' : 'info', 'request failed')(facts);
     },
   };
-}
-
-/** Keeps the request id of the origin; its address goes only to the audit trail. */
-function logFields<T extends { origin?: Origin | undefined }>({ origin, ...facts }: T) {
-  return origin?.requestId === undefined ? facts : { ...facts, requestId: origin.requestId };
 }

@@ -1,50 +1,44 @@
 /** The management listener: liveness, readiness and metrics (R90). */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
 
-export interface Health {
-  listener: RequestListener;
-  /** Reports not ready from now on, so that the load balancer sends no new requests. */
-  drain(): void;
-}
+export type Health = ReturnType<typeof createHealth>;
 
-/**
- * @param parts `ready`: rejects while the storage cannot take a write. Providers and the platform do not matter
- */
-export function createHealth(parts: { ready: () => Promise<void>; registry: Registry }): Health {
+/** @param parts `ready`: rejects while the storage cannot take a write. Providers and the platform do not matter */
+export function createHealth({ ready, registry }: { ready: () => Promise<void>; registry: Registry }) {
   let draining = false;
 
   const handlers: Record<string, (response: ServerResponse) => Promise<void>> = {
-    '/healthz': async (response) => send(response, 200, 'text/plain; charset=utf-8', 'alive\n'),
+    '/healthz': async (response) => send(response, 200, 'alive\n'),
     '/readyz': async (response) => {
-      const ready =
+      const isReady =
         !draining &&
-        (await parts.ready().then(
-          () => true,
-          () => false,
-        ));
-      send(response, ready ? 200 : 503, 'text/plain; charset=utf-8', ready ? 'ready\n' : 'not ready\n');
+        (await ready()
+          .then(() => true)
+          .catch(() => false));
+      send(response, isReady ? 200 : 503, isReady ? 'ready\n' : 'not ready\n');
     },
-    '/metrics': async (response) => send(response, 200, parts.registry.contentType, await parts.registry.metrics()),
+    '/metrics': async (response) => send(response, 200, await registry.metrics(), registry.contentType),
   };
 
   return {
     listener: (request: IncomingMessage, response: ServerResponse) => {
       const handler = handlers[(request.url ?? '').split('?')[0] ?? ''];
-      if (!handler) return send(response, 404, 'text/plain; charset=utf-8', 'not found\n');
+      if (!handler) return send(response, 404, 'not found\n');
       if (request.method !== 'GET' && request.method !== 'HEAD') {
         response.setHeader('allow', 'GET, HEAD');
-        return send(response, 405, 'text/plain; charset=utf-8', 'method not allowed\n');
+        return send(response, 405, 'method not allowed\n');
       }
-      handler(response).catch(() => send(response, 500, 'text/plain; charset=utf-8', 'failed\n'));
+      handler(response).catch(() => send(response, 500, 'failed\n'));
     },
-    drain() {
+    /** Reports not ready from now on, so that the load balancer sends no new requests. */
+    drain(): void {
       draining = true;
     },
   };
 }
 
-function send(response: ServerResponse, status: number, type: string, body: string): void {
+function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8'): void {
   response.writeHead(status, {
     'content-type': type,
     'cache-control': 'no-store',

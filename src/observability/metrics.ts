@@ -2,24 +2,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { PROBLEMS } from '../errors.ts';
 
-export interface Metrics {
-  registry: Registry;
-  /** Seconds from the request to the end of the response, by route pattern, method and status class. */
-  requests: Histogram<'route' | 'method' | 'status'>;
-  signIns: Counter<'outcome'>;
-  refreshes: Counter<'outcome'>;
-  binLookups: Counter<'source'>;
-  binServiceFailures: Counter<'reason'>;
-  /** By problem code; includes refusals at the listener, before any route. */
-  problems: Counter<'code'>;
-  connectionsBroken: Counter<'cause'>;
-  auditLost: Counter;
-  outboundRefused: Counter;
-  spans: Counter<'outcome'>;
-  /** Sets where each scrape reads the number of running and waiting calls. */
-  watchOutbound(load: () => { running: number; waiting: number }): void;
-}
-
 /** The values of each counter's label. */
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
@@ -33,11 +15,22 @@ export const LABEL_VALUES = {
   spans: ['sent', 'lost'],
 } as const;
 
+export type Metrics = ReturnType<typeof createMetrics>;
+
 /** @param droppedLines returns how many lines of the log could not be written */
-export function createMetrics(droppedLines: () => number = () => 0): Metrics {
+export function createMetrics(droppedLines: () => number = () => 0) {
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+
+  /** With a label: starts each of its values at 0, since the `increase()` of alert rules misses the first count otherwise. */
+  const counter = <Label extends string>(name: string, help: string, label?: Label, values: readonly string[] = []) => {
+    const labelNames = label === undefined ? [] : [label];
+    const made = new Counter<Label>({ name: `gatehouse_${name}_total`, help, labelNames, registers });
+    for (const value of values) made.inc({ [label ?? '']: value } as Record<Label, string>, 0);
+    return made;
+  };
+
   new Counter({
     name: 'gatehouse_log_lines_dropped_total',
     help: 'Lines of the log that could not be written.',
@@ -59,82 +52,51 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
       this.set({ state: 'waiting' }, waiting);
     },
   });
-  const metrics: Metrics = {
+
+  return {
     registry,
+    /** By route pattern and status class. */
     requests: new Histogram({
       name: 'gatehouse_http_request_duration_seconds',
-      help: 'Time from request to the end of the answer, by route, method and status.',
+      help: 'Time from request to the end of the response, by route, method and status.',
       labelNames: ['route', 'method', 'status'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     }),
-    signIns: new Counter({
-      name: 'gatehouse_sign_ins_total',
-      help: 'Sign-ins and consents that ended, by outcome.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    refreshes: new Counter({
-      name: 'gatehouse_refreshes_total',
-      help: 'Refreshes of access tokens that ended, by outcome.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    binLookups: new Counter({
-      name: 'gatehouse_bin_lookups_total',
-      help: 'BIN look-ups that were answered, by source of the answer, or by problem.',
-      labelNames: ['source'],
-      registers,
-    }),
-    binServiceFailures: new Counter({
-      name: 'gatehouse_bin_service_failures_total',
-      help: 'Calls to the BIN lookup service that brought no usable answer, by reason.',
-      labelNames: ['reason'],
-      registers,
-    }),
-    problems: new Counter({
-      name: 'gatehouse_problems_total',
-      help: 'Requests that were answered with a problem, by its code.',
-      labelNames: ['code'],
-      registers,
-    }),
-    connectionsBroken: new Counter({
-      name: 'gatehouse_connections_broken_total',
-      help: 'Connections that ended by themselves and must be made again, by cause.',
-      labelNames: ['cause'],
-      registers,
-    }),
-    auditLost: new Counter({
-      name: 'gatehouse_audit_entries_lost_total',
-      help: 'Entries that the audit trail could not keep; their events are in the log.',
-      registers,
-    }),
-    outboundRefused: new Counter({
-      name: 'gatehouse_outbound_refused_total',
-      help: 'Calls that did not leave, since too many to the same host ran and waited already.',
-      registers,
-    }),
-    spans: new Counter({
-      name: 'gatehouse_spans_total',
-      help: 'Spans of traces that were handed to the collector, by outcome: sent or lost.',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    watchOutbound(load) {
+    signIns: counter('sign_ins', 'Sign-ins and consents that ended, by outcome.', 'outcome', LABEL_VALUES.signIns),
+    refreshes: counter('refreshes', 'Refreshes of access tokens, by outcome.', 'outcome', LABEL_VALUES.refreshes),
+    connectionsBroken: counter(
+      'connections_broken',
+      'Connections that ended by themselves and must be made again, by cause.',
+      'cause',
+      LABEL_VALUES.connectionsBroken,
+    ),
+    binLookups: counter(
+      'bin_lookups',
+      'BIN look-ups, by source of the record or by problem.',
+      'source',
+      LABEL_VALUES.binLookups,
+    ),
+    binServiceFailures: counter(
+      'bin_service_failures',
+      'Calls to the BIN lookup service without a usable response, by reason.',
+      'reason',
+      LABEL_VALUES.binServiceFailures,
+    ),
+    /** Includes refusals at the listener, before any route. */
+    problems: counter('problems', 'Problem responses, by code.', 'code', Object.keys(PROBLEMS)),
+    spans: counter('spans', 'Spans for the collector, by outcome: sent or lost.', 'outcome', LABEL_VALUES.spans),
+    auditLost: counter(
+      'audit_entries_lost',
+      'Entries that the audit trail could not store; their events are in the log.',
+    ),
+    outboundRefused: counter(
+      'outbound_refused',
+      'Calls refused because too many to the same host were running and waiting.',
+    ),
+    /** Sets where each scrape reads the number of running and waiting calls. */
+    watchOutbound(load: () => { running: number; waiting: number }) {
       outboundLoad = load;
     },
   };
-  startAtZero(metrics);
-  return metrics;
-}
-
-/** Alert rules use `increase()`, which misses the first count of a series that does not start at 0. */
-function startAtZero(metrics: Metrics): void {
-  for (const code of Object.keys(PROBLEMS)) metrics.problems.inc({ code }, 0);
-  for (const outcome of LABEL_VALUES.signIns) metrics.signIns.inc({ outcome }, 0);
-  for (const outcome of LABEL_VALUES.refreshes) metrics.refreshes.inc({ outcome }, 0);
-  for (const cause of LABEL_VALUES.connectionsBroken) metrics.connectionsBroken.inc({ cause }, 0);
-  for (const source of LABEL_VALUES.binLookups) metrics.binLookups.inc({ source }, 0);
-  for (const reason of LABEL_VALUES.binServiceFailures) metrics.binServiceFailures.inc({ reason }, 0);
-  for (const outcome of LABEL_VALUES.spans) metrics.spans.inc({ outcome }, 0);
 }

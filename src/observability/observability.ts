@@ -2,23 +2,13 @@
 import type { RequestListener } from 'node:http';
 import type { Config, TracingSettings } from '../config/config.ts';
 import { watchClock } from './clock-watch.ts';
-import { createEvents, type EventSource } from './events.ts';
-import { createHealth, type Health } from './health.ts';
+import { createEvents } from './events.ts';
+import { createHealth } from './health.ts';
 import { createLogger, type LogDestination } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import type { Tracing } from './tracing.ts';
 
-export interface Observability {
-  events: EventSource;
-  metrics: Metrics;
-  /** @param ready rejects while the storage cannot take a write */
-  healthOf(ready: () => Promise<void>): Health;
-  /** Undefined where tracing is off. */
-  tracing: Tracing | undefined;
-  /** Adds a span to each request where tracing is on. */
-  traced(listener: RequestListener): RequestListener;
-  close(): Promise<void>;
-}
+export type Observability = Awaited<ReturnType<typeof createObservability>>;
 
 /** @param parts `monotonicClock`: milliseconds that no change of the system's time moves */
 export async function createObservability(parts: {
@@ -26,7 +16,7 @@ export async function createObservability(parts: {
   logDestination: LogDestination;
   clock: () => number;
   monotonicClock: () => number;
-}): Promise<Observability> {
+}) {
   const { config, logDestination, clock, monotonicClock } = parts;
   const metrics = createMetrics(logDestination.dropped);
   const logger = createLogger({ level: config.logLevel, destination: logDestination });
@@ -36,9 +26,12 @@ export async function createObservability(parts: {
   return {
     events,
     metrics,
-    healthOf: (ready) => createHealth({ ready, registry: metrics.registry }),
+    /** @param ready rejects while the storage cannot take a write */
+    healthOf: (ready: () => Promise<void>) => createHealth({ ready, registry: metrics.registry }),
+    /** Undefined where tracing is off. */
     tracing,
-    traced: (listener) => tracing?.around(listener) ?? listener,
+    /** Adds a span to each request where tracing is on. */
+    traced: (listener: RequestListener) => tracing?.around(listener) ?? listener,
     async close() {
       stopClockWatch();
       await tracing?.close();
