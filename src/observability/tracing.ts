@@ -1,6 +1,6 @@
 /** Sends a span for each request and each outbound call to a collector. Loaded only where tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { IncomingMessage, RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import {
   type Context,
   defaultTextMapGetter,
@@ -27,22 +27,7 @@ import {
 import type { TracingSettings } from '../config/config.ts';
 import { containsCardNumber } from './card-numbers.ts';
 
-/** The span of an outbound call. */
-export interface TracedCall {
-  headers: Readonly<Record<string, string>>;
-  answered(status: number): void;
-  failed(reason: string): void;
-  end(): void;
-}
-
-export interface Tracing {
-  /** Adds a span to each request; spans of outbound calls become its children. */
-  around(listener: RequestListener): RequestListener;
-  /** Starts the span of an outbound call as a child of the request's span. */
-  beginCall(call: { method: string; origin: string }): TracedCall;
-  /** Sends the remaining spans, for at most 3 s. */
-  close(): Promise<void>;
-}
+export type Tracing = ReturnType<typeof createTracing>;
 
 const MAX_CLOSE_MS = 3_000;
 
@@ -55,7 +40,7 @@ export function createTracing(parts: {
   settings: TracingSettings;
   factsOf: (req: IncomingMessage) => { route: string; id: string } | undefined;
   onExported: (outcome: 'sent' | 'lost', spans: number) => void;
-}): Tracing {
+}) {
   const { settings, factsOf } = parts;
   const exporter = new OTLPTraceExporter({ url: `${settings.endpoint}/v1/traces`, headers: { ...settings.headers } });
   const provider = new TracerProvider({
@@ -74,7 +59,8 @@ export function createTracing(parts: {
       : ROOT_CONTEXT;
 
   return {
-    around: (listener) => (req, res) => {
+    /** Adds a span to each request; spans of outbound calls become its children. */
+    around: (listener: RequestListener) => (req: IncomingMessage, res: ServerResponse) => {
       const method = req.method ?? '';
       const attributes = { 'http.request.method': method };
       const parent = contextOf(req);
@@ -92,7 +78,8 @@ export function createTracing(parts: {
       });
       contexts.run(trace.setSpan(parent, span), () => listener(req, res));
     },
-    beginCall({ method, origin }) {
+    /** Starts the span of an outbound call as a child of the request's span. */
+    beginCall({ method, origin }: { method: string; origin: string }) {
       const parent = contexts.getStore() ?? ROOT_CONTEXT;
       const { hostname, port, protocol } = new URL(origin);
       const attributes = {
@@ -106,8 +93,8 @@ export function createTracing(parts: {
       let ended = false;
       return {
         headers,
-        answered: (status) => setStatus(span, status, 400),
-        failed(reason) {
+        responded: (status: number) => setStatus(span, status, 400),
+        failed(reason: string) {
           if (!ended) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', reason);
         },
         end() {
@@ -116,7 +103,8 @@ export function createTracing(parts: {
         },
       };
     },
-    async close() {
+    /** Sends the remaining spans, for at most 3 s. */
+    async close(): Promise<void> {
       const timeout = new Promise<void>((resolve) => setTimeout(resolve, MAX_CLOSE_MS).unref());
       // A collector that does not respond must not delay the stop; its spans are counted as lost.
       await Promise.race([provider.shutdown().catch(() => undefined), timeout]);

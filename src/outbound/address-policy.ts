@@ -62,11 +62,10 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     const hostname = url.hostname.replace(/^\[|\]$/g, '');
     const brokenRule = isIP(hostname) ? checkAddress(hostname, hostname) : undefined;
     if (brokenRule) return brokenRule;
-    return url.protocol === 'http:' && !(isLoopbackHost(hostname) && isListed(hostname)) ? 'not_https' : undefined;
+    if (url.protocol === 'https:') return undefined;
+    // A loopback address that comes this far is one of `internalHosts`.
+    return isLoopbackHost(hostname) && (isIP(hostname) || isNamed(hostname)) ? undefined : 'not_https';
   };
-
-  const isListed = (hostname: string) =>
-    isNamed(hostname) || (isIP(hostname) !== 0 && checkAddress(hostname, hostname) === undefined);
 
   return { checkUrl, checkAddress, isNamed };
 }

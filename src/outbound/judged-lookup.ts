@@ -1,5 +1,5 @@
 /** Checks host names by the addresses that they resolve to at the time of the call. */
-import type { lookup as systemLookup } from 'node:dns';
+import type { LookupAddress, lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
 
@@ -26,34 +26,35 @@ export function examineName(
   if (isIP(hostname.replace(/^\[|\]$/g, ''))) return Promise.resolve(undefined);
   return new Promise((resolve) => {
     const unresolved = (error: Error) => resolve(policy.isNamed(hostname) ? undefined : error);
-    const timer = setTimeout(() => unresolved(lookupTimeout()), LOOKUP_TIMEOUT_MS);
+    const timer = setTimeout(() => {
+      // The code of getaddrinfo where the resolver does not respond.
+      unresolved(Object.assign(new Error('The name was not resolved in time.'), { code: 'EAI_AGAIN' }));
+    }, LOOKUP_TIMEOUT_MS);
     lookup(hostname, { all: true }, (error, addresses) => {
       clearTimeout(timer);
-      if (error) return unresolved(error);
-      const rules = addresses.map(({ address }) => policy.checkAddress(hostname, address));
-      const rule = rules.find((one) => one !== undefined);
-      resolve(rule && new RefusedAddress(rule));
+      if (error) unresolved(error);
+      else resolve(refusalOf(policy, hostname, addresses));
     });
   });
-}
-
-/** Has the code that getaddrinfo gives where the resolver does not respond. */
-function lookupTimeout(): Error {
-  return Object.assign(new Error('The name was not resolved in time.'), { code: 'EAI_AGAIN' });
 }
 
 /** Resolves and checks in one step, so that the name cannot change its address before the connection is made (DNS rebinding). */
 export function judgedLookup(policy: AddressPolicy, lookup: typeof systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error) return callback(error, '', 0);
-      for (const { address } of addresses) {
-        const rule = policy.checkAddress(hostname, address);
-        if (rule) return callback(new RefusedAddress(rule), '', 0);
-      }
+      const refusal = error ?? refusalOf(policy, hostname, addresses);
+      if (refusal) return callback(refusal, '', 0);
+      if (options.all) return callback(null, addresses);
       const [first] = addresses;
-      if (options.all) return callback(null, addresses as never);
       return callback(null, first?.address ?? '', first?.family ?? 0);
     });
   };
+}
+
+function refusalOf(policy: AddressPolicy, hostname: string, addresses: readonly LookupAddress[]) {
+  for (const { address } of addresses) {
+    const rule = policy.checkAddress(hostname, address);
+    if (rule) return new RefusedAddress(rule);
+  }
+  return undefined;
 }

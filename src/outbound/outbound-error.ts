@@ -1,31 +1,96 @@
-/** Why a call brought no usable response. */
-import { addressFailure, connectionFailure, proxyFailure, timeoutFailure } from './call-failure.ts';
+/** Why a call brought no usable response, in words for administrators. */
+import { codeOf } from '../errors.ts';
+import { ADDRESS_ADVICE, type AddressRule } from './address-policy.ts';
 import { ProxyFailure } from './dispatcher.ts';
 import { RefusedAddress } from './judged-lookup.ts';
 
 /** `busy`: the limits of calls that run and wait for the host are reached. */
 export type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
 
-/** A call that brought no usable response. Texts name host and port only, since the rest of the URL may hold a code. */
+/** The message is a clause that names host and port only, since the rest of the URL may hold a code. */
 export class OutboundError extends Error {
   readonly reason: OutboundFailure;
   /** What an administrator can do; the message says why the call failed. */
   readonly advice: string | undefined;
-  constructor(reason: OutboundFailure, { words, advice }: { words: string; advice?: string }, options?: ErrorOptions) {
-    super(words, options);
+  constructor(reason: OutboundFailure, message: string, advice?: string, options?: ErrorOptions) {
+    super(message, options);
     this.name = 'OutboundError';
     this.reason = reason;
     this.advice = advice;
   }
 }
 
+const REACH = 'Check that this server can reach it: the firewall, and the proxy in HTTPS_PROXY where there is one.';
+
+export function addressError(url: string, rule: AddressRule): OutboundError {
+  const advice = ADDRESS_ADVICE[rule];
+  const words = `the address policy refuses ${hostOf(url)} (${rule})`;
+  return new OutboundError('address', words, advice.charAt(0).toUpperCase() + advice.slice(1));
+}
+
 /** @param signal aborted once the deadline of the whole call has passed */
 export function asOutboundError(error: unknown, url: string, signal: Pick<AbortSignal, 'aborted'>): OutboundError {
   if (error instanceof OutboundError) return error;
-  if (error instanceof RefusedAddress) return new OutboundError('address', addressFailure(url, error.rule));
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (error instanceof RefusedAddress) return addressError(url, error.rule);
+  const host = hostOf(url);
+  const code = codeOf(error) ?? '';
   if (signal.aborted || /TIMEOUT|TIMEDOUT/.test(code))
-    return new OutboundError('timeout', timeoutFailure(url), { cause: error });
-  if (error instanceof ProxyFailure) return new OutboundError('connection', proxyFailure(url, code), { cause: error });
-  return new OutboundError('connection', connectionFailure(url, code), { cause: error });
+    return new OutboundError('timeout', `${host} did not respond in time`, REACH, { cause: error });
+  const [words, advice] = error instanceof ProxyFailure ? proxyFailure(host) : connectionFailure(host, code);
+  return new OutboundError('connection', `${words}${code === '' ? '' : ` (${code})`}`, advice, { cause: error });
+}
+
+type Failure = [words: string, advice: string];
+
+/** The codes of OpenSSL and Node for a certificate that no known authority vouches for. */
+const UNKNOWN_AUTHORITY_CODES: ReadonlySet<string> = new Set([
+  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_GET_ISSUER_CERT'],
+  ...['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'CERT_UNTRUSTED'],
+]);
+
+const RENEW = 'Have it renewed there. If it is valid, set the clock of this server.';
+
+/** @param code of the system, TLS or undici */
+function connectionFailure(host: string, code: string): Failure {
+  if (UNKNOWN_AUTHORITY_CODES.has(code)) {
+    return [
+      `the certificate of ${host} is signed by an unknown authority`,
+      'If a private authority signed it, set NODE_EXTRA_CA_CERTS to the file with its certificate in the environment of the process (a line in .env comes too late) and restart.',
+    ];
+  }
+  if (/^(ENOTFOUND|EAI_\w+)$/.test(code)) {
+    return [
+      `the name of ${host} cannot be resolved`,
+      'Check the name, and the DNS of this server. Where the proxy in HTTPS_PROXY alone can resolve it, name it in INTERNAL_HOSTS.',
+    ];
+  }
+  switch (code) {
+    case 'CERT_HAS_EXPIRED':
+      return [`the certificate of ${host} has expired`, RENEW];
+    case 'CERT_NOT_YET_VALID':
+      return [`the certificate of ${host} is not valid yet`, RENEW];
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return [
+        `the certificate of ${host} is for another name`,
+        'Use the name that it is for, or have one issued for this name.',
+      ];
+    case 'ECONNREFUSED':
+      return [`${host} refused the connection`, 'Check the port, whether the service runs, and the firewall.'];
+    default:
+      return [`the connection to ${host} failed`, REACH];
+  }
+}
+
+function proxyFailure(host: string): Failure {
+  return [
+    `the proxy in HTTPS_PROXY opened no connection to ${host}`,
+    'Check the name, port and password in HTTPS_PROXY, and that the proxy runs and allows calls to this host.',
+  ];
+}
+
+/** Host and port. A URL that cannot be read is not repeated. */
+function hostOf(text: string): string {
+  const url = URL.parse(text);
+  if (!url) return 'a URL that cannot be read';
+  return `${url.hostname}:${url.port || (url.protocol === 'http:' ? '80' : '443')}`;
 }

@@ -1,21 +1,18 @@
 /** Makes every outgoing call: addresses are checked as they are resolved, and responses are limited in bytes and time. */
-
 import { lookup as systemLookup } from 'node:dns';
-import type { IncomingHttpHeaders } from 'node:http';
+import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { codeOf } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
-import { createAnonymousShare } from './anonymous-share.ts';
-import { addressFailure } from './call-failure.ts';
 import { createDispatcher, type OutboundProxy } from './dispatcher.ts';
 import { examineName, judgedLookup, RefusedAddress } from './judged-lookup.ts';
-import { asOutboundError, OutboundError } from './outbound-error.ts';
-import { assertSendable } from './sendable.ts';
+import { addressError, asOutboundError, OutboundError } from './outbound-error.ts';
 import { openStream, type StreamedCall } from './streamed-response.ts';
-import { type BeginCall, tracedOutbound } from './traced-outbound.ts';
 import { createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
+import { beforeAbort, wholeResponse } from './whole-response.ts';
 
-export { asOutboundError, OutboundError, type OutboundFailure } from './outbound-error.ts';
+export { asOutboundError, OutboundError } from './outbound-error.ts';
 
 export interface CallLimits {
   /** For the whole call: connecting, headers and body. */
@@ -64,6 +61,18 @@ export interface OutboundRequest {
   untraced?: boolean | undefined;
 }
 
+/**
+ * Starts a span for a call, as a child of the request's one. Without the path: that of a BIN look-up holds digits, and a
+ * query may hold a code.
+ */
+export type BeginCall = (call: { method: string; origin: string }) => {
+  /** The trace context (W3C Trace Context), for the host. */
+  headers: Readonly<Record<string, string>>;
+  responded(status: number): void;
+  /** Called once. @param failure a code, never a text, which might repeat what was sent */
+  end(failure?: string): void;
+};
+
 const MAX_TARGETS = 1_000;
 
 const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
@@ -80,17 +89,14 @@ export function createOutbound(parts: {
   beginCall?: BeginCall | undefined;
   lookup?: typeof systemLookup;
 }): Outbound {
-  const lookup = parts.lookup ?? systemLookup;
-  const limits = parts.limits ?? DEFAULT_LIMITS;
-  const refuse = () => {
+  const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall } = parts;
+  const gate = createUpstreamGate(limits, () => {
     parts.onBusy?.();
-    return new OutboundError('busy', { words: 'too many calls to this host run and wait already' });
-  };
-  const gate = createUpstreamGate({ limits, refuse });
-  const share = createAnonymousShare({ limits, refuse });
+    return new OutboundError('busy', 'too many calls to this host run and wait already');
+  });
   const pools = createDispatcher({
     options: {
-      connect: { lookup: judgedLookup(parts.policy, lookup), timeout: 5_000 },
+      connect: { lookup: judgedLookup(policy, lookup), timeout: 5_000 },
       connections: limits.concurrency,
       pipelining: 1,
       headersTimeout: 30_000,
@@ -99,13 +105,12 @@ export function createOutbound(parts: {
       maxHeaderSize: 32 * 1024,
     },
     proxy: parts.proxy,
-    judge: (hostname) => examineName(parts.policy, lookup, hostname),
+    judge: (hostname) => examineName(policy, lookup, hostname),
   });
-  const dispatcher = pools.compose(gate.interceptor);
 
   const assertAllowed = (url: string): void => {
-    const rule = parts.policy.checkUrl(url);
-    if (rule) throw new OutboundError('address', addressFailure(url, rule));
+    const rule = policy.checkUrl(url);
+    if (rule) throw addressError(url, rule);
   };
 
   const targets = remembered<Target>(MAX_TARGETS);
@@ -113,120 +118,97 @@ export function createOutbound(parts: {
     const cached = targets.get(url);
     if (cached) return cached;
     assertAllowed(url);
-    const parsed = targetOf(url);
+    const { origin, pathname, search } = new URL(url);
+    const parsed = { origin, path: pathname + search };
     targets.set(url, parsed);
     return parsed;
   };
 
-  const outbound: Outbound = {
+  const send = async (call: OutboundRequest & Target & { signal: AbortSignal }, maxBytes: number) => {
+    const { origin, path, method, body = null, signal } = call;
+    const headers = { ...call.headers, 'accept-encoding': 'identity' };
+    assertSendable(Object.entries(headers).flat());
+    const leave = gate.enter(origin);
+    const response = pools.request({
+      origin,
+      path,
+      method: (method ?? 'GET') as Dispatcher.HttpMethod,
+      headers,
+      body,
+      signal,
+    });
+    response.then((head) => head.body.once('close', leave), leave);
+    return wholeResponse(response, { maxBytes, signal });
+  };
+
+  return {
     assertAllowed,
     async examine(url) {
-      const rule = parts.policy.checkUrl(url);
+      const rule = policy.checkUrl(url);
       if (rule) return rule;
-      const refusal = await examineName(parts.policy, lookup, new URL(url).hostname);
+      const refusal = await examineName(policy, lookup, new URL(url).hostname);
       return refusal instanceof RefusedAddress ? refusal.rule : undefined;
     },
     target,
-    stream({ origin, path }, headers) {
+    stream({ origin, path }, ownHeaders) {
+      const span = beginCall?.({ method: 'GET', origin });
+      const headers = span ? [...ownHeaders, ...Object.entries(span.headers).flat()] : ownHeaders;
       try {
         assertSendable(headers);
+        const leave = gate.enter(origin);
+        return openStream(
+          pools,
+          { origin, path, method: 'GET', headers },
+          {
+            responded: span?.responded,
+            ended(failure) {
+              leave();
+              span?.end(failure && failureCode(failure));
+            },
+          },
+        );
       } catch (error) {
+        span?.end(failureCode(error));
         return { response: Promise.reject(error), destroy: () => undefined };
       }
-      const leave = gate.enter(origin);
-      if (leave) return openStream(pools, { origin, path, method: 'GET', headers }, leave);
-      return { response: Promise.reject(refuse()), destroy: () => undefined };
     },
-    async fetch(url, init, limits) {
+    async fetch(url, request, { maxBytes, deadlineMilliseconds }) {
       assertAllowed(url);
-      const signal = AbortSignal.timeout(limits.deadlineMilliseconds);
+      const { origin, pathname, search } = new URL(url);
+      const span = beginCall?.({ method: request.method ?? 'GET', origin });
+      const headers = { ...request.headers, ...(!request.untraced && span?.headers) };
+      const signal = AbortSignal.timeout(deadlineMilliseconds);
+      const call = () => send({ ...request, origin, path: pathname + search, headers, signal }, maxBytes);
       try {
-        const call = () => readWhole(dispatcher, url, init, limits.maxBytes, signal);
-        return await (init.anonymous ? beforeAbort(signal, share.run(new URL(url).origin, signal, call)) : call());
+        const response = await (request.anonymous
+          ? beforeAbort(signal, gate.shareAnonymous(origin, signal, call))
+          : call());
+        span?.responded(response.status);
+        span?.end();
+        return response;
       } catch (error) {
-        throw asOutboundError(error, url, signal);
+        const failure = asOutboundError(error, url, signal);
+        span?.end(failure.reason);
+        throw failure;
       }
     },
-    load() {
-      const { running, waiting } = gate.load();
-      return { running, waiting: waiting + share.waiting() };
-    },
+    load: gate.load,
     close: () => pools.destroy(),
   };
-  return parts.beginCall ? tracedOutbound(outbound, parts.beginCall) : outbound;
 }
 
-async function readWhole(
-  dispatcher: Dispatcher,
-  url: string,
-  init: OutboundRequest,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<Response> {
-  const headers = { ...init.headers, 'accept-encoding': 'identity' };
-  assertSendable(Object.entries(headers).flat());
-  const response = await beforeAbort(
-    signal,
-    dispatcher.request({
-      ...targetOf(url),
-      method: (init.method ?? 'GET') as Dispatcher.HttpMethod,
-      headers,
-      body: init.body ?? null,
-      signal,
-    }),
-  );
-  try {
-    if (isEncoded(response.headers)) {
-      throw new OutboundError('encoding', {
-        words: 'the response is compressed, although no compression was requested',
-      });
-    }
-    const body = await readCapped(response.body, maxBytes);
-    const empty = [204, 205, 304].includes(response.statusCode);
-    return new Response(empty ? null : body, { status: response.statusCode, headers: plainHeaders(response.headers) });
-  } catch (error) {
-    response.body.on('error', () => undefined).destroy();
-    throw error;
+const failureCode = (error: unknown) => (error instanceof OutboundError ? error.reason : (codeOf(error) ?? 'stopped'));
+
+/**
+ * Refuses headers that undici would refuse inside `dispatch`: its pool would never use that connection again. Origin and
+ * path need no check: they come from `new URL`.
+ * @param headers alternating names and values
+ * @throws TypeError that names the header, never its value
+ */
+function assertSendable(headers: readonly string[]): void {
+  for (let index = 0; index < headers.length; index += 2) {
+    const [name = '', value = ''] = [headers[index], headers[index + 1]];
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
   }
-}
-
-/** True for a compressed body. No call accepts one, since it could be of any size once it is unpacked. */
-export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders): boolean {
-  // undici returns an array for a repeated header. The list may be empty (RFC 9110 sections 5.6.1 and 8.4).
-  return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
-}
-
-/** Rejects on abort also while the call waits: undici watches the signal only once it sends the request. */
-function beforeAbort<T>(signal: AbortSignal, response: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    response.then(resolve, reject);
-  });
-}
-
-function targetOf(url: string): Target {
-  const { origin, pathname, search } = new URL(url);
-  return { origin, path: pathname + search };
-}
-
-async function readCapped(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > maxBytes)
-      throw new OutboundError('too_large', { words: `the response is larger than ${maxBytes} bytes` });
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
-function plainHeaders(headers: Record<string, string | string[] | undefined>): Headers {
-  const plain = new Headers();
-  for (const [name, value] of Object.entries(headers)) {
-    for (const one of Array.isArray(value) ? value : [value]) {
-      if (one !== undefined) plain.append(name, one);
-    }
-  }
-  return plain;
 }

@@ -33,17 +33,21 @@ export interface StreamedCall {
   destroy(error: Error): void;
 }
 
+/** Follows a call without reading its body. */
+export interface CallObserver {
+  responded?: ((status: number) => void) | undefined;
+  /** Called once. `failure`: undefined also where the reader needed no more of the body. */
+  ended(failure?: Error): void;
+}
+
 /** How much of a body is buffered until it has a sink; then the connection is paused. */
 const MAX_BUFFERED_BYTES = 65_536;
 
-/**
- * Uses undici's `dispatch`, which costs a third of `request`: that makes a Node stream and a signal for each body.
- * @param leave called once the call has ended
- */
+/** Uses undici's `dispatch`, which costs a third of `request`: that makes a Node stream and a signal for each body. */
 export function openStream(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
-  leave: () => void,
+  observer: CallObserver,
 ): StreamedCall {
   const { promise, resolve, reject } = Promise.withResolvers<StreamedResponse>();
   let controller: Dispatcher.DispatchController | undefined;
@@ -52,6 +56,7 @@ export function openStream(
   let sink: BodySink | undefined;
   let ended = false;
   let failure: Error | undefined;
+  let isDropped = false;
 
   const fail = (error: Error): void => {
     if (ended || failure) return;
@@ -76,7 +81,10 @@ export function openStream(
       else if (bufferedBytes >= MAX_BUFFERED_BYTES) controller?.resume();
     },
     resume: () => controller?.resume(),
-    destroy,
+    destroy(error) {
+      isDropped ||= !failure;
+      destroy(error);
+    },
   };
   const takeBuffered = (): Buffer => {
     const [only, ...others] = buffered;
@@ -91,7 +99,9 @@ export function openStream(
     },
     onResponseStart(_controller, statusCode, headers) {
       // An interim response (1xx) precedes the final one.
-      if (statusCode >= 200) resolve({ statusCode, headers, body });
+      if (statusCode < 200) return;
+      observer.responded?.(statusCode);
+      resolve({ statusCode, headers, body });
     },
     onResponseData(running, chunk) {
       if (sink) {
@@ -103,12 +113,12 @@ export function openStream(
       if (bufferedBytes >= MAX_BUFFERED_BYTES) running.pause();
     },
     onResponseEnd() {
-      leave();
       ended = true;
+      observer.ended();
       sink?.end();
     },
     onResponseError(_controller, error) {
-      leave();
+      observer.ended(isDropped ? undefined : error);
       fail(error);
     },
   };

@@ -1,5 +1,5 @@
 /** Limits the calls that run and wait for each host; further calls are refused at once (R89). */
-import type { Dispatcher } from 'undici';
+import { type BulkheadPolicy, BulkheadRejectedError, bulkhead } from 'cockatiel';
 
 export interface UpstreamLimits {
   /** Calls to one host at a time. */
@@ -14,67 +14,50 @@ export interface UpstreamLoad {
   waiting: number;
 }
 
-export interface UpstreamGate {
-  /** Returns a function to call once the call has ended, or undefined where there is no room for the call. */
-  enter(origin: string): (() => void) | undefined;
-  /** Applies the limits to calls that undici dispatches. */
-  interceptor: Dispatcher.DispatcherComposeInterceptor;
-  load(): UpstreamLoad;
-}
-
-/**
- * Only counts: each pool has `concurrency` connections, so further calls wait in the pool.
- * @param parts `refuse`: makes the error of a call for which there is no room
- */
-export function createUpstreamGate(parts: { limits: UpstreamLimits; refuse: () => Error }): UpstreamGate {
-  const { concurrency, waiting } = parts.limits;
+/** @param refuse makes the error of a call for which there is no room */
+export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, refuse: () => Error) {
   const calls = new Map<string, number>();
-
-  const enter = (origin: string): (() => void) | undefined => {
-    const others = calls.get(origin) ?? 0;
-    if (others >= concurrency + waiting) return undefined;
-    calls.set(origin, others + 1);
-    let ended = false;
-    return () => {
-      if (ended) return;
-      ended = true;
-      const left = (calls.get(origin) ?? 1) - 1;
-      if (left > 0) calls.set(origin, left);
-      else calls.delete(origin);
-    };
-  };
+  // One entry for each origin that registered apps name, so nothing is ever removed.
+  const anonymous = new Map<string, BulkheadPolicy>();
+  const anonymousSlots = Math.max(1, Math.floor(concurrency / 2));
+  const anonymousQueue = Math.floor(waiting / 2);
 
   return {
-    enter,
-    interceptor: (dispatch) => (options, handler) => {
-      const leave = enter(String(options.origin));
-      if (leave) return dispatch(options, untilEnded(handler, leave));
-      // There is no controller, since no call has started.
-      handler.onResponseError?.(null as never, parts.refuse());
-      return false;
+    /**
+     * Only counts: each pool has `concurrency` connections, so further calls wait in the pool.
+     * @returns a function to call once the call has ended
+     * @throws the error of `refuse`
+     */
+    enter(origin: string): () => void {
+      const others = calls.get(origin) ?? 0;
+      if (others >= concurrency + waiting) throw refuse();
+      calls.set(origin, others + 1);
+      return () => {
+        const left = (calls.get(origin) ?? 1) - 1;
+        if (left > 0) calls.set(origin, left);
+        else calls.delete(origin);
+      };
     },
-    load() {
+
+    /**
+     * Makes the call as soon as one of the slots for anonymous requests is free: half of the host's slots, so that
+     * refreshes and code exchanges keep the rest (R92). A call whose signal is aborted before that is not made.
+     */
+    async shareAnonymous<T>(origin: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+      const share = anonymous.get(origin) ?? bulkhead(anonymousSlots, anonymousQueue);
+      anonymous.set(origin, share);
+      try {
+        return await share.execute(call, signal);
+      } catch (error) {
+        throw error instanceof BulkheadRejectedError ? refuse() : error;
+      }
+    },
+
+    load(): UpstreamLoad {
       const all = [...calls.values()];
       const running = all.reduce((sum, count) => sum + Math.min(count, concurrency), 0);
-      return { running, waiting: all.reduce((sum, count) => sum + count, 0) - running };
-    },
-  };
-}
-
-/** Calls `ended` once the response is complete or has failed. */
-function untilEnded(handler: Dispatcher.DispatchHandler, ended: () => void): Dispatcher.DispatchHandler {
-  return {
-    onRequestStart: (controller, context) => handler.onRequestStart?.(controller, context),
-    onResponseStart: (controller, status, headers, message) =>
-      handler.onResponseStart?.(controller, status, headers, message),
-    onResponseData: (controller, chunk) => handler.onResponseData?.(controller, chunk),
-    onResponseEnd(controller, trailers) {
-      ended();
-      handler.onResponseEnd?.(controller, trailers);
-    },
-    onResponseError(controller, error) {
-      ended();
-      handler.onResponseError?.(controller, error);
+      const queued = [...anonymous.values()].reduce((sum, share) => sum + anonymousQueue - share.queueSlots, 0);
+      return { running, waiting: all.reduce((sum, count) => sum + count, 0) - running + queued };
     },
   };
 }

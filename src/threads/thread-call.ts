@@ -7,9 +7,10 @@ import type { AuthorizedFetch, AuthorizedResponse } from '../grants/authorized-f
 import { TROUBLE_WORDS } from '../grants/grant.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
 import { type BodyLimits, boundedBody } from '../outbound/bounded-body.ts';
-import { asOutboundError, isEncoded } from '../outbound/outbound.ts';
+import { asOutboundError } from '../outbound/outbound.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../outbound/streamed-response.ts';
+import { isEncoded } from '../outbound/whole-response.ts';
 import { passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
 
 export interface ThreadRequest {

@@ -5,8 +5,8 @@ import { ProviderError } from '../../src/connected-apps/provider-error.ts';
 import { createProviderFacts } from '../../src/connected-apps/provider-facts.ts';
 import type { ProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import type { AddressRule } from '../../src/outbound/address-policy.ts';
-import { addressFailure, timeoutFailure } from '../../src/outbound/call-failure.ts';
 import { OutboundError } from '../../src/outbound/outbound.ts';
+import { addressError, asOutboundError } from '../../src/outbound/outbound-error.ts';
 
 const ISSUER = 'https://provider.test';
 const asked: ConnectedApp[] = [];
@@ -63,7 +63,7 @@ test('it is asked for where it lies, and by nobody who has a secret', async () =
   expect(examine.mock.calls).toContainEqual([`${ISSUER}/elsewhere`]);
 });
 
-const notCalled = (rule: AddressRule) => new OutboundError('address', addressFailure(ISSUER, rule));
+const notCalled = (rule: AddressRule) => addressError(ISSUER, rule);
 
 test.each([
   [new ProviderError('misconfigured', 'issuer_mismatch'), /names another issuer\./],
@@ -86,11 +86,11 @@ test.each([
   ],
   [ProviderError.from(notCalled('private_address')), /policy refuses provider\.test:443.*INTERNAL_HOSTS/],
   [
-    ProviderError.from(new OutboundError('timeout', timeoutFailure(ISSUER))),
+    ProviderError.from(asOutboundError(new Error('late'), ISSUER, { aborted: true })),
     /provider\.test:443 did not respond in time\. Check that this server can reach it/,
   ],
   [
-    ProviderError.from(new OutboundError('too_large', { words: 'the response is larger than 9 bytes' })),
+    ProviderError.from(new OutboundError('too_large', 'the response is larger than 9 bytes')),
     /^The provider cannot be called: the response is larger than 9 bytes\.$/,
   ],
   [new Error('secret of a library'), /^What the provider says of itself cannot be read\.$/],
