@@ -1,9 +1,8 @@
 /** Facts about a provider for the form of a new app, or why they cannot be read. */
 import { ADDRESS_ADVICE } from '../outbound/address-policy.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import type { ConnectedApp } from './connected-app.ts';
 import { failedCall, failedCallWords, ProviderError } from './provider-error.ts';
-import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
+import { ENDPOINT_MEMBERS, type ProviderMetadata, type ProviderMetadataSource } from './provider-metadata.ts';
 
 export interface ProviderFacts {
   /** The names of its endpoints. */
@@ -30,7 +29,7 @@ export function createProviderFacts(parts: {
     const rule = await examine(discoveryUrl ?? issuer);
     if (rule) return { fault: asSentence(ADDRESS_ADVICE[rule]) };
     try {
-      return { facts: factsOf(await metadata.load(unregisteredApp(issuer, discoveryUrl))) };
+      return { facts: factsOf(await metadata.load({ issuer, discoveryUrl })) };
     } catch (error) {
       const failed = failedCall(error);
       return { fault: failed ? failedCallWords(failed) : wordsFor(error) };
@@ -39,42 +38,21 @@ export function createProviderFacts(parts: {
 }
 
 function factsOf(metadata: ProviderMetadata): ProviderFacts {
+  const { registration_endpoint: registration } = metadata;
   return {
-    endpoints: Object.entries(ENDPOINTS).flatMap(([member, name]) => (metadata[member] === undefined ? [] : [name])),
+    endpoints: Object.entries(ENDPOINT_MEMBERS).flatMap(([name, member]) =>
+      metadata[member] === undefined ? [] : [ENDPOINT_WORDS[name] ?? name],
+    ),
     scopes: textsOf(metadata.scopes_supported).filter((scope) => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(scope)),
     authMethods: textsOf(metadata.token_endpoint_auth_methods_supported),
-    registrationEndpoint:
-      typeof metadata.registration_endpoint === 'string' ? metadata.registration_endpoint : undefined,
+    registrationEndpoint: typeof registration === 'string' ? registration : undefined,
   };
 }
 
-const ENDPOINTS: Readonly<Record<string, string>> = {
-  authorization_endpoint: 'authorization',
-  token_endpoint: 'token',
-  userinfo_endpoint: 'userinfo',
-  revocation_endpoint: 'revocation',
-  end_session_endpoint: 'end-session',
-  introspection_endpoint: 'introspection',
-  jwks_uri: 'signing keys',
-};
+const ENDPOINT_WORDS: Readonly<Record<string, string>> = { endSession: 'end-session', jwks: 'signing keys' };
 
 function textsOf(value: unknown): string[] {
   return (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').slice(0, MAX_LISTED);
-}
-
-/** An app with just the fields that discovery needs. */
-function unregisteredApp(issuer: string, discoveryUrl: string | undefined): ConnectedApp {
-  const empty = {
-    id: '',
-    name: '',
-    clientId: '',
-    clientSecret: undefined,
-    scopes: [],
-    callbackUrls: [],
-    returnUrls: [],
-  };
-  const at = discoveryUrl === undefined ? { issuer } : { issuer, discoveryUrl };
-  return { ...empty, ...at, tokenEndpointAuthMethod: 'none' } as unknown as ConnectedApp;
 }
 
 function wordsFor(error: unknown): string {

@@ -1,6 +1,7 @@
 /** Reads a provider's signing keys: one call at a time, at most every 10 seconds. The last keys stay in use while it is down (R24). */
 import { createLocalJWKSet, type JWK } from 'jose';
 import type { Outbound } from '../outbound/outbound.ts';
+import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { ProviderError } from './provider-error.ts';
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
@@ -14,11 +15,8 @@ export interface SigningKeys {
   load(url: string): Promise<KeySet>;
 }
 
-/** Limits how often tokens with invented key ids make us call the provider. */
-const FRESH_MS = 10_000;
-/** How long the last keys are used while the provider is unavailable. */
-const USABLE_MS = 3_600_000;
-const RETRY_MS = 5_000;
+/** Fresh for so long, since tokens with invented key ids would make us call the provider each time. */
+const TIMES: ReadTimes = { freshMs: 10_000, usableMs: 3_600_000, pauseMs: () => 5_000 };
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 /** Never `none` or a shared secret, whatever the provider advertises (R23). */
@@ -34,45 +32,15 @@ export function signingAlgorithms(advertised: unknown): string[] {
     : SIGNING_ALGORITHMS;
 }
 
-/** Times of the monotonic clock. */
-interface Entry {
-  keySet?: KeySet;
-  readAt: number;
-  notBefore: number;
-  lastError?: ProviderError;
-  reading?: Promise<KeySet> | undefined;
-}
-
 /** @param parts `monotonicClock`: milliseconds, independent of the system's time */
 export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }): SigningKeys {
   const { outbound, monotonicClock } = parts;
-  const entries = new Map<string, Entry>();
-
-  const read = async (url: string, entry: Entry): Promise<KeySet> => {
-    try {
-      entry.keySet = await readKeys(outbound, url);
-      entry.readAt = monotonicClock();
-      return entry.keySet;
-    } catch (error) {
-      entry.lastError = ProviderError.from(error);
-      entry.notBefore = monotonicClock() + RETRY_MS;
-      throw entry.lastError;
-    } finally {
-      entry.reading = undefined;
-    }
-  };
-
+  const reads = new Map<string, () => Promise<KeySet>>();
   return {
-    async load(url) {
-      const entry = entries.get(url) ?? { readAt: Number.NEGATIVE_INFINITY, notBefore: 0 };
-      entries.set(url, entry);
-      const age = monotonicClock() - entry.readAt;
-      if (entry.keySet && age < FRESH_MS) return entry.keySet;
-      if (!entry.reading && monotonicClock() >= entry.notBefore) entry.reading = read(url, entry);
-      const usable = age < USABLE_MS ? entry.keySet : undefined;
-      if (entry.reading) return entry.reading.catch((error: unknown) => usable ?? Promise.reject(error));
-      if (usable) return usable;
-      throw entry.lastError ?? new ProviderError('unavailable', 'keys_unavailable');
+    load(url) {
+      const read = reads.get(url) ?? cachedRead(() => readKeys(outbound, url), TIMES, monotonicClock);
+      reads.set(url, read);
+      return read();
     },
   };
 }

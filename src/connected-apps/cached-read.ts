@@ -1,0 +1,54 @@
+/** Caches what is read from a provider: one read at a time, and the last value while the provider is down. */
+import { ProviderError } from './provider-error.ts';
+
+export interface ReadTimes {
+  /** How old a value may be. */
+  freshMs: number;
+  /** How old it may be while it cannot be read again. */
+  usableMs: number;
+  /** The pause after a failed read. @param failures how many preceded it in a row */
+  pauseMs(failures: number): number;
+}
+
+/**
+ * @param monotonicClock milliseconds, independent of the system's time
+ * @returns a function that throws ProviderError, during a pause with `retryAfterSeconds`
+ */
+export function cachedRead<T>(
+  read: () => Promise<T>,
+  { freshMs, usableMs, pauseMs }: ReadTimes,
+  monotonicClock: () => number,
+): () => Promise<T> {
+  let cached: { value: T; readAt: number } | undefined;
+  let failed: { error: ProviderError; failures: number; retryAt: number } | undefined;
+  let reading: Promise<T> | undefined;
+
+  const readAgain = async (): Promise<T> => {
+    try {
+      const value = await read();
+      cached = { value, readAt: monotonicClock() };
+      failed = undefined;
+      return value;
+    } catch (thrown) {
+      const error = ProviderError.from(thrown);
+      const failures = failed?.failures ?? 0;
+      failed = { error, failures: failures + 1, retryAt: monotonicClock() + pauseMs(failures) };
+      throw error;
+    } finally {
+      reading = undefined;
+    }
+  };
+
+  return async () => {
+    const now = monotonicClock();
+    const isYoungerThan = (ms: number) => cached !== undefined && now - cached.readAt < ms;
+    if (cached && isYoungerThan(freshMs)) return cached.value;
+    const usable = isYoungerThan(usableMs) ? cached : undefined;
+    if (!reading && failed && now < failed.retryAt) {
+      if (usable) return usable.value;
+      throw failed.error.retryIn(Math.ceil((failed.retryAt - now) / 1000));
+    }
+    reading ??= readAgain();
+    return reading.catch((error: unknown) => (usable ? usable.value : Promise.reject(error)));
+  };
+}
