@@ -124,8 +124,7 @@ describe('imports', () => {
       'connected-apps/client-credentials.ts',
       'connected-apps/provider-client.ts',
       'connected-apps/provider-failures.ts',
-      'connected-apps/token-binding.ts',
-      'connected-apps/token-endpoint.ts',
+      'connected-apps/token-request.ts',
     ]);
     const users = imports.filter(({ from, to }) => speakers.includes(to) && !speakers.includes(from));
     expect(new Set(users.map(({ to }) => to))).toEqual(new Set(['connected-apps/provider-client.ts']));

@@ -12,18 +12,8 @@ export interface LogoutToken {
   providerSession: string | undefined;
 }
 
-/** Fixed texts for logs and for the provider; they repeat nothing from the token. */
-export type LogoutTokenFault =
-  | 'The logout token was not signed by the provider for this app just now, or is of another type.'
-  | 'The logout token has no jti.'
-  | 'The logout token has a nonce.'
-  | 'The logout token does not name the event.'
-  | 'The logout token names neither a subject nor a session.';
-
-export interface LogoutTokens {
-  /** @throws ProviderError where the provider's metadata or keys are unavailable */
-  verify(app: ConnectedApp, token: string): Promise<{ token: LogoutToken } | { fault: LogoutTokenFault }>;
-}
+/** `fault`: a fixed text for logs and for the provider; it repeats nothing from the token. */
+export type VerifiedLogoutToken = { token: LogoutToken } | { fault: string };
 
 const MAX_AGE_SECONDS = 600;
 /** How long a logout token can be accepted, from the first moment to the last. */
@@ -31,21 +21,23 @@ export const LOGOUT_TOKEN_SECONDS = MAX_IAT_AHEAD_SECONDS + MAX_AGE_SECONDS + JW
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const RULES = { type: 'logout+jwt', requiredClaims: ['iat', 'exp'], maxAgeSeconds: MAX_AGE_SECONDS };
 
-export function createLogoutTokens({ jwts }: { jwts: ProviderJwts }): LogoutTokens {
-  return {
-    async verify(app, token) {
-      const claims = await jwts.verify(app, token, RULES).catch((error: unknown) => {
-        if (error instanceof RefusedJwt) return undefined;
-        throw error;
-      });
-      return claims ? tokenOf(claims) : { fault: REFUSED };
-    },
-  };
+/** @throws ProviderError where the provider's metadata or keys are unavailable */
+export async function verifyLogoutToken(
+  jwts: ProviderJwts,
+  app: ConnectedApp,
+  token: string,
+): Promise<VerifiedLogoutToken> {
+  try {
+    return logoutTokenOf(await jwts.verify(app, token, RULES));
+  } catch (error) {
+    if (!(error instanceof RefusedJwt)) throw error;
+    return {
+      fault: 'The logout token was not signed by the provider for this app just now, or is of another type.',
+    };
+  }
 }
 
-const REFUSED = 'The logout token was not signed by the provider for this app just now, or is of another type.';
-
-function tokenOf(claims: JWTPayload): { token: LogoutToken } | { fault: LogoutTokenFault } {
+function logoutTokenOf(claims: JWTPayload): VerifiedLogoutToken {
   const { jti, iat, sub, sid, events } = claims;
   if (!isText(jti)) return { fault: 'The logout token has no jti.' };
   // Back-Channel Logout 1.0 section 2.4: keeps ID tokens from passing as logout tokens.

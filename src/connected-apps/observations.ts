@@ -1,7 +1,7 @@
 /** Facts about each app's tokens that metadata does not state and only real sign-ins and refreshes show. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import type { ProviderClient } from './provider-client.ts';
+import type { OnTokens } from './provider-client.ts';
 
 export interface Observation {
   /** Milliseconds since the epoch. */
@@ -16,8 +16,8 @@ export interface Observation {
 
 export interface Observations {
   read(appId: string): Promise<Observation | undefined>;
-  /** Wraps the client to record observations in the background. */
-  watch(provider: ProviderClient): ProviderClient;
+  /** Records what a token response shows, in the background. */
+  record: OnTokens;
 }
 
 /** How often an unchanged observation is written again. */
@@ -32,7 +32,7 @@ export function createObservations(parts: { store: Store; clock: () => number })
     return stored && (JSON.parse(stored.value) as Observation);
   };
 
-  const record = async (appId: string, seen: Partial<Omit<Observation, 'at'>>): Promise<void> => {
+  const save = async (appId: string, seen: Partial<Omit<Observation, 'at'>>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
     // Another call may have recorded something during the read.
     const before = latest.get(appId) ?? stored;
@@ -44,32 +44,13 @@ export function createObservations(parts: { store: Store; clock: () => number })
     const value = JSON.stringify({ ...(await read(appId)), ...latest.get(appId) });
     await store.write([{ put: keys.observation(appId), value }]);
   };
-  const recordInBackground = (appId: string, seen: Partial<Omit<Observation, 'at'>>) =>
-    void record(appId, seen).catch(() => undefined);
 
   return {
     read,
-    watch: (provider) => ({
-      ...provider,
-      async exchangeCode(app, callback, request) {
-        const response = await provider.exchangeCode(app, callback, request);
-        recordInBackground(app.id, {
-          refreshToken: response.refreshToken !== undefined,
-          expiresIn: response.expiresInSeconds !== undefined,
-        });
-        return response;
-      },
-      async refresh(app, request) {
-        const outcome = await provider.refresh(app, request);
-        if (outcome.kind === 'tokens') {
-          const { refreshToken: next, expiresInSeconds } = outcome.response;
-          recordInBackground(app.id, {
-            rotates: next !== undefined && next !== request.refreshToken,
-            expiresIn: expiresInSeconds !== undefined,
-          });
-        }
-        return outcome;
-      },
-    }),
+    record({ id }, { refreshToken, expiresInSeconds }, sent) {
+      const hasToken = refreshToken !== undefined;
+      const ofToken = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };
+      void save(id, { ...ofToken, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
+    },
   };
 }

@@ -7,12 +7,13 @@ import { clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
-import { exchangeError, pushError, userinfoError } from './provider-failures.ts';
+import { callError, exchangeError, pushError, replyOf, userinfoError } from './provider-failures.ts';
 import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
+import type { RevocationResult } from './provider-reply.ts';
+import { type RefreshOutcome, type RefreshRequest, refreshFailure } from './refresh-failure.ts';
 import { signingAlgorithms } from './signing-keys.ts';
-import { proofFor, proofWith, serverOf } from './token-binding.ts';
-import { createTokenEndpoint, type TokenEndpoint, tokenResponse } from './token-endpoint.ts';
+import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
 import { type CapturedResponse, type Claims, captureTokenResponse, type TokenResponse } from './token-response.ts';
 
 export interface AuthorizationRequest {
@@ -34,7 +35,7 @@ type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier'
 
 export type AccessToken = Pick<TokenResponse, 'accessToken' | 'dpopKey'>;
 
-export interface ProviderClient extends TokenEndpoint {
+export interface ProviderClient {
   /**
    * The URL of the authorization request. Where `par` requires it, the request is pushed first (RFC 9126).
    * @throws ProviderError
@@ -46,6 +47,10 @@ export interface ProviderClient extends TokenEndpoint {
    * @throws ProviderError
    */
   exchangeCode(app: ConnectedApp, callback: URL, request: CodeRequest): Promise<TokenResponse>;
+  /** RFC 6749 section 6. Never throws; failures are returned. */
+  refresh(app: ConnectedApp, request: RefreshRequest): Promise<RefreshOutcome>;
+  /** RFC 7009. Never throws. */
+  revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationResult>;
   /** The claims of the userinfo endpoint; undefined where there is none. @throws ProviderError also for another subject */
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
   /** The URL that signs the user out at the provider; undefined where that is not possible. */
@@ -59,38 +64,39 @@ const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
 /** OpenID Connect Core section 5.3.2: no time limits such a response. */
 const USERINFO: JwtRules = { requiredClaims: ['sub'], algorithms: 'userinfo_signing_alg_values_supported' };
 
+/** Told of each verified token response. `sent`: the refresh token that was sent for it, if any. */
+export type OnTokens = (app: ConnectedApp, response: TokenResponse, sent: string | undefined) => void;
+
 export function createProviderClient(parts: {
   outbound: Outbound;
   metadata: ProviderMetadataSource;
   jwts: ProviderJwts;
   /** Left out where no app authenticates by private_key_jwt. */
-  ownKeys?: Pick<OwnKeys, 'sign'>;
+  ownKeys?: Pick<OwnKeys, 'sign'> | undefined;
+  onTokens?: OnTokens | undefined;
 }): ProviderClient {
-  const { outbound, metadata, jwts, ownKeys } = parts;
-  const raw = new AsyncLocalStorage<CapturedResponse>();
+  const { outbound, metadata, jwts, ownKeys, onTokens } = parts;
+  /** The raw response of the current call. */
+  const captures = new AsyncLocalStorage<CapturedResponse>();
   const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
 
   const cappedFetch = async (url: string, options: client.CustomFetchOptions, anonymous: boolean) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
     const { method, headers } = options;
     const response = await outbound.fetch(url, { method, headers, body, anonymous }, LIMITS);
-    const captured = raw.getStore();
+    const captured = captures.getStore();
     return captured && options.method === 'POST' ? captureTokenResponse(response, captured) : response;
   };
 
-  const configurationOf = async (app: ConnectedApp): Promise<client.Configuration> => {
-    const provider = await metadata.load(app);
-    const existing = configurations.get(provider);
-    if (existing) return existing;
-    const algorithms = signingAlgorithms(provider.id_token_signing_alg_values_supported);
-    const server = { ...provider, id_token_signing_alg_values_supported: algorithms };
+  const configure = (app: ConnectedApp, server: ProviderMetadata): client.Configuration => {
+    const algorithms = signingAlgorithms(server.id_token_signing_alg_values_supported);
     const configuration = new client.Configuration(
-      server as client.ServerMetadata,
+      { ...server, id_token_signing_alg_values_supported: algorithms } as client.ServerMetadata,
       app.clientId,
       {},
       clientAuthentication(app, ownKeys),
     );
-    const pushUrl = hrefOf(provider.pushed_authorization_request_endpoint);
+    const pushUrl = hrefOf(server.pushed_authorization_request_endpoint);
     configuration[client.customFetch] = async (url, options) => {
       const response = await cappedFetch(url, options, url === pushUrl);
       const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
@@ -98,15 +104,19 @@ export function createProviderClient(parts: {
     };
     // The address policy allows plain http only for loopback hosts in INTERNAL_HOSTS.
     client.allowInsecureRequests(configuration);
-    configurations.set(provider, configuration);
     return configuration;
   };
 
-  return {
-    ...createTokenEndpoint({ configurationOf, jwts, raw }),
+  const connect = async (app: ConnectedApp): Promise<ProviderConnection> => {
+    const server = await metadata.load(app);
+    const configuration = configurations.get(server) ?? configure(app, server);
+    configurations.set(server, configuration);
+    return { app, server, configuration };
+  };
 
+  return {
     async authorizationUrl(app, request) {
-      const configuration = await configurationOf(app);
+      const { server, configuration } = await connect(app);
       const parameters: Record<string, string> = {
         ...app.parameters,
         redirect_uri: request.redirectUri,
@@ -114,46 +124,77 @@ export function createProviderClient(parts: {
         state: request.state,
         code_challenge: codeChallenge(request.codeVerifier),
         code_challenge_method: 'S256',
-        ...(request.scopes.includes('openid') ? { nonce: request.nonce } : {}),
-        ...(request.prompt ? { prompt: request.prompt } : {}),
-        ...(request.acrValues ? { acr_values: request.acrValues } : {}),
-        ...(request.maxAgeSeconds === undefined ? {} : { max_age: String(request.maxAgeSeconds) }),
+        ...(request.scopes.includes('openid') && { nonce: request.nonce }),
+        ...(request.prompt && { prompt: request.prompt }),
+        ...(request.acrValues && { acr_values: request.acrValues }),
+        ...(request.maxAgeSeconds !== undefined && { max_age: String(request.maxAgeSeconds) }),
       };
-      if (!isPushed(app, serverOf(configuration))) {
-        return client.buildAuthorizationUrl(configuration, parameters).href;
-      }
+      if (!isPushed(app, server)) return client.buildAuthorizationUrl(configuration, parameters).href;
       const captured: CapturedResponse = {};
       try {
-        return (await raw.run(captured, () => client.buildAuthorizationUrlWithPAR(configuration, parameters))).href;
+        const push = () => client.buildAuthorizationUrlWithPAR(configuration, parameters);
+        return (await captures.run(captured, push)).href;
       } catch (error) {
         throw pushError(error, captured);
       }
     },
 
     async exchangeCode(app, callback, request) {
-      const configuration = await configurationOf(app);
+      const to = await connect(app);
       const captured: CapturedResponse = {};
+      const checks = {
+        expectedState: request.state,
+        pkceCodeVerifier: request.codeVerifier,
+        ...(request.scopes.includes('openid') && { expectedNonce: request.nonce, idTokenExpected: true }),
+      };
       try {
-        const proof = await proofFor(app, configuration, undefined);
-        const checks = {
-          expectedState: request.state,
-          pkceCodeVerifier: request.codeVerifier,
-          ...(request.scopes.includes('openid') ? { expectedNonce: request.nonce, idTokenExpected: true } : {}),
-        };
-        const response = await raw.run(captured, () =>
-          client.authorizationCodeGrant(configuration, callback, checks, undefined, proof.options),
-        );
-        return await tokenResponse(response, app, { configuration, jwts, dpopKey: proof.key });
+        const response = await requestTokens(to, {
+          jwts,
+          send: (dpop) =>
+            captures.run(captured, () =>
+              client.authorizationCodeGrant(to.configuration, callback, checks, undefined, dpop),
+            ),
+        });
+        onTokens?.(app, response, undefined);
+        return response;
       } catch (error) {
         throw exchangeError(error, captured);
       }
     },
 
-    async userinfo(app, { accessToken, dpopKey }, subject) {
-      const configuration = await configurationOf(app);
-      if (!serverOf(configuration).userinfo_endpoint) return undefined;
+    async refresh(app, { refreshToken, dpopKey, scopes, keep }) {
+      const captured: CapturedResponse = { keep };
       try {
-        const { options } = await proofWith(configuration, dpopKey);
+        const to = await connect(app);
+        const parameters = scopes && { scope: scopes.join(' ') };
+        const response = await requestTokens(to, {
+          ...{ jwts, dpopKey },
+          send: (dpop) =>
+            captures.run(captured, () => client.refreshTokenGrant(to.configuration, refreshToken, parameters, dpop)),
+        });
+        onTokens?.(app, response, refreshToken);
+        return { kind: 'tokens', response };
+      } catch (error) {
+        return refreshFailure(captured, callError(error, 'no_answer'));
+      }
+    },
+
+    async revoke(app, token, hint) {
+      try {
+        const { server, configuration } = await connect(app);
+        if (!server.revocation_endpoint) return { outcome: 'unsupported' };
+        await client.tokenRevocation(configuration, token, { token_type_hint: hint });
+        return { outcome: 'revoked', said: { status: 200 } };
+      } catch (error) {
+        return { outcome: 'unconfirmed', said: replyOf(error) };
+      }
+    },
+
+    async userinfo(app, { accessToken, dpopKey }, subject) {
+      const { server, configuration } = await connect(app);
+      if (!server.userinfo_endpoint) return undefined;
+      try {
+        const options = await dpopOptions({ configuration }, dpopKey);
         return await client.fetchUserInfo(configuration, accessToken, subject, options);
       } catch (error) {
         throw userinfoError(error);
@@ -163,11 +204,11 @@ export function createProviderClient(parts: {
     async endSessionUrl(app, request) {
       if (!app.providerSignOut) return undefined;
       try {
-        const configuration = await configurationOf(app);
-        if (!serverOf(configuration).end_session_endpoint) return undefined;
+        const { server, configuration } = await connect(app);
+        if (!server.end_session_endpoint) return undefined;
         return client.buildEndSessionUrl(configuration, {
           post_logout_redirect_uri: request.returnTo,
-          ...(request.idToken ? { id_token_hint: request.idToken } : {}),
+          ...(request.idToken && { id_token_hint: request.idToken }),
         }).href;
       } catch {
         // The local sign-out must not depend on the provider.
@@ -183,7 +224,7 @@ const hrefOf = (url: unknown): string | undefined => (typeof url === 'string' ? 
 const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
 
 /** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError where the provider has no endpoint for it */
-function isPushed(app: ConnectedApp, server: client.ServerMetadata): boolean {
+function isPushed(app: ConnectedApp, server: ProviderMetadata): boolean {
   const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
   if (app.par !== 'required' && !isRequiredByProvider) return false;
   if (!server.pushed_authorization_request_endpoint) throw new ProviderError('misconfigured', 'par_endpoint_missing');

@@ -3,6 +3,7 @@ import { errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jo
 import type { ConnectedApp } from './connected-app.ts';
 import type { ProviderMetadataSource } from './provider-metadata.ts';
 import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
+import type { Claims } from './token-response.ts';
 
 /** Beside what every JWT must satisfy: signature, algorithm, issuer, audience, times and type. */
 export interface JwtRules {
@@ -75,6 +76,15 @@ export function createProviderJwts(parts: {
       return payload;
     },
   };
+}
+
+/** Of a token endpoint (OpenID Connect Core sections 3.1.3.7 and 12.2). @throws RefusedJwt, ProviderError */
+export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token: string): Promise<Claims> {
+  const claims = await jwts.verify(app, token, { requiredClaims: ['sub', 'iat', 'exp'] });
+  const { sub } = claims;
+  // An empty subject would make all users of the provider the same one.
+  if (typeof sub !== 'string' || sub === '') throw new RefusedJwt({ claim: 'sub', claims });
+  return { ...claims, sub };
 }
 
 /** What the library does not judge. */

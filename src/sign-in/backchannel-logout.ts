@@ -3,7 +3,8 @@ import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { LOGOUT_TOKEN_SECONDS, type LogoutToken, type LogoutTokens } from '../connected-apps/logout-token.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import { LOGOUT_TOKEN_SECONDS, type LogoutToken } from '../connected-apps/logout-token.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import { AppError } from '../errors.ts';
 import { formField } from '../http/body.ts';
@@ -29,12 +30,12 @@ const BACKCHANNEL_LOGOUT: Operation = {
 /** No session or cookie takes part: the token's signature authenticates the provider. */
 export function backchannelLogout(parts: {
   apps: AppStore;
-  logoutTokens: LogoutTokens;
+  verifyLogoutToken: ConnectedApps['verifyLogoutToken'];
   userSessions: UserSessions;
   store: Store;
   events: Events;
 }): RequestHandler {
-  const { apps, logoutTokens, userSessions, store, events } = parts;
+  const { apps, verifyLogoutToken, userSessions, store, events } = parts;
 
   /** @returns how many sessions were ended, or undefined for a token that was used before */
   const endOnce = async ({ issuer }: ConnectedApp, token: LogoutToken): Promise<number | undefined> => {
@@ -65,7 +66,7 @@ export function backchannelLogout(parts: {
     };
     const token = req.is('application/x-www-form-urlencoded') ? formField(req.body, 'logout_token') : undefined;
     if (!token) return refuse(NOT_ONE_TOKEN);
-    const verified = await logoutTokens.verify(app, token).catch((error: unknown) => {
+    const verified = await verifyLogoutToken(app, token).catch((error: unknown) => {
       throw notVerifiable(error);
     });
     if ('fault' in verified) return refuse(verified.fault);

@@ -36,7 +36,7 @@ export function createSignIn(parts: {
   config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
   store: Store;
   fromFile: readonly ConnectedApp[];
-  connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'logoutTokens'>;
+  connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'verifyLogoutToken'>;
   grants: Pick<Grants, 'connections'>;
   users: Users;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
@@ -50,7 +50,7 @@ export function createSignIn(parts: {
   const { config, store, sessions, pages, events, clock } = parts;
   const { publicUrl, sessionSecrets } = config;
   const { origin, href, basePath } = publicUrl;
-  const { apps, provider, logoutTokens } = parts.connectedApps;
+  const { apps, provider, verifyLogoutToken } = parts.connectedApps;
   const { connections } = parts.grants;
   const { store: users, lifecycle } = parts.users;
   const admin = { ...config.admin, app: config.admin.app ?? onlySignInApp(parts.fromFile) };
@@ -69,7 +69,7 @@ export function createSignIn(parts: {
       }),
       sessions: sessionRoutes({ sessions, pages, events, basePath }),
       erasure: erasureRoutes({ lifecycle, apps, trail: parts.audit.trail, sessions, pages }),
-      backchannelLogout: backchannelLogout({ apps, logoutTokens, userSessions: sessions.ofUsers, store, events }),
+      backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
     },
     stepUp:
       admin.acr === undefined ? undefined : { acr: admin.acr, href: `${href}/sign-in?app=${admin.app}&step_up=1` },

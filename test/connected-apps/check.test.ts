@@ -79,12 +79,9 @@ describe('an app in order', () => {
   });
 
   test('what real people’s tokens showed is told after a sign-in and a refresh', async () => {
-    const watched = observations.watch(at.client);
-    const plain = at.client;
-    at.client = watched;
+    at.client = at.freshClient(observations.record);
     const { refreshToken = '' } = await at.logIn();
-    await watched.refresh(at.app, { refreshToken });
-    at.client = plain;
+    await at.client.refresh(at.app, { refreshToken });
     await expect
       .poll(() => observations.read(at.app.id))
       .toMatchObject({ refreshToken: true, expiresIn: true, rotates: true });

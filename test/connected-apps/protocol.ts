@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { createOwnKeys, type OwnKeys } from '../../src/connected-apps/own-keys.ts';
-import { createProviderClient, type ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import { createProviderClient, type OnTokens, type ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
 import { createProviderJwts } from '../../src/connected-apps/provider-jwt.ts';
 import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
@@ -38,7 +38,7 @@ export interface Protocol {
   app: ConnectedApp;
   /** Milliseconds of the clock that discovery and keys are read by; moved by tests alone. */
   elapsed: number;
-  freshClient(): ProviderClient;
+  freshClient(onTokens?: OnTokens): ProviderClient;
   appOf(changes?: Record<string, unknown>, from?: HostileProvider): ConnectedApp;
   logIn(as?: ConnectedApp): Promise<TokenResponse>;
 }
@@ -49,12 +49,12 @@ export function useProtocol(): Protocol {
   let store: Store;
   let directory: string;
 
-  function freshClient(): ProviderClient {
+  function freshClient(onTokens?: OnTokens): ProviderClient {
     const monotonicClock = () => protocol.elapsed;
     const metadata = createProviderMetadata({ outbound, monotonicClock, random: () => 0.5 });
     const signingKeys = createSigningKeys({ outbound, monotonicClock });
     const jwts = createProviderJwts({ metadata, signingKeys, clock: () => Date.now() });
-    return createProviderClient({ outbound, metadata, jwts, ownKeys: protocol.ownKeys });
+    return createProviderClient({ outbound, metadata, jwts, ownKeys: protocol.ownKeys, onTokens });
   }
 
   function appOf(changes: Record<string, unknown> = {}, from: HostileProvider = provider): ConnectedApp {

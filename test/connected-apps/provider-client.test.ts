@@ -1,5 +1,5 @@
 /** The protocol client against the hostile provider, over real HTTP. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Answer } from '../support/hostile-answers.ts';
 import { BAD_ID_TOKENS, type Mode, type SigningKeys, signWith } from '../support/hostile-modes.ts';
 import { type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
@@ -175,10 +175,13 @@ describe('R98 a refresh response', () => {
     'id-token-stranger-key',
     'id-token-empty-sub',
   ])('%s: its tokens are not used', async (mode) => {
+    const onTokens = vi.fn();
+    at.client = at.freshClient(onTokens);
     const { refreshToken = '' } = await at.logIn();
     at.provider.set(mode);
     const outcome = await at.client.refresh(at.app, { refreshToken });
     expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_answer_invalid' });
+    expect(onTokens.mock.calls).toEqual([[at.app, expect.objectContaining({ refreshToken }), undefined]]);
   });
 });
 

@@ -2,8 +2,12 @@
 import { exportJWK, generateKeyPair, type JWTHeaderParameters, SignJWT } from 'jose';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import { verifyIdToken } from '../../src/connected-apps/id-token.ts';
-import { createProviderJwts, type ProviderJwts, RefusedJwt } from '../../src/connected-apps/provider-jwt.ts';
+import {
+  createProviderJwts,
+  type ProviderJwts,
+  RefusedJwt,
+  verifyIdToken,
+} from '../../src/connected-apps/provider-jwt.ts';
 import type { ProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import { createSigningKeys } from '../../src/connected-apps/signing-keys.ts';
 import { useProtocol } from './protocol.ts';

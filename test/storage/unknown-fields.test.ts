@@ -13,7 +13,7 @@ import { createAppStore } from '../../src/connected-apps/app-store.ts';
 import { type ConnectedApp, connectedAppSchema } from '../../src/connected-apps/connected-app.ts';
 import { createObservations } from '../../src/connected-apps/observations.ts';
 import { createOwnKeys } from '../../src/connected-apps/own-keys.ts';
-import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import type { ConnectionIndex } from '../../src/grants/connection-index.ts';
 import { type Consent, consentedGrant } from '../../src/grants/consent.ts';
 import { createDisconnectEveryone } from '../../src/grants/disconnect-everyone.ts';
@@ -115,8 +115,7 @@ const planAccountsOf = (desk: Desk) => createAccounts({ ...desk, randomBytes });
 
 async function observe(desk: Desk, refreshToken: string | undefined): Promise<void> {
   const observations = createObservations(desk);
-  const client = { exchangeCode: async () => ({ refreshToken }) } as unknown as ProviderClient;
-  await observations.watch(client).exchangeCode(APP, new URL('https://gatehouse.test/'), {} as never);
+  observations.record(APP, { refreshToken } as TokenResponse, undefined);
   await until(async () => (await observations.read(APP.id))?.refreshToken === (refreshToken !== undefined));
 }
 
