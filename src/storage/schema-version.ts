@@ -9,8 +9,8 @@ export function assertReadable(text: string | undefined, own = SCHEMA): void {
   const { version, oldestReader } = schemaOf(text);
   if (oldestReader <= own.version) return;
   throw new StartRefused([
-    `The storage has version ${version}, which needs a Gatehouse of version ${oldestReader} of the storage or later; this one has ${own.version}. ` +
-      'Start the newer Gatehouse, or restore a backup from before the upgrade.',
+    `The storage has version ${version}, which needs a release with version ${oldestReader} or later; this one has ${own.version}. ` +
+      'Start the newer release, or restore a backup from before the upgrade.',
   ]);
 }
 
@@ -34,7 +34,7 @@ export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
 async function assertNobodyOlder(store: Store, own: SchemaVersion): Promise<void> {
   if ((await callKeyRoll(store)).every(({ schema }) => schema >= own.oldestReader)) return;
   throw new StartRefused([
-    'A running process is of an older Gatehouse that cannot read what this one writes. Stop every older process, then start this one.',
+    'A running process is of an older release that cannot read what this one writes. Stop every older process, then start this one.',
   ]);
 }
 

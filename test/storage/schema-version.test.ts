@@ -72,7 +72,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     const before = await place.items();
     const program = start();
     expect((await program.ended).status).toBe(78);
-    expect(program.stderr()).toContain('Start the newer Gatehouse');
+    expect(program.stderr()).toContain('Start the newer release');
     expect(await place.items()).toEqual(before);
   });
 

@@ -141,14 +141,14 @@ function checkOwner(database: DatabaseSync, file: string): void {
   if (readPragma(database, 'application_id') !== APPLICATION_ID) {
     throw new DatabaseFileError(
       'foreign',
-      `The database ${file} is not one of Gatehouse. Set DATA_DIR to another folder.`,
+      `The database ${file} was not made by this program. Set DATA_DIR to another folder.`,
     );
   }
   const version = Number(readPragma(database, 'user_version'));
   if (version > SCHEMA_VERSION) {
     throw new DatabaseFileError(
       'newer',
-      `The database ${file} has version ${version}; this Gatehouse knows ${SCHEMA_VERSION}. Start the newer Gatehouse.`,
+      `The database ${file} has version ${version}; this release knows ${SCHEMA_VERSION}. Start the newer release.`,
     );
   }
 }
