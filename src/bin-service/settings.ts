@@ -3,10 +3,13 @@ import { z } from 'zod';
 import { type Config, deepFreeze, redisFaults, serverFaults, toOutbound, toRedis, toServer } from '../config/config.ts';
 import { isLoopbackHost, type PublicUrl, parsePublicUrl } from '../config/rules.ts';
 import { type ConfigSource, integer, list, readSettings, type SettingTable, type ValuesOf } from '../config/setting.ts';
-import { PUBLIC_URL_ADVICE, SETTINGS } from '../config/settings.ts';
+import { SETTINGS } from '../config/settings.ts';
 import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
 import { type Plan, parsePlans } from './plans.ts';
 import { BAN_DEFAULTS, FREE_MONTHLY_REQUESTS } from './service.ts';
+
+const PUBLIC_URL_ADVICE =
+  'the URL under which callers and browsers reach this service, such as https://bins.example.com';
 
 const plans = list.transform((entries, context) => {
   const { plans: parsed, faults } = parsePlans(entries);

@@ -20,7 +20,7 @@ const TRACE_SAMPLERS = [
 
 const SECRETS_ADVICE = 'comma-separated random texts of 32 characters or more; make one with: openssl rand -base64 48';
 
-export const PUBLIC_URL_ADVICE = 'the URL under which browsers reach Gatehouse, such as https://gatehouse.example.com';
+const PUBLIC_URL_ADVICE = 'the URL under which browsers reach Gatehouse, such as https://gatehouse.example.com';
 
 const publicUrl = required(PUBLIC_URL_ADVICE).transform((given, context) => {
   const { publicUrl: parsed, fault } = parsePublicUrl(given);
