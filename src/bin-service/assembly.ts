@@ -101,6 +101,7 @@ export function assembleBinService(parts: {
 
   const listener = createBinService({
     ...{ dataset: datasetFile?.dataset, accounts, quota, bans, addressOf, freeMonthlyRequests, basePath },
+    secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),
     pages: { isPage, listener: app },

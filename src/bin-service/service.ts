@@ -9,7 +9,8 @@ import type { Dataset } from '../bin/dataset.ts';
 import { type Bin, parseBin } from '../bin/parse-bin.ts';
 import { AppError } from '../errors.ts';
 import { type ClientAddress, clientAddress } from '../http/client-address.ts';
-import { NOTHING_POLICY, PROBLEM_TYPE } from '../http/problem-document.ts';
+import { PROBLEM_TYPE } from '../http/problem-document.ts';
+import { flatDataHeaders, securityHeaders } from '../http/security-headers.ts';
 import type { Accounts } from './accounts.ts';
 import { type Admission, createAdmissions } from './admission.ts';
 import { type Bans, createBans } from './bans.ts';
@@ -35,6 +36,8 @@ export interface BinServiceParts {
   addressOf?: ClientAddress | undefined;
   /** The path of `PUBLIC_URL`, without a final slash. */
   basePath?: string | undefined;
+  /** Whether `PUBLIC_URL` is https; default false. */
+  secure?: boolean | undefined;
   /** Handles pages. `isPage` is called with the path without the base path. */
   pages?: { isPage: (path: string, req: IncomingMessage) => boolean; listener: RequestListener } | undefined;
 }
@@ -50,14 +53,6 @@ interface LookupResponse {
   body: string;
 }
 
-/** In every response. Look-ups never return a page. */
-const FIXED_HEADERS = [
-  ...['Cache-Control', 'no-store'],
-  ...['Content-Security-Policy', NOTHING_POLICY],
-  ...['Referrer-Policy', 'same-origin'],
-  ...['X-Content-Type-Options', 'nosniff'],
-];
-
 /**
  * Responds to `GET /{bin}` with the record as JSON, and with `Gatehouse-Digits-Matched` and `Gatehouse-As-Of`; to
  * everything else with a problem document: 400 `invalid_bin` or `invalid_request`, 401 `api_key_invalid`, 403
@@ -67,11 +62,12 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
   const { dataset = builtInDataset(), onFailure, basePath = '', pages } = parts;
   const { admit } = createAdmissions(admissionParts(parts));
   const asOf = ['Gatehouse-As-Of', dataset.asOf];
+  const fixedHeaders = flatDataHeaders(securityHeaders(parts.secure ?? false));
 
   const send = (req: IncomingMessage, res: ServerResponse, response: LookupResponse) => {
     const { status, id, outcome, headers, body } = response;
     const length = String(Buffer.byteLength(body));
-    res.writeHead(status, ['X-Request-Id', id, 'Content-Length', length, ...FIXED_HEADERS, ...headers]);
+    res.writeHead(status, ['X-Request-Id', id, 'Content-Length', length, ...fixedHeaders, ...headers]);
     res.end(req.method === 'HEAD' ? undefined : body);
     parts.onResponse?.(outcome);
   };

@@ -5,6 +5,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { codeOf, StartRefused } from '../errors.ts';
 import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
+import { flatDataHeaders, securityHeaders } from './security-headers.ts';
 
 /** A listening server. Until `open`, requests to the main port wait up to 3 s, then get 503; the management port sends 503 at once. */
 export interface BoundServer {
@@ -16,14 +17,16 @@ export interface BoundServer {
 export async function bindPorts({
   listen,
   management,
-}: Pick<Config, 'listen' | 'management'>): Promise<[BoundServer, BoundServer]> {
+  publicUrl,
+}: Pick<Config, 'listen' | 'management' | 'publicUrl'>): Promise<[BoundServer, BoundServer]> {
+  const refuse = refuseWhileStarting(publicUrl.secure);
   const [main, managing] = await Promise.allSettled([
-    bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue()),
+    bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuse)),
     // A health check must not wait.
     bindPort(
       management,
       { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' },
-      { add: refuseWhileStarting, release: () => undefined },
+      { add: refuse, release: () => undefined },
     ),
   ]);
   if (main.status === 'fulfilled' && managing.status === 'fulfilled') return [main.value, managing.value];
@@ -67,13 +70,13 @@ interface StartupQueue {
   release(listener: RequestListener): void;
 }
 
-function createStartupQueue(): StartupQueue {
+function createStartupQueue(refuse: RequestListener): StartupQueue {
   const waiting = new Map<ServerResponse, { req: IncomingMessage; timer: NodeJS.Timeout }>();
   return {
     add(req, res) {
       const giveUp = () => {
         waiting.delete(res);
-        refuseWhileStarting(req, res);
+        refuse(req, res);
       };
       waiting.set(res, { req, timer: setTimeout(giveUp, MAX_OPENING_MS) });
       res.once('close', () => {
@@ -91,11 +94,14 @@ function createStartupQueue(): StartupQueue {
   };
 }
 
-const refuseWhileStarting: RequestListener = (_req, res) => {
-  const headers = { 'Retry-After': '1', 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' };
-  res.writeHead(503, { ...headers, 'Content-Type': 'text/plain; charset=utf-8', Connection: 'close' });
-  res.end('starting\n');
-};
+function refuseWhileStarting(secure: boolean): RequestListener {
+  const own = ['Retry-After', '1', 'Content-Type', 'text/plain; charset=utf-8', 'Connection', 'close'];
+  const headers = [...flatDataHeaders(securityHeaders(secure)), ...own];
+  return (_req, res) => {
+    res.writeHead(503, headers);
+    res.end('starting\n');
+  };
+}
 
 const HOST_ERRORS = new Set(['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL', 'EAFNOSUPPORT']);
 

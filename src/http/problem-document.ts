@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { faultSchema } from '../config/input-faults.ts';
 import { PROBLEMS, type ProblemCode } from '../errors.ts';
+import { securityHeaders } from './security-headers.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
@@ -40,6 +41,11 @@ export function problemDocument(
   } satisfies z.output<typeof problemSchema>);
 }
 
+const SECURITY_HEADERS = {
+  https: Object.fromEntries(securityHeaders(true)),
+  http: Object.fromEntries(securityHeaders(false)),
+};
+
 /** A refusal that closes the connection, because the rest of the stream may not be parseable. */
 export function bareProblem(
   publicHref: string,
@@ -49,13 +55,11 @@ export function bareProblem(
   const id = randomUUID();
   const body = problemDocument(publicHref, { code, status, id });
   const headers = {
+    ...SECURITY_HEADERS[publicHref.startsWith('https:') ? 'https' : 'http'],
     Connection: 'close',
     'Content-Type': `${PROBLEM_TYPE}; charset=utf-8`,
     'Content-Length': String(Buffer.byteLength(body)),
-    'Cache-Control': 'no-store',
     'Content-Security-Policy': NOTHING_POLICY,
-    'Referrer-Policy': 'same-origin',
-    'X-Content-Type-Options': 'nosniff',
     'X-Request-Id': id,
   };
   return { headers, body };

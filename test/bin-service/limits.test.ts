@@ -7,6 +7,7 @@ import { createAccounts } from '../../src/bin-service/accounts.ts';
 import { keyHint } from '../../src/bin-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { ask as send } from '../support/ask.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, startBinSite, statuses } from './site.ts';
@@ -228,6 +229,23 @@ describe('the rest of its HTTP', () => {
       expect(headers.get('x-powered-by')).toBeNull();
       expect(headers.get('set-cookie')).toBeNull();
       expect(headers.get('access-control-allow-origin')).toBeNull();
+    }
+  });
+
+  test('R68 https: HSTS on every response, of look-ups, pages, files and refusals', async () => {
+    const secure = await startBinSite({ PUBLIC_URL: 'https://bins.test' });
+    const listener = `http://127.0.0.1:${secure.env.PORT}`;
+    try {
+      const long = `/${'x'.repeat(9_000)}`;
+      for (const path of ['/45717360', '/999999', '/4', '/', '/account', '/assets/bin-service.css', long]) {
+        const { headers } = await send(listener + path, { headers: { host: 'bins.test' } });
+        expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
+        expect(headers['x-content-type-options'], path).toBe('nosniff');
+        expect(headers['content-security-policy'], path).toContain("frame-ancestors 'none'");
+        expect(headers['cross-origin-opener-policy'], path).toBe('same-origin');
+      }
+    } finally {
+      await secure.close();
     }
   });
 

@@ -1,7 +1,10 @@
 /** R68 and R69: the headers that every answer carries, whatever its status. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parsePublicUrl } from '../../src/config/rules.ts';
+import { bindPorts, closeServer } from '../../src/http/listeners.ts';
 import { type Asked, ask, DATA, FORM, JSON_BODY, PAGE } from '../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { freePort } from '../support/ports.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { ROUTES } from '../support/routes.ts';
 import { breakStore } from '../support/store-fault.ts';
@@ -125,8 +128,32 @@ describe('R68 on every status', () => {
         const { headers } = await ask(listener + path, { headers: { host: 'gatehouse.test', ...PAGE } });
         expect(headers['strict-transport-security'], path).toBe('max-age=31536000');
       }
+      const long = await ask(`${listener}/${'x'.repeat(9_000)}`);
+      expect([long.status, long.headers['strict-transport-security']]).toEqual([413, 'max-age=31536000']);
+      const broken = await sendRaw(listener, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
+      expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
     } finally {
       await secure.close();
+    }
+  });
+
+  test('https: HSTS and the other headers while the program still starts', async () => {
+    const [port, managementPort] = [await freePort(), await freePort()];
+    const { publicUrl } = parsePublicUrl('https://gatehouse.test');
+    if (!publicUrl) throw new TypeError('The URL is good.');
+    const at = (number: number) => ({ host: '127.0.0.1', port: number });
+    const bound = await bindPorts({ listen: at(port), management: at(managementPort), publicUrl });
+    try {
+      const { status, headers } = await ask(`http://127.0.0.1:${managementPort}/readyz`);
+      expect(status).toBe(503);
+      expect(headers).toMatchObject({
+        'strict-transport-security': 'max-age=31536000',
+        'content-security-policy': expect.stringContaining("default-src 'none'"),
+        'referrer-policy': 'same-origin',
+        'cross-origin-opener-policy': 'same-origin',
+      });
+    } finally {
+      await Promise.all(bound.map(({ server }) => closeServer(server, 0)));
     }
   });
 

@@ -73,6 +73,8 @@ describe('R89 Gatehouse as shipped', () => {
       'content-length': String(body.length),
       'cache-control': 'no-store',
       'content-security-policy': "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
       'referrer-policy': 'same-origin',
       'x-content-type-options': 'nosniff',
     });
