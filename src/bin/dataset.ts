@@ -3,6 +3,7 @@ import { countryByAlpha2 } from './country.ts';
 import { createFactsWriter, createNumbers, type PackedFacts, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
 import { type Bin, parseBin } from './parse-bin.ts';
+import { internationalPhone } from './phone.ts';
 import { findSegment, flattenRanges, type Segments } from './ranges.ts';
 import type { BankFacts, BinRecord } from './record.ts';
 
@@ -89,7 +90,7 @@ export function createDatasetBuilder(): DatasetBuilder {
       const table = tables.get(entry.start.length);
       const fault = faultOf(entry);
       if (fault || !table) return fault ?? 'not_6_to_8_digits';
-      const complete = withNetworkRules(entry);
+      const complete = withInternationalPhone(withNetworkRules(entry));
       table.add(Number(entry.start), Number(entry.end), facts.add(complete));
       count(schemes, complete.scheme ?? '');
       count(countries, complete.country);
@@ -137,6 +138,13 @@ function withNetworkRules(entry: DatasetEntry): DatasetEntry {
   if (!network) return entry;
   const number = entry.number ? { ...network.number, ...entry.number } : network.number;
   return { ...entry, scheme: network.scheme, ...(number && { number }) };
+}
+
+function withInternationalPhone(entry: DatasetEntry): DatasetEntry {
+  const { phone, ...bank } = entry.bank ?? {};
+  if (phone === undefined) return entry;
+  const international = internationalPhone(phone, entry.country);
+  return { ...entry, bank: international === undefined ? bank : { ...bank, phone: international } };
 }
 
 function createTable() {

@@ -2,8 +2,12 @@
 import { z } from 'zod';
 import { countryByAlpha2, countrySchema } from './country.ts';
 import { schemeFromName } from './network.ts';
+import { internationalPhone } from './phone.ts';
 
-/** Facts about a BIN without the unknown ones. `bank.url` has no `https://`; `type` is `debit`, `credit` or similar. */
+/**
+ * Facts about a BIN without the unknown ones. `bank.url` has no `https://`, `bank.phone` is in the form of E.164, and
+ * `type` is `debit`, `credit` or similar.
+ */
 export const recordSchema = z
   .object({
     number: z.object({ length: z.int().exactOptional(), luhn: z.boolean().exactOptional() }).exactOptional(),
@@ -80,7 +84,7 @@ export function recordFromResponse(answer: unknown): BinRecord | undefined {
     ...facts,
     country:
       country && withoutEmpty({ ...(country.alpha2 && countryByAlpha2(country.alpha2)), ...withoutEmpty(country) }),
-    bank: bank && withoutEmpty(bank),
+    bank: bank && withoutEmpty({ ...bank, phone: bank.phone && internationalPhone(bank.phone, country?.alpha2) }),
   });
 }
 

@@ -37,7 +37,7 @@ describe('the three shapes', () => {
   test('binlist ranges', async () => {
     const { dataset, report } = await read(
       RANGES,
-      '99990010,99990019,19,n,visa,Some Brand,debit,y,se,"Bank, of Tests",,https://bank.example/,+46 1,Umeå',
+      '99990010,99990019,19,n,visa,Some Brand,debit,y,se,"Bank, of Tests",,https://bank.example/,0771-22 44 88,Umeå',
       '999901,,,,MASTERCARD,,CREDIT,,SE,,,,,',
     );
     expect(report).toEqual({ shape: 'binlist ranges', taken: 2, skipped: 0, faults: [] });
@@ -50,7 +50,7 @@ describe('the three shapes', () => {
         brand: 'Some Brand',
         prepaid: true,
         country: { alpha2: 'SE', numeric: '752', currency: 'SEK' },
-        bank: { name: 'Bank, of Tests', url: 'bank.example', phone: '+46 1', city: 'Umeå' },
+        bank: { name: 'Bank, of Tests', url: 'bank.example', phone: '+46771224488', city: 'Umeå' },
       },
     });
     const second = dataset?.find(bin('99990199'));
@@ -62,7 +62,7 @@ describe('the three shapes', () => {
   test('bin-list-data', async () => {
     const { dataset, report } = await read(
       BIN_LIST,
-      '999900,AMERICAN EXPRESS,CREDIT,PREPAID BUSINESS,TEST BANK,+1 2,www.test.example,US,USA,United States',
+      '999900,AMERICAN EXPRESS,CREDIT,PREPAID BUSINESS,TEST BANK,(800) 525-8703,www.test.example,US,USA,United States',
     );
     expect(report?.shape).toBe('bin-list-data');
     expect(dataset?.find(bin('999900'))?.record).toMatchObject({
@@ -72,7 +72,7 @@ describe('the three shapes', () => {
       prepaid: true,
       number: { length: 15, luhn: true },
       country: { alpha2: 'US', name: 'United States' },
-      bank: { name: 'TEST BANK', url: 'www.test.example', phone: '+1 2' },
+      bank: { name: 'TEST BANK', url: 'www.test.example', phone: '+18005258703' },
     });
   });
 

@@ -89,7 +89,7 @@ describe('entries', () => {
       brand: 'B',
       prepaid: true,
       country: 'DK',
-      bank: { name: 'N', url: 'n.example', phone: '+1', city: 'C' },
+      bank: { name: 'N', url: 'n.example', phone: '+4589893300', city: 'C' },
     };
     const { start: _start, end: _end, country: _country, ...facts } = full;
     const country = { alpha2: 'DK', numeric: '208', name: 'Denmark', emoji: '🇩🇰', currency: 'DKK' };
@@ -130,7 +130,7 @@ describe('entries', () => {
     const builder = createDatasetBuilder();
     for (let index = 0; index < 375_000; index++) {
       const start = String(400_000 + index);
-      const bank = { name: `Bank number ${index % 30_000}`, phone: `+45 ${index % 30_000}` };
+      const bank = { name: `Bank number ${index % 30_000}`, phone: `+45 3312 ${1_000 + (index % 9_000)}` };
       builder.add({ start, end: start, country: 'DK', scheme: 'visa', type: 'debit', bank });
     }
     const dataset = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });

@@ -54,15 +54,22 @@ describe('recordFromResponse', () => {
       scheme: 'American Express',
       type: 'CREDIT',
       brand: `${'x'.repeat(5_000)}`,
-      bank: { name: 'A\u0000B\r\n\u202eC', url: 'https://bank.example/', phone: '1'.repeat(41) },
+      bank: { name: 'A\u0000B\r\n\u202eC', url: 'https://bank.example/', phone: '0127' },
       evil: '<script>',
       country: { alpha2: 'DK', evil: 1, latitude: 1e300 },
     });
     expect(record).toMatchObject({ scheme: 'amex', type: 'credit', bank: { name: 'A B C', url: 'bank.example' } });
     expect(record?.brand).toHaveLength(100);
-    expect(record?.bank?.phone).toHaveLength(40);
+    // No country knows this number.
+    expect(record?.bank).not.toHaveProperty('phone');
     expect(record?.country).toEqual(EXAMPLE.country);
     expect(record).not.toHaveProperty('evil');
+  });
+
+  test('makes the bank’s telephone number international by its country', () => {
+    const bank = { name: 'Test Bank', phone: '8667536440' };
+    expect(recordFromResponse({ bank, country: { alpha2: 'us' } })?.bank?.phone).toBe('+18667536440');
+    expect(recordFromResponse({ bank })?.bank).toEqual({ name: 'Test Bank' });
   });
 
   test.each(['javascript:alert(1)', 'www.a.example" onclick="x', 'a', 'user@bank.example', 'bank.example:81'])(
