@@ -1,6 +1,7 @@
 /** Assembles the BIN lookup service. */
 import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
+import { builtInDataset } from '../bin/built-in-dataset.ts';
 import type { DatasetFile } from '../bin/dataset-file.ts';
 import { isInNetworks } from '../config/networks.ts';
 import { createProvider } from '../connected-apps/connected-apps.ts';
@@ -41,7 +42,7 @@ export interface BinServiceAssembly {
 export function assembleBinService(parts: {
   settings: BinServiceSettings;
   store: Store;
-  /** Default: the built-in data set. */
+  /** Searched before the built-in data set. */
   datasetFile?: DatasetFile | undefined;
   logDestination: LogDestination;
 }): BinServiceAssembly {
@@ -57,6 +58,9 @@ export function assembleBinService(parts: {
     const { dataset, report } = datasetFile;
     events.binDatasetLoaded({ source: dataset.source, rows: dataset.size, badRows: report.skipped });
   }
+
+  // Before the first request, because it blocks the process.
+  const builtIn = builtInDataset();
 
   const outbound = createOutbound({ policy: createAddressPolicy(settings.internalHosts), proxy: settings.proxy });
   const monotonicClock = () => performance.now();
@@ -100,7 +104,8 @@ export function assembleBinService(parts: {
   });
 
   const listener = createBinService({
-    ...{ dataset: datasetFile?.dataset, accounts, quota, bans, addressOf, freeMonthlyRequests, basePath },
+    datasets: [() => datasetFile?.dataset, () => builtIn],
+    ...{ accounts, quota, bans, addressOf, freeMonthlyRequests, basePath },
     secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),

@@ -5,8 +5,10 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { builtInDataset } from '../bin/built-in-dataset.ts';
-import type { Dataset } from '../bin/dataset.ts';
+import { type DatasetSources, findLocalFacts } from '../bin/local-facts.ts';
+import { withAge } from '../bin/lookup-result.ts';
 import { type Bin, parseBin } from '../bin/parse-bin.ts';
+import { recordHeaders } from '../bin/requests.ts';
 import { AppError } from '../errors.ts';
 import { type ClientAddress, clientAddress } from '../http/client-address.ts';
 import { PROBLEM_TYPE } from '../http/problem-document.ts';
@@ -20,11 +22,11 @@ import { createQuota, type Quota } from './quota.ts';
 
 /** The defaults are for the sandbox: the service then counts in memory and has no API keys. */
 export interface BinServiceParts {
-  /** Default: the built-in data set. */
-  dataset?: Dataset | undefined;
+  /** Default: the built-in data set alone. */
+  datasets?: DatasetSources | undefined;
   /** Called for internal errors, to log them. */
   onFailure?: ((error: unknown) => void) | undefined;
-  /** Called after each response, for metrics: `dataset`, or the code of a refusal. */
+  /** Called after each response, for metrics: `dataset`, `rules`, or the code of a refusal. */
   onResponse?: ((outcome: string) => void) | undefined;
   /** Default 10,000. */
   freeMonthlyRequests?: number | undefined;
@@ -54,14 +56,13 @@ interface LookupResponse {
 }
 
 /**
- * Responds to `GET /{bin}` with the record as JSON, and with `Gatehouse-Digits-Matched` and `Gatehouse-As-Of`; to
- * everything else with a problem document: 400 `invalid_bin` or `invalid_request`, 401 `api_key_invalid`, 403
- * `not_allowed`, 404 `bin_not_found` or `not_found`, 405, 429 `bin_quota_exhausted`, 503.
+ * Responds to `GET /{bin}` with the record as JSON, and with headers that say where it comes from; to everything else
+ * with a problem document: 400 `invalid_bin` or `invalid_request`, 401 `api_key_invalid`, 403 `not_allowed`, 404
+ * `bin_not_found` or `not_found`, 405, 429 `bin_quota_exhausted`, 503.
  */
 export function createBinService(parts: BinServiceParts = {}): RequestListener {
-  const { dataset = builtInDataset(), onFailure, basePath = '', pages } = parts;
+  const { datasets = [builtInDataset], onFailure, basePath = '', pages } = parts;
   const { admit } = createAdmissions(admissionParts(parts));
-  const asOf = ['Gatehouse-As-Of', dataset.asOf];
   const fixedHeaders = flatDataHeaders(securityHeaders(parts.secure ?? false));
 
   const send = (req: IncomingMessage, res: ServerResponse, response: LookupResponse) => {
@@ -89,12 +90,12 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
 
   const respond = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {
     if (refusal) return refuse(req, res, refusal, headers);
-    const hit = dataset.find(bin);
-    if (!hit) return refuse(req, res, { code: 'bin_not_found' }, headers);
-    const matched = ['Gatehouse-Digits-Matched', String(hit.digitsMatched)];
-    const all = ['Content-Type', 'application/json; charset=utf-8', ...matched, ...asOf, ...headers];
-    const facts = { status: 200, id: randomUUID(), outcome: 'dataset' };
-    return send(req, res, { ...facts, headers: all, body: JSON.stringify(hit.record) });
+    const found = findLocalFacts(bin, datasets);
+    if (!found) return refuse(req, res, { code: 'bin_not_found' }, headers);
+    const origin = Object.entries(recordHeaders(withAge(found, Date.now()))).flat();
+    const all = ['Content-Type', 'application/json; charset=utf-8', ...origin, ...headers];
+    const facts = { status: 200, id: randomUUID(), outcome: found.source };
+    return send(req, res, { ...facts, headers: all, body: JSON.stringify(found.record) });
   };
 
   const lookUp = (req: IncomingMessage, res: ServerResponse, bin: Bin, query: string) => {

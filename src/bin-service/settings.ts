@@ -43,7 +43,7 @@ export const BIN_SERVICE_SETTINGS = {
   REDIS_TIMEOUT_MS: { schema: SETTINGS.REDIS_TIMEOUT_MS.schema },
   BIN_DATASET_FILE: {
     schema: SETTINGS.BIN_DATASET_FILE.schema,
-    about: 'BIN data set (CSV, may be gzipped) in place of the built-in one.',
+    about: 'BIN data set (CSV, may be gzipped) that is searched before the built-in one. Its date is that of the file.',
     example: './bins.csv',
   },
   FREE_MONTHLY_REQUESTS: {

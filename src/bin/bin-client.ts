@@ -11,9 +11,12 @@ import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
 /** `paused`: nothing was sent, because too many calls in a row had failed. */
 export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused' | 'paused';
 
-/** `retryAfterSeconds` and `secondsLeft` are whole seconds, at least 1. */
+/**
+ * `asOf`: date of the facts, or of the response if the service does not say it (YYYY-MM-DD). `retryAfterSeconds` and
+ * `secondsLeft` are whole seconds, at least 1.
+ */
 export type RemoteResult =
-  | { outcome: 'found'; record: BinRecord; digitsMatched: number }
+  | { outcome: 'found'; record: BinRecord; digitsMatched: number; asOf: string }
   | { outcome: 'not_found' }
   | { outcome: 'limited'; retryAfterSeconds: number }
   | { outcome: 'unavailable'; reason: UnavailableReason; retryAfterSeconds?: number }
@@ -135,7 +138,7 @@ function requestFor(base: URL, parts: BinClientParts, bin: Bin): { url: string; 
 async function readResponse(response: Response, bin: Bin, now: number): Promise<RemoteResult> {
   const wait = retryAfter(response.headers.get('retry-after'), now);
   const retry = wait === undefined ? {} : { retryAfterSeconds: wait };
-  if (response.ok) return readRecord(await response.text(), bin, response.headers.get('gatehouse-digits-matched'));
+  if (response.ok) return readRecord(await response.text(), bin, response.headers, now);
   switch (response.status) {
     case 404:
       return { outcome: 'not_found' };
@@ -149,13 +152,22 @@ async function readResponse(response: Response, bin: Bin, now: number): Promise<
   }
 }
 
-function readRecord(text: string, bin: Bin, matched: string | null): RemoteResult {
+function readRecord(text: string, bin: Bin, headers: Headers, now: number): RemoteResult {
   const record = recordFromResponse(parseJson(text));
   if (!record) return { outcome: 'unavailable', reason: 'answer' };
-  if (isEmptyRecord(record)) return { outcome: 'not_found' };
+  // The rules of the networks are known here too: to say "rules" is to know nothing of the BIN.
+  if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
   // Most services do not say how many digits matched: then all digits of the request count.
-  const digits = /^[6-8]$/.test(matched ?? '') ? Math.min(Number(matched), bin.length) : bin.length;
-  return { outcome: 'found', record, digitsMatched: digits };
+  const matched = headers.get('gatehouse-digits-matched') ?? '';
+  const digits = /^[6-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
+  return { outcome: 'found', record, digitsMatched: digits, asOf: dateOf(headers.get('gatehouse-as-of'), now) };
+}
+
+/** The date that the service gives to its facts. A wrong one, or one that is to come, is that of today. */
+function dateOf(header: string | null, now: number): string {
+  const today = new Date(now).toISOString().slice(0, 10);
+  const isDate = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) && !Number.isNaN(Date.parse(header));
+  return isDate && header < today ? header : today;
 }
 
 function parseJson(text: string): unknown {

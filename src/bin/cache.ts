@@ -4,7 +4,7 @@ import type { Store } from '../storage/store.ts';
 import type { Bin } from './parse-bin.ts';
 import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
 
-/** `asOf`: date of the response, YYYY-MM-DD (UTC). */
+/** `asOf`: date of the facts, YYYY-MM-DD (UTC). */
 export type CacheEntry = { found: true; record: BinRecord; asOf: string; digitsMatched: number } | { found: false };
 
 /** `fresh`: false for a record that is only used while the service is unavailable. */

@@ -68,7 +68,7 @@ function createBatches({ column, lookup, write }: EnrichParts) {
     let next = 0;
     const lines = batch.map((cells, index) => {
       const result = parsed[index] === undefined ? undefined : results[next++];
-      const outcome = result ? (result.problem ?? result.source) : 'invalid_bin';
+      const outcome = outcomeOf(result);
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
       return lineOf([...padded(cells, width), ...factsOf(result)]);
     });
@@ -123,13 +123,17 @@ function padded(cells: readonly string[], width: number): string[] {
   return Array.from({ length: width }, (_, index) => cells[index] ?? '');
 }
 
+function outcomeOf(result: LookupResult | undefined): string {
+  if (!result || result.problem !== undefined) return result?.problem ?? 'invalid_bin';
+  return result.unasked?.problem ?? result.source;
+}
+
 function factsOf(result: LookupResult | undefined): string[] {
-  if (!result || result.problem !== undefined)
-    return [...ADDED.slice(1).map(() => ''), result?.problem ?? 'invalid_bin'];
-  const { record, source, asOf, digitsMatched } = result;
+  if (!result || result.problem !== undefined) return [...ADDED.slice(1).map(() => ''), outcomeOf(result)];
+  const { record, source, asOf, digitsMatched, unasked } = result;
   const { scheme, type, brand, prepaid, country, bank } = record;
   const facts = [scheme, type, brand, prepaid === undefined ? undefined : String(prepaid), country?.alpha2, bank?.name];
-  return [...facts.map(withoutFormula), source, asOf, String(digitsMatched), ''];
+  return [...facts.map(withoutFormula), source, asOf, String(digitsMatched), unasked?.problem ?? ''];
 }
 
 /** Prefixes text that a spreadsheet would run as a formula with an apostrophe. */

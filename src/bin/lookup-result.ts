@@ -1,8 +1,6 @@
 /** The result of a look-up, from whichever source. */
 
 import { z } from 'zod';
-
-import type { Dataset, DatasetHit } from './dataset.ts';
 import type { BinBudget } from './quota.ts';
 import type { BinRecord } from './record.ts';
 
@@ -12,9 +10,13 @@ export type LookupSource = z.output<typeof sourceSchema>;
 export interface LookupFound {
   record: BinRecord;
   source: LookupSource;
-  /** YYYY-MM-DD: date of the data set, of the service's response, or of the rules. */
+  /** Date of the facts, YYYY-MM-DD: of the data set or the rules. If a service does not send it, date of its response. */
   asOf: string;
   digitsMatched: number;
+  /** The facts are more than two years old. */
+  outdated?: true;
+  /** Why the service, which may know more, could not be asked. */
+  unasked?: LookupProblem;
   problem?: never;
 }
 
@@ -27,6 +29,9 @@ export interface LookupProblem {
 
 export type LookupResult = LookupFound | LookupProblem;
 
-export function fromDataset(dataset: Dataset, hit: DatasetHit): LookupFound {
-  return { record: hit.record, source: 'dataset', asOf: dataset.asOf, digitsMatched: hit.digitsMatched };
+const TWO_YEARS_MS = 2 * 365 * 24 * 3_600_000;
+
+/** @param now milliseconds since the epoch */
+export function withAge(found: LookupFound, now: number): LookupFound {
+  return Date.parse(found.asOf) < now - TWO_YEARS_MS ? { ...found, outdated: true } : found;
 }

@@ -3,8 +3,14 @@ import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
 import type { BinClient } from './bin-client.ts';
 import type { Dataset } from './dataset.ts';
-import { fromDataset, type LookupProblem, type LookupResult, type LookupSource } from './lookup-result.ts';
-import { NETWORK_RULES_AS_OF, networkOfBin } from './network.ts';
+import { findInDataset, findLocalFacts } from './local-facts.ts';
+import {
+  type LookupFound,
+  type LookupProblem,
+  type LookupResult,
+  type LookupSource,
+  withAge,
+} from './lookup-result.ts';
 import type { Bin } from './parse-bin.ts';
 import type { BinCaller, BinQuota } from './quota.ts';
 import { createServiceSource, type FindAtService, type RemoteEvents, type ServiceResult } from './service-source.ts';
@@ -21,7 +27,7 @@ export interface LookupEvents extends RemoteEvents {
 export interface BinLookupParts {
   /** The imported data set in use. */
   imported?: (() => Dataset | undefined) | undefined;
-  /** Called only if no other source has a record. */
+  /** Not called if a match of all digits is found elsewhere. */
   builtIn: () => Dataset;
   client?: BinClient | undefined;
   /** Without it calls are not limited. */
@@ -49,7 +55,7 @@ export const MAX_BULK_BINS = 1_000;
 const BULK_CONCURRENCY = 8;
 
 export function createBinLookup(parts: BinLookupParts): BinLookup {
-  const { client, events } = parts;
+  const { client, clock, events } = parts;
   const service = client && createServiceSource({ ...parts, client });
   const local = createLocalSources(parts);
 
@@ -66,7 +72,7 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
         ? (local.complete(bin, parts.imported?.()) ?? (await single(bin, caller)))
         : local.only(bin, parts.imported?.());
       events?.lookedUp?.(outcomeOf(result), 1);
-      return result;
+      return aged(result, clock());
     },
     async lookUpMany(bins, caller) {
       if (bins.length > MAX_BULK_BINS) {
@@ -76,7 +82,7 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
       const findAtService = service?.bulk(caller);
       if (findAtService) await lookUpEach(open, (bin) => findWith(bin, findAtService), results);
       report(results.values(), events);
-      return bins.map((bin) => results.get(bin) ?? { problem: 'bin_not_found' });
+      return bins.map((bin) => aged(results.get(bin) ?? NOT_FOUND, clock()));
     },
   };
 }
@@ -84,24 +90,40 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
 function createLocalSources({ builtIn }: BinLookupParts) {
   /** A match of all digits in the imported data set makes a call to the service unnecessary. */
   const complete = (bin: Bin, dataset: Dataset | undefined): LookupResult | undefined => {
-    const hit = dataset?.find(bin);
-    return dataset && hit?.digitsMatched === bin.length ? fromDataset(dataset, hit) : undefined;
+    const found = findInDataset(bin, dataset);
+    return found?.digitsMatched === bin.length ? found : undefined;
   };
+  const find = (bin: Bin, dataset: Dataset | undefined) => findLocalFacts(bin, [() => dataset, builtIn]);
   const afterService = (serviceResult: ServiceResult, bin: Bin, dataset: Dataset | undefined): LookupResult => {
-    if (serviceResult !== 'unknown' && serviceResult.problem === undefined) return serviceResult;
-    for (const source of [() => dataset, builtIn]) {
-      const candidate = source();
-      const hit = candidate?.find(bin);
-      if (candidate && hit) return fromDataset(candidate, hit);
+    if (serviceResult === 'unknown') return find(bin, dataset) ?? NOT_FOUND;
+    if (serviceResult.problem === undefined) {
+      if (serviceResult.digitsMatched === bin.length) return serviceResult;
+      const local = find(bin, dataset);
+      return local && isBetter(local, serviceResult) ? local : serviceResult;
     }
-    // After a failure the service may still have a record, so do not fall back to the rules: the caller should retry.
-    return serviceResult === 'unknown' ? fromRules(bin) : serviceResult;
+    const local = find(bin, dataset);
+    // The rules, which know nearly every BIN, must not hide that a budget is spent.
+    const hidesBudget = local?.source === 'rules' && serviceResult.problem === 'bin_quota_exhausted';
+    return local && !hidesBudget ? { ...local, unasked: serviceResult } : serviceResult;
   };
   return {
     complete,
     afterService,
-    only: (bin: Bin, dataset: Dataset | undefined) => afterService('unknown', bin, dataset),
+    only: (bin: Bin, dataset: Dataset | undefined): LookupResult => find(bin, dataset) ?? NOT_FOUND,
   };
+}
+
+const NOT_FOUND: LookupProblem = { problem: 'bin_not_found' };
+
+/** Of facts about as many digits the newer ones count; of facts of one date our own, which are there without the service. */
+function isBetter(local: LookupFound, remote: LookupFound): boolean {
+  if (local.source === 'rules') return false;
+  if (local.digitsMatched !== remote.digitsMatched) return local.digitsMatched > remote.digitsMatched;
+  return local.asOf >= remote.asOf;
+}
+
+function aged(result: LookupResult, now: number): LookupResult {
+  return result.problem === undefined ? withAge(result, now) : result;
 }
 
 type Find = (bin: Bin, caller: BinCaller) => Promise<LookupResult>;
@@ -160,12 +182,4 @@ function report(results: Iterable<LookupResult>, events: LookupEvents | undefine
 function outcomeOf(result: LookupResult): LookupOutcome {
   if (result.problem === undefined) return result.source;
   return result.spent === 'user' ? 'bin_user_quota_exhausted' : result.problem;
-}
-
-function fromRules(bin: Bin): LookupResult {
-  const network = networkOfBin(bin);
-  if (!network) return { problem: 'bin_not_found' };
-  const { number, scheme, digitsMatched } = network;
-  const record = number ? { number, scheme } : { scheme };
-  return { record, source: 'rules', asOf: NETWORK_RULES_AS_OF, digitsMatched };
 }

@@ -25,6 +25,11 @@ const resultSchema = z.union([
     source: sourceSchema,
     asOf: z.string().describe('YYYY-MM-DD'),
     digitsMatched: z.int(),
+    outdated: z.boolean().exactOptional().describe('true: the facts are more than two years old'),
+    retryAfterSeconds: z
+      .int()
+      .exactOptional()
+      .describe('the BIN lookup service could not be asked; after this time it may know more'),
   }),
   z.object({
     bin: z.string().optional().describe('a value that is no BIN is not repeated'),
@@ -47,13 +52,16 @@ export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCa
   return result;
 }
 
-/** Response headers that say where the record comes from. */
-export function recordHeaders({ source, asOf, digitsMatched }: LookupFound): Record<string, string> {
-  return {
+/** Response headers that say where the record comes from. `Retry-After`: the service may know more then. */
+export function recordHeaders({ source, asOf, digitsMatched, outdated, unasked }: LookupFound): Record<string, string> {
+  const headers: Record<string, string> = {
     'Gatehouse-Source': source,
     'Gatehouse-As-Of': asOf,
     'Gatehouse-Digits-Matched': String(digitsMatched),
   };
+  if (outdated) headers['Gatehouse-Outdated'] = 'true';
+  if (unasked?.retryAfterSeconds !== undefined) headers['Retry-After'] = String(unasked.retryAfterSeconds);
+  return headers;
 }
 
 /**
@@ -121,6 +129,10 @@ function itemProblems(publicHref: string): ToItemProblem {
 
 function resultOf(bin: Bin, result: LookupResult, toItemProblem: ToItemProblem): z.output<typeof resultSchema> {
   if (result.problem !== undefined) return { bin, problem: toItemProblem(result) };
-  const { record, source, asOf, digitsMatched } = result;
-  return { bin, record, source, asOf, digitsMatched };
+  const { record, source, asOf, digitsMatched, outdated, unasked } = result;
+  return {
+    ...{ bin, record, source, asOf, digitsMatched },
+    ...(outdated && { outdated }),
+    ...(unasked?.retryAfterSeconds !== undefined && { retryAfterSeconds: unasked.retryAfterSeconds }),
+  };
 }

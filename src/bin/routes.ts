@@ -106,8 +106,11 @@ async function lookUpPanel(
   const { bin } = parseBin(typed);
   const result = bin ? await lookup.lookUp(bin, caller) : undefined;
   if (bin && result && result.problem === undefined) {
-    const { record, source, asOf, digitsMatched } = result;
-    return { bin: { result: { bin, record, source, asOf, digitsMatched } }, status: 200 };
+    const { record, source, asOf, digitsMatched, outdated, unasked } = result;
+    return {
+      bin: { result: { bin, record, source, asOf, digitsMatched, outdated, unasked: unasked !== undefined } },
+      status: 200,
+    };
   }
   const error = result?.problem === undefined ? invalidBin() : lookupError(result);
   return {

@@ -80,10 +80,8 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
       return 'unknown';
     }
     if (result.outcome !== 'found') return problemOf(result);
-    const asOf = new Date(clock()).toISOString().slice(0, 10);
-    const found = { record: result.record, asOf, digitsMatched: result.digitsMatched };
-    await keep(bin, { found: true, ...found });
-    return foundBy('service', found);
+    await keep(bin, { found: true, record: result.record, asOf: result.asOf, digitsMatched: result.digitsMatched });
+    return foundBy('service', result);
   };
 
   /** Makes one call for all processes: the others find its response in the cache. */
@@ -125,7 +123,7 @@ function fromCache(cached: CachedResult): LookupFound | 'unknown' {
 
 function foundBy(
   source: 'cache' | 'service',
-  { record, asOf, digitsMatched }: Omit<LookupFound, 'source'>,
+  { record, asOf, digitsMatched }: Pick<LookupFound, 'record' | 'asOf' | 'digitsMatched'>,
 ): LookupFound {
   return { record, source, asOf, digitsMatched };
 }

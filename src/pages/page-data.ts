@@ -161,6 +161,10 @@ export interface BinResult {
   /** ISO 8601 date. */
   asOf?: string | undefined;
   digitsMatched: number;
+  /** The facts are more than two years old. */
+  outdated?: boolean | undefined;
+  /** The BIN lookup service, which may know more, could not be asked. */
+  unasked?: boolean | undefined;
 }
 
 /** Why a look-up failed. Never holds the input, which may be a whole card number. */

@@ -47,6 +47,26 @@ test('a longer number finds the shorter prefix and says so', async () => {
 });
 
 test.each([
+  ['411111', 'visa', 16],
+  ['42424242', 'visa', 16],
+  ['555555', 'mastercard', 16],
+])('%s is answered by the rules of its network, and says so', async (digits, scheme, length) => {
+  const response = await fetch(`${base}/${digits}`);
+  expect(response.status).toBe(200);
+  expect(await response.json()).toEqual({ scheme, number: { length, luhn: true } });
+  expect(response.headers.get('gatehouse-source')).toBe('rules');
+  expect(response.headers.get('gatehouse-as-of')).toBe('2026-06-30');
+  expect(response.headers.get('gatehouse-outdated')).toBeNull();
+});
+
+test('facts of 2017 say that they are outdated', async () => {
+  const { headers } = await fetch(`${base}/427650`);
+  expect(headers.get('gatehouse-source')).toBe('dataset');
+  expect(headers.get('gatehouse-as-of')).toBe('2017-07-16');
+  expect(headers.get('gatehouse-outdated')).toBe('true');
+});
+
+test.each([
   ['GET', '/45717', 400, 'invalid_bin'],
   ['GET', '/4111111111111111', 400, 'invalid_bin'],
   ['GET', '/457173601', 400, 'invalid_bin'],
@@ -78,7 +98,7 @@ test('a failure of our own is told to the log and answered without its text', as
       throw new Error('inner text');
     },
   };
-  const service = createBinService({ dataset: broken, onFailure: (error) => failures.push(error) });
+  const service = createBinService({ datasets: [() => broken], onFailure: (error) => failures.push(error) });
   const failing = createServer(service).listen(0, '127.0.0.1');
   await once(failing, 'listening');
   const response = await fetch(`http://127.0.0.1:${(failing.address() as AddressInfo).port}/457173`);

@@ -115,6 +115,9 @@ test('answers from the file of BIN_DATASET_FILE, and tells the log how many rows
       type: 'debit',
       country: { alpha2: 'SE' },
     });
+    // The built-in set and the rules are still there.
+    expect(await (await fetch(`${own.url}/45717360`)).json()).toMatchObject({ bank: { name: 'Jyske Bank' } });
+    expect((await fetch(`${own.url}/411111`)).headers.get('gatehouse-source')).toBe('rules');
     const told = own.logs().find((line) => line.includes('BIN data set loaded'));
     expect(JSON.parse(told ?? '{}')).toMatchObject({ source: 'own.csv', rows: 1, badRows: 1 });
   } finally {

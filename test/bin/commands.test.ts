@@ -234,7 +234,7 @@ describe('bin enrich', () => {
 
   test('F20: a service that fails is told of as such', async () => {
     site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
-    expect((await ask(`${site.url}/bin/42000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
+    expect((await ask(`${site.url}/bin/99000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
     site.sandbox.faults.clear();
     expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
     const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });

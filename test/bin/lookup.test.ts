@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createBinClient } from '../../src/bin/bin-client.ts';
 import { type BinLookupParts, createBinLookup } from '../../src/bin/lookup.ts';
+import type { LookupFound } from '../../src/bin/lookup-result.ts';
 import type { Bin } from '../../src/bin/parse-bin.ts';
 import { type BinCaller, type BinQuotaLimits, createBinQuota } from '../../src/bin/quota.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
@@ -28,6 +29,10 @@ const builtIn = datasetOf(
 );
 const FROM_IMPORTED = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'imported' } };
 const FROM_BUILT_IN = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'built-in' } };
+const FROM_RULES = {
+  ...{ source: 'rules', asOf: '2026-06-30', digitsMatched: 1 },
+  record: { scheme: 'visa', number: { length: 16, luhn: true } },
+};
 
 let directory: string;
 let store: Store;
@@ -106,12 +111,7 @@ describe('the order of sources', () => {
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
     expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
-    expect(await lookup.lookUp(bin('42000012'))).toEqual({
-      record: { scheme: 'visa', number: { length: 16, luhn: true } },
-      source: 'rules',
-      asOf: '2026-06-30',
-      digitsMatched: 1,
-    });
+    expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
     expect(await lookup.lookUp(bin('99000012'))).toEqual({ problem: 'bin_not_found' });
     expect(service.hits).toHaveLength(4);
     expect(await lookup.lookUp(bin('99000012'))).toEqual({ problem: 'bin_not_found' });
@@ -130,6 +130,54 @@ describe('the order of sources', () => {
 
   test('the service is asked before the built-in set', async () => {
     expect(await lookupWith().lookUp(bin('410000'))).toMatchObject({ source: 'service', record: { brand: 'remote' } });
+  });
+});
+
+describe('a service that says where its facts come from', () => {
+  const saying = (headers: Record<string, string>) =>
+    service.answerWith((response) => {
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } });
+    });
+  const matched = (digits: number, asOf: string) =>
+    saying({ 'gatehouse-source': 'dataset', 'gatehouse-digits-matched': String(digits), 'gatehouse-as-of': asOf });
+
+  test('its date is that of the facts, from the cache too', async () => {
+    matched(8, '2017-07-16');
+    const lookup = lookupWith();
+    const facts = { asOf: '2017-07-16', outdated: true, record: { brand: 'remote' } };
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ ...facts, source: 'service' });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ ...facts, source: 'cache' });
+    expect(service.hits).toHaveLength(1);
+  });
+
+  test.each(['2017-13-40', 'yesterday', '2099-01-01', ''])('%s is no date of facts', async (asOf) => {
+    matched(8, asOf);
+    const result = await lookupWith().lookUp(bin('42000012'));
+    expect(result).toMatchObject({ asOf: '2026-11-21' });
+    expect(result).not.toHaveProperty('outdated');
+  });
+
+  test('rules alone are the same with and without it', async () => {
+    saying({ 'gatehouse-source': 'rules', 'gatehouse-digits-matched': '1', 'gatehouse-as-of': '2026-06-30' });
+    const lookup = lookupWith({ imported: () => imported });
+    expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    fail(503);
+    const { unasked: _unasked, ...down } = (await lookup.lookUp(bin('42000013'))) as LookupFound;
+    expect(down).toEqual(FROM_RULES);
+  });
+
+  test('of as many digits the newer facts count, else those that match more', async () => {
+    const lookup = lookupWith({ imported: () => imported });
+    matched(6, '2025-12-31');
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    matched(6, '2026-01-03');
+    expect(await lookup.lookUp(bin('40000013'))).toMatchObject({ source: 'service', asOf: '2026-01-03' });
+    expect(await lookup.lookUp(bin('41000013'))).toMatchObject({ source: 'service' });
+    matched(7, '2017-07-16');
+    expect(await lookup.lookUp(bin('40000014'))).toMatchObject({ source: 'service', digitsMatched: 7 });
   });
 });
 
@@ -152,11 +200,14 @@ describe('failures of the service', () => {
   ])('F20 R87: %s is said, not retried, not kept, and a local answer wins over it', async (_name, break_, problem) => {
     break_();
     const lookup = lookupWith({ imported: () => imported });
-    // A network is known for this one: its rules alone do not hide the failure.
-    expect(await lookup.lookUp(bin('42000012'))).toEqual(problem);
+    expect(await lookup.lookUp(bin('99000012'))).toEqual(problem);
     expect(service.hits).toHaveLength(1);
-    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
-    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    const unasked = { problem: problem.problem };
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...FROM_IMPORTED, unasked });
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject({ ...FROM_BUILT_IN, unasked });
+    // The rules of the network hide no spent budget: its caller is to wait or to ask for more.
+    const isSpent = problem.problem === 'bin_quota_exhausted';
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, unasked });
     service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
     now += 100_000;
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
@@ -204,10 +255,10 @@ describe('failures of the service', () => {
 
   test('F20: an answer that is older than half a year is none', async () => {
     const lookup = lookupWith();
-    await lookup.lookUp(bin('42000012'));
+    await lookup.lookUp(bin('99000012'));
     now += 181 * 24 * 3_600_000;
     fail(503);
-    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ problem: 'bin_service_unavailable' });
+    expect(await lookup.lookUp(bin('99000012'))).toMatchObject({ problem: 'bin_service_unavailable' });
   });
 
   test('R93: relay tokens leave the reserve to users', async () => {
@@ -361,7 +412,7 @@ describe('many at once', () => {
 
   test('F20: a bulk job does not go on calling a service that is down', async () => {
     fail(500);
-    const numbers = Array.from({ length: 500 }, (_, index) => bin(String(42000000 + index)));
+    const numbers = Array.from({ length: 500 }, (_, index) => bin(String(99000000 + index)));
     const answers = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);
     expect(new Set(answers.map(({ problem }) => problem))).toEqual(new Set(['bin_service_unavailable']));
     expect(service.hits.length).toBeLessThanOrEqual(10);

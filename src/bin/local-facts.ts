@@ -1,0 +1,34 @@
+/** The facts known without a call. Gatehouse and the BIN lookup service use the same ones in the same order. */
+import type { Dataset } from './dataset.ts';
+import type { LookupFound } from './lookup-result.ts';
+import { NETWORK_RULES_AS_OF, networkOfBin } from './network.ts';
+import type { Bin } from './parse-bin.ts';
+
+/** Called in order, until one has a match. */
+export type DatasetSources = readonly (() => Dataset | undefined)[];
+
+/** Finds the BIN in the data sets, and then in the published rules of the card networks. */
+export function findLocalFacts(bin: Bin, sources: DatasetSources): LookupFound | undefined {
+  for (const source of sources) {
+    const found = findInDataset(bin, source());
+    if (found) return found;
+  }
+  return fromRules(bin);
+}
+
+export function findInDataset(bin: Bin, dataset: Dataset | undefined): LookupFound | undefined {
+  const hit = dataset?.find(bin);
+  return dataset && hit && { ...hit, source: 'dataset', asOf: dataset.asOf };
+}
+
+function fromRules(bin: Bin): LookupFound | undefined {
+  const network = networkOfBin(bin);
+  if (!network) return undefined;
+  const { number, scheme, digitsMatched } = network;
+  return {
+    record: number ? { number, scheme } : { scheme },
+    source: 'rules',
+    asOf: NETWORK_RULES_AS_OF,
+    digitsMatched,
+  };
+}
