@@ -14,7 +14,7 @@ import { type SessionGuards, sessionOf } from '../sessions/guards.ts';
 import type { Session } from '../sessions/session.ts';
 import { isRecent } from '../sessions/step-up.ts';
 import { parseOpaqueToken } from '../storage/opaque-token.ts';
-import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-token.ts';
+import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-tokens/admin-token.ts';
 
 export interface AdminGuards {
   /** Pages: sends a browser that is not signed in to the sign-in, and refuses whoever is no administrator. */

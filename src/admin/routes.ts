@@ -1,25 +1,25 @@
 /** The list of every route of the administration, with its guard, on one screen. */
 import type { Route } from '../http/route-table.ts';
-import type { AdminTokenRoutes } from './admin-tokens.ts';
-import type { AuditRoutes } from './audit.ts';
-import type { BinAdminRoutes } from './bin.ts';
-import type { ConnectedAppCheckRoutes } from './connected-app-check.ts';
-import type { ConnectedAppPages } from './connected-app-pages.ts';
-import type { ConnectedAppApi } from './connected-apps-api.ts';
-import type { AdminConnectionRoutes } from './connections.ts';
-import type { DisconnectionRoutes } from './disconnections.ts';
+import type { AdminTokenRoutes } from './admin-tokens/routes.ts';
+import type { AuditRoutes } from './audit/routes.ts';
+import type { BinAdminRoutes } from './bin/routes.ts';
+import type { ConnectedAppApi } from './connected-apps/api.ts';
+import type { ConnectedAppCheckRoutes } from './connected-apps/check.ts';
+import type { ConnectedAppPages } from './connected-apps/pages.ts';
+import type { ProviderRegistrationApi } from './connected-apps/provider-registration.ts';
+import type { DisconnectionRoutes } from './connections/disconnections.ts';
+import type { AdminConnectionRoutes } from './connections/routes.ts';
 import type { AdminGuards } from './guards.ts';
-import type { OverviewRoutes } from './home.ts';
-import type { KeyRoutes } from './keys.ts';
-import type { PolicyRoutes } from './policy.ts';
-import type { ProviderRegistrationApi } from './provider-registration.ts';
-import type { RelayTokenRoutes } from './relay-tokens.ts';
-import type { ServiceAccountRoutes } from './service-accounts.ts';
-import type { AdminSessionRoutes } from './sessions.ts';
-import type { SignInAdminRoutes } from './sign-ins.ts';
-import type { UserRoutes } from './users.ts';
-import type { WebhookPages } from './webhook-pages.ts';
-import type { WebhookApi } from './webhooks-api.ts';
+import type { KeyRoutes } from './keys/routes.ts';
+import type { OverviewRoutes } from './overview/routes.ts';
+import type { PolicyRoutes } from './policy/routes.ts';
+import type { RelayTokenRoutes } from './relay-tokens/routes.ts';
+import type { ServiceAccountRoutes } from './service-accounts/routes.ts';
+import type { AdminSessionRoutes } from './sessions/routes.ts';
+import type { SignInAdminRoutes } from './sign-ins/routes.ts';
+import type { UserRoutes } from './users/routes.ts';
+import type { WebhookApi } from './webhooks/api.ts';
+import type { WebhookPages } from './webhooks/pages.ts';
 
 /** A noun for each room of handlers: pages first, then its calls of the API. */
 export interface AdminNouns {

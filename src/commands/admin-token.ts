@@ -1,6 +1,6 @@
 /** The command `admin-token create`: makes an admin token, for the first time or when no administrator can sign in. */
 import type { Command } from 'commander';
-import { type AdminToken, type AdminTokenScope, createAdminTokens } from '../admin/admin-token.ts';
+import { type AdminToken, type AdminTokenScope, createAdminTokens } from '../admin/admin-tokens/admin-token.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
 import type { OpenedStorage } from '../storage/storage.ts';

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createAdminTokens } from '../../src/admin/admin-token.ts';
+import { createAdminTokens } from '../../src/admin/admin-tokens/admin-token.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { signatureOf } from '../../src/webhooks/messages.ts';

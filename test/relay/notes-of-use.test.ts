@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createAdminTokens } from '../../src/admin/admin-token.ts';
+import { createAdminTokens } from '../../src/admin/admin-tokens/admin-token.ts';
 import { createRelayTokens } from '../../src/relay/relay-token.ts';
 import { createRelayUses } from '../../src/relay/uses.ts';
 import { keys } from '../../src/storage/keys.ts';

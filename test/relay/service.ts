@@ -1,6 +1,6 @@
 /** A back-end service and an administrator for tests of the relay: relay tokens made by the API, calls made as a service makes them. */
 import { randomBytes } from 'node:crypto';
-import { createAdminTokens } from '../../src/admin/admin-token.ts';
+import { createAdminTokens } from '../../src/admin/admin-tokens/admin-token.ts';
 import { createRelayTokens } from '../../src/relay/relay-token.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import type { Sealer } from '../../src/storage/sealed.ts';

@@ -1,0 +1,189 @@
+/** The audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Request, RequestHandler, Response } from 'express';
+import { z } from 'zod';
+import type { AuditFilter } from '../../audit/facets.ts';
+import { AUDIT_EVENTS, type AuditRecord, isAuditEvent } from '../../audit/kinds.ts';
+import type { AuditTrail } from '../../audit/trail.ts';
+import { queryField } from '../../http/body.ts';
+import { type DescribedHandler, operation } from '../../http/operation.ts';
+import type { Pages } from '../../pages/pages.ts';
+import { actorOf } from '../../sessions/actor.ts';
+import { listOf, listQuery } from '../listing.ts';
+
+declare module '../../pages/page-data.ts' {
+  interface PageData {
+    'admin/audit': {
+      page: SignedInFrame;
+      entries: readonly AuditView[];
+      form: Record<AuditField, string>;
+      events: readonly { name: string; words: string }[];
+      /** The query of this page without its place in the list. */
+      query: string;
+      next: string | undefined;
+      searchedTo: string | undefined;
+    };
+  }
+}
+
+export interface AuditView {
+  at: string;
+  words: string;
+  who: string;
+  whoId: string | undefined;
+  whom: string | undefined;
+  whomId: string | undefined;
+  /** The user whom it concerns, where it was neither done by nor to that user. */
+  userId: string | undefined;
+  from: string | undefined;
+  outcome: string | undefined;
+  requestId: string | undefined;
+  facts: readonly (readonly [string, string])[];
+}
+
+const FIELDS = ['event', 'who', 'whom', 'from', 'to', 'text'] as const;
+type AuditField = (typeof FIELDS)[number];
+
+export interface AuditRoutes {
+  page: RequestHandler;
+  list: DescribedHandler;
+}
+
+const DAY_MILLISECONDS = 86_400_000;
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+
+const instant = z
+  .string()
+  .max(40)
+  .refine((text) => !Number.isNaN(Date.parse(text)), 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.');
+
+const auditQuery = listQuery.extend({
+  event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
+  who: z.string().max(200).optional().describe('id, name or e-mail address of who did it'),
+  whom: z.string().max(200).optional().describe('id or name of what or whom it was done to'),
+  from: instant.optional(),
+  to: instant.optional().describe('a date counts to its end'),
+  text: z.string().max(200).optional().describe('anything that stands in the entry; the same as q'),
+  format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every entry that is meant, oldest first'),
+});
+
+const auditEntry = z.object({
+  id: z.string(),
+  at: z.iso.datetime(),
+  event: z.string(),
+  actor: z.object({ kind: z.string(), id: z.string().optional(), name: z.string().optional() }),
+  target: z.object({ kind: z.string(), id: z.string(), name: z.string().optional() }).optional(),
+  userId: z.string().optional().describe('the user whom it concerns'),
+  address: z.string().optional(),
+  requestId: z.string().optional(),
+  outcome: z.string().optional(),
+  facts: z.record(z.string(), z.unknown()).optional(),
+});
+
+const auditList = listOf(auditEntry).extend({
+  searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
+});
+
+export function auditRoutes(parts: { trail: AuditTrail; pages: Pages }): AuditRoutes {
+  const { trail, pages } = parts;
+
+  const stream = async (req: Request, res: Response, filter: AuditFilter) => {
+    await trail.append({ event: 'audit.exported', ...actorOf(req), facts: toldOf(filter) });
+    res.type('application/x-ndjson').set('Content-Disposition', 'attachment; filename="audit.ndjson"');
+    const lines = async function* () {
+      for await (const record of trail.export(filter)) yield `${JSON.stringify(record)}\n`;
+    };
+    // Whoever hangs up ends the reading; there is nobody left to tell.
+    await pipeline(Readable.from(lines()), res).catch(() => res.destroy());
+  };
+
+  return {
+    list: operation(
+      {
+        summary: 'Search the audit trail, the newest first, or stream it as NDJSON',
+        query: auditQuery,
+        answer: auditList,
+        mediaType: 'application/x-ndjson',
+      },
+      async ({ req, res, query }) => {
+        const filter = filterOf({ ...query, text: query.text ?? query.q });
+        if (query.format === 'ndjson') return stream(req, res, filter);
+        return trail.page({ after: query.after || undefined, limit: query.limit, filter });
+      },
+    ),
+
+    async page(req, res) {
+      const given = Object.fromEntries(FIELDS.map((name) => [name, queryField(req, name)?.trim() ?? '']));
+      const form = given as Record<AuditField, string>;
+      const found = await trail.page({
+        after: queryField(req, 'after') || undefined,
+        limit: 50,
+        filter: filterOf({ ...form, event: isAuditEvent(form.event) ? form.event : '' }),
+      });
+      pages.send(res, 'admin/audit', {
+        page: pages.signedInFrame(req, 'Audit trail'),
+        entries: found.items.map(auditView),
+        form,
+        events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
+        query: new URLSearchParams(Object.entries(form).filter(([, value]) => value !== '')).toString(),
+        next: found.next,
+        searchedTo: found.searchedTo,
+      });
+    },
+  };
+}
+
+function filterOf(given: Partial<Record<AuditField, string | undefined>>): AuditFilter {
+  const { event, who, whom, from, to, text } = given;
+  return {
+    event: event || undefined,
+    who: who || undefined,
+    whom: whom || undefined,
+    text: text || undefined,
+    from: timeOf(from),
+    to: to && DATE.test(to) ? (timeOf(to) ?? 0) + DAY_MILLISECONDS - 1 : timeOf(to),
+  };
+}
+
+function timeOf(text: string | undefined): number | undefined {
+  const time = Date.parse(text ?? '');
+  return Number.isNaN(time) ? undefined : time;
+}
+
+function toldOf({ from, to, ...filter }: AuditFilter): Record<string, string | undefined> {
+  const iso = (time: number | undefined) => (time === undefined ? undefined : new Date(time).toISOString());
+  return { ...filter, from: iso(from), to: iso(to) };
+}
+
+const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
+  user: 'A user',
+  administrator: 'An administrator',
+  admin_token: 'An admin token',
+  relay_token: 'A relay token',
+  provider: 'An identity provider',
+  operator: 'An operator at the terminal',
+  system: 'Gatehouse itself',
+  anonymous: 'Somebody not signed in',
+};
+
+export function auditView(record: AuditRecord): AuditView {
+  const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
+  const isSeen = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
+  return {
+    at,
+    words: AUDIT_EVENTS[event] ?? event,
+    who: actor.name ?? actor.id ?? ACTORS[actor.kind],
+    whoId: actor.id,
+    whom: target?.name ?? target?.id,
+    whomId: target?.id,
+    userId: isSeen ? undefined : userId,
+    from: address,
+    outcome,
+    requestId,
+    facts: Object.entries(facts ?? {}).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(', ') : String(value),
+    ]),
+  };
+}

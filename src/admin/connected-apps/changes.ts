@@ -1,0 +1,175 @@
+/** Changes of connected apps by administrators: each judged as a whole, audited, and made once. */
+import type { Request } from 'express';
+import type { AuditEvent } from '../../audit/kinds.ts';
+import type { AuditTrail } from '../../audit/trail.ts';
+import { type InputFault, pointerTo } from '../../config/input-faults.ts';
+import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../connected-apps/app-registry.ts';
+import type { AppStore } from '../../connected-apps/app-store.ts';
+import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
+import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
+import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
+import { AppError } from '../../errors.ts';
+import type { Outbound } from '../../outbound/outbound.ts';
+import { audited } from '../change.ts';
+import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from './provider-rules.ts';
+import type { ChangedApp, NewApp } from './view.ts';
+import type { Withdraw } from './withdrawal.ts';
+
+/** All of them: @throws AppError `invalid_request` with faults, `not_found`, `version_conflict` */
+export interface ConnectedAppChanges {
+  create(req: Request, given: NewApp, byProvider?: RegistrationExtras): Promise<RegisteredApp>;
+  /** What `create` would say of it; nothing is kept. */
+  judgeNew(given: NewApp): Promise<void>;
+  replace(req: Request, id: string, given: ChangedApp): Promise<RegisteredApp>;
+  /**
+   * Refuses while anybody is connected. What Gatehouse registered at the provider is deleted there as well.
+   * @param version left out: whichever it is
+   */
+  remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
+}
+
+/** `withdrawal`: what the provider did, where Gatehouse had registered the app there. */
+export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal: Withdrawal; clientId: string };
+
+export function createConnectedAppChanges(parts: {
+  apps: Pick<AppStore, 'list'>;
+  registry: AppRegistry;
+  trail: AuditTrail;
+  examine: Outbound['examine'];
+  withdraw: Withdraw;
+  countConnections: (appId: string) => Promise<number>;
+}): ConnectedAppChanges {
+  const { apps, registry, trail, examine, withdraw, countConnections } = parts;
+
+  const judge = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
+    const faults = [
+      ...coherenceFaults(registration),
+      ...(await addressFaults(registration, examine)),
+      ...sharedIssuerFaults(registration, apps.list()),
+      ...others,
+    ];
+    if (faults.length === 0) return;
+    throw new AppError('invalid_request', {
+      detail: 'This registration cannot be kept: "errors" says where and why.',
+      faults: faults.map((fault) => ({ ...fault, detail: asSentence(fault.detail) })),
+    });
+  };
+
+  const existing = async (id: string): Promise<RegisteredApp> => {
+    if (registry.isFromFile(id)) {
+      throw new AppError('invalid_request', {
+        detail: 'This app stands in CONNECTED_APPS_FILE: change it there.',
+        faults: [{ pointer: '#/id', rule: 'from_file', detail: 'Change it in CONNECTED_APPS_FILE.' }],
+      });
+    }
+    const found = await registry.find(id);
+    if (!found) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+    return found;
+  };
+
+  /** Tokens were given by the present issuer, and must be sent to no other, whoever knows the client secret. */
+  const issuerFaults = async (before: ConnectedApp, after: ConnectedAppRegistration): Promise<InputFault[]> => {
+    const paths = before.issuer === after.issuer ? newHosts(before, after) : [['issuer']];
+    const count = paths.length === 0 ? 0 : await countConnections(before.id);
+    const detail = `${connected(count)} by the present issuer: disconnect everyone first, or register another app.`;
+    return count === 0 ? [] : paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
+  };
+
+  const judgeNew = async ({ clientSecret, ...registration }: NewApp): Promise<void> => {
+    const { id } = registration;
+    const taken = registry.isFromFile(id) || (await registry.find(id)) !== undefined;
+    await judge(registration, [...(taken ? [TAKEN] : []), ...secretFaults(registration, clientSecret, undefined)]);
+  };
+
+  return {
+    judgeNew,
+
+    async create(req, { clientSecret, ...registration }, byProvider) {
+      const { id, name } = registration;
+      await judgeNew({ clientSecret, ...registration });
+      const entry = { event: 'connected_app.created', target: { kind: 'connected_app', id, name } } as const;
+      return audited(trail, req, entry, async () => {
+        const made = await registry.create(registration, clientSecret, byProvider);
+        if (!made) throw conflict();
+        return made;
+      });
+    },
+
+    async replace(req, id, { version, clientSecret, ...given }) {
+      const before = await existing(id);
+      if (before.version !== version) throw conflict();
+      const registration = { ...given, id };
+      await judge(registration, [
+        ...(given.id === undefined || given.id === id ? [] : [FIXED_ID]),
+        ...secretFaults(registration, clientSecret, before.app),
+        ...(await issuerFaults(before.app, registration)),
+      ]);
+      const changed = changedFields(before.app, registration, clientSecret);
+      const target = { kind: 'connected_app', id, name: registration.name };
+      return audited(trail, req, { event: eventOf(registration, changed), target, facts: { changed } }, async () => {
+        const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
+        if (!made) throw conflict();
+        return made;
+      });
+    },
+
+    async remove(req, id, version) {
+      if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
+      const { app, version: current, management } = await existing(id);
+      if (version !== undefined && version !== current) throw conflict();
+      const count = await countConnections(id);
+      if (count > 0) {
+        const detail = `${connected(count)} with this app: disconnect everyone first, so that the provider is told.`;
+        throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
+      }
+      const target = { kind: 'connected_app', id, name: app.name };
+      await audited(trail, req, { event: 'connected_app.deleted', target }, async () => {
+        if (!(await registry.remove(id, current))) throw conflict();
+      });
+      return management ? { withdrawal: await withdraw(req, app, management), clientId: app.clientId } : {};
+    },
+  };
+
+  /** What no key opens any more can only be deleted. */
+  async function removedUnreadable(req: Request, id: string): Promise<boolean> {
+    if (!(await registry.isUnreadable(id))) return false;
+    const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
+    return audited(trail, req, entry, () => registry.removeUnreadable(id));
+  }
+}
+
+const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id: choose another.' };
+const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
+
+/** A secret that the method has no use for is not kept. */
+function secretAfter(app: ConnectedAppRegistration, given: string | undefined): string | undefined | 'kept' {
+  if (!needsSecret(app)) return undefined;
+  return given ?? 'kept';
+}
+
+function changedFields(before: ConnectedApp, after: ConnectedAppRegistration, secret: string | undefined): string[] {
+  const [old, now] = [before as object, after as object] as [Record<string, unknown>, Record<string, unknown>];
+  const names = [...new Set([...Object.keys(old), ...Object.keys(now)])].filter((name) => name !== 'clientSecret');
+  const changed = names.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
+  return secret === undefined ? changed : [...changed, 'clientSecret'];
+}
+
+function eventOf({ disabled }: ConnectedAppRegistration, changed: string[]): AuditEvent {
+  const [only, ...others] = changed;
+  if (others.length > 0) return 'connected_app.changed';
+  if (only === 'clientSecret') return 'connected_app.secret_replaced';
+  if (only === 'disabled') return disabled ? 'connected_app.disabled' : 'connected_app.enabled';
+  return 'connected_app.changed';
+}
+
+function conflict(): AppError {
+  return new AppError('version_conflict', {
+    detail: 'Somebody else changed this app in the meantime. Read it again, and change it if that is still needed.',
+  });
+}
+
+function connected(count: number): string {
+  return count === 1 ? 'One person is connected' : `${count.toLocaleString('en-GB')} people are connected`;
+}
+
+const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

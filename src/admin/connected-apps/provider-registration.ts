@@ -1,0 +1,141 @@
+/** The registration of an app at its provider and here in one go, where the provider lets clients register themselves (RFC 7591). */
+import type { Request } from 'express';
+import { z } from 'zod';
+import type { AuditTrail } from '../../audit/trail.ts';
+import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
+import type { DynamicRegistration, RequestedClient, Withdrawal } from '../../connected-apps/dynamic-registration.ts';
+import type { ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
+import { AppError } from '../../errors.ts';
+import { type DescribedHandler, operation } from '../../http/operation.ts';
+import { audited } from '../change.ts';
+import type { ConnectedAppFacts } from './api.ts';
+import type { ConnectedAppChanges } from './changes.ts';
+import { appAnswer, newApp } from './view.ts';
+import { type Withdraw, withdrawalWords } from './withdrawal.ts';
+
+/** All of an app but what the provider gives. */
+export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).extend({
+  initialAccessToken: z
+    .string()
+    .regex(/^[!-~]{1,5000}$/, 'Enter the token as the provider showed it, without blanks.')
+    .optional()
+    .describe('where the provider asks for one; kept nowhere'),
+});
+
+export type WantedApp = z.output<typeof wantedApp>;
+
+export interface ProviderRegistration {
+  /**
+   * Judges the app first, so that the provider is asked only for what can be kept here; what is not kept all the same is
+   * taken back there. @throws AppError with faults
+   */
+  register(req: Request, wanted: WantedApp): Promise<RegisteredApp>;
+}
+
+export function createProviderRegistration(parts: {
+  changes: ConnectedAppChanges;
+  trail: Pick<AuditTrail, 'append'>;
+  readProvider: ReadProviderFacts;
+  registerAt: DynamicRegistration['register'];
+  withdraw: Withdraw;
+  publicHref: string;
+}): ProviderRegistration {
+  const { changes, trail, readProvider, registerAt, withdraw, publicHref } = parts;
+
+  const endpointOf = async ({ issuer, discoveryUrl }: WantedApp): Promise<string> => {
+    const { facts, fault } = await readProvider({ issuer, discoveryUrl });
+    if (fault !== undefined) throw refusal('#/issuer', fault);
+    if (facts.registrationEndpoint === undefined) throw refusal('#/issuer', NOT_OFFERED);
+    return facts.registrationEndpoint;
+  };
+
+  return {
+    async register(req, { initialAccessToken, ...app }) {
+      await changes.judgeNew({ ...app, ...STAND_IN });
+      const endpoint = await endpointOf(app);
+      const { id, name, issuer } = app;
+      const entry = { event: 'connected_app.registered', target: { kind: 'connected_app', id, name } } as const;
+      const client = await audited(trail, req, { ...entry, facts: { issuer } }, async () => {
+        const outcome = await registerAt(endpoint, wantedClient(app, publicHref), initialAccessToken);
+        if (outcome.fault !== undefined) throw refusal('#/initialAccessToken', outcome.fault);
+        return outcome.client;
+      });
+      const { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } = client;
+      // A method that signs, or a public client, has no use for a secret, whatever the provider gives.
+      const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
+      const kept = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
+      try {
+        const secretExpiresAt = secret === undefined ? undefined : clientSecretExpiresAt;
+        return await changes.create(req, kept, { secretExpiresAt, management });
+      } catch (error) {
+        const withdrawal = management && (await withdraw(req, kept, management));
+        throw toldOf(error, withdrawal, clientId);
+      }
+    },
+  };
+}
+
+export interface ProviderRegistrationApi {
+  create: DescribedHandler;
+}
+
+export function providerRegistrationApi(parts: {
+  registration: ProviderRegistration;
+  facts: ConnectedAppFacts;
+  publicHref: string;
+}): ProviderRegistrationApi {
+  const { registration, facts, publicHref } = parts;
+  return {
+    create: operation(
+      {
+        summary: 'Register an app at its provider and here, where the provider lets clients register themselves',
+        body: wantedApp,
+        answer: appAnswer,
+        status: 201,
+      },
+      async ({ req, res, body }) => {
+        const { app } = await registration.register(req, body);
+        res.set('Location', `${publicHref}/admin/api/connected-apps/${app.id}`);
+        return facts.one(app.id);
+      },
+    ),
+  };
+}
+
+/** For the rules alone: the provider gives the real ones. */
+const STAND_IN = { clientId: 'given by the provider', clientSecret: 'given by the provider' };
+const NOT_OFFERED = 'This provider lets no app register itself: register it there by hand.';
+
+function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
+  return {
+    name: app.name,
+    callbackUrls: app.callbackUrls,
+    scopes: app.scopes,
+    tokenEndpointAuthMethod: app.tokenEndpointAuthMethod,
+    postLogoutUrl: `${publicHref}/`,
+    backchannelLogoutUrl: `${publicHref}/oauth/backchannel-logout/${app.id}`,
+    jwksUrl: `${publicHref}/.well-known/jwks.json`,
+  };
+}
+
+/** The same error, which says as well what became of the registration at the provider. */
+function toldOf(error: unknown, withdrawal: Withdrawal | undefined, clientId: string): unknown {
+  if (!(error instanceof AppError)) return error;
+  const words = withdrawalWords(withdrawal, clientId);
+  const { code, detail, faults, headers, logDetail, retryAfterSeconds } = error;
+  return new AppError(code, {
+    detail: [detail, words].filter(Boolean).join(' '),
+    ...(faults ? { faults: [...faults, { pointer: '#', rule: 'registration', detail: words }] } : {}),
+    ...(logDetail === undefined ? {} : { logDetail }),
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    headers,
+    cause: error,
+  });
+}
+
+function refusal(pointer: string, detail: string): AppError {
+  return new AppError('invalid_request', {
+    detail: 'The app was not registered: "errors" says why.',
+    faults: [{ pointer, rule: 'registration', detail }],
+  });
+}

@@ -1,0 +1,55 @@
+/** Rules that keep client secrets and users with their provider when an app is registered or changed. Pure. */
+
+import type { InputFault } from '../../config/input-faults.ts';
+import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
+import { discoveryUrlOf, hasDiscovery } from '../../connected-apps/provider-metadata.ts';
+import { calledUrls } from '../../connected-apps/registration-rules.ts';
+
+/**
+ * A secret that is kept goes where it went before and nowhere else: whoever changes where it is sent has to know it.
+ */
+export function secretFaults(
+  app: ConnectedAppRegistration,
+  given: string | undefined,
+  before: ConnectedApp | undefined,
+): InputFault[] {
+  if (!needsSecret(app) || given !== undefined) return [];
+  const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
+  if (before?.clientSecret === undefined)
+    return fault('missing', `${app.tokenEndpointAuthMethod} needs the client secret.`);
+  return sentTo(app) === sentTo(before)
+    ? []
+    : fault('give_again', 'The provider has changed: give the client secret again, so that it is sent to no stranger.');
+}
+
+export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistration): boolean {
+  return tokenEndpointAuthMethod === 'client_secret_basic' || tokenEndpointAuthMethod === 'client_secret_post';
+}
+
+/** Fields of the provider that name a host which was not called for this app before. */
+export function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
+  const ofProvider = (app: ConnectedAppRegistration) => calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl');
+  const known = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));
+  return ofProvider(after).flatMap(([path, url]) => (known.has(new URL(url).origin) ? [] : [path]));
+}
+
+/**
+ * People are known by issuer and subject, so that apps of one issuer share them: whoever brings keys of their own for an
+ * issuer would be whom they like.
+ */
+export function sharedIssuerFaults(app: ConnectedAppRegistration, others: readonly ConnectedApp[]): InputFault[] {
+  const keysFrom = ({ issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>
+    JSON.stringify([
+      hasDiscovery({ discoveryUrl, endpoints }) ? discoveryUrlOf({ issuer, discoveryUrl }) : undefined,
+      endpoints?.jwks,
+    ]);
+  const sharing = others.filter(({ id, issuer, signIn }) => id !== app.id && issuer === app.issuer && signIn);
+  const other = app.signIn && sharing.find((one) => keysFrom(one) !== keysFrom(app));
+  if (!other) return [];
+  const detail = `People sign in with this issuer by "${other.id}" already: give the same discoveryUrl and endpoints.jwks as there.`;
+  return [{ pointer: '#/issuer', rule: 'issuer_taken', detail }];
+}
+
+function sentTo({ issuer, discoveryUrl, endpoints }: ConnectedAppRegistration): string {
+  return JSON.stringify([issuer, discoveryUrl, endpoints]);
+}

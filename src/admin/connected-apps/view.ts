@@ -1,0 +1,80 @@
+/** The JSON of a connected app: what registers or changes one, and its view, which never holds the secret. */
+import { z } from 'zod';
+import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
+import { type ConnectedApp, callbackUrlOf, connectedAppSchema, isUsable } from '../../connected-apps/connected-app.ts';
+import { containsCardNumber } from '../../observability/card-numbers.ts';
+
+const clientSecret = z.string().min(1).max(2000).optional();
+/** Stands on pages, and is told to a provider that registers apps. */
+const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(text), {
+  error: 'Leave the card number out.',
+  params: { rule: 'card_number' },
+});
+
+/** As in `CONNECTED_APPS_FILE`, with the secret itself. */
+export const newApp = connectedAppSchema.extend({ name, clientSecret: clientSecret.describe('write-only') });
+
+/** The same for an app that is there; the secret left out is kept. */
+export const changedApp = connectedAppSchema.extend({
+  id: connectedAppSchema.shape.id.optional().describe('the one of the address, or left out'),
+  name,
+  clientSecret: clientSecret.describe('write-only; left out: kept'),
+  version: z.int().describe('the version that was read: a newer one is not overwritten'),
+});
+
+export type NewApp = z.output<typeof newApp>;
+export type ChangedApp = z.output<typeof changedApp>;
+
+const instant = z.iso.datetime().nullable();
+
+export const appAnswer = z.object({
+  ...connectedAppSchema.shape,
+  // What was kept is told, even where the rules have become stricter since.
+  callbackUrls: z.array(z.string()),
+  returnUrls: z.array(z.string()),
+  source: z.enum(['file', 'administration']).describe('an app of the file cannot be changed here'),
+  version: z.int().nullable(),
+  hasClientSecret: z.boolean(),
+  clientSecretSetAt: instant,
+  clientSecretExpiresAt: instant.describe('when the provider ends it, where it said so on giving it'),
+  createdAt: instant,
+  changedAt: instant,
+  /** What the administrator enters at the provider. */
+  callbackUrl: z.string().describe('to register at the provider'),
+  postLogoutRedirectUri: z.string().describe('to register at the provider'),
+  backchannelLogoutUri: z.string().describe('to register at the provider'),
+  usable: z.boolean(),
+  unusable: z.string().nullable().describe('why nobody can use the app'),
+  connections: z.int().optional().describe('how many people are connected; told of one app, not in lists'),
+});
+
+export type AppAnswer = z.output<typeof appAnswer>;
+
+/** @param app of the file, or as it was registered */
+export function appTold(app: ConnectedApp, registered: RegisteredApp | undefined, publicHref: string): AppAnswer {
+  const { clientSecret: secret, ...registration } = app;
+  const usable = isUsable(app, publicHref);
+  return {
+    ...registration,
+    source: registered ? 'administration' : 'file',
+    version: registered?.version ?? null,
+    hasClientSecret: secret !== undefined,
+    clientSecretSetAt: isoOf(registered?.secretSetAt),
+    clientSecretExpiresAt: isoOf(registered?.secretExpiresAt),
+    createdAt: isoOf(registered?.createdAt),
+    changedAt: isoOf(registered?.changedAt),
+    callbackUrl: callbackUrlOf(app.id, publicHref),
+    postLogoutRedirectUri: `${publicHref}/`,
+    backchannelLogoutUri: `${publicHref}/oauth/backchannel-logout/${app.id}`,
+    usable,
+    unusable: usable ? null : app.disabled ? DISABLED : NOT_REGISTERED,
+  };
+}
+
+const DISABLED = 'The app is disabled: nobody signs in or calls with it.';
+const NOT_REGISTERED =
+  'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.';
+
+function isoOf(time: number | undefined): string | null {
+  return time === undefined ? null : new Date(time).toISOString();
+}

@@ -1,0 +1,36 @@
+/** Deletes at a provider the registration that Gatehouse made there (RFC 7592 section 2.3), and says what became of it. */
+import type { Request } from 'express';
+import type { AuditTrail } from '../../audit/trail.ts';
+import type { ConnectedApp } from '../../connected-apps/connected-app.ts';
+import type { ClientManagement, DynamicRegistration, Withdrawal } from '../../connected-apps/dynamic-registration.ts';
+import { actorOf } from '../../sessions/actor.ts';
+
+type WithdrawnApp = Pick<ConnectedApp, 'id' | 'name' | 'issuer' | 'clientId'>;
+
+/** Never throws: what the administrator asked for is done here whatever the provider does. */
+export type Withdraw = (req: Request, app: WithdrawnApp, management: ClientManagement) => Promise<Withdrawal>;
+
+export function createWithdraw(parts: {
+  registration: Pick<DynamicRegistration, 'withdraw'>;
+  trail: Pick<AuditTrail, 'append'>;
+}): Withdraw {
+  const { registration, trail } = parts;
+  return async (req, { id, name, issuer, clientId }, management) => {
+    const withdrawal = await registration.withdraw(management);
+    const entry = { event: 'connected_app.withdrawn', target: { kind: 'connected_app', id, name } } as const;
+    const outcome = withdrawal.outcome === 'deleted' ? {} : { outcome: 'not_done: provider' };
+    // Only afterwards: where the trail is what fails, nothing would be deleted at the provider.
+    await trail.append({ ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) }).catch(() => undefined);
+    return withdrawal;
+  };
+}
+
+/** With what to do. @param withdrawal undefined where the provider offers no way to delete */
+export function withdrawalWords(withdrawal: Withdrawal | undefined, clientId: string): string {
+  if (withdrawal?.outcome === 'deleted') return 'The registration at the provider was deleted.';
+  const byHand = `the registration with the client ID ${clientId}: delete it there by hand.`;
+  if (withdrawal === undefined) return `The provider offers no way to delete ${byHand}`;
+  return withdrawal.outcome === 'refused'
+    ? `The provider refused (status ${withdrawal.status}) to delete ${byHand}`
+    : `${withdrawal.words} It still has ${byHand}`;
+}

@@ -1,0 +1,92 @@
+/** The forms that create, change and rotate a relay token. */
+import { z } from 'zod';
+import { type FormValues, recordVersion, ticked, wholeNumber, words } from '../../pages/form.ts';
+import type { RelayToken } from '../../relay/relay-token.ts';
+import { MAX_OVERLAP_SECONDS, type RelayTokenInput, userId, wantedRelayToken } from './view.ts';
+
+const DAY_MILLISECONDS = 86_400_000;
+const DAYS = 'Enter a number of days from 1 to 9999.';
+const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
+
+const { name, scopes, apps, networks } = wantedRelayToken.shape;
+const days = wholeNumber(1, 9_999, DAYS);
+const kept = z.literal('').transform(() => undefined);
+/** In the order of the page, which is that of the faults. */
+const fields = {
+  name,
+  scopes,
+  apps: apps.unwrap(),
+  users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
+  listed: words.pipe(z.array(userId).max(10_000)),
+  networks: words.pipe(networks.unwrap()),
+  days,
+  assertUser: ticked,
+  fullScope: ticked,
+  acceptIdTokens: ticked,
+  binCallsPerMonth: z.union([z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS)], BIN_CALLS),
+};
+
+const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
+const NO_USERS = { path: ['listed'], error: 'Enter at least one user id, or choose other users.' };
+
+export const newTokenForm = z.object(fields).refine(hasUsers, NO_USERS);
+/** Without days the token keeps its end. */
+export const tokenForm = z
+  .object({ ...fields, days: z.union([kept, days], DAYS), version: recordVersion })
+  .refine(hasUsers, NO_USERS);
+
+const MAX_OVERLAP_HOURS = MAX_OVERLAP_SECONDS / 3_600;
+const HOURS = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
+
+export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS) });
+
+/** Where each field of a token stands in the forms, if it has another name there. */
+export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
+
+export const NEW_TOKEN: FormValues<typeof newTokenForm> = {
+  name: '',
+  scopes: ['threads:read'],
+  apps: [],
+  users: 'none',
+  listed: '',
+  networks: '',
+  days: '90',
+  assertUser: '',
+  fullScope: '',
+  binCallsPerMonth: '',
+  acceptIdTokens: '',
+};
+
+export const NEW_ROTATION: FormValues<typeof rotationForm> = { overlapHours: '1' };
+
+export function valuesOfToken(token: RelayToken): FormValues<typeof tokenForm> {
+  const { name, scopes: granted, apps: ids, users, networks: cidrs } = token;
+  const { assertUser, fullScope, acceptIdTokens, binCallsPerMonth } = token;
+  const isListed = typeof users !== 'string';
+  return {
+    name,
+    scopes: granted,
+    apps: ids,
+    users: isListed ? 'listed' : users,
+    listed: isListed ? users.join('\n') : '',
+    networks: cidrs.join('\n'),
+    days: '',
+    assertUser: assertUser ? 'yes' : '',
+    fullScope: fullScope ? 'yes' : '',
+    binCallsPerMonth: binCallsPerMonth === null ? '' : String(binCallsPerMonth),
+    acceptIdTokens: acceptIdTokens ? 'yes' : '',
+    version: String(token.version),
+  };
+}
+
+type Typed = Omit<z.output<typeof tokenForm>, 'version'>;
+
+/** @param now milliseconds since the epoch: days count from it. @param expiresAt the end of a token that keeps it */
+export function inputOf(
+  { days: count, users, listed, ...typed }: Typed,
+  now: number,
+  expiresAt = now,
+): RelayTokenInput {
+  const end = count === undefined ? expiresAt : now + count * DAY_MILLISECONDS;
+  return { ...typed, users: users === 'listed' ? listed : users, expiresAt: new Date(end).toISOString() };
+}
