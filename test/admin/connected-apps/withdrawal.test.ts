@@ -1,10 +1,10 @@
 /** Deleting an app that Gatehouse registered at its provider: it is deleted there as well (RFC 7592), and the response is told. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
-import { openConsole } from '../sandbox/foreign-client.ts';
-import type { UserAgent } from '../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { openConsole } from '../../sandbox/foreign-client.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
 const INITIAL_TOKEN = 'initial-access-token-of-this-test-0123456789';
 const REGISTRATION_TOKEN = 'registration-access-token-of-this-test-0123456789';

@@ -1,11 +1,11 @@
 /** Connected apps by the API of the administration: R5, R50, R71, R79, R88, and what happens at once in every process. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startGatehouse } from '../../src/start.ts';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import { createUserAgent } from '../support/browserless.ts';
-import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { freePort } from '../support/ports.ts';
-import { until } from '../support/until.ts';
+import { startGatehouse } from '../../../src/start.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import { createUserAgent } from '../../support/browserless.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { freePort } from '../../support/ports.ts';
+import { until } from '../../support/until.ts';
 
 let site: TestSite;
 let admin: { cookie: string; csrf: string };

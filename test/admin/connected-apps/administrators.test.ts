@@ -1,8 +1,8 @@
 /** ADMIN_APP: only an app of the file makes administrators, so that no admin token can make itself one by registering an issuer. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { makeAdminToken } from '../support/terminal.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { makeAdminToken } from '../../support/terminal.ts';
 
 let site: TestSite;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 /** Sign-ins that never came back, as where the callback URL is not registered at the provider: what the pages say of them, at once and later. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createUserAgent, type UserAgent } from '../support/browserless.ts';
-import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { pass } from '../support/passing-time.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
 
 let site: TestSite;
 let admin: UserAgent;

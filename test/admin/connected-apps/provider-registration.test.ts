@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { openConsole } from '../sandbox/foreign-client.ts';
-import type { Page, UserAgent } from '../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { freePort } from '../support/ports.ts';
+import { openConsole } from '../../sandbox/foreign-client.ts';
+import type { Page, UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { freePort } from '../../support/ports.ts';
 
 const TOKEN = 'initial-access-token-of-this-test-0123456789';
 let site: TestSite;

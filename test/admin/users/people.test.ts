@@ -1,8 +1,8 @@
 /** People in the administration: users, sessions and connections by API and page, and what becomes of them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { UserAgent } from '../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { runCommand } from '../support/terminal.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { runCommand } from '../../support/terminal.ts';
 
 let site: TestSite;
 let admin: UserAgent;

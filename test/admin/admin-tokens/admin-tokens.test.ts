@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { startGatehouse } from '../../src/start.ts';
-import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import type { UserAgent } from '../support/browserless.ts';
-import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { freePort } from '../support/ports.ts';
-import { makeAdminToken } from '../support/terminal.ts';
-import { PATIENTLY } from '../support/until.ts';
+import { startGatehouse } from '../../../src/start.ts';
+import { DATABASE_FILE } from '../../../src/storage/sqlite/store.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { freePort } from '../../support/ports.ts';
+import { makeAdminToken } from '../../support/terminal.ts';
+import { PATIENTLY } from '../../support/until.ts';
 
 let site: TestSite;
 let token: string;

@@ -4,12 +4,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CHECKS, type Finding } from '../../src/connected-apps/finding.ts';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import type { UserAgent } from '../support/browserless.ts';
-import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { CHECKS, type Finding } from '../../../src/connected-apps/finding.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
-const root = join(import.meta.dirname, '..', '..');
+const root = join(import.meta.dirname, '..', '..', '..');
 const run = promisify(execFile);
 
 let site: TestSite;

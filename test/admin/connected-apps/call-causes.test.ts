@@ -2,13 +2,13 @@
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Finding } from '../../src/connected-apps/finding.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
-import { ask, PAGE } from '../support/ask.ts';
-import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';
-import { freePort } from '../support/ports.ts';
-import { selfSigned } from '../support/self-signed.ts';
+import type { Finding } from '../../../src/connected-apps/finding.ts';
+import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { ask, PAGE } from '../../support/ask.ts';
+import { sandboxApp, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { freePort } from '../../support/ports.ts';
+import { selfSigned } from '../../support/self-signed.ts';
 
 const SECRET_PATH = 'a-path-that-no-text-repeats';
 

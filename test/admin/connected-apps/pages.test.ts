@@ -1,11 +1,11 @@
 /** The pages of connected apps: registered, mended, changed and deleted without a script; and whatever text lands in them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { keys } from '../../src/storage/keys.ts';
-import { createSealer } from '../../src/storage/sealed.ts';
-import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
-import type { Page, UserAgent } from '../support/browserless.ts';
-import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { createKeyRing, parseEncryptionKeys } from '../../../src/storage/key-ring.ts';
+import { keys } from '../../../src/storage/keys.ts';
+import { createSealer } from '../../../src/storage/sealed.ts';
+import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import type { Page, UserAgent } from '../../support/browserless.ts';
+import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
 let site: TestSite;
 let agent: UserAgent;

@@ -2,11 +2,11 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
-import { createOutbound } from '../../src/outbound/outbound.ts';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
-import { makeAdminToken } from '../support/terminal.ts';
+import { createAddressPolicy } from '../../../src/outbound/address-policy.ts';
+import { createOutbound } from '../../../src/outbound/outbound.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { makeAdminToken } from '../../support/terminal.ts';
 
 let site: TestGatehouse;
 let token: string;

@@ -1,9 +1,9 @@
 /** R19, R46 and R88: whoever may change connected apps gets nobody's place, and no secret that was entered for another host. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, relayThread } from '../relay/service.ts';
-import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { type ScriptedPlatform, startScriptedPlatform } from '../threads/scripted-platform.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf, relayThread } from '../../relay/service.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { type ScriptedPlatform, startScriptedPlatform } from '../../threads/scripted-platform.ts';
 
 let site: TestSite;
 let desk: VaultDesk;

@@ -1,14 +1,14 @@
 /** A reference that a page shows is found by administrators, and a page shows none that is not. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { AppError, type ProblemCode } from '../../src/errors.ts';
-import { createProblemReferences } from '../../src/pages/problem-references.ts';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
-import { ask, FORM, PAGE } from '../support/ask.ts';
-import type { UserAgent } from '../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { emptyPlace } from '../support/places.ts';
-import { missingRedis } from '../support/redis-server.ts';
+import { AppError, type ProblemCode } from '../../../src/errors.ts';
+import { createProblemReferences } from '../../../src/pages/problem-references.ts';
+import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { ask, FORM, PAGE } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { emptyPlace } from '../../support/places.ts';
+import { missingRedis } from '../../support/redis-server.ts';
 
 const SHOWN = /class="reference(?:-small)?"[^>]*>([^<]*)</;
 

@@ -1,8 +1,8 @@
 /** The page and the call that tell of keys. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import type { UserAgent } from '../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
 let site: TestSite;
 let agent: UserAgent;

@@ -1,11 +1,11 @@
 /** Connected apps and admin tokens on shared storage: what one process changes every process knows within a second. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ask, DATA, JSON_BODY } from '../support/ask.ts';
-import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
-import { skipWithout } from '../support/missing.ts';
-import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
-import { makeAdminToken } from '../support/terminal.ts';
-import { until } from '../support/until.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { makeAdminToken } from '../../support/terminal.ts';
+import { until } from '../../support/until.ts';
 
 let redis: RedisServer;
 let one: TestGatehouse;
