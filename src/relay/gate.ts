@@ -13,6 +13,7 @@ import {
   type RelayRefusal,
   type RelayScope,
   type RelaySubject,
+  SUBJECT_ID,
 } from './policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokens } from './relay-token.ts';
 import type { ServiceAccounts } from './service-account.ts';
@@ -108,7 +109,7 @@ export function createRelayGate(parts: {
     count,
     async loadSubject(named) {
       const { kind, id } = named;
-      if (kind === 'user') return { ...named, state: ID.test(id) ? await users.stateOf(id) : 'unknown' };
+      if (kind === 'user') return { ...named, state: SUBJECT_ID.test(id) ? await users.stateOf(id) : 'unknown' };
       const account = await accounts.find(id);
       const apiBaseUrl = account && apps.find(account.app)?.apiBaseUrl;
       const moved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
@@ -133,13 +134,13 @@ export function createRelayGate(parts: {
       if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw oneSubject();
       if (assertion !== undefined) return provenUser(assertion, caller);
       const id = user ?? account ?? '';
-      if (!ID.test(id)) throw refused('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
+      if (!SUBJECT_ID.test(id))
+        throw refused('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
     },
   };
 }
 
-const ID = /^[A-Za-z0-9_-]{1,64}$/;
 const NO_USER_ID =
   'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address.';
 const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';

@@ -1,28 +1,70 @@
 /** Relay policy: decides whether a relay token may make a call, and names the rule that refuses it. Pure. */
-import { isAllowedFrom } from '../config/networks.ts';
+import { z } from 'zod';
+import { isAllowedFrom, networkFault } from '../config/networks.ts';
 
 /** The scopes of relay tokens; each names the routes that it allows. */
 export const RELAY_SCOPES = ['threads:read', 'bin:read', 'token:exchange'] as const;
 export type RelayScope = (typeof RELAY_SCOPES)[number];
 
-/** What an administrator allows one relay token. */
-export interface RelayPolicy {
-  scopes: readonly RelayScope[];
-  /** Ids of connected apps. */
-  apps: readonly string[];
-  /** `none`: only service accounts and BIN look-ups. */
-  users: 'all' | 'none' | readonly string[];
-  /** CIDRs; an empty list allows every address. */
-  networks: readonly string[];
-  /** Milliseconds since the epoch. */
-  expiresAt: number;
-  /** May name a user without proof. */
-  assertUser: boolean;
-  /** May get a token with every scope of the grant if the provider cannot narrow it. */
-  fullScope: boolean;
-  /** Accepts users' ID tokens as proof, in addition to user assertions. */
-  acceptIdTokens: boolean;
-}
+/** The form of the ids of users and service accounts. */
+export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+const userId = z.string().regex(SUBJECT_ID, 'Give user ids, as the page of users and GET /session show them.');
+export const listedUsers = z.array(userId).max(10_000);
+
+const network = z.string().superRefine((text, context) => {
+  const fault = networkFault(text);
+  if (fault) context.addIssue({ code: 'custom', message: `This ${fault}`, params: { rule: 'network' } });
+});
+
+/** `title` and `description` stand in the form, on the token's page and in the API documentation. */
+const flag = (title: string, description: string) => z.boolean().default(false).meta({ title, description });
+
+const flags = {
+  assertUser: flag(
+    'Name users without proof',
+    'Whoever holds the token can act for every allowed user at any time, whether that user is there or not.',
+  ),
+  fullScope: flag(
+    'Take the whole access token where a narrower one cannot be had',
+    'Counts for exchanges that ask for fewer scopes than the user granted.',
+  ),
+  acceptIdTokens: flag(
+    'Accept ID tokens as proof of a user',
+    'Counts for exchanges. The ID token of a sign-in, at most 10 minutes old, proves its user until the user signs out here.',
+  ),
+};
+
+/**
+ * What an administrator allows one relay token. Its type, its stored form, the JSON of the API and the fields of the form
+ * all come from here.
+ */
+export const relayPolicySchema = z.object({
+  scopes: z.array(z.enum(RELAY_SCOPES)).min(1, 'Choose at least one scope.').readonly(),
+  apps: z
+    .array(z.string().max(40))
+    .max(200)
+    .readonly()
+    .default([])
+    .describe('ids of the connected apps that it may use'),
+  users: z
+    .union([z.enum(['all', 'none']), listedUsers.min(1).readonly()], {
+      error: 'Give "all", "none", or a list of user ids.',
+    })
+    .describe('"none": only service accounts and BIN look-ups'),
+  networks: z.array(network).max(200).readonly().default([]).describe('CIDRs; an empty list allows every address'),
+  /** In JSON a time in ISO 8601, otherwise milliseconds since the epoch. */
+  expiresAt: z.int(),
+  ...flags,
+});
+
+export type RelayPolicy = z.output<typeof relayPolicySchema>;
+
+export type RelayFlag = keyof typeof flags;
+export const RELAY_FLAGS = Object.entries(flags).map(([name, schema]) => ({
+  name: name as RelayFlag,
+  ...(schema.meta() as { title: string; description: string }),
+}));
 
 /**
  * The subject of a call. `proven`: by a user assertion or an ID token; otherwise the service only claims it. `state`:
@@ -51,17 +93,8 @@ export interface RelayCall {
   idToken?: boolean;
 }
 
-/** The member of the policy that refuses. */
-export type RelayRule =
-  | 'expiresAt'
-  | 'networks'
-  | 'scopes'
-  | 'apps'
-  | 'serviceAccount'
-  | 'acceptIdTokens'
-  | 'users'
-  | 'assertUser'
-  | 'fullScope';
+/** The member of the policy that refuses; `serviceAccount`: the account itself. */
+export type RelayRule = keyof RelayPolicy | 'serviceAccount';
 
 /** `unknown`: the user or service account does not exist. */
 export type RelayRefusal = { allowed: false; rule: RelayRule; detail: string; unknown?: boolean };

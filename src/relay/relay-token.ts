@@ -6,7 +6,7 @@ import { createRecords, type Records, type Versioned } from '../storage/records.
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createUseNotes } from '../storage/use-notes.ts';
-import type { RelayPolicy } from './policy.ts';
+import { type RelayPolicy, relayPolicySchema } from './policy.ts';
 
 export const RELAY_TOKEN_PREFIX = 'gthr_';
 
@@ -167,8 +167,11 @@ export async function createRelayTokens(parts: {
   };
 }
 
+/** For records that an older version stored without a newer member. */
+const DEFAULTS = relayPolicySchema.partial().parse({});
+
 function tokenOf({ value, version }: Versioned<KeptToken>, now: number): RelayToken {
   const { secrets, ...token } = value;
   const until = secrets.map((secret) => secret.until).find((end) => end !== undefined && end > now);
-  return { ...token, overlapEndsAt: until, version };
+  return { ...DEFAULTS, ...token, overlapEndsAt: until, version };
 }

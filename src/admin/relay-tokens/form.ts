@@ -1,10 +1,11 @@
 /** The forms that create, change and rotate a relay token. */
 import { z } from 'zod';
 import { type FormValues, recordVersion, ticked, wholeNumber, words } from '../../pages/form.ts';
-import type { RelayToken } from '../../relay/relay-token.ts';
-import { MAX_OVERLAP_SECONDS, type RelayTokenInput, userId, wantedRelayToken } from './view.ts';
+import { listedUsers, RELAY_FLAGS, type RelayFlag } from '../../relay/policy.ts';
+import type { RelayToken, WantedRelayToken } from '../../relay/relay-token.ts';
+import { DAY_MS } from '../../time.ts';
+import { MAX_OVERLAP_SECONDS, wantedRelayToken } from './view.ts';
 
-const DAY_MILLISECONDS = 86_400_000;
 const DAYS = 'Enter a number of days from 1 to 9999.';
 const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
@@ -14,17 +15,19 @@ const kept = z.literal('').transform(() => undefined);
 /** In the order of the page, which is that of the faults. */
 const fields = {
   name,
-  scopes,
-  apps: apps.unwrap(),
+  scopes: scopes.unwrap(),
+  apps: apps.unwrap().unwrap(),
   users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
-  listed: words.pipe(z.array(userId).max(10_000)),
-  networks: words.pipe(networks.unwrap()),
+  listed: words.pipe(listedUsers),
+  networks: words.pipe(networks.unwrap().unwrap()),
   days,
-  assertUser: ticked,
-  fullScope: ticked,
-  acceptIdTokens: ticked,
+  ...forEachFlag(() => ticked),
   binCallsPerMonth: z.union([z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS)], BIN_CALLS),
 };
+
+function forEachFlag<T>(value: (flag: RelayFlag) => T) {
+  return Object.fromEntries(RELAY_FLAGS.map(({ name: flag }) => [flag, value(flag)])) as Record<RelayFlag, T>;
+}
 
 const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
 const NO_USERS = { path: ['listed'], error: 'Enter at least one user id, or choose other users.' };
@@ -51,30 +54,25 @@ export const NEW_TOKEN: FormValues<typeof newTokenForm> = {
   listed: '',
   networks: '',
   days: '90',
-  assertUser: '',
-  fullScope: '',
+  ...forEachFlag(() => ''),
   binCallsPerMonth: '',
-  acceptIdTokens: '',
 };
 
 export const NEW_ROTATION: FormValues<typeof rotationForm> = { overlapHours: '1' };
 
 export function valuesOfToken(token: RelayToken): FormValues<typeof tokenForm> {
-  const { name, scopes: granted, apps: ids, users, networks: cidrs } = token;
-  const { assertUser, fullScope, acceptIdTokens, binCallsPerMonth } = token;
+  const { users, networks: cidrs, binCallsPerMonth } = token;
   const isListed = typeof users !== 'string';
   return {
-    name,
-    scopes: granted,
-    apps: ids,
+    name: token.name,
+    scopes: token.scopes,
+    apps: token.apps,
     users: isListed ? 'listed' : users,
     listed: isListed ? users.join('\n') : '',
     networks: cidrs.join('\n'),
     days: '',
-    assertUser: assertUser ? 'yes' : '',
-    fullScope: fullScope ? 'yes' : '',
+    ...forEachFlag((flag) => (token[flag] ? 'yes' : '')),
     binCallsPerMonth: binCallsPerMonth === null ? '' : String(binCallsPerMonth),
-    acceptIdTokens: acceptIdTokens ? 'yes' : '',
     version: String(token.version),
   };
 }
@@ -86,7 +84,10 @@ export function inputOf(
   { days: count, users, listed, ...typed }: Typed,
   now: number,
   expiresAt = now,
-): RelayTokenInput {
-  const end = count === undefined ? expiresAt : now + count * DAY_MILLISECONDS;
-  return { ...typed, users: users === 'listed' ? listed : users, expiresAt: new Date(end).toISOString() };
+): WantedRelayToken {
+  return {
+    ...typed,
+    users: users === 'listed' ? listed : users,
+    expiresAt: count === undefined ? expiresAt : now + count * DAY_MS,
+  };
 }

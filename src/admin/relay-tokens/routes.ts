@@ -8,6 +8,7 @@ import { type DescribedHandler, operation } from '../../http/operation.ts';
 import { type FormView, formHandler } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import type { Pages } from '../../pages/pages.ts';
+import { RELAY_FLAGS } from '../../relay/policy.ts';
 import type { RelayToken, RelayTokens } from '../../relay/relay-token.ts';
 import type { HourOfUse, RelayUses } from '../../relay/uses.ts';
 import { listOf, listQuery, matches, pageOptions } from '../listing.ts';
@@ -39,6 +40,7 @@ declare module '../../pages/page-data.ts' {
       next: string | undefined;
       q: string | undefined;
       apps: readonly { id: string; name: string }[];
+      flags: typeof RELAY_FLAGS;
       form: FormView<typeof newTokenForm>;
       notice?: Notice | undefined;
     };
@@ -47,6 +49,7 @@ declare module '../../pages/page-data.ts' {
       token: RelayTokenView;
       hours: readonly HourOfUse[];
       apps: readonly { id: string; name: string }[];
+      flags: typeof RELAY_FLAGS;
       form: FormView<typeof tokenForm>;
       rotation: FormView<typeof rotationForm>;
       made?: MadeSecret | undefined;
@@ -100,7 +103,16 @@ export function relayTokenRoutes(parts: {
       pages.flashOf(req),
     ]);
     const page = pages.signedInFrame(req, 'Relay tokens', form.faults);
-    pages.send(res, 'admin/relay-tokens', { page, tokens: items, next, q, apps: choices(), form, notice });
+    pages.send(res, 'admin/relay-tokens', {
+      page,
+      tokens: items,
+      next,
+      q,
+      apps: choices(),
+      flags: RELAY_FLAGS,
+      form,
+      notice,
+    });
   };
 
   const showOne = async (
@@ -116,6 +128,7 @@ export function relayTokenRoutes(parts: {
       token: view,
       hours,
       apps: choices(),
+      flags: RELAY_FLAGS,
       form,
       rotation: rotated,
       made: flash.made,
