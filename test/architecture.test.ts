@@ -29,7 +29,7 @@ const STOREYS: string[][] = [
   ['config'],
   // For the sandbox, too, which knows nothing else of this room.
   ['config/networks.ts'],
-  ['remembered.ts', 'once.ts', 'time.ts'],
+  ['remembered.ts', 'once.ts', 'time.ts', 'json.ts'],
 ];
 
 /** Rooms of one storey that may use each other in this one direction. */

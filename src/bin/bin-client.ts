@@ -1,5 +1,6 @@
 /** Calls the remote BIN lookup service: one request for one BIN, and a typed result whatever happens. */
 import { setTimeout } from 'node:timers/promises';
+import { parseJson } from '../json.ts';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
@@ -168,14 +169,6 @@ function dateOf(header: string | null, now: number): string {
   const today = new Date(now).toISOString().slice(0, 10);
   const isDate = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) && !Number.isNaN(Date.parse(header));
   return isDate && header < today ? header : today;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function reasonOf(error: OutboundError): UnavailableReason {

@@ -5,6 +5,7 @@ import { link, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { AppError, codeOf } from '../errors.ts';
+import { parseJson } from '../json.ts';
 import { createCopyTally, differences, lineOf, type Tally } from '../storage/copy-tally.ts';
 import type { KeptItem } from '../storage/store.ts';
 
@@ -160,14 +161,6 @@ function readItem(file: string, line: string): KeptItem {
   const item = ITEM.safeParse(parseJson(line));
   if (!item.success) throw broken(file, 'a line cannot be read');
   return item.data as KeptItem;
-}
-
-function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Yields the complete lines of each chunk of the file. Text after the last newline is an error. */

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
 import type { ConfigSource } from '../config/setting.ts';
+import { isObject } from '../json.ts';
 import type { AddressPolicy } from '../outbound/address-policy.ts';
 import { type ConnectedApp, connectedAppSchema } from './connected-app.ts';
 import { addressFault, calledUrls, coherenceFaults } from './registration-rules.ts';
@@ -92,7 +93,7 @@ type Registration = Omit<ValidFields, 'clientSecret'>;
 
 /** The valid fields, so that rules over several fields are checked although other fields have faults. */
 function validFields(entry: unknown, faulty: ReadonlySet<string>): ValidFields {
-  if (typeof entry !== 'object' || entry === null) return {};
+  if (!isObject(entry)) return {};
   const fields = Object.fromEntries(Object.entries(entry).filter(([name]) => !faulty.has(name)));
   return z.object(fileEntry.shape).partial().safeParse(fields).data ?? {};
 }

@@ -1,4 +1,6 @@
 /** The doctor: tests a connected app before users do, and reports a finding for each thing that the app needs. */
+
+import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import {
   type CallParts,
@@ -104,9 +106,7 @@ async function fetchDiscovery({ outbound, clock }: AppCheckParts, app: Connected
 
 async function issuerOf(response: Response): Promise<string | undefined> {
   const body: unknown = await response.json().catch(() => undefined);
-  return typeof body === 'object' && body !== null && 'issuer' in body && typeof body.issuer === 'string'
-    ? body.issuer
-    : undefined;
+  return isObject(body) && typeof body.issuer === 'string' ? body.issuer : undefined;
 }
 
 function discoveryFinding(status: number, issuer: string | undefined, pointer: string): Finding {

@@ -1,5 +1,6 @@
 /** Dynamic client registration at a provider (RFC 7591, OpenID Connect Dynamic Registration) and its deletion (RFC 7592). */
 import { z } from 'zod';
+import { isObject } from '../json.ts';
 import { type CallLimits, type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
 import { failedCallWords } from './provider-error.ts';
@@ -168,6 +169,6 @@ const REFUSALS: Readonly<Record<string, string>> = {
 };
 
 function refusal(status: number, body: unknown): string {
-  const code = typeof body === 'object' && body !== null && 'error' in body ? String(body.error) : '';
+  const code = isObject(body) ? String(body.error) : '';
   return REFUSALS[code] ?? `The provider refused to register the app (status ${status}).`;
 }

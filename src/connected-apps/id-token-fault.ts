@@ -1,4 +1,5 @@
 /** Why an ID token was refused: the check that failed, and the difference between the clocks. Pure. */
+import { isObject } from '../json.ts';
 
 /** In the order of the checks. */
 export const ID_TOKEN_CHECKS = ['form', 'times', 'issuer', 'audience', 'nonce', 'signature'] as const;
@@ -39,14 +40,14 @@ export function idTokenFault(error: unknown): IdTokenFault {
 /** The e-mail address in the claims of a refused token, which is not verified. */
 export function namedEmail(error: unknown): string | undefined {
   for (const { claims } of chainOf(error)) {
-    const { email } = (typeof claims === 'object' && claims !== null ? claims : {}) as Record<string, unknown>;
+    const { email } = isObject(claims) ? claims : {};
     if (typeof email === 'string' && /^[^\s@]{1,100}@[^\s@]{1,100}$/.test(email)) return email;
   }
   return undefined;
 }
 
 function aheadOf(claims: unknown, now: unknown): Pick<IdTokenFault, 'secondsAhead'> {
-  const { iat, nbf } = (typeof claims === 'object' ? claims : {}) as Record<string, unknown>;
+  const { iat, nbf } = isObject(claims) ? claims : {};
   const issued = typeof iat === 'number' ? iat : nbf;
   // A token that becomes valid later was issued by a clock that shows that time.
   const providerTime = typeof nbf === 'number' && typeof now === 'number' && nbf > now ? nbf : issued;
@@ -56,6 +57,5 @@ function aheadOf(claims: unknown, now: unknown): Pick<IdTokenFault, 'secondsAhea
 }
 
 function chainOf(error: unknown, depth = 0): Record<string, unknown>[] {
-  if (typeof error !== 'object' || error === null || depth > 6) return [];
-  return [error as Record<string, unknown>, ...chainOf((error as { cause?: unknown }).cause, depth + 1)];
+  return isObject(error) && depth <= 6 ? [error, ...chainOf(error.cause, depth + 1)] : [];
 }

@@ -1,5 +1,6 @@
 /** Verifies a provider's logout tokens (OpenID Connect Back-Channel Logout 1.0 sections 2.4 and 2.6). */
 import type { JWTPayload } from 'jose';
+import { isObject } from '../json.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { JWT_TOLERANCE_SECONDS, MAX_IAT_AHEAD_SECONDS, type ProviderJwts, RefusedJwt } from './provider-jwt.ts';
 
@@ -54,8 +55,4 @@ function logoutTokenOf(claims: JWTPayload): VerifiedLogoutToken {
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,6 @@
 /** The metadata of an app's provider: from discovery and from `endpoints`, cached while the provider is down. */
+
+import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
@@ -98,7 +100,7 @@ async function discover(outbound: Outbound, app: ProviderPlace): Promise<Provide
 }
 
 function isMetadata(value: unknown): value is ProviderMetadata {
-  return typeof value === 'object' && value !== null && 'issuer' in value && typeof value.issuer === 'string';
+  return isObject(value) && typeof value.issuer === 'string';
 }
 
 /** Checks that the address policy allows every endpoint (https, no private address). */

@@ -1,5 +1,6 @@
 /** Reads a provider's signing keys: one call at a time, at most every 10 seconds. The last keys stay in use while it is down (R24). */
 import { createLocalJWKSet, type JWK } from 'jose';
+import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { ProviderError } from './provider-error.ts';
@@ -50,11 +51,7 @@ async function readKeys(outbound: Outbound, url: string): Promise<KeySet> {
   const unusable = new ProviderError('unavailable', 'keys_unavailable', { status: response.status });
   if (response.status !== 200) throw unusable;
   const body: unknown = await response.json().catch(() => undefined);
-  if (typeof body !== 'object' || body === null || !('keys' in body) || !Array.isArray(body.keys)) throw unusable;
+  if (!isObject(body) || !Array.isArray(body.keys)) throw unusable;
   // RFC 7517 section 5: entries that cannot be used are ignored.
   return createLocalJWKSet({ keys: body.keys.filter(isObject) as JWK[] });
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,6 @@
 /** Token responses: captures the refresh token before the library checks the rest, and limits `expires_in`. */
+
+import { parseObject } from '../json.ts';
 import type { DpopKey } from './dpop.ts';
 
 /** A verified token response (RFC 6749 section 5.1). */
@@ -65,15 +67,4 @@ export function lifetimeSeconds(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && /^\d{1,15}$/.test(value.trim()) ? Number(value) : value;
   if (typeof seconds !== 'number' || !Number.isFinite(seconds) || seconds < 1) return undefined;
   return Math.min(MAX_LIFETIME_SECONDS, Math.floor(seconds));
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }

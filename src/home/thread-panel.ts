@@ -1,6 +1,7 @@
 /** Fetches the current thread for the home page: its content, or the problem to show instead. */
 import type { ThreadApp } from '../connected-apps/app-store.ts';
 import { AppError, type ProblemCode } from '../errors.ts';
+import { isObject, parseJson } from '../json.ts';
 import type { ThreadBody, ThreadPanel } from '../pages/page-data.ts';
 import type { ThreadCall, ThreadResponse } from '../threads/thread-call.ts';
 import { sanitizeThreadHtml, withoutTitle } from './thread-html.ts';
@@ -64,8 +65,6 @@ async function readText(response: ThreadResponse, timeout: AbortSignal): Promise
   return Buffer.concat(chunks).toString('utf8');
 }
 
-type Json = Record<string, unknown>;
-
 /** Platforms put the thread's fields in different places of their JSON, so the usual ones are tried. */
 function threadPanel(appName: string, text: string): ThreadPanel {
   const json = parseJson(text);
@@ -73,15 +72,15 @@ function threadPanel(appName: string, text: string): ThreadPanel {
     const body: ThreadBody = text.trim() === '' ? { kind: 'empty' } : cut('text', text);
     return { kind: 'thread', appName, title: 'Current thread', body };
   }
-  const outer = objectOf(json) ?? {};
-  const thread = objectOf(outer.thread) ?? outer;
+  const outer = isObject(json) ? json : {};
+  const thread = isObject(outer.thread) ? outer.thread : outer;
   const html = textOf(outer.html) ?? textOf(thread.html);
   const title = lineOf(thread.title) ?? 'Current thread';
   return {
     kind: 'thread',
     appName,
     title,
-    author: lineOf(thread.author_name) ?? lineOf(objectOf(thread.author)?.name) ?? lineOf(thread.author),
+    author: lineOf(thread.author_name) ?? lineOf(isObject(thread.author) ? thread.author.name : thread.author),
     updatedAt: instantOf(thread.updated_usec),
     body: html === undefined ? dataBody(json, text) : htmlBody(html, title),
   };
@@ -105,18 +104,6 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 function cut(kind: 'text' | 'json', text: string): ThreadBody {
   return { kind, text: text.slice(0, MAX_CHARACTERS), isCut: text.length > MAX_CHARACTERS };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function objectOf(value: unknown): Json | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
 }
 
 function textOf(value: unknown): string | undefined {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import express, { type RequestHandler } from 'express';
 import iconv from 'iconv-lite';
 import { AppError } from '../errors.ts';
+import { isObject } from '../json.ts';
 
 const LIMIT_BYTES = 64 * 1024;
 
@@ -36,15 +37,13 @@ function bodyReaders({ parameterLimit }: { parameterLimit: number }): RequestHan
 
 /** One field of a form; undefined if it is missing, repeated or not a string. */
 export function formField(body: unknown, name: string): string | undefined {
-  if (typeof body !== 'object' || body === null) return undefined;
-  const value = (body as Record<string, unknown>)[name];
+  const value = isObject(body) ? body[name] : undefined;
   return typeof value === 'string' ? value : undefined;
 }
 
 /** All values of a field that a form may repeat. */
 export function formFields(body: unknown, name: string): string[] {
-  if (typeof body !== 'object' || body === null) return [];
-  const value = (body as Record<string, unknown>)[name];
+  const value = isObject(body) ? body[name] : undefined;
   return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
 }
 

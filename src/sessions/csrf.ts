@@ -2,6 +2,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Request, RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
+import { formField } from '../http/body.ts';
 import { requiring } from '../http/description.ts';
 
 const failed = (logDetail: string) =>
@@ -27,11 +28,7 @@ export const crossSiteGuard: RequestHandler = (req, _res, next) => {
 };
 
 function tokenOf(req: Request): string {
-  const header = req.get('x-csrf-token');
-  if (header !== undefined) return header;
-  const body: unknown = req.body;
-  const field = typeof body === 'object' && body !== null && '_csrf' in body ? body._csrf : undefined;
-  return typeof field === 'string' ? field : '';
+  return req.get('x-csrf-token') ?? formField(req.body, '_csrf') ?? '';
 }
 
 function isSame(sent: string, expected: string): boolean {

@@ -1,6 +1,7 @@
 /** Pages of indexes and logs, alike on every store: how many, what comes after, and the position after which an index goes on. */
 
 import { AppError } from '../errors.ts';
+import { parseJson } from '../json.ts';
 
 export interface IndexPosition {
   score: number;
@@ -50,12 +51,4 @@ export function assertTime(at: number): number {
 
 export function invalidCursor(): AppError {
   return new AppError('invalid_request', { detail: 'The cursor is not one of this list. Start again without it.' });
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

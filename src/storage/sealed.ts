@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
+import { parseObject } from '../json.ts';
 import type { EncryptionKey, KeyRing } from './key-ring.ts';
 import { kindOf } from './keys.ts';
 
@@ -95,15 +96,6 @@ function readHeader(sealed: unknown): Header | undefined {
   const { alg, enc, kid, own } = header;
   if (alg !== ALG || enc !== ENC || typeof kid !== 'string' || typeof own !== 'string') return undefined;
   return { alg, enc, kid, own };
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 async function decrypt(sealed: string, key: CryptoKey): Promise<string> {
