@@ -1,8 +1,7 @@
 /** The two connected apps of the demo, one from the file and one in the store, and its relay token, created by the admin API. */
 import { randomBytes } from 'node:crypto';
 import type { Sandbox } from './sandbox/sandbox.ts';
-
-const DAY_MS = 86_400_000;
+import { DAY_MS, isoTime } from './time.ts';
 
 /** @param publicUrl of the demo's Gatehouse */
 export function demoApps(publicUrl: string) {
@@ -58,7 +57,7 @@ export function demoApps(publicUrl: string) {
         apps: [platform.id],
         users: [userId],
         assertUser: true,
-        expiresAt: new Date(Date.now() + DAY_MS).toISOString(),
+        expiresAt: isoTime(Date.now() + DAY_MS),
       });
       await call('DELETE', `admin-tokens/${adminToken.token.id}`);
       return String(token);

@@ -1,10 +1,14 @@
-/** Times are numbers, in milliseconds since the epoch; here are their units, and their form in JSON. */
+/** Times are milliseconds since the epoch; here are their units, and their form in JSON and on pages. */
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 export const DAY_SECONDS = 86_400;
 
 /** ISO 8601 in UTC. */
-export const isoTime = (time: number): string => new Date(time).toISOString();
+export function isoTime(time: number): string;
+export function isoTime(time: number | undefined): string | undefined;
+export function isoTime(time: number | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(time).toISOString();
+}
 
-export const isoOrNull = (time: number | undefined): string | null => (time === undefined ? null : isoTime(time));
+export const isoOrNull = (time: number | undefined): string | null => isoTime(time) ?? null;

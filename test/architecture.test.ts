@@ -50,6 +50,7 @@ const ISLANDS: Record<string, string[]> = {
     'errors.ts',
     'config/networks.ts',
     'remembered.ts',
+    'time.ts',
   ],
 };
 /** Who may set foot on an island. */

@@ -7,6 +7,7 @@ import type { Connection } from '../grants/connections.ts';
 import { TROUBLE_WORDS } from '../grants/grant.ts';
 import type { PendingRevocation } from '../grants/revocations.ts';
 import type { Session } from '../sessions/session.ts';
+import { isoOrNull, isoTime } from '../time.ts';
 import type { User } from '../users/user-store.ts';
 
 export const userAnswer = z.object({
@@ -65,16 +66,13 @@ export type RevocationRow = z.output<typeof revocationAnswer>;
 /** As a page tells it: in names, where they are known still. */
 export type NamedRevocation = RevocationRow & { appName?: string | undefined; who?: string | undefined };
 
-const iso = (time: number) => new Date(time).toISOString();
-const isoOrNull = (time: number | undefined) => (time === undefined ? null : iso(time));
-
 export function userView({ disabledAt, firstSignInAt, lastSignInAt, name, email, ...user }: User): UserView {
   return {
     ...user,
     name: name ?? null,
     email: email ?? null,
-    firstSignInAt: iso(firstSignInAt),
-    lastSignInAt: iso(lastSignInAt),
+    firstSignInAt: isoTime(firstSignInAt),
+    lastSignInAt: isoTime(lastSignInAt),
     disabled: disabledAt !== undefined,
     disabledAt: isoOrNull(disabledAt),
   };
@@ -89,8 +87,8 @@ export function sessionRow(session: Session, user: Pick<User, 'id' | 'name' | 'e
     browser: browser ?? null,
     address: address ?? null,
     app: app ?? null,
-    startedAt: iso(createdAt),
-    lastSeenAt: iso(seenAt),
+    startedAt: isoTime(createdAt),
+    lastSeenAt: isoTime(seenAt),
   };
 }
 
@@ -117,7 +115,7 @@ export function connectionRow(
 
 export function revocationRow({ id, userId, app, since, attempts, nextAt, said }: PendingRevocation): RevocationRow {
   const answered = { provider: said ?? null, providerWords: said ? describeReply(said) : null };
-  return { id, user: userId, app, since: iso(since), attempts, nextAt: iso(nextAt), ...answered };
+  return { id, user: userId, app, since: isoTime(since), attempts, nextAt: isoTime(nextAt), ...answered };
 }
 
 /** The parts of an id that names something of a user's: `USER.WHAT`. */

@@ -4,6 +4,7 @@ import type { Chore } from '../storage/chore.ts';
 import { refoundIfEmpty } from '../storage/key-check.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
+import { HOUR_MS } from '../time.ts';
 import { auditedEvents } from './audited-events.ts';
 import { type AuditNotes, createAuditNotes } from './notes.ts';
 import { talliedEvents } from './tallied-events.ts';
@@ -46,7 +47,7 @@ export async function createAudit(parts: {
         everyMilliseconds: 15_000,
         work: async () => (await refoundIfEmpty(store, sealer)) && (await noteEmpty()),
       },
-      { name: 'trim-audit', everyMilliseconds: 3_600_000, work: trail.trim },
+      { name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim },
     ],
     async close() {
       await Promise.all([notes.settle(), tallies.close()]);

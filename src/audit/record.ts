@@ -1,5 +1,6 @@
 /** The stored form of an audit entry: every text scrubbed and of bounded length. Pure. */
 import { scrubCardNumbers } from '../observability/card-numbers.ts';
+import { isoTime } from '../time.ts';
 import { AUDIT_EVENTS, type AuditActor, type AuditEntry, type AuditFact, type AuditRecord } from './kinds.ts';
 
 const MAX_TEXT_LENGTH = 500;
@@ -36,7 +37,7 @@ export function decodeEntry({ id, at, entry }: { id: string; at: number; entry: 
 /** Shortens the id of a Redis entry: it begins with as many digits as a card number, which the log would remove (R86). */
 export function recordOf(id: string, at: number, entry: AuditEntry): AuditRecord {
   const shortId = id.replace(/^\d{12,}/, (digits) => Number(digits).toString(36));
-  return { id: shortId, at: new Date(at).toISOString(), ...entry };
+  return { id: shortId, at: isoTime(at), ...entry };
 }
 
 /** The text that a search covers, in lower case. */

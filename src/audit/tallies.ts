@@ -1,6 +1,7 @@
 /** Counts of events by hour and by day: kept in memory, written together every few seconds, for all processes. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS, DAY_SECONDS, HOUR_MS, isoTime } from '../time.ts';
 
 export const TALLIED = [
   'sign_in.succeeded',
@@ -31,8 +32,8 @@ export interface Tallies {
 
 const FLUSH_MS = 3_000;
 const UNITS = {
-  hour: { milliseconds: 3_600_000, characters: 13, lifetimeSeconds: 3 * 86_400 },
-  day: { milliseconds: 86_400_000, characters: 10, lifetimeSeconds: 40 * 86_400 },
+  hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
+  day: { milliseconds: DAY_MS, characters: 10, lifetimeSeconds: 40 * DAY_SECONDS },
 } as const;
 /** Of concurrent processes, one succeeds in each attempt. */
 const MAX_ATTEMPTS = 20;
@@ -47,7 +48,7 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
   let writing: Promise<void> = Promise.resolve();
   let closed = false;
 
-  const nameOf = (unit: keyof typeof UNITS, at: number) => new Date(at).toISOString().slice(0, UNITS[unit].characters);
+  const nameOf = (unit: keyof typeof UNITS, at: number) => isoTime(at).slice(0, UNITS[unit].characters);
 
   /** Names of the current hour and day, cached because every relayed call is counted. */
   let named: { hour: number; names: readonly string[] } = { hour: Number.NaN, names: [] };
@@ -100,7 +101,7 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
         const stored = await store.get(keys.tally(name));
         const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
         // Includes the counts that this process has not written yet.
-        return { at: new Date(at).toISOString(), counts: added(counts, unwritten.get(name) ?? {}) };
+        return { at: isoTime(at), counts: added(counts, unwritten.get(name) ?? {}) };
       }),
     );
   };

@@ -3,6 +3,7 @@
 import { keys } from '../storage/keys.ts';
 import { encodeCursor } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS, isoTime } from '../time.ts';
 import { ALL_ENTRIES, type AuditFilter, CHANGES, indexesFor, indexesOf, matches, OTHERS } from './facets.ts';
 import type { AuditEntry, AuditRecord } from './kinds.ts';
 import { cleanEntry, decodeEntry, recordOf, searchText } from './record.ts';
@@ -40,7 +41,6 @@ export interface AuditTrailParts {
 const BATCH = 250;
 /** How long one page may search, so that a rare text does not delay other requests. */
 const SEARCH_MS = 40;
-const DAY_MS = 86_400_000;
 /** Small enough for one write: an entry is in up to eight indexes. */
 const TRIM_BATCH = 50;
 /** The indexes that `trim` reads. */
@@ -165,5 +165,5 @@ function isLast(batch: { items: { member: string }[]; next?: string }, member: s
 }
 
 function timeOf(last: { score: number } | undefined): string {
-  return new Date(last?.score ?? 0).toISOString();
+  return isoTime(last?.score ?? 0);
 }

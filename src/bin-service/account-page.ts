@@ -1,6 +1,7 @@
 /** The data of the account page, from the account, its usage and the result of the last action. */
 import type { FormView } from '../pages/form.ts';
 import type { MadeSecret, Notice, PageFrame } from '../pages/page-data.ts';
+import { isoTime } from '../time.ts';
 import type { Account } from './accounts.ts';
 import type { addressesForm, keyForm } from './key-forms.ts';
 import { type Month, monthOf } from './month.ts';
@@ -59,7 +60,7 @@ export function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
     limit: plan.monthlyRequests,
     usedText: formatted(counted),
     limitText: formatted(plan.monthlyRequests),
-    resetsAt: new Date(month.end).toISOString(),
+    resetsAt: isoTime(month.end),
   };
 }
 
@@ -98,7 +99,7 @@ export function accountPage(parts: {
       asked: account.requested && titleOf(account.requested.name),
       keys: account.keys.map(({ id, name, hint, createdAt, networks }) => ({
         ...{ id, name, hint, networks: networks.join('\n') },
-        createdAt: new Date(createdAt).toISOString(),
+        createdAt: isoTime(createdAt),
       })),
     },
   };

@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import { StartRefused } from '../errors.ts';
 import { stopOnSignals } from '../http/signals.ts';
 import { openLogSink } from '../observability/log-sink.ts';
+import { isoTime } from '../time.ts';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import { openBinServiceStore, readBinServiceSettings, startBinService } from './start.ts';
 
@@ -84,7 +85,7 @@ function print(accounts: readonly Account[], json: true | undefined): void {
     name: name ?? null,
     email: email ?? null,
     plan: requested?.name ?? null,
-    askedAt: new Date(requested?.at ?? 0).toISOString(),
+    askedAt: isoTime(requested?.at ?? 0),
   }));
   const lines = rows.map((row) => `${row.account}  ${row.plan}  ${row.askedAt}  ${row.email ?? row.name ?? ''}`);
   say(json ? JSON.stringify(rows) : lines.join('\n') || 'No plan requests.');

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keys } from '../storage/keys.ts';
+import { DAY_SECONDS } from '../time.ts';
 import type { Counters } from './counters.ts';
 import { type Month, monthAt, monthOf, secondsLeft } from './month.ts';
 
@@ -47,7 +48,7 @@ interface Entry {
 }
 
 // Longer than two months, so that a clock set back finds the count of the earlier month.
-const LIFETIME_SECONDS = 100 * 24 * 3600;
+const LIFETIME_SECONDS = 100 * DAY_SECONDS;
 const MAX_BLOCK = 2_048;
 /** A process reserves at most a 32nd of the remaining requests, to leave some for other processes. */
 const SHARE = 32;

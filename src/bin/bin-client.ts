@@ -4,6 +4,7 @@ import { parseJson } from '../json.ts';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS } from '../time.ts';
 import { createBreaker } from './breaker.ts';
 import type { Bin } from './parse-bin.ts';
 import type { BinBudget, Reservation } from './quota.ts';
@@ -55,7 +56,7 @@ export interface BinClientParts {
 const MAX_BYTES = 64 * 1024;
 const DEFAULT_DEADLINE_MS = 5_000;
 const DEFAULT_PAUSE_SECONDS = 60;
-const MAX_PAUSE_SECONDS = 31 * 24 * 3600;
+const MAX_PAUSE_SECONDS = 31 * DAY_SECONDS;
 const BREAKER = { failures: 5, openMilliseconds: 10_000 };
 const RETRY_MS = 200;
 

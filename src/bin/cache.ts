@@ -1,6 +1,7 @@
 /** Caches responses of the BIN lookup service in the store, for all processes. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS } from '../time.ts';
 import type { Bin } from './parse-bin.ts';
 import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
 
@@ -15,7 +16,6 @@ export interface BinCache {
   put(bin: Bin, result: CacheEntry): Promise<void>;
 }
 
-const DAY_SECONDS = 24 * 3600;
 const FRESH_SECONDS = 30 * DAY_SECONDS;
 const KEPT_SECONDS = 180 * DAY_SECONDS;
 const NOT_FOUND_SECONDS = DAY_SECONDS;

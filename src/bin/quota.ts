@@ -1,6 +1,7 @@
 /** Budgets of paid calls to the BIN lookup service, counted in the store for all processes together. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS, isoTime } from '../time.ts';
 
 /** The caller whose budget pays for a look-up. `callsPerMonth`: null if the relay token has no limit of its own. */
 export type BinCaller =
@@ -55,16 +56,14 @@ interface Budget {
   key(period: string): string;
 }
 
-const DAY_SECONDS = 24 * 3600;
-
 const DAY: Period = {
-  nameOf: (now) => new Date(now).toISOString().slice(0, 10),
+  nameOf: (now) => isoTime(now).slice(0, 10),
   endOf: (now) => new Date(now).setUTCHours(24, 0, 0, 0),
   lifetimeSeconds: 3 * DAY_SECONDS,
 };
 
 const MONTH: Period = {
-  nameOf: (now) => new Date(now).toISOString().slice(0, 7),
+  nameOf: (now) => isoTime(now).slice(0, 7),
   endOf(now) {
     const date = new Date(now);
     return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
@@ -126,7 +125,7 @@ export function createBinQuota(parts: BinQuotaLimits & { store: Store; clock: ()
       const months = await countedPeriods(total, now);
       const counts = await Promise.all(months.map((at) => store.counter(keys.binQuota(MONTH.nameOf(at)))));
       const used = Math.max(...counts);
-      const resetsAt = new Date(MONTH.endOf(months[counts.indexOf(used)] ?? now)).toISOString();
+      const resetsAt = isoTime(MONTH.endOf(months[counts.indexOf(used)] ?? now));
       return { used, limit: monthlyQuota, userReserve, userDailyQuota, resetsAt };
     },
   };

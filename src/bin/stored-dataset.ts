@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { HOUR_MS, isoTime } from '../time.ts';
 import { type Dataset, type DatasetAbout, openDataset } from './dataset.ts';
 import { decodeDataset, encodeDataset } from './dataset-codec.ts';
 import type { FileReport } from './dataset-file.ts';
@@ -40,7 +41,7 @@ export interface StoredDatasets {
 const PART_BYTES = 192 * 1024;
 const CHANNEL = 'bin-dataset';
 /** No import takes as long: older parts that are not in use belong to an interrupted one. */
-const ABANDONED_MS = 3_600_000;
+const ABANDONED_MS = HOUR_MS;
 const MAX_VERSIONS = 100;
 
 export function createStoredDatasets(parts: { store: Store; clock: () => number }): StoredDatasets {
@@ -102,7 +103,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       const { source, asOf, licence, size } = dataset;
       const current: DatasetVersion = {
         ...{ id, source, asOf, licence, size, report, digest: digestOf(packed), bytes: packed.length },
-        importedAt: new Date(clock()).toISOString(),
+        importedAt: isoTime(clock()),
         parts: await saveParts(id, packed, onPart),
       };
       let dropped: string | undefined;

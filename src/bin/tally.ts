@@ -1,6 +1,7 @@
 /** Counts look-ups for administrators: in memory at first, and added to the store every 10 s for all processes. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS, isoTime } from '../time.ts';
 import type { LookupOutcome } from './lookup.ts';
 
 /** Times are ISO 8601. */
@@ -35,14 +36,14 @@ const OUTCOMES: readonly LookupOutcome[] = [
 ];
 const HIT = 'cache-hit';
 const MISS = 'cache-miss';
-const LIFETIME_SECONDS = 100 * 24 * 3600;
+const LIFETIME_SECONDS = 100 * DAY_SECONDS;
 
 /** @param parts `clock`: milliseconds since the epoch */
 export function createBinTally(parts: { store: Store; clock: () => number; flushMilliseconds?: number }): BinTally {
   const { store, clock } = parts;
   const counts = new Map<string, number>();
   let health: ServiceHealth | undefined;
-  const month = () => new Date(clock()).toISOString().slice(0, 7);
+  const month = () => isoTime(clock()).slice(0, 7);
   const add = (name: string, count: number) => void counts.set(name, (counts.get(name) ?? 0) + count);
 
   const flush = async (): Promise<void> => {
@@ -62,7 +63,7 @@ export function createBinTally(parts: { store: Store; clock: () => number; flush
     lookedUp: add,
     cacheRead: (hit) => add(hit ? HIT : MISS, 1),
     serviceResponded(failure) {
-      const at = new Date(clock()).toISOString();
+      const at = isoTime(clock());
       health = { ...health, ...(failure ? { lastFailureAt: at, lastFailure: failure } : { lastAnswerAt: at }) };
     },
     async report() {

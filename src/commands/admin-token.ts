@@ -4,6 +4,7 @@ import { type AdminToken, type AdminTokenScope, createAdminTokens } from '../adm
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
+import { DAY_MS, isoTime } from '../time.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
 import { printResult, type Terminal } from './terminal.ts';
@@ -16,7 +17,6 @@ interface Options {
 }
 
 const MAX_DAYS = 3650;
-const DAY_MS = 86_400_000;
 
 export function addAdminTokenCommands(program: Command, terminal: Terminal): void {
   program
@@ -36,7 +36,7 @@ export function addAdminTokenCommands(program: Command, terminal: Terminal): voi
       const request = validated(options);
       const { token, text } = await withStorage(terminal.source, (storage) => createAdminToken(storage, request));
       const { id, name, scope } = token;
-      const data = { id, name, scope, expiresAt: new Date(token.expiresAt).toISOString(), token: text };
+      const data = { id, name, scope, expiresAt: isoTime(token.expiresAt), token: text };
       printResult(terminal, { json, data, text });
     });
 }
@@ -50,7 +50,7 @@ export async function createAdminToken(
   const expiresAt = clock() + days * DAY_MS;
   const id = newOpaqueTokenId();
   const target = { kind: 'admin_token', id, name };
-  const facts = { scope, expiresAt: new Date(expiresAt).toISOString() };
+  const facts = { scope, expiresAt: isoTime(expiresAt) };
   await auditOperator(store, { event: 'admin_token.created', target, facts });
   return createAdminTokens({ store, sealedJson: createSealedJson(sealer), clock }).create({
     id,

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RowFault } from '../bin/dataset-file.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
+import { isoTime } from '../time.ts';
 import { addEnrichCommand } from './bin-enrich.ts';
 import type { ImportOptions } from './run-bin.ts';
 import { printResult, type Terminal } from './terminal.ts';
@@ -46,7 +47,7 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
 function dateOf(text: string): string {
   const time = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   // Date.parse accepts 2026-02-31 as the third of March.
-  if (Number.isNaN(time) || new Date(time).toISOString().slice(0, 10) !== text)
+  if (Number.isNaN(time) || isoTime(time).slice(0, 10) !== text)
     throw new InvalidArgumentError('Give a date such as 2026-11-21.');
   return text;
 }

@@ -1,6 +1,7 @@
 /** Facts about each app's tokens that metadata does not state and only real sign-ins and refreshes show. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { HOUR_MS } from '../time.ts';
 import type { OnTokens } from './provider-client.ts';
 
 export interface Observation {
@@ -21,7 +22,7 @@ export interface Observations {
 }
 
 /** How often an unchanged observation is written again. */
-const REWRITE_INTERVAL_MS = 3_600_000;
+const REWRITE_INTERVAL_MS = HOUR_MS;
 
 export function createObservations(parts: { store: Store; clock: () => number }): Observations {
   const { store, clock } = parts;

@@ -15,6 +15,7 @@ import {
 import { keys } from '../storage/keys.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS, HOUR_MS } from '../time.ts';
 
 export interface OwnKeys {
   /** Signs a JWT. It has to expire within `MAX_SIGNATURE_SECONDS`, since the key may be removed after that. */
@@ -40,11 +41,11 @@ interface OwnKey {
 export const MAX_SIGNATURE_SECONDS = 300;
 export const KEY_TIMES = {
   /** How long a key signs. */
-  signsMilliseconds: 30 * 86_400_000,
+  signsMilliseconds: 30 * DAY_MS,
   /** How long a key is published before it signs: longer than verifiers cache a key set. */
-  aheadMilliseconds: 86_400_000,
+  aheadMilliseconds: DAY_MS,
   /** How long a key stays published after its successor starts to sign. */
-  afterMilliseconds: 3_600_000,
+  afterMilliseconds: HOUR_MS,
 } as const;
 
 const ALGORITHM = 'ES256';

@@ -2,6 +2,7 @@
 
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { DAY_MS, HOUR_MS } from '../time.ts';
 import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
@@ -49,8 +50,8 @@ export function createProviderMetadata(parts: {
 }): ProviderMetadataSource {
   const { outbound, monotonicClock, random } = parts;
   const times: ReadTimes = {
-    freshMs: 3_600_000,
-    usableMs: 86_400_000,
+    freshMs: HOUR_MS,
+    usableMs: DAY_MS,
     pauseMs: (failures) => Math.min(MAX_PAUSE_MS, 1_000 * 2 ** failures) * (0.75 + random() / 2),
   };
   const reads = new WeakMap<ProviderPlace, () => Promise<ProviderMetadata>>();

@@ -2,6 +2,7 @@
 import { createLocalJWKSet, type JWK } from 'jose';
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { HOUR_MS } from '../time.ts';
 import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { ProviderError } from './provider-error.ts';
 
@@ -17,7 +18,7 @@ export interface SigningKeys {
 }
 
 /** Fresh for so long, since tokens with invented key ids would make us call the provider each time. */
-const TIMES: ReadTimes = { freshMs: 10_000, usableMs: 3_600_000, pauseMs: () => 5_000 };
+const TIMES: ReadTimes = { freshMs: 10_000, usableMs: HOUR_MS, pauseMs: () => 5_000 };
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 /** Never `none` or a shared secret, whatever the provider advertises (R23). */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
 import type { ConnectionView } from '../pages/page-data.ts';
+import { isoOrNull, isoTime } from '../time.ts';
 import type { Connection, Connections, Disconnected } from './connections.ts';
 import { TROUBLE_WORDS, type TroubleCause } from './grant.ts';
 
@@ -52,7 +53,7 @@ export function connectionJson(
     health,
     scopes: connection.scopes,
     cause: connection.cause ?? null,
-    lastUsedAt: lastUsedAt === undefined ? null : new Date(lastUsedAt).toISOString(),
+    lastUsedAt: isoOrNull(lastUsedAt),
     connectUrl: `${publicHref}/connections/${connection.app}`,
   };
 }
@@ -65,7 +66,7 @@ export function connectionView(
   pendingSince?: number,
 ): ConnectionView {
   const unusable = app.disabled ? DISABLED : isUsable(app, publicHref) ? undefined : NOT_REGISTERED;
-  const revocationPendingSince = pendingSince === undefined ? undefined : new Date(pendingSince).toISOString();
+  const revocationPendingSince = isoTime(pendingSince);
   const base = { id: app.id, name: app.name, unusable, revocationPendingSince };
   const choices = choicesOf(app, connection);
   if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes, choices };
@@ -77,8 +78,8 @@ export function connectionView(
     cause: cause && TROUBLE_WORDS[cause],
     scopes: connection.scopes,
     choices,
-    connectedAt: connectedAt === undefined ? undefined : new Date(connectedAt).toISOString(),
-    lastUsedAt: lastUsedAt === undefined ? undefined : new Date(lastUsedAt).toISOString(),
+    connectedAt: isoTime(connectedAt),
+    lastUsedAt: isoTime(lastUsedAt),
   };
 }
 

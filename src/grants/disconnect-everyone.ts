@@ -5,6 +5,7 @@ import { allMembers } from '../storage/all-members.ts';
 import { keys } from '../storage/keys.ts';
 import { createLeases } from '../storage/lease.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS } from '../time.ts';
 import type { ConnectionIndex } from './connection-index.ts';
 import type { Connections, DisconnectResult } from './connections.ts';
 
@@ -36,7 +37,7 @@ interface Job extends DisconnectProgress {
 
 const BATCH = 10;
 const LEASE_MS = 15_000;
-const JOB_LIFETIME_SECONDS = 30 * 86_400;
+const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
 
 export function createDisconnectEveryone(parts: {
   store: Store;

@@ -1,6 +1,7 @@
 /** A grant: its token set, whether that is usable or due for a refresh, and the health of the connection. Pure. */
 import type { DpopKey } from '../connected-apps/dpop.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
+import { DAY_MS } from '../time.ts';
 
 /** Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and logs. */
 export interface Trouble {
@@ -87,7 +88,7 @@ export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
 const MARGIN_MS = 60_000;
 const EXPIRING_MS = 600_000;
 /** Early enough for a user who visits every few days. */
-const REFRESH_EXPIRING_MS = 3 * 86_400_000;
+const REFRESH_EXPIRING_MS = 3 * DAY_MS;
 const BACK_OFF = {
   minMs: 30_000,
   /** Short for a provider that was away, so that its return is noticed soon; longer for one that refuses without a reason. */

@@ -8,6 +8,7 @@ import { allMembers } from '../storage/all-members.ts';
 import { keys } from '../storage/keys.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS, HOUR_MS } from '../time.ts';
 import { revocationToken } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 
@@ -64,8 +65,8 @@ interface StoredRevocation extends RevocationRequest {
 
 /** Longer than a call to a provider may take, so that no other process starts the same one. */
 const MIN_PAUSE_MS = 30_000;
-const MAX_PAUSE_MS = 3_600_000;
-const MAX_AGE_MS = 7 * 86_400_000;
+const MAX_PAUSE_MS = HOUR_MS;
+const MAX_AGE_MS = 7 * DAY_MS;
 const BATCH = 50;
 const NOBODY = 'nobody';
 

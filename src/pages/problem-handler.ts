@@ -4,6 +4,7 @@ import type { AppError } from '../errors.ts';
 import { wantsPage } from '../http/accept.ts';
 import { asAppError, report, sendDocument } from '../http/problem.ts';
 import type { Events } from '../observability/events.ts';
+import { isoTime } from '../time.ts';
 import type { Pages } from './pages.ts';
 import type { ProblemReferences } from './problem-references.ts';
 import { isOurFailure, problemText } from './problem-texts.ts';
@@ -65,7 +66,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
     ...error.words,
     code: error.code,
     reference,
-    time: new Date(parts.clock()).toISOString(),
+    time: isoTime(parts.clock()),
     cause: FOR_PROGRAMS.has(error.code) ? undefined : error.detail,
     whose: error.whose,
     step: error.step ?? connectStep,

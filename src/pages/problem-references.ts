@@ -4,6 +4,7 @@ import type { AppError, ProblemCode } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS, DAY_SECONDS } from '../time.ts';
 import { isOurFailure } from './problem-texts.ts';
 
 export interface ProblemRecord {
@@ -29,8 +30,7 @@ export interface ProblemReferences {
   find(reference: string): Promise<ProblemRecord | undefined>;
 }
 
-const LIFETIME_SECONDS = 30 * 86_400;
-const DAY_MS = 86_400_000;
+const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 /** Records a day and process, for one user and for all anonymous callers together. */
 const MAX_OF_USER = 50;
 const MAX_OF_ANONYMOUS = 1_000;

@@ -3,6 +3,7 @@ import type { AuditNotes } from '../audit/notes.ts';
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS, HOUR_MS, isoTime } from '../time.ts';
 import type { RelayRule, RelayScope } from './policy.ts';
 
 /**
@@ -54,10 +55,9 @@ export interface RelayUses {
 type KeptHours = Record<string, Record<string, number>>;
 
 const WRITE_INTERVAL_MS = 2_000;
-const HOUR_MS = 3_600_000;
 const MAX_HOURS = 168;
-const HOURS_LIFETIME_SECONDS = 8 * 86_400;
-const SERVICES_LIFETIME_SECONDS = 400 * 86_400;
+const HOURS_LIFETIME_SECONDS = 8 * DAY_SECONDS;
+const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
 const MAX_SERVICES = 50;
 const MAX_ATTEMPTS = 20;
 const MAX_PENDING = 10_000;
@@ -218,7 +218,7 @@ function connectionKeyOf({ userId, app, result }: RelayUse): string | undefined 
 }
 
 function hourOf(at: number): string {
-  return new Date(at).toISOString().slice(0, 13);
+  return isoTime(at).slice(0, 13);
 }
 
 function countOf([name, count]: [string, number]): HourOfUse['counts'][number] {

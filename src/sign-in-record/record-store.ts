@@ -3,6 +3,7 @@ import { callerNetwork } from '../config/networks.ts';
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
+import { DAY_SECONDS } from '../time.ts';
 import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
 import { createTrim, RECORD_DAYS } from './record-trim.ts';
 
@@ -44,7 +45,7 @@ export interface PendingAttempt {
 export type RecordReading = Promise<StoredRecord | undefined>;
 
 /** Longer than a record may stand in the lists: trimming still reads which lists those are. */
-const LIFETIME_SECONDS = (RECORD_DAYS + 2) * 86_400;
+const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
 /** Anybody can start any number of sign-ins, so those without an end have a limit of their own. */
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**

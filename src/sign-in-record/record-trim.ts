@@ -2,10 +2,10 @@
 import { callerNetwork } from '../config/networks.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS } from '../time.ts';
 import type { SignInRecord } from './attempt.ts';
 
 export const RECORD_DAYS = 30;
-const DAY_MILLISECONDS = 86_400_000;
 const BATCH = 100;
 
 /** @param parts `maxRecords`: of those without an end, and of all */
@@ -27,7 +27,7 @@ export function createTrim(parts: {
   };
 
   const dropOld = async (index: string): Promise<void> => {
-    const horizon = clock() - RECORD_DAYS * DAY_MILLISECONDS;
+    const horizon = clock() - RECORD_DAYS * DAY_MS;
     for (;;) {
       const { items } = await store.page(index, { limit: BATCH });
       const old = items.filter(({ score }) => score < horizon).map(({ member }) => member);

@@ -20,6 +20,7 @@ import { sessionOf } from '../sessions/guards.ts';
 import type { Session } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
+import { isoTime } from '../time.ts';
 import type { SignInFlow } from './flow.ts';
 import type { StartPurpose } from './start.ts';
 
@@ -215,7 +216,7 @@ export function signInRoutes(parts: {
           admin: user.admin,
         },
         csrfToken,
-        expiresAt: new Date(expiresAt).toISOString(),
+        expiresAt: isoTime(expiresAt),
         connections: userConnections.map((connection) =>
           connectionJson(connection, apps.find(connection.app), site.href),
         ),

@@ -9,6 +9,7 @@ import type { Notice } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import { isoTime } from '../time.ts';
 
 export interface SessionRoutes {
   list: RequestHandler;
@@ -51,8 +52,8 @@ export function sessionRoutes(parts: {
       const listed = (await sessions.ofUsers.list(own.user.id)).map(({ ref, createdAt, seenAt, browser }) => ({
         id: ref,
         browser,
-        startedAt: new Date(createdAt).toISOString(),
-        lastSeenAt: new Date(seenAt).toISOString(),
+        startedAt: isoTime(createdAt),
+        lastSeenAt: isoTime(seenAt),
         current: ref === own.ref,
       }));
       // The current session comes first.

@@ -2,6 +2,7 @@
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_MS } from '../time.ts';
 
 /** What a response says about one limit. */
 export interface StatedLimit {
@@ -50,7 +51,7 @@ const MAX_WINDOWS = 20_000;
 const BATCHES = 16;
 /** Reset times of one window differ a little between responses, since some providers send the seconds left. */
 const SAME_WINDOW_MS = 5_000;
-const MAX_WINDOW_MS = 86_400_000;
+const MAX_WINDOW_MS = DAY_MS;
 
 /** @param parts `shareOf`: services' share of a limit */
 export function createStatedWindows(parts: {

@@ -7,6 +7,7 @@ import { OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import type { Store } from '../storage/store.ts';
+import { DAY_SECONDS, isoTime } from '../time.ts';
 import type { Webhook, WebhookEvent, WebhookStore } from './webhook-store.ts';
 
 /** One attempt. `answer`: the status of the response, or why there was none. */
@@ -43,7 +44,7 @@ export interface WebhookMessages {
 /** The pause before each of the eight attempts, about 16 hours in total. */
 const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024 };
-const LIFETIME_SECONDS = 30 * 86_400;
+const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 /** Large enough that messages to a receiver that hangs do not hold up the others. */
 const MAX_CONCURRENT = 50;
 const MAX_LISTED = 200;
@@ -62,7 +63,7 @@ export function createWebhookMessages(parts: {
   const enqueue = async (event: WebhookEvent, data: Readonly<Record<string, string | undefined>>, now: number) => {
     const isMeant = ({ enabled, events }: Webhook) => enabled && events.includes(event);
     const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, isMeant });
-    const timestamp = new Date(now).toISOString();
+    const timestamp = isoTime(now);
     for (const { id: webhook } of receivers) {
       const id = `msg_${newOpaqueTokenId()}${newOpaqueTokenId()}`;
       const body = JSON.stringify({ type: event, timestamp, data });

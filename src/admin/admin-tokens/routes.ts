@@ -9,6 +9,7 @@ import { type FormView, formHandler, wholeNumber } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { newOpaqueTokenId } from '../../storage/opaque-token.ts';
+import { DAY_MS, isoOrNull, isoTime } from '../../time.ts';
 import { audited } from '../change.ts';
 import { listOf, listQuery, matches, pageOptions } from '../listing.ts';
 import { givenName } from '../name.ts';
@@ -41,7 +42,6 @@ export interface AdminTokenRoutes {
 }
 
 const MAX_DAYS = 3650;
-const DAY_MILLISECONDS = 86_400_000;
 
 const tokenAnswer = z.object({
   id: z.string(),
@@ -78,10 +78,10 @@ export function adminTokenRoutes(parts: {
     const usedAt = await tokens.lastUse(token.id);
     return {
       ...token,
-      createdAt: new Date(token.createdAt).toISOString(),
-      expiresAt: new Date(token.expiresAt).toISOString(),
+      createdAt: isoTime(token.createdAt),
+      expiresAt: isoTime(token.expiresAt),
       expired: token.expiresAt <= clock(),
-      lastUsedAt: usedAt === undefined ? null : new Date(usedAt).toISOString(),
+      lastUsedAt: isoOrNull(usedAt),
     };
   };
 
@@ -93,7 +93,7 @@ export function adminTokenRoutes(parts: {
 
   const expiryOf = (expiresAt: string): number => {
     const time = Date.parse(expiresAt);
-    if (time > clock() && time <= clock() + MAX_DAYS * DAY_MILLISECONDS) return time;
+    if (time > clock() && time <= clock() + MAX_DAYS * DAY_MS) return time;
     const detail = 'Give a time in the future, at most ten years from now.';
     throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/expiresAt', rule: 'invalid', detail }] });
   };
@@ -102,7 +102,7 @@ export function adminTokenRoutes(parts: {
     const expiresAt = expiryOf(wanted.expiresAt);
     const id = newOpaqueTokenId();
     const target = { kind: 'admin_token', id, name: wanted.name };
-    const facts = { scope: wanted.scope, expiresAt: new Date(expiresAt).toISOString() };
+    const facts = { scope: wanted.scope, expiresAt: isoTime(expiresAt) };
     return audited(trail, req, { event: 'admin_token.created', target, facts }, () =>
       tokens.create({ ...wanted, id, expiresAt }),
     );
@@ -135,7 +135,7 @@ export function adminTokenRoutes(parts: {
       schema: tokenForm,
       fieldOf: { expiresAt: 'days' },
       async work(req, { name, scope, days }) {
-        const expiresAt = new Date(clock() + days * DAY_MILLISECONDS).toISOString();
+        const expiresAt = isoTime(clock() + days * DAY_MS);
         const { token, text } = await create(req, { name, scope, expiresAt });
         return { url: here, flash: { notice: CREATED, made: { name: token.name, text } } };
       },

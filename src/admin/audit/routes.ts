@@ -10,6 +10,7 @@ import { queryField } from '../../http/body.ts';
 import { type DescribedHandler, operation } from '../../http/operation.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { actorOf } from '../../sessions/actor.ts';
+import { DAY_MS, isoTime } from '../../time.ts';
 import { listOf, listQuery } from '../listing.ts';
 
 declare module '../../pages/page-data.ts' {
@@ -50,7 +51,6 @@ export interface AuditRoutes {
   list: DescribedHandler;
 }
 
-const DAY_MILLISECONDS = 86_400_000;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
 const instant = z
@@ -142,7 +142,7 @@ function filterOf(given: Partial<Record<AuditField, string | undefined>>): Audit
     whom: whom || undefined,
     text: text || undefined,
     from: timeOf(from),
-    to: to && DATE.test(to) ? (timeOf(to) ?? 0) + DAY_MILLISECONDS - 1 : timeOf(to),
+    to: to && DATE.test(to) ? (timeOf(to) ?? 0) + DAY_MS - 1 : timeOf(to),
   };
 }
 
@@ -152,8 +152,7 @@ function timeOf(text: string | undefined): number | undefined {
 }
 
 function toldOf({ from, to, ...filter }: AuditFilter): Record<string, string | undefined> {
-  const iso = (time: number | undefined) => (time === undefined ? undefined : new Date(time).toISOString());
-  return { ...filter, from: iso(from), to: iso(to) };
+  return { ...filter, from: isoTime(from), to: isoTime(to) };
 }
 
 const ACTORS: Record<AuditRecord['actor']['kind'], string> = {

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
 import { type ConnectedApp, callbackUrlOf, connectedAppSchema, isUsable } from '../../connected-apps/connected-app.ts';
 import { containsCardNumber } from '../../observability/card-numbers.ts';
+import { isoOrNull } from '../../time.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
 /** Stands on pages, and is told to a provider that registers apps. */
@@ -59,10 +60,10 @@ export function appTold(app: ConnectedApp, registered: RegisteredApp | undefined
     source: registered ? 'administration' : 'file',
     version: registered?.version ?? null,
     hasClientSecret: secret !== undefined,
-    clientSecretSetAt: isoOf(registered?.secretSetAt),
-    clientSecretExpiresAt: isoOf(registered?.secretExpiresAt),
-    createdAt: isoOf(registered?.createdAt),
-    changedAt: isoOf(registered?.changedAt),
+    clientSecretSetAt: isoOrNull(registered?.secretSetAt),
+    clientSecretExpiresAt: isoOrNull(registered?.secretExpiresAt),
+    createdAt: isoOrNull(registered?.createdAt),
+    changedAt: isoOrNull(registered?.changedAt),
     callbackUrl: callbackUrlOf(app.id, publicHref),
     postLogoutRedirectUri: `${publicHref}/`,
     backchannelLogoutUri: `${publicHref}/oauth/backchannel-logout/${app.id}`,
@@ -74,7 +75,3 @@ export function appTold(app: ConnectedApp, registered: RegisteredApp | undefined
 const DISABLED = 'The app is disabled: nobody signs in or calls with it.';
 const NOT_REGISTERED =
   'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.';
-
-function isoOf(time: number | undefined): string | null {
-  return time === undefined ? null : new Date(time).toISOString();
-}

@@ -13,6 +13,7 @@ import { queryField } from '../../http/body.ts';
 import { type DescribedHandler, operation } from '../../http/operation.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { actorOf } from '../../sessions/actor.ts';
+import { isoOrNull, isoTime } from '../../time.ts';
 import { audited } from '../change.ts';
 import { splitId } from '../person-view.ts';
 import { disconnectedNotice } from './disconnect-notice.ts';
@@ -129,8 +130,8 @@ export function progressView({ app, startedAt, finishedAt, total, done, answers 
   );
   return {
     app,
-    startedAt: new Date(startedAt).toISOString(),
-    finishedAt: finishedAt === undefined ? null : new Date(finishedAt).toISOString(),
+    startedAt: isoTime(startedAt),
+    finishedAt: isoOrNull(finishedAt),
     total,
     done,
     answers: told,

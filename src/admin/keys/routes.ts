@@ -10,6 +10,7 @@ import type { Pages } from '../../pages/pages.ts';
 import { type KeyReport, reportKeys } from '../../storage/key-report.ts';
 import type { Sealer } from '../../storage/sealed.ts';
 import type { Store } from '../../storage/store.ts';
+import { isoTime } from '../../time.ts';
 import { audited } from '../change.ts';
 
 declare module '../../pages/page-data.ts' {
@@ -72,7 +73,7 @@ export function keyRoutes(parts: {
     const at = clock();
     counting ??= reportKeys({ store, sealer })
       .then((found) => {
-        const report = { ...found, countedAt: new Date(at).toISOString() };
+        const report = { ...found, countedAt: isoTime(at) };
         counted = { report, at };
         return report;
       })

@@ -16,6 +16,7 @@ import {
   type ServiceAccounts,
   type TokenCheck,
 } from '../../relay/service-account.ts';
+import { isoTime } from '../../time.ts';
 import { audited } from '../change.ts';
 import { listOf, listQuery, matches, pageOptions } from '../listing.ts';
 import { givenName } from '../name.ts';
@@ -255,6 +256,5 @@ function targetOf({ id, name: called }: Pick<ServiceAccount, 'id' | 'name'>) {
 }
 
 function told({ id, version, name: called, app, createdAt, tokenSetAt }: ServiceAccount): ServiceAccountView {
-  const time = (at: number) => new Date(at).toISOString();
-  return { id, version, name: called, app, createdAt: time(createdAt), tokenSetAt: time(tokenSetAt) };
+  return { id, version, name: called, app, createdAt: isoTime(createdAt), tokenSetAt: isoTime(tokenSetAt) };
 }

@@ -9,6 +9,7 @@ import type { Pages } from '../../pages/pages.ts';
 import type { ProblemRecord, ProblemReferences } from '../../pages/problem-references.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { SignInRecords } from '../../sign-in-record/sign-in-record.ts';
+import { isoOrNull, isoTime } from '../../time.ts';
 import { listOf, listQuery } from '../listing.ts';
 
 declare module '../../pages/page-data.ts' {
@@ -130,8 +131,8 @@ export function signInAdminRoutes(parts: {
       app,
       appName: apps.find(app)?.name ?? app,
       purpose,
-      startedAt: new Date(startedAt).toISOString(),
-      endedAt: endedAt === undefined ? null : new Date(endedAt).toISOString(),
+      startedAt: isoTime(startedAt),
+      endedAt: isoOrNull(endedAt),
       outcome: outcome ?? null,
       cause: cause ? { ...cause, field: cause.field ?? null } : null,
       user:
@@ -149,7 +150,7 @@ export function signInAdminRoutes(parts: {
     redirectUri: record.facts.redirectUri ?? null,
     steps: records.stepsOf(record).map(({ at, detail, ...step }) => ({
       ...step,
-      at: at === undefined ? null : new Date(at).toISOString(),
+      at: isoOrNull(at),
       detail: detail ?? null,
     })),
   });
@@ -251,5 +252,5 @@ export function signInAdminRoutes(parts: {
 }
 
 function problemView({ at, userId, cause, ...problem }: ProblemRecord): ProblemView {
-  return { ...problem, at: new Date(at).toISOString(), userId: userId ?? null, cause: cause ?? null };
+  return { ...problem, at: isoTime(at), userId: userId ?? null, cause: cause ?? null };
 }

@@ -1,5 +1,6 @@
 /** Views of webhooks and their last messages for the administration. */
 import { z } from 'zod';
+import { isoOrNull, isoTime } from '../../time.ts';
 import type { WebhookMessage } from '../../webhooks/messages.ts';
 import { WEBHOOK_EVENTS, type Webhook, type WebhookStore } from '../../webhooks/webhook-store.ts';
 import { type ListQuery, matches, pageOptions } from '../listing.ts';
@@ -36,13 +37,12 @@ export async function listedWebhooks(
 }
 
 export function webhookView({ createdAt, events, ...webhook }: Webhook): WebhookView {
-  return { ...webhook, events: [...events], createdAt: new Date(createdAt).toISOString() };
+  return { ...webhook, events: [...events], createdAt: isoTime(createdAt) };
 }
 
 export function messageView({ id, event, state, createdAt, nextAt, tries }: WebhookMessage): MessageView {
-  const time = (at: number) => new Date(at).toISOString();
   return {
-    ...{ id, event, state, createdAt: time(createdAt), nextAt: nextAt === undefined ? null : time(nextAt) },
-    tries: tries.map(({ at, answer }) => ({ at: time(at), answer })),
+    ...{ id, event, state, createdAt: isoTime(createdAt), nextAt: isoOrNull(nextAt) },
+    tries: tries.map(({ at, answer }) => ({ at: isoTime(at), answer })),
   };
 }
