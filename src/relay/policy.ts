@@ -2,9 +2,14 @@
 import { z } from 'zod';
 import { isAllowedFrom, networkFault } from '../config/networks.ts';
 
-/** The scopes of relay tokens; each names the routes that it allows. */
-export const RELAY_SCOPES = ['threads:read', 'bin:read', 'token:exchange'] as const;
-export type RelayScope = (typeof RELAY_SCOPES)[number];
+/** The scopes of relay tokens, with their words on pages; each names the routes that it allows. */
+const scopeWords = {
+  'threads:read': 'Read the current thread',
+  'bin:read': 'Look up BINs',
+  'token:exchange': 'Get users’ access tokens',
+} as const;
+export type RelayScope = keyof typeof scopeWords;
+export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];
 
 /** The form of the ids of users and service accounts. */
 export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
@@ -61,10 +66,13 @@ export const relayPolicySchema = z.object({
 export type RelayPolicy = z.output<typeof relayPolicySchema>;
 
 export type RelayFlag = keyof typeof flags;
-export const RELAY_FLAGS = Object.entries(flags).map(([name, schema]) => ({
-  name: name as RelayFlag,
-  ...(schema.meta() as { title: string; description: string }),
-}));
+export const RELAY_FLAGS = Object.keys(flags) as readonly RelayFlag[];
+
+/** For pages. */
+export const RELAY_WORDS = {
+  scopes: scopeWords,
+  flags: Object.entries(flags).map(([name, schema]) => ({ name, ...schema.meta() })),
+};
 
 /**
  * The subject of a call. `proven`: by a user assertion or an ID token; otherwise the service only claims it. `state`:

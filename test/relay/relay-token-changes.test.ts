@@ -170,7 +170,7 @@ test('the page of a token shows its use of a whole week', async () => {
   const uses = Object.fromEntries(hours.map((hour) => [hour, { 'threads:read answered': 1 }]));
   await desk.store.write([{ put: keys.relayUses(id), value: JSON.stringify(uses) }]);
   const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${id}`);
-  expect(body.match(/Threads: 1 answered/g)).toHaveLength(168);
+  expect(body.match(/Read the current thread: 1 answered/g)).toHaveLength(168);
 });
 
 test('R88 without the CSRF token, or with a token of another kind, nothing is changed', async () => {

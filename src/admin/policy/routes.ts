@@ -8,7 +8,14 @@ import { type DescribedHandler, operation } from '../../http/operation.ts';
 import type { FieldFault } from '../../pages/page-data.ts';
 import type { Pages } from '../../pages/pages.ts';
 import type { RelayGate } from '../../relay/gate.ts';
-import { decide, RELAY_SCOPES, type RelayDecision, type RelayScope, type RelaySubject } from '../../relay/policy.ts';
+import {
+  decide,
+  RELAY_SCOPES,
+  RELAY_WORDS,
+  type RelayDecision,
+  type RelayScope,
+  type RelaySubject,
+} from '../../relay/policy.ts';
 import type { RelayTokens } from '../../relay/relay-token.ts';
 
 declare module '../../pages/page-data.ts' {
@@ -16,6 +23,7 @@ declare module '../../pages/page-data.ts' {
     'admin/policy': {
       page: SignedInFrame;
       tokens: readonly { id: string; name: string }[];
+      words: typeof RELAY_WORDS;
       apps: readonly { id: string; name: string }[];
       form: { values: Record<string, string>; faults: readonly FieldFault[] };
       decision: RelayDecision | undefined;
@@ -91,6 +99,7 @@ export function policyRoutes(parts: {
       pages.send(res, 'admin/policy', {
         page: pages.signedInFrame(req, 'What would happen if', faults),
         tokens: listed.map(({ id, name }) => ({ id, name })),
+        words: RELAY_WORDS,
         apps: apps.threadApps().map(({ id, name }) => ({ id, name })),
         form: { values, faults },
         decision: decision === 'unknown' ? undefined : decision,

@@ -26,7 +26,7 @@ const fields = {
 };
 
 function forEachFlag<T>(value: (flag: RelayFlag) => T) {
-  return Object.fromEntries(RELAY_FLAGS.map(({ name: flag }) => [flag, value(flag)])) as Record<RelayFlag, T>;
+  return Object.fromEntries(RELAY_FLAGS.map((flag) => [flag, value(flag)])) as Record<RelayFlag, T>;
 }
 
 const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;

@@ -8,7 +8,7 @@ import { type DescribedHandler, operation } from '../../http/operation.ts';
 import { type FormView, formHandler } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import type { Pages } from '../../pages/pages.ts';
-import { RELAY_FLAGS } from '../../relay/policy.ts';
+import { RELAY_WORDS } from '../../relay/policy.ts';
 import type { RelayToken, RelayTokens } from '../../relay/relay-token.ts';
 import type { HourOfUse, RelayUses } from '../../relay/uses.ts';
 import { listOf, listQuery, matches, pageOptions } from '../listing.ts';
@@ -40,7 +40,7 @@ declare module '../../pages/page-data.ts' {
       next: string | undefined;
       q: string | undefined;
       apps: readonly { id: string; name: string }[];
-      flags: typeof RELAY_FLAGS;
+      words: typeof RELAY_WORDS;
       form: FormView<typeof newTokenForm>;
       notice?: Notice | undefined;
     };
@@ -49,7 +49,7 @@ declare module '../../pages/page-data.ts' {
       token: RelayTokenView;
       hours: readonly HourOfUse[];
       apps: readonly { id: string; name: string }[];
-      flags: typeof RELAY_FLAGS;
+      words: typeof RELAY_WORDS;
       form: FormView<typeof tokenForm>;
       rotation: FormView<typeof rotationForm>;
       made?: MadeSecret | undefined;
@@ -109,7 +109,7 @@ export function relayTokenRoutes(parts: {
       next,
       q,
       apps: choices(),
-      flags: RELAY_FLAGS,
+      words: RELAY_WORDS,
       form,
       notice,
     });
@@ -128,7 +128,7 @@ export function relayTokenRoutes(parts: {
       token: view,
       hours,
       apps: choices(),
-      flags: RELAY_FLAGS,
+      words: RELAY_WORDS,
       form,
       rotation: rotated,
       made: flash.made,
