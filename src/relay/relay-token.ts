@@ -1,7 +1,7 @@
 /** Relay tokens: shown once, stored as a hash, rotated with an overlap, and revoked in every process within a second. */
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
-import { createOpaqueToken, isOpaqueTokenId, isSameHash, parseOpaqueToken } from '../storage/opaque-token.ts';
+import { createOpaqueToken, isSameHash, parseOpaqueToken } from '../storage/opaque-token.ts';
 import { createRecords, type Records, type Versioned } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
@@ -71,10 +71,9 @@ export async function createRelayTokens(parts: {
     sealedJson,
     index: keys.relayTokens,
     keyOf: keys.relayToken,
-    isId: isOpaqueTokenId,
+    noun: 'relay token',
     toView: (record) => tokenOf(record, clock()),
     beside: (id) => [keys.relayTokenUse(id)],
-    conflictDetail: 'Read the relay token again and repeat the change.',
   });
   const uses = createUseNotes({ store, clock, keyOf: keys.relayToken, noteKeyOf: keys.relayTokenUse });
   const cache = remembered<{ record: Versioned<KeptToken>; readAt: number }>(MAX_CACHED);

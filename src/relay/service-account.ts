@@ -6,7 +6,7 @@ import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { createRecords, type Records, type Versioned } from '../storage/records.ts';
+import { createRecords, type Records, viewWithout } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { SERVICE_ACCOUNT_MOVED } from './policy.ts';
@@ -52,9 +52,9 @@ export interface ServiceAccounts extends Pick<Records<KeptAccount, ServiceAccoun
   apiToken(id: string, platform: string): Promise<string | undefined>;
 }
 
-const ID = /^sa[0-9A-Za-z]{11}$/;
+const PREFIX = 'sa';
 /** Created before the account, so that the audit entry written first can name it. */
-export const newServiceAccountId = (): string => `sa${newOpaqueTokenId()}`;
+export const newServiceAccountId = (): string => PREFIX + newOpaqueTokenId();
 
 export function createServiceAccounts(parts: {
   store: Store;
@@ -67,9 +67,9 @@ export function createServiceAccounts(parts: {
     sealedJson,
     index: keys.serviceAccounts,
     keyOf: keys.serviceAccount,
-    isId: (id) => ID.test(id),
-    toView: accountOf,
-    conflictDetail: 'Read the service account again and repeat the change.',
+    prefix: PREFIX,
+    noun: 'service account',
+    toView: viewWithout('apiToken'),
     whenUnreadable: 'error',
   });
 
@@ -133,9 +133,4 @@ export async function checkApiToken(
   } finally {
     clearTimeout(timer);
   }
-}
-
-function accountOf({ value, version }: Versioned<KeptAccount>): ServiceAccount {
-  const { apiToken: _, ...account } = value;
-  return { ...account, version };
 }

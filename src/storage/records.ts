@@ -2,6 +2,7 @@
 import { AppError } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { type MatchingOptions, type MatchingPage, matchingPage } from './matching-page.ts';
+import { isOpaqueTokenId } from './opaque-token.ts';
 import type { SealedJson } from './sealed-json.ts';
 import type { Store } from './store.ts';
 
@@ -35,13 +36,13 @@ export interface RecordsParts<T, View> {
   /** Lists the ids by `createdAt`. */
   index: string;
   keyOf: (id: string) => string;
-  /** What a caller gives as an id is looked up only where it has the form of one. */
-  isId: (id: string) => boolean;
+  /** Of the ids, before what `newOpaqueTokenId` draws. Nothing else that a caller sends is looked up. */
+  prefix?: string;
+  /** What a record is, in messages. */
+  noun: string;
   /** Keys of what goes with a record. */
   beside?: (id: string) => readonly string[];
   toView: (record: Versioned<T>) => View;
-  /** What the caller of a change reads where another one came first. */
-  conflictDetail: string;
   /** `error`: `find`, `read` and `change` throw AppError `internal` for a record that cannot be opened. Default: it counts as absent. */
   whenUnreadable?: 'absent' | 'error';
 }
@@ -52,8 +53,10 @@ const MAX_CACHED = 1_000;
 export function createRecords<T extends { id: string; createdAt: number }, View>(
   parts: RecordsParts<T, View>,
 ): Records<T, View> {
-  const { store, sealedJson, index, keyOf, isId, toView, beside = () => [] } = parts;
+  const { store, sealedJson, index, keyOf, prefix = '', toView, beside = () => [] } = parts;
   const opened = remembered<Versioned<T>>(MAX_CACHED);
+
+  const isId = (id: string) => id.startsWith(prefix) && isOpaqueTokenId(id.slice(prefix.length));
 
   const load = async (id: string): Promise<Versioned<T> | 'unreadable' | undefined> => {
     if (!isId(id)) return undefined;
@@ -87,7 +90,8 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
     return toView(record);
   };
 
-  const conflict = () => new AppError('version_conflict', { detail: parts.conflictDetail });
+  const conflict = () =>
+    new AppError('version_conflict', { detail: `Read the ${parts.noun} again and repeat the change.` });
 
   return {
     async find(id) {
@@ -118,4 +122,9 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
       return removed !== undefined;
     },
   };
+}
+
+/** A view that holds everything but the secret member. */
+export function viewWithout<T extends object, Secret extends keyof T>(secret: Secret) {
+  return ({ value: { [secret]: _, ...view }, version }: Versioned<T>) => ({ ...view, version });
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { createRecords, type Records, type Versioned } from '../storage/records.ts';
+import { createRecords, type Records, viewWithout } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 
@@ -37,9 +37,9 @@ export interface WebhookStore extends Pick<Records<KeptWebhook, Webhook>, 'find'
   target(id: string): Promise<{ url: string; secret: string } | undefined>;
 }
 
-const ID = /^wh[0-9A-Za-z]{11}$/;
+const PREFIX = 'wh';
 /** Created before the webhook, so that the audit entry written first can name it. */
-export const newWebhookId = (): string => `wh${newOpaqueTokenId()}`;
+export const newWebhookId = (): string => PREFIX + newOpaqueTokenId();
 
 export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }): WebhookStore {
   const { store, sealedJson, clock } = parts;
@@ -48,9 +48,9 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     sealedJson,
     index: keys.webhooks,
     keyOf: keys.webhook,
-    isId: (id) => ID.test(id),
-    toView: webhookOf,
-    conflictDetail: 'Read the webhook again and repeat the change.',
+    prefix: PREFIX,
+    noun: 'webhook',
+    toView: viewWithout('secret'),
     whenUnreadable: 'error',
   });
 
@@ -69,9 +69,4 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
       return kept?.enabled ? { url: kept.url, secret: kept.secret } : undefined;
     },
   };
-}
-
-function webhookOf({ value, version }: Versioned<KeptWebhook>): Webhook {
-  const { secret: _, ...webhook } = value;
-  return { ...webhook, version };
 }

@@ -1,7 +1,7 @@
 /** Admin tokens: made and shown once, kept as a hash in a sealed record, found by each call anew so that revoking one works at once. */
 
 import { hashOf, keys } from '../../storage/keys.ts';
-import { createOpaqueToken, isOpaqueTokenId, matchesHash, parseOpaqueToken } from '../../storage/opaque-token.ts';
+import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../storage/opaque-token.ts';
 import { createRecords, type Records, type Versioned } from '../../storage/records.ts';
 import type { SealedJson } from '../../storage/sealed-json.ts';
 import type { Store } from '../../storage/store.ts';
@@ -44,10 +44,9 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
     sealedJson,
     index: keys.adminTokens,
     keyOf: keys.adminToken,
-    isId: isOpaqueTokenId,
+    noun: 'admin token',
     toView: tokenOf,
     beside: (id) => [keys.adminTokenUse(id)],
-    conflictDetail: 'Try again: the id was taken.',
   });
   const uses = createUseNotes({ store, clock, keyOf: keys.adminToken, noteKeyOf: keys.adminTokenUse });
 
