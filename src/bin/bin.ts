@@ -45,14 +45,7 @@ export async function createBins(parts: {
 }): Promise<Bins> {
   const { store, clock, service, file, events } = parts;
   const stored = createStoredDatasets({ store, clock });
-  const dataset = await createLiveDataset({
-    file,
-    stored,
-    events: {
-      datasetLoaded: (loaded) => events?.binDatasetLoaded(loaded),
-      datasetFailed: (cause) => events?.binDatasetFailed({ cause }),
-    },
-  });
+  const dataset = await createLiveDataset({ file, stored, events });
   const tally = createBinTally({ store, clock });
   const quota = service && createBinQuota({ ...service, store, clock });
   const lookup = createBinLookup({

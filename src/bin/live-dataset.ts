@@ -1,5 +1,6 @@
 /** The data set in use: `BIN_DATASET_FILE`, otherwise the last import, which is loaded without a restart. */
 import { AppError } from '../errors.ts';
+import type { Events } from '../observability/events.ts';
 import type { Dataset } from './dataset.ts';
 import type { DatasetFile, FileReport } from './dataset-file.ts';
 import type { DatasetVersion, StoredDatasets } from './stored-dataset.ts';
@@ -20,17 +21,7 @@ export interface LiveDatasetParts {
   stored: StoredDatasets;
   /** How often to check for an import whose message was lost; default 5,000. */
   pollMilliseconds?: number;
-  events?: {
-    /** The import cannot be read; the data set before it stays in use. */
-    datasetFailed?(error: unknown): void;
-    datasetLoaded?(loaded: LoadedDataset): void;
-  };
-}
-
-export interface LoadedDataset {
-  source: string;
-  rows: number;
-  badRows: number;
+  events?: Pick<Events, 'binDatasetLoaded' | 'binDatasetFailed'> | undefined;
 }
 
 /** @throws AppError `storage_unavailable` */
@@ -63,11 +54,11 @@ export async function createLiveDataset(parts: LiveDatasetParts): Promise<LiveDa
 
 function fromFile(file: DatasetFile, events: LiveDatasetParts['events']): LiveDataset {
   const { dataset, report } = file;
-  events?.datasetLoaded?.(loadedOf(dataset, report));
+  events?.binDatasetLoaded(loadedOf(dataset, report));
   return { current: () => dataset, version: () => undefined, report: () => report, close: async () => undefined };
 }
 
-function loadedOf({ source, size }: Dataset, report: FileReport): LoadedDataset {
+function loadedOf({ source, size }: Dataset, report: FileReport) {
   return { source, rows: size, badRows: report.skipped };
 }
 
@@ -84,12 +75,12 @@ function createLoader({ stored, events }: LiveDatasetParts) {
       const dataset = await stored.load(version);
       if (!dataset) return;
       loaded = { dataset, version };
-      events?.datasetLoaded?.(loadedOf(dataset, version.report));
-    } catch (error) {
-      if (error instanceof AppError) throw error;
+      events?.binDatasetLoaded(loadedOf(dataset, version.report));
+    } catch (cause) {
+      if (cause instanceof AppError) throw cause;
       // Do not read it again at each check.
       unreadableId = version.id;
-      events?.datasetFailed?.(error);
+      events?.binDatasetFailed({ cause });
     }
   };
   const run = async (): Promise<void> => {

@@ -120,7 +120,10 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
     parts: { pollMilliseconds?: number; file?: DatasetFile; failed?: unknown[] } = {},
   ) {
     const { file, failed = [], ...rest } = parts;
-    const events = { datasetFailed: (error: unknown) => failed.push(error) };
+    const events = {
+      binDatasetLoaded: () => undefined,
+      binDatasetFailed: ({ cause }: { cause: unknown }) => failed.push(cause),
+    };
     const one = await createLiveDataset({ file, stored: createStoredDatasets({ store, clock }), events, ...rest });
     live.push(one);
     return one;
