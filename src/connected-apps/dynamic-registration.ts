@@ -64,25 +64,14 @@ const managementSchema = z.object({
     .regex(/^[A-Za-z0-9\-._~+/]+=*$/),
 });
 
-export interface DynamicRegistration {
-  /**
-   * Registers the client once, and deletes a registration that cannot be used. Never throws for a failure of the provider.
-   * @param endpoint the provider's `registration_endpoint`
-   * @param initialAccessToken required by some providers (RFC 7591 section 3); not stored
-   */
-  register(
-    endpoint: string,
-    requested: RequestedClient,
-    initialAccessToken: string | undefined,
-  ): Promise<RegistrationOutcome>;
-  /** RFC 7592 section 2.3; never throws for a failure of the provider. */
-  withdraw(management: ClientManagement): Promise<Withdrawal>;
-}
+export type DynamicRegistration = ReturnType<typeof createDynamicRegistration>;
 
-export function createDynamicRegistration({ outbound }: { outbound: Pick<Outbound, 'fetch'> }): DynamicRegistration {
+/** Neither function throws for a failure of the provider. */
+export function createDynamicRegistration({ outbound }: { outbound: Pick<Outbound, 'fetch'> }) {
+  /** RFC 7592 section 2.3. */
   const withdraw = async ({ url, token }: ClientManagement): Promise<Withdrawal> => {
     try {
-      const headers = { accept: 'application/json', authorization: `Bearer ${token}` };
+      const headers = { accept: 'application/json', ...bearer(token) };
       const { ok, status } = await outbound.fetch(url, { method: 'DELETE', headers }, LIMITS);
       return ok ? { outcome: 'deleted' } : { outcome: 'refused', status };
     } catch (error) {
@@ -93,11 +82,20 @@ export function createDynamicRegistration({ outbound }: { outbound: Pick<Outboun
 
   return {
     withdraw,
-    async register(endpoint, requested, initialAccessToken) {
+    /**
+     * Registers the client once, and deletes a registration that cannot be used.
+     * @param endpoint the provider's `registration_endpoint`
+     * @param initialAccessToken required by some providers (RFC 7591 section 3); not stored
+     */
+    async register(
+      endpoint: string,
+      requested: RequestedClient,
+      initialAccessToken: string | undefined,
+    ): Promise<RegistrationOutcome> {
       const headers = {
         accept: 'application/json',
         'content-type': 'application/json',
-        ...(initialAccessToken ? { authorization: `Bearer ${initialAccessToken}` } : {}),
+        ...(initialAccessToken && bearer(initialAccessToken)),
       };
       try {
         const init = { method: 'POST', headers, body: JSON.stringify(clientMetadata(requested)) };
@@ -114,6 +112,8 @@ export function createDynamicRegistration({ outbound }: { outbound: Pick<Outboun
     },
   };
 }
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 function clientMetadata(requested: RequestedClient): Record<string, unknown> {
   return {

@@ -12,6 +12,7 @@ import {
   jwtVerify,
   SignJWT,
 } from 'jose';
+import { codeOf } from '../errors.ts';
 import { keys } from '../storage/keys.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
@@ -24,8 +25,8 @@ export interface OwnKeys {
   verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined>;
   /** The keys of `/.well-known/jwks.json`, including the next one. */
   publicKeys(): Promise<JSONWebKeySet>;
-  /** For libraries that sign by themselves (private_key_jwt). */
-  signingKey(): Promise<{ kid: string; privateKey: CryptoKey }>;
+  /** The id of the key that signs now. */
+  signingKid(): Promise<string>;
   /** Publishes the next key now; it signs from `aheadMilliseconds` later. Does nothing where a next key is published already. */
   rotate(): Promise<void>;
 }
@@ -77,29 +78,27 @@ export function createOwnKeys(parts: {
     }
   };
 
-  /** Reads the keys and applies the change. Of several concurrent processes one succeeds, and the others start over. */
+  /** Reads the keys, applies the change and caches them. Of several concurrent processes one succeeds, and the others start over. */
   const load = async (change: (stored: readonly OwnKey[], now: number) => Promise<readonly OwnKey[]>) => {
     for (;;) {
       const record = await store.get(keys.ownKeys);
       const stored = record ? await open(record.value) : [];
       const next = await change(stored, clock());
-      if (record && sameKeys(stored, next)) return stored;
-      const value = await sealer.seal(JSON.stringify(next), keys.ownKeys);
-      if (await store.write([{ put: keys.ownKeys, value, ifVersion: record?.version ?? 0 }])) return next;
+      if (!record || !sameKeys(stored, next)) {
+        const value = await sealer.seal(JSON.stringify(next), keys.ownKeys);
+        if (!(await store.write([{ put: keys.ownKeys, value, ifVersion: record?.version ?? 0 }]))) continue;
+      }
+      cached = { keys: next, readAt: clock() };
+      return next;
     }
   };
 
   const current = (maxAgeMs = CACHE_MS): Promise<readonly OwnKey[]> => {
-    const age = cached && clock() - cached.readAt;
-    if (cached && age !== undefined && age >= 0 && age < maxAgeMs) return Promise.resolve(cached.keys);
-    reading ??= load(dueKeys)
-      .then((ownKeys) => {
-        cached = { keys: ownKeys, readAt: clock() };
-        return ownKeys;
-      })
-      .finally(() => {
-        reading = undefined;
-      });
+    const age = clock() - (cached?.readAt ?? 0);
+    if (cached && age >= 0 && age < maxAgeMs) return Promise.resolve(cached.keys);
+    reading ??= load(dueKeys).finally(() => {
+      reading = undefined;
+    });
     return reading;
   };
 
@@ -109,27 +108,26 @@ export function createOwnKeys(parts: {
     return existing;
   };
 
-  const signing = async () => {
-    const key = signingKeyOf(await current(), clock());
-    return { kid: key.kid, privateKey: await privateKey(key) };
-  };
+  const signingKey = async () => signingKeyOf(await current(), clock());
 
   const verifyWith = async (ownKeys: readonly OwnKey[], token: string, rules: JWTVerifyOptions) => {
     const keySet = createLocalJWKSet({ keys: ownKeys.map(publicJwk) });
     const options = { ...rules, algorithms: [ALGORITHM], currentDate: new Date(clock()) };
-    const verified = await jwtVerify(token, keySet, options).catch((error: unknown) => {
-      if (error instanceof Error && 'code' in error && error.code === 'ERR_JWKS_NO_MATCHING_KEY') return 'unknown_key';
-      return undefined;
-    });
-    if (verified === undefined || verified === 'unknown_key') return verified;
-    return verified.protectedHeader.crit ? undefined : verified.payload;
+    try {
+      const { protectedHeader, payload } = await jwtVerify(token, keySet, options);
+      return protectedHeader.crit ? undefined : payload;
+    } catch (error) {
+      return codeOf(error) === 'ERR_JWKS_NO_MATCHING_KEY' ? 'unknown_key' : undefined;
+    }
   };
 
   return {
-    signingKey: signing,
+    signingKid: async () => (await signingKey()).kid,
     async sign(claims, header) {
-      const { kid, privateKey: key } = await signing();
-      return new SignJWT(claims).setProtectedHeader({ alg: ALGORITHM, kid, ...header }).sign(key);
+      const key = await signingKey();
+      return new SignJWT(claims)
+        .setProtectedHeader({ alg: ALGORITHM, kid: key.kid, ...header })
+        .sign(await privateKey(key));
     },
     async verify(token, rules) {
       const first = await verifyWith(await current(), token, rules);
@@ -139,13 +137,11 @@ export function createOwnKeys(parts: {
     },
     publicKeys: async () => ({ keys: (await current()).map(publicJwk) }),
     async rotate() {
-      const ownKeys = await load(async (stored, now) => {
+      await load(async (stored, now) => {
         const due = await dueKeys(stored, now);
-        return due.some(({ signsFrom }) => signsFrom > now)
-          ? due
-          : [...due, await makeKey(now + KEY_TIMES.aheadMilliseconds)];
+        const hasNext = due.some(({ signsFrom }) => signsFrom > now);
+        return hasNext ? due : [...due, await makeKey(now + KEY_TIMES.aheadMilliseconds)];
       });
-      cached = { keys: ownKeys, readAt: clock() };
     },
   };
 }

@@ -101,7 +101,7 @@ export function keyRoutes(parts: {
   };
 
   const signingKeys = async () => {
-    const [{ keys }, { kid: signs }] = await Promise.all([ownKeys.publicKeys(), ownKeys.signingKey()]);
+    const [{ keys }, signs] = await Promise.all([ownKeys.publicKeys(), ownKeys.signingKid()]);
     return keys.map(({ kid = '' }) => ({ kid, signs: kid === signs }));
   };
 
