@@ -27,32 +27,7 @@ export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'manage
 /** The sealed record. */
 type SealedApp = Omit<RegisteredApp, 'version'>;
 
-export interface AppRegistry {
-  /** Reads the store. An app that cannot be opened has only an id. */
-  list(): Promise<(RegisteredApp | { id: string; unreadable: true })[]>;
-  find(id: string): Promise<RegisteredApp | undefined>;
-  /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
-  isFromFile(id: string): boolean;
-  /** Undefined where the id is taken. */
-  create(
-    registration: ConnectedAppRegistration,
-    secret: string | undefined,
-    extras?: RegistrationExtras,
-  ): Promise<RegisteredApp | undefined>;
-  /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
-  replace(
-    before: RegisteredApp,
-    registration: ConnectedAppRegistration,
-    secret: string | undefined | 'kept',
-  ): Promise<RegisteredApp | undefined>;
-  /** Returns false where the app was changed or removed since. */
-  remove(id: string, version: number): Promise<boolean>;
-  /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
-  isUnreadable(id: string): Promise<boolean>;
-  /** Removes an app that cannot be opened. Returns false for any other. */
-  removeUnreadable(id: string): Promise<boolean>;
-  close(): Promise<void>;
-}
+export type AppRegistry = Awaited<ReturnType<typeof createAppRegistry>>;
 
 const CHANNEL = 'connected-apps';
 /** Changes are polled as well, since a notification can be lost with its connection. */
@@ -64,7 +39,7 @@ export async function createAppRegistry(parts: {
   sealer: Sealer;
   apps: LiveAppStore;
   clock: () => number;
-}): Promise<AppRegistry> {
+}) {
   const { store, sealer, apps, clock } = parts;
   const fromFile = apps.list();
   const inFile = new Set(fromFile.map(({ id }) => id));
@@ -83,12 +58,14 @@ export async function createAppRegistry(parts: {
     return stored && open(id, stored);
   };
 
+  /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
   const isUnreadable = (id: string): Promise<boolean> =>
     find(id).then(
       () => false,
       (error: unknown) => error instanceof SealError || Promise.reject(error),
     );
 
+  /** Reads the store. An app that cannot be opened has only an id. */
   const list = async () => {
     const ids = await allMembers(store, keys.connectedApps);
     const listed = await Promise.all(
@@ -144,7 +121,8 @@ export async function createAppRegistry(parts: {
     return written ? find(id) : undefined;
   };
 
-  const removal = (id: string, version: number) =>
+  /** Returns false where the app was changed or removed since. */
+  const remove = (id: string, version: number): Promise<boolean> =>
     change([
       { delete: keys.connectedApp(id), ifVersion: version },
       { index: keys.connectedApps, remove: id },
@@ -157,16 +135,27 @@ export async function createAppRegistry(parts: {
   return {
     list,
     find,
-    isFromFile: (id) => inFile.has(id),
+    /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
+    isFromFile: (id: string) => inFile.has(id),
 
-    async create(registration, clientSecret, extras) {
+    /** Undefined where the id is taken. */
+    async create(
+      registration: ConnectedAppRegistration,
+      clientSecret: string | undefined,
+      extras?: RegistrationExtras,
+    ): Promise<RegisteredApp | undefined> {
       const now = clock();
       const app = { ...registration, clientSecret };
       const secretSetAt = clientSecret === undefined ? undefined : now;
       return put({ app, createdAt: now, changedAt: now, secretSetAt, ...extras }, 0);
     },
 
-    async replace({ version, ...before }, registration, secret) {
+    /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
+    async replace(
+      { version, ...before }: RegisteredApp,
+      registration: ConnectedAppRegistration,
+      secret: string | undefined | 'kept',
+    ): Promise<RegisteredApp | undefined> {
       const now = clock();
       const clientSecret = secret === 'kept' ? before.app.clientSecret : secret;
       const setAt = secret === 'kept' ? before.secretSetAt : now;
@@ -184,16 +173,16 @@ export async function createAppRegistry(parts: {
       );
     },
 
-    remove: removal,
-
+    remove,
     isUnreadable,
 
-    async removeUnreadable(id) {
+    /** Removes an app that cannot be opened. Returns false for any other. */
+    async removeUnreadable(id: string): Promise<boolean> {
       const stored = await store.get(keys.connectedApp(id));
-      return stored !== undefined && (await isUnreadable(id)) && removal(id, stored.version);
+      return stored !== undefined && (await isUnreadable(id)) && remove(id, stored.version);
     },
 
-    async close() {
+    async close(): Promise<void> {
       clearInterval(poll);
       await unsubscribe();
       await loading.catch(() => undefined);

@@ -6,49 +6,37 @@ import type { ConnectedApp } from './connected-app.ts';
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
 /** Each call reads the current list: administrators change it while requests run. */
-export interface AppStore {
-  /** Includes disabled apps. */
-  list(): readonly ConnectedApp[];
-  /** Also finds a disabled app, whose connections can still be listed and ended; a caller that uses the app has to check. */
-  find(id: string): ConnectedApp | undefined;
-  /** Apps that can sign users in. */
-  signInApps(): readonly ConnectedApp[];
-  /** Apps that serve threads. */
-  threadApps(): readonly ThreadApp[];
+export type AppStore = Omit<LiveAppStore, 'replace'>;
+export type LiveAppStore = ReturnType<typeof createAppStore>;
+
+export function createAppStore(apps: readonly ConnectedApp[]) {
+  let current = snapshotOf(apps);
   /**
    * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that serves
    * threads. Undefined where neither exists.
    */
-  usualThreadApp(signInAppId: string | undefined): ThreadApp | undefined;
-  /**
-   * The named app, otherwise the usual one.
-   * @throws AppError `invalid_request` where there is no usual one, `not_found` where the named one is unknown or disabled
-   */
-  threadApp(id: string | undefined, signInAppId?: string): ThreadApp;
-}
-
-/** An unchanged app has to stay the same object, since caches use it as their key. */
-export interface LiveAppStore extends AppStore {
-  replace(apps: readonly ConnectedApp[]): void;
-}
-
-export function createAppStore(apps: readonly ConnectedApp[]): LiveAppStore {
-  let current = snapshotOf(apps);
   const usualThreadApp = (signInAppId: string | undefined): ThreadApp | undefined => {
     const { threadApps } = current;
     const only = threadApps.length === 1 ? threadApps[0] : undefined;
     return threadApps.find(({ id }) => id === signInAppId) ?? only;
   };
   return {
-    replace(changed) {
+    /** An unchanged app has to stay the same object, since caches use it as their key. */
+    replace(changed: readonly ConnectedApp[]): void {
       current = snapshotOf(changed);
     },
+    /** Includes disabled apps. */
     list: () => current.apps,
-    find: (id) => current.byId.get(id),
+    /** Also finds a disabled app, whose connections can still be listed and ended; a caller that uses the app has to check. */
+    find: (id: string) => current.byId.get(id),
     signInApps: () => current.signInApps,
     threadApps: () => current.threadApps,
     usualThreadApp,
-    threadApp(id, signInAppId) {
+    /**
+     * The named app, otherwise the usual one.
+     * @throws AppError `invalid_request` where there is no usual one, `not_found` where the named one is unknown or disabled
+     */
+    threadApp(id: string | undefined, signInAppId?: string): ThreadApp {
       const { threadApps, byId } = current;
       if (id !== undefined) {
         const named = threadApps.find((app) => app.id === id);
@@ -73,10 +61,6 @@ function snapshotOf(apps: readonly ConnectedApp[]) {
     apps,
     byId: new Map(apps.map((app) => [app.id, app])),
     signInApps: enabled.filter((app) => app.signIn !== undefined),
-    threadApps: enabled.filter(servesThreads),
+    threadApps: enabled.filter((app): app is ThreadApp => app.apiBaseUrl !== undefined),
   };
-}
-
-function servesThreads(app: ConnectedApp): app is ThreadApp {
-  return app.apiBaseUrl !== undefined;
 }

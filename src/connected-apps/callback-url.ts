@@ -1,19 +1,8 @@
 /** Rules for callback URLs and return URLs, which are compared character by character (RFC 9700 section 4.1). Pure. */
 import { isLoopbackHost } from '../config/rules.ts';
 
-export type CallbackUrlRule =
-  | 'not_absolute'
-  | 'not_https'
-  | 'wildcard'
-  | 'fragment'
-  | 'userinfo'
-  | 'dot_segments'
-  | 'backslash'
-  | 'control'
-  | 'duplicate';
-
 /** Advice for each rule, shown beside the field. */
-export const CALLBACK_URL_ADVICE: Record<CallbackUrlRule, string> = {
+export const CALLBACK_URL_ADVICE = {
   not_absolute: 'Give the whole URL, beginning with https:// and a host name.',
   not_https: 'Begin with https:// (plain http is for 127.0.0.1, [::1] and localhost only).',
   wildcard: 'Write out every callback URL: "*" is not allowed, they are compared character by character.',
@@ -24,6 +13,7 @@ export const CALLBACK_URL_ADVICE: Record<CallbackUrlRule, string> = {
   control: 'Leave out spaces, line breaks and other invisible characters.',
   duplicate: 'This URL is in the list twice.',
 };
+export type CallbackUrlRule = keyof typeof CALLBACK_URL_ADVICE;
 
 /**
  * Checks a URL as it is written, without normalising it, since providers compare it as it is registered.

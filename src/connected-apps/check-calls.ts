@@ -4,11 +4,10 @@ import type { Outbound } from '../outbound/outbound.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp, TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { ProviderClient } from './provider-client.ts';
-import { failedCall, ProviderError } from './provider-error.ts';
+import { describeFailure, failedCall, ProviderError } from './provider-error.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
+import { fetchDocument } from './provider-read.ts';
 import { describeReply } from './provider-reply.ts';
-
-const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 export interface CallParts {
   outbound: Outbound;
@@ -31,7 +30,7 @@ export async function checkAuthorization(
     const url = new URL(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
-    const response = await outbound.fetch(url.href, { headers: { accept: 'text/html' } }, LIMITS);
+    const response = await fetchDocument(outbound, url.href, 'text/html');
     return authorizationFindings(response, callback);
   } catch (error) {
     return failureFindings(error, callback);
@@ -49,9 +48,10 @@ function failureFindings(error: unknown, callback: string): Finding[] {
       problem('request', detail, { advice, pointer: '#/par' }),
     ];
   }
-  if (reason !== 'push_refused') return unseen(`The authorization endpoint could not be called: ${reasonOf(error)}.`);
+  if (reason !== 'push_refused')
+    return unseen(`The authorization endpoint could not be called: ${describeFailure(error)}.`);
   if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...errorFindings('invalid_scope')];
-  return refusedAtOnce(`The provider refused the pushed authorization request (${reasonOf(error)}).`, callback);
+  return refusedAtOnce(`The provider refused the pushed authorization request (${describeFailure(error)}).`, callback);
 }
 
 const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider checked no further than the scopes.');
@@ -145,7 +145,9 @@ async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): 
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
     if (error.reason === 'client_refused' || error.facts.status === 401) return 'client_refused';
-    return error.reason === 'code_refused' && error.facts.oauthError === 'invalid_grant' ? 'accepted' : reasonOf(error);
+    return error.reason === 'code_refused' && error.facts.oauthError === 'invalid_grant'
+      ? 'accepted'
+      : describeFailure(error);
   }
 }
 
@@ -192,11 +194,11 @@ export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp):
   if (app.apiBaseUrl === undefined) return [];
   const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
   try {
-    const { status } = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
+    const { status } = await fetchDocument(outbound, url);
     return [platformFinding(status)];
   } catch (error) {
     return [
-      problem('platform', `The platform cannot be called: ${reasonOf(error)}.`, {
+      problem('platform', `The platform cannot be called: ${describeFailure(error)}.`, {
         advice: failedCall(error)?.advice ?? 'Check the API base URL, and that this server may reach it.',
         pointer: '#/apiBaseUrl',
       }),
@@ -227,14 +229,3 @@ function authorizationRequest(app: ConnectedApp, publicHref: string) {
 }
 
 const random = () => randomBytes(32).toString('base64url');
-
-/** The failure in words, without the provider's own text. */
-export function reasonOf(error: unknown): string {
-  const failed = failedCall(error);
-  if (failed) return failed.message;
-  if (error instanceof ProviderError) {
-    const { status, oauthError } = error.facts;
-    return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError].filter(Boolean).join(', ');
-  }
-  return 'unknown failure';
-}

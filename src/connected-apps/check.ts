@@ -1,6 +1,4 @@
 /** The doctor: tests a connected app before users do, and reports a finding for each thing that the app needs. */
-
-import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import {
   type CallParts,
@@ -8,44 +6,33 @@ import {
   checkClientAuthentication,
   checkPlatform,
   checkRevocation,
-  reasonOf,
 } from './check-calls.ts';
+import { checkDiscovery, type DiscoveryFindings } from './check-discovery.ts';
 import { checkMetadata } from './check-metadata.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from './connected-app.ts';
 import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { Observation, Observations } from './observations.ts';
-import { failedCall, ProviderError } from './provider-error.ts';
-import {
-  discoveryUrlOf,
-  hasDiscovery,
-  type ProviderMetadata,
-  type ProviderMetadataSource,
-} from './provider-metadata.ts';
+import { describeFailure, failedCall, ProviderError } from './provider-error.ts';
+import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
-export interface AppCheck {
-  /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
-  run(app: ConnectedApp): Promise<Finding[]>;
-}
+export type AppCheck = ReturnType<typeof createAppCheck>;
 
-export interface AppCheckParts extends CallParts {
+interface AppCheckParts extends CallParts {
   metadata: ProviderMetadataSource;
   observations: Pick<Observations, 'read'>;
   /** Milliseconds since the epoch. */
   clock: () => number;
 }
 
-const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
-/** ID tokens are accepted with a skew of 30 s; this leaves some room. */
-const MAX_SKEW_SECONDS = 20;
-
-export function createAppCheck(parts: AppCheckParts): AppCheck {
+export function createAppCheck(parts: AppCheckParts) {
   return {
-    async run(registered) {
+    /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
+    async run(registered: ConnectedApp): Promise<Finding[]> {
       // Caches are keyed by the app object, so a copy makes the metadata source call the provider again.
       const app = { ...registered };
       const own = ownCallback(app, parts.publicHref);
-      const discovery = await fetchDiscovery(parts, app);
+      const discovery = await checkDiscovery(parts, app);
       const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
@@ -56,12 +43,6 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
       return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
     },
   };
-}
-
-interface DiscoveryFindings {
-  findings: Finding[];
-  /** The issuer in the metadata. */
-  issuer?: string;
 }
 
 function ownCallback(app: ConnectedApp, publicHref: string): Finding {
@@ -77,67 +58,6 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   );
 }
 
-/** Calls discovery separately, since only its raw response shows the status, TLS and the provider's clock. */
-async function fetchDiscovery({ outbound, clock }: AppCheckParts, app: ConnectedApp): Promise<DiscoveryFindings> {
-  if (!hasDiscovery(app)) {
-    return {
-      findings: [
-        fine('discovery', 'The endpoints are set by hand, so discovery is not needed.'),
-        protection(app.endpoints?.token ?? app.issuer),
-      ],
-    };
-  }
-  const url = discoveryUrlOf(app);
-  const pointer = app.discoveryUrl ? '#/discoveryUrl' : '#/issuer';
-  try {
-    const response = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
-    const issuer = await issuerOf(response);
-    const findings = [
-      discoveryFinding(response.status, issuer, pointer),
-      protection(url),
-      clockDifference(response, clock()),
-    ];
-    return issuer === undefined ? { findings } : { findings, issuer };
-  } catch (error) {
-    const advice = failedCall(error)?.advice ?? 'Check the issuer, and that its host can be reached from here.';
-    return { findings: [problem('discovery', `Discovery cannot be read: ${reasonOf(error)}.`, { advice, pointer })] };
-  }
-}
-
-async function issuerOf(response: Response): Promise<string | undefined> {
-  const body: unknown = await response.json().catch(() => undefined);
-  return isObject(body) && typeof body.issuer === 'string' ? body.issuer : undefined;
-}
-
-function discoveryFinding(status: number, issuer: string | undefined, pointer: string): Finding {
-  if (status === 200 && issuer !== undefined) return fine('discovery', 'The provider describes itself.');
-  const seen = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
-  const moved =
-    status >= 300 && status < 400 ? ' Redirects are not followed: set discoveryUrl to the final address.' : '';
-  return problem('discovery', `Discovery responds with ${seen}.${moved}`, {
-    advice: 'Check the issuer; where discovery lies elsewhere set discoveryUrl, where there is none set the endpoints.',
-    pointer,
-  });
-}
-
-function protection(url: string): Finding {
-  return url.startsWith('https:')
-    ? fine('tls', 'The connection is protected and the certificate is valid.')
-    : cannotTell('tls', 'The provider is called without TLS, which is allowed on this machine only.');
-}
-
-function clockDifference(response: Response, now: number): Finding {
-  const theirs = Date.parse(response.headers.get('date') ?? '');
-  if (Number.isNaN(theirs)) return cannotTell('clock', 'The response of the provider has no date.');
-  // The header has whole seconds, rounded down.
-  const seconds = Math.round((now - theirs - 500) / 1000);
-  const words = `This clock is ${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'} the provider's.`;
-  if (Math.abs(seconds) <= MAX_SKEW_SECONDS) return fine('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
-  return problem('clock', words, {
-    advice: 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.',
-  });
-}
-
 function unreached(discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
   if (failure.reason === 'issuer_mismatch') {
     return [
@@ -149,7 +69,7 @@ function unreached(discovery: DiscoveryFindings, failure: ProviderError): Findin
   }
   if (failure.reason === 'endpoint_refused') {
     return [
-      problem('endpoints', `The ${failure.facts.endpoint} may not be called: ${reasonOf(failure)}.`, {
+      problem('endpoints', `The ${failure.facts.endpoint} may not be called: ${describeFailure(failure)}.`, {
         advice:
           failedCall(failure)?.advice ?? 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
         pointer: '#/endpoints',
@@ -207,7 +127,7 @@ async function publishedKeys(outbound: Outbound, { jwks_uri: url }: ProviderMeta
       ? fine('keys', `The provider publishes ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`)
       : problem('keys', 'The provider publishes no keys.', advice);
   } catch (error) {
-    return problem('keys', `The provider's keys cannot be read: ${reasonOf(error)}.`, {
+    return problem('keys', `The provider's keys cannot be read: ${describeFailure(error)}.`, {
       ...advice,
       advice: failedCall(error)?.advice ?? advice.advice,
     });

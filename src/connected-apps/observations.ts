@@ -15,16 +15,12 @@ export interface Observation {
   rotates?: boolean;
 }
 
-export interface Observations {
-  read(appId: string): Promise<Observation | undefined>;
-  /** Records what a token response shows, in the background. */
-  record: OnTokens;
-}
+export type Observations = ReturnType<typeof createObservations>;
 
 /** How often an unchanged observation is written again. */
 const REWRITE_INTERVAL_MS = HOUR_MS;
 
-export function createObservations(parts: { store: Store; clock: () => number }): Observations {
+export function createObservations(parts: { store: Store; clock: () => number }) {
   const { store, clock } = parts;
   const latest = new Map<string, Observation>();
 
@@ -46,12 +42,12 @@ export function createObservations(parts: { store: Store; clock: () => number })
     await store.write([{ put: keys.observation(appId), value }]);
   };
 
-  return {
-    read,
-    record({ id }, { refreshToken, expiresInSeconds }, sent) {
-      const hasToken = refreshToken !== undefined;
-      const ofToken = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };
-      void save(id, { ...ofToken, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
-    },
+  /** Records what a token response shows, in the background. */
+  const record: OnTokens = ({ id }, { refreshToken, expiresInSeconds }, sent) => {
+    const hasToken = refreshToken !== undefined;
+    const ofToken = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };
+    void save(id, { ...ofToken, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
   };
+
+  return { read, record };
 }

@@ -58,3 +58,14 @@ export function failedCall(error: unknown): OutboundError | undefined {
 export function failedCallWords({ message, advice }: OutboundError): string {
   return `The provider cannot be called: ${message}.${advice === undefined ? '' : ` ${advice}`}`;
 }
+
+/** The failure in words, without the provider's own text. */
+export function describeFailure(error: unknown): string {
+  const failed = failedCall(error);
+  if (failed) return failed.message;
+  if (error instanceof ProviderError) {
+    const { status, oauthError } = error.facts;
+    return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError].filter(Boolean).join(', ');
+  }
+  return 'unknown failure';
+}

@@ -16,14 +16,7 @@ export interface JwtRules {
   algorithms?: 'userinfo_signing_alg_values_supported';
 }
 
-export interface ProviderJwts {
-  /**
-   * The claims of a JWT that this provider signed for this app.
-   * @throws RefusedJwt
-   * @throws ProviderError where the provider's metadata or keys are unavailable
-   */
-  verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload>;
-}
+export type ProviderJwts = ReturnType<typeof createProviderJwts>;
 
 /** Holds what a sign-in record needs to name the check that failed. */
 export class RefusedJwt extends Error {
@@ -51,11 +44,16 @@ export function createProviderJwts(parts: {
   metadata: ProviderMetadataSource;
   signingKeys: SigningKeys;
   clock: () => number;
-}): ProviderJwts {
+}) {
   const { metadata, signingKeys, clock } = parts;
 
   return {
-    async verify(app, token, rules) {
+    /**
+     * The claims of a JWT that this provider signed for this app.
+     * @throws RefusedJwt
+     * @throws ProviderError where the provider's metadata or keys are unavailable
+     */
+    async verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload> {
       const provider = await metadata.load(app);
       if (!provider.jwks_uri) throw new RefusedJwt({});
       const keySet = await signingKeys.load(new URL(provider.jwks_uri).href);

@@ -3,9 +3,9 @@
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
-import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
+import { cachedRead, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 /** The members of metadata that name an endpoint, by their names in `endpoints` of a connected app. */
 export const ENDPOINT_MEMBERS = {
@@ -27,17 +27,9 @@ export type ProviderMetadata = { issuer: string; [member: string]: unknown } & {
 /** What of an app says where its provider is. */
 export type ProviderPlace = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endpoints' | 'parameters'>;
 
-export interface ProviderMetadataSource {
-  /**
-   * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
-   * Returns the same object until there is newer metadata.
-   * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
-   */
-  load(app: ProviderPlace): Promise<ProviderMetadata>;
-}
+export type ProviderMetadataSource = ReturnType<typeof createProviderMetadata>;
 
 const MAX_PAUSE_MS = 15_000;
-const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 /**
  * Cached by app object: a changed registration is a new object, for which the metadata is read again.
@@ -47,7 +39,7 @@ export function createProviderMetadata(parts: {
   outbound: Outbound;
   monotonicClock: () => number;
   random: () => number;
-}): ProviderMetadataSource {
+}) {
   const { outbound, monotonicClock, random } = parts;
   const times: ReadTimes = {
     freshMs: HOUR_MS,
@@ -56,7 +48,12 @@ export function createProviderMetadata(parts: {
   };
   const reads = new WeakMap<ProviderPlace, () => Promise<ProviderMetadata>>();
   return {
-    load(app) {
+    /**
+     * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
+     * Returns the same object until there is newer metadata.
+     * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
+     */
+    load(app: ProviderPlace): Promise<ProviderMetadata> {
       const read = reads.get(app) ?? cachedRead(() => readMetadata(outbound, app), times, monotonicClock);
       reads.set(app, read);
       return read();
@@ -89,7 +86,7 @@ export function discoveryUrlOf(app: Pick<ProviderPlace, 'issuer' | 'discoveryUrl
 }
 
 async function discover(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
-  const response = await outbound.fetch(discoveryUrlOf(app), { headers: { accept: 'application/json' } }, LIMITS);
+  const response = await fetchDocument(outbound, discoveryUrlOf(app));
   if (response.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: response.status });
   const body: unknown = await response.json().catch(() => undefined);
   if (!isMetadata(body)) throw new ProviderError('unavailable', 'discovery_not_json');
@@ -100,7 +97,7 @@ async function discover(outbound: Outbound, app: ProviderPlace): Promise<Provide
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null)) as ProviderMetadata;
 }
 
-function isMetadata(value: unknown): value is ProviderMetadata {
+export function isMetadata(value: unknown): value is ProviderMetadata {
   return isObject(value) && typeof value.issuer === 'string';
 }
 

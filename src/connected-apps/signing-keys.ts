@@ -3,23 +3,15 @@ import { createLocalJWKSet, type JWK } from 'jose';
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { HOUR_MS } from '../time.ts';
-import { cachedRead, type ReadTimes } from './cached-read.ts';
 import { ProviderError } from './provider-error.ts';
+import { cachedRead, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
 
-export interface SigningKeys {
-  /**
-   * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider has
-   * just started to use is found; up to an hour old while the set cannot be read.
-   * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
-   */
-  load(url: string): Promise<KeySet>;
-}
+export type SigningKeys = ReturnType<typeof createSigningKeys>;
 
 /** Fresh for so long, since tokens with invented key ids would make us call the provider each time. */
 const TIMES: ReadTimes = { freshMs: 10_000, usableMs: HOUR_MS, pauseMs: () => 5_000 };
-const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 /** Never `none` or a shared secret, whatever the provider advertises (R23). */
 const SIGNING_ALGORITHMS = [
@@ -35,11 +27,16 @@ export function signingAlgorithms(advertised: unknown): string[] {
 }
 
 /** @param parts `monotonicClock`: milliseconds, independent of the system's time */
-export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }): SigningKeys {
+export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }) {
   const { outbound, monotonicClock } = parts;
   const reads = new Map<string, () => Promise<KeySet>>();
   return {
-    load(url) {
+    /**
+     * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider has
+     * just started to use is found; up to an hour old while the set cannot be read.
+     * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
+     */
+    load(url: string): Promise<KeySet> {
       const read = reads.get(url) ?? cachedRead(() => readKeys(outbound, url), TIMES, monotonicClock);
       reads.set(url, read);
       return read();
@@ -48,7 +45,7 @@ export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: (
 }
 
 async function readKeys(outbound: Outbound, url: string): Promise<KeySet> {
-  const response = await outbound.fetch(url, { headers: { accept: 'application/json' } }, LIMITS);
+  const response = await fetchDocument(outbound, url);
   const unusable = new ProviderError('unavailable', 'keys_unavailable', { status: response.status });
   if (response.status !== 200) throw unusable;
   const body: unknown = await response.json().catch(() => undefined);

@@ -229,9 +229,9 @@ describe('the unit', () => {
       Number(/^#SHUTDOWN_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a nonce.
       stated('src/grants/refresh.ts', 'maxMs'),
-      stated('src/connected-apps/provider-metadata.ts', 'deadlineMilliseconds'),
+      // Metadata and keys.
+      2 * stated('src/connected-apps/provider-read.ts', 'deadlineMilliseconds'),
       2 * providerCall,
-      stated('src/connected-apps/signing-keys.ts', 'deadlineMilliseconds'),
       stated('src/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
       // What is told of it, and the rest of src/gatehouse.ts' close.
       stated('src/webhooks/messages.ts', 'deadlineMilliseconds'),

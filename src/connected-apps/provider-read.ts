@@ -1,5 +1,13 @@
-/** Caches what is read from a provider: one read at a time, and the last value while the provider is down. */
+/** Reads documents of a provider, and caches what they hold while it is down. */
+import type { Outbound } from '../outbound/outbound.ts';
 import { ProviderError } from './provider-error.ts';
+
+const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
+
+/** GETs without authentication. @throws OutboundError */
+export function fetchDocument(outbound: Outbound, url: string, accept = 'application/json'): Promise<Response> {
+  return outbound.fetch(url, { headers: { accept } }, LIMITS);
+}
 
 export interface ReadTimes {
   /** How old a value may be. */
@@ -11,6 +19,7 @@ export interface ReadTimes {
 }
 
 /**
+ * Caches a value: one read at a time, and the last value while it cannot be read again.
  * @param monotonicClock milliseconds, independent of the system's time
  * @returns a function that throws ProviderError, during a pause with `retryAfterSeconds`
  */
