@@ -40,6 +40,15 @@ export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefi
   return FACTS.get(alpha2);
 }
 
+const ALPHA2: ReadonlyMap<string, string> = new Map(
+  countries.flatMap(({ cca2, cca3, ccn3 }) => [cca3, ccn3].flatMap((code) => (code ? [[code, cca2] as const] : []))),
+);
+
+/** @param code of ISO 3166-1 in upper case: alpha-2, alpha-3 or numeric; any other comes back as it is */
+export function alpha2Of(code: string): string {
+  return ALPHA2.get(code) ?? code;
+}
+
 function factsOf(country: Countries[number]): CountryFacts {
   const currency = MAIN_CURRENCY[country.cca2] ?? Object.keys(country.currencies)[0];
   const [latitude, longitude] = country.latlng;

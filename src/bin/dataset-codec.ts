@@ -3,8 +3,8 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
 
-/** An older version of Gatehouse refuses a format that it does not know. */
-const FORMAT = 1;
+/** An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths. */
+const FORMATS = [1, 2];
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;
 
@@ -12,7 +12,7 @@ interface Header extends DatasetAbout {
   format: number;
   size: number;
   coverage: Coverage;
-  tables: { digits: number; segments: number }[];
+  tables: { digits: number; exact?: boolean; segments: number }[];
   cells: number;
   texts: string[];
 }
@@ -23,8 +23,9 @@ const unpack = promisify(gunzip);
 export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
   const { source, asOf, licence, size, coverage, tables, facts } = dataset;
   const header: Header = {
-    ...{ format: FORMAT, source, asOf, licence, size, coverage },
-    tables: tables.map(({ digits, starts }) => ({ digits, segments: starts.length })),
+    format: tables.some(({ exact }) => exact) ? 2 : 1,
+    ...{ source, asOf, licence, size, coverage },
+    tables: tables.map(({ digits, exact, starts }) => ({ digits, ...(exact && { exact }), segments: starts.length })),
     cells: facts.cells.length,
     texts: [...facts.texts],
   };
@@ -57,10 +58,11 @@ export async function decodeDataset(packed: Buffer): Promise<PackedDataset> {
   const [words = 0] = take(1);
   const { buffer, byteOffset, byteLength } = take(words);
   const header: Header = JSON.parse(Buffer.from(buffer, byteOffset, byteLength).toString());
-  if (header.format !== FORMAT) throw new TypeError(`The stored BIN data set has the unknown format ${header.format}.`);
+  if (!FORMATS.includes(header.format))
+    throw new TypeError(`The stored BIN data set has the unknown format ${header.format}.`);
   const { source, asOf, licence, size, coverage, texts } = header;
-  const tables = header.tables.map(({ digits, segments }) => ({
-    digits,
+  const tables = header.tables.map(({ segments, ...table }) => ({
+    ...table,
     starts: take(segments),
     owners: take(segments),
   }));

@@ -8,6 +8,7 @@ import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
 import { validLines } from './csv-lines.ts';
 import { createDatasetBuilder, type Dataset, type DatasetAbout, type EntryFault } from './dataset.ts';
+import type { DatasetColumns } from './dataset-columns.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 
 export interface RowFault {
@@ -47,6 +48,8 @@ interface Row {
 export interface FileOptions {
   /** Overrides the defaults: the file's name, its date, and the licence of its shape. */
   about?: Partial<DatasetAbout>;
+  /** The columns of the file, if its shape is not known. */
+  columns?: DatasetColumns | undefined;
   /** Called with the number of further bytes read. */
   onBytes?: (count: number) => void;
   /** Called for every skipped row, also beyond the hundred in the report. */
@@ -60,7 +63,7 @@ export interface FileOptions {
 export async function readDatasetFile(path: string, options: FileOptions = {}): Promise<DatasetFileResult> {
   try {
     const { gzipped, asOf } = await inspectFile(path);
-    const reading = createReading(options.onFault);
+    const reading = createReading(options);
     const parser = parse({
       bom: true,
       info: true,
@@ -94,7 +97,7 @@ export async function inspectFile(path: string): Promise<{ gzipped: boolean; asO
   }
 }
 
-function createReading(onFault?: (fault: RowFault) => void) {
+function createReading({ columns, onFault }: FileOptions) {
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
   let header: readonly string[] | undefined;
@@ -110,7 +113,7 @@ function createReading(onFault?: (fault: RowFault) => void) {
   const row = (cells: readonly string[], line: number) => {
     if (!header) {
       header = cells;
-      shape = shapeOfHeader(cells);
+      shape = shapeOfHeader(cells, columns);
     } else if (shape) {
       const fault = cells.length < header.length ? 'too_few_columns' : builder.add(shape.read(cells));
       if (fault) skip(line, fault);
@@ -119,9 +122,14 @@ function createReading(onFault?: (fault: RowFault) => void) {
   };
   const finish = (about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>): DatasetFileResult => {
     const { source } = about;
+    if (!shape && columns) {
+      return {
+        problem: `The first line of ${source} lacks one of these columns: ${Object.values(columns).join(', ')}.`,
+      };
+    }
     if (!shape) {
       return {
-        problem: `The first line of ${source} is not the header of a known data set. Known headers: ${SHAPE_NAMES}.`,
+        problem: `The first line of ${source} is not the header of a known data set. Known headers: ${SHAPE_NAMES}. For another one, bin import has --columns.`,
       };
     }
     if (taken === 0)

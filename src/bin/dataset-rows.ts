@@ -1,5 +1,7 @@
-/** The three CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
+/** The CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
+import { alpha2Of } from './country.ts';
 import type { DatasetEntry } from './dataset.ts';
+import type { DatasetColumns, DatasetField } from './dataset-columns.ts';
 import { schemeFromName } from './network.ts';
 import { bareUrl, cleanText, withoutEmpty } from './record.ts';
 
@@ -13,21 +15,33 @@ export interface RowShape {
 
 type Cell = (column: string) => string;
 
-/** Recognises the shape by its column names, in any order and case. Undefined for an unknown header. */
-export function shapeOfHeader(header: readonly string[]): RowShape | undefined {
+/**
+ * Recognises the shape by its column names, in any order and case, or reads the columns given. Undefined for an unknown
+ * header, or one that lacks a column given.
+ */
+export function shapeOfHeader(header: readonly string[], given?: DatasetColumns): RowShape | undefined {
   const columns = new Map(header.map((name, index) => [name.trim().toLowerCase(), index]));
-  const shape = SHAPES.find(({ needs }) => needs.every((column) => columns.has(column)));
+  const shapes = given ? [shapeOfColumns(given)] : SHAPES;
+  const shape = shapes.find(({ needs }) => needs.every((column) => columns.has(column)));
   if (!shape) return undefined;
   const read: RowReader = (cells) => shape.entry((column) => cells[columns.get(column) ?? -1]?.trim() ?? '');
   return { name: shape.name, licence: shape.licence, read };
 }
 
+const NO_LICENCE = 'The file states no licence: see where you obtained it.';
+
+const BINLIST_COLUMNS: DatasetColumns = {
+  ...{ start: 'iin_start', end: 'iin_end', country: 'country', scheme: 'scheme', type: 'type', brand: 'brand' },
+  ...{ prepaid: 'prepaid', length: 'number_length', luhn: 'number_luhn' },
+  ...{ bank: 'bank_name', url: 'bank_url', phone: 'bank_phone', city: 'bank_city' },
+};
+
 const SHAPES = [
   {
     name: 'binlist ranges',
-    licence: 'The file states no licence: see where you obtained it.',
+    licence: NO_LICENCE,
     needs: ['iin_start', 'iin_end', 'scheme', 'country'],
-    entry: rangesEntry,
+    entry: (cell: Cell) => entryOfColumns(cell, BINLIST_COLUMNS),
   },
   {
     name: 'bin-list-data',
@@ -41,29 +55,64 @@ const SHAPES = [
     needs: ['bin', 'brand', 'type', 'alpha_2'],
     entry: (cell: Cell) => prefixEntry(cell, { country: 'alpha_2', phone: 'bank_phone', url: 'bank_url' }),
   },
+  {
+    // https://developer.mastercard.com/bin-lookup/documentation/tutorials-and-guides/data-elements/sbart-data-elements/
+    name: 'Mastercard account ranges',
+    licence: 'Mastercard’s terms of use for its Simplified BIN Account Range Table',
+    needs: ['account_range_from', 'account_range_to', 'acceptance_brand', 'country'],
+    entry: mastercardEntry,
+  },
 ];
 
 export const SHAPE_NAMES = SHAPES.map(({ name, needs }) => `${name} (${needs.join(', ')}, …)`).join('; ');
 
-function rangesEntry(cell: Cell): DatasetEntry {
-  const length = Number(cell('number_length'));
+function shapeOfColumns(given: DatasetColumns): (typeof SHAPES)[number] {
+  const columns = Object.fromEntries(Object.entries(given).map(([field, name]) => [field, name.trim().toLowerCase()]));
+  const entry = (cell: Cell) => entryOfColumns(cell, columns);
+  return { name: 'columns given', licence: NO_LICENCE, needs: Object.values(columns), entry };
+}
+
+function entryOfColumns(cell: Cell, columns: DatasetColumns): DatasetEntry {
+  const of = (field: DatasetField) => cell(columns[field] ?? '');
+  const length = Number(of('length'));
   return {
-    ...rangeAndCountry(cell('iin_start'), cell('iin_end'), cell('country')),
+    ...rangeAndCountry(of('start'), of('end'), of('country')),
     ...withoutEmpty({
-      scheme: schemeOf(cell('scheme')),
-      brand: text(cell('brand'), 100),
-      type: typeOf(cell('type')),
-      prepaid: yesOrNo(cell('prepaid')),
+      scheme: schemeOf(of('scheme')),
+      brand: text(of('brand'), 100),
+      type: typeOf(of('type')),
+      prepaid: yesOrNo(of('prepaid')),
       number: withoutEmpty({
         length: Number.isInteger(length) && length >= 8 && length <= 19 ? length : undefined,
-        luhn: yesOrNo(cell('number_luhn')),
+        luhn: yesOrNo(of('luhn')),
       }),
       bank: withoutEmpty({
-        name: text(cell('bank_name'), 200),
-        url: bareUrl(cell('bank_url')),
-        phone: text(cell('bank_phone'), 40),
-        city: text(cell('bank_city'), 100),
+        name: text(of('bank'), 200),
+        url: bareUrl(of('url')),
+        phone: text(of('phone'), 40),
+        city: text(of('city'), 100),
       }),
+    }),
+  };
+}
+
+/** The acceptance brand names the network and the kind of card. */
+const MASTERCARD_BRANDS: Readonly<Record<string, { scheme: string; type?: string }>> = {
+  MCC: { scheme: 'mastercard', type: 'credit' },
+  DMC: { scheme: 'mastercard', type: 'debit' },
+  MSI: { scheme: 'maestro', type: 'debit' },
+  CIR: { scheme: 'cirrus' },
+};
+
+function mastercardEntry(cell: Cell): DatasetEntry {
+  const brand = text(cell('brand_product_name'), 100);
+  return {
+    ...rangeAndCountry(cell('account_range_from'), cell('account_range_to'), cell('country')),
+    ...MASTERCARD_BRANDS[cell('acceptance_brand').toUpperCase()],
+    ...withoutEmpty({
+      brand,
+      prepaid: isPrepaid(brand),
+      bank: withoutEmpty({ name: text(cell('company_name'), 200) }),
     }),
   };
 }
@@ -77,7 +126,7 @@ function prefixEntry(cell: Cell, columns: { country: string; phone: string; url:
       scheme: schemeOf(cell('brand')),
       brand: category,
       type: typeOf(cell('type')),
-      prepaid: category && /\bprepaid\b/i.test(category) ? true : undefined,
+      prepaid: isPrepaid(category),
       bank: withoutEmpty({
         name: text(cell('issuer'), 200),
         url: bareUrl(cell(columns.url)),
@@ -88,7 +137,7 @@ function prefixEntry(cell: Cell, columns: { country: string; phone: string; url:
 }
 
 function rangeAndCountry(start: string, end: string, country: string) {
-  return { start, end: end || start, country: country.toUpperCase() };
+  return { start, end: end || start, country: alpha2Of(country.toUpperCase()) };
 }
 
 function text(value: string, maxLength: number): string | undefined {
@@ -98,6 +147,11 @@ function text(value: string, maxLength: number): string | undefined {
 function schemeOf(value: string): string | undefined {
   const scheme = text(value, 40);
   return scheme && schemeFromName(scheme);
+}
+
+/** A product's name can tell that a card is prepaid, never that it is not. */
+function isPrepaid(product: string | undefined): true | undefined {
+  return product && /\bprepaid\b/i.test(product) ? true : undefined;
 }
 
 function typeOf(value: string): string | undefined {

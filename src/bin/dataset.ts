@@ -1,4 +1,5 @@
 /** A data set in memory: BIN ranges with their facts, packed into typed arrays and searched by longest match. */
+import { type AccountRange, accountRangeOf, binsOfRange, sharedFacts } from './account-ranges.ts';
 import { countryByAlpha2 } from './country.ts';
 import { createFactsWriter, createNumbers, type PackedFacts, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
@@ -7,11 +8,8 @@ import { internationalPhone } from './phone.ts';
 import { findSegment, flattenRanges, type Segments } from './ranges.ts';
 import type { BankFacts, BinRecord } from './record.ts';
 
-/** A range with its facts. `start` and `end` (inclusive) have the same length, 6 to 8 digits. */
-export interface DatasetEntry {
-  start: string;
-  end: string;
-  /** ISO 3166-1 alpha-2, upper case. */
+export interface EntryFacts {
+  /** ISO 3166-1 alpha-2, upper case; empty if ranges of several countries share the other facts. */
   country: string;
   scheme?: string;
   type?: string;
@@ -19,6 +17,15 @@ export interface DatasetEntry {
   prepaid?: boolean;
   number?: { length?: number; luhn?: boolean };
   bank?: BankFacts;
+}
+
+/**
+ * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 where 0 and 9
+ * fill them up.
+ */
+export interface DatasetEntry extends EntryFacts {
+  start: string;
+  end: string;
 }
 
 export interface DatasetAbout {
@@ -31,6 +38,7 @@ export interface DatasetAbout {
 }
 
 export interface DatasetHit {
+  /** Of a BIN that several ranges divide, only the facts that all of them share. */
   record: BinRecord;
   digitsMatched: number;
 }
@@ -41,13 +49,19 @@ export interface Coverage {
   countries: Readonly<Record<string, number>>;
 }
 
+/** For BINs of so many digits or more; `exact`: for BINs of exactly so many digits. */
+export interface Table extends Segments {
+  digits: number;
+  exact?: boolean;
+}
+
 /** The form of a data set that is stored and searched. */
 export interface PackedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
   coverage: Coverage;
-  /** Most digits first. The owner of a segment is a row of `facts`. */
-  tables: readonly ({ digits: number } & Segments)[];
+  /** In the order of search. The owner of a segment is a row of `facts`. */
+  tables: readonly Table[];
   facts: PackedFacts;
 }
 
@@ -59,7 +73,7 @@ export interface Dataset extends DatasetAbout {
   packed: PackedDataset;
 }
 
-export type EntryFault = 'not_6_to_8_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
+export type EntryFault = 'not_6_to_11_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
 
 export interface DatasetBuilder {
   /** Returns why the entry was refused, or undefined. */
@@ -81,26 +95,58 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
 /** Adds entries one by one, so that a file of any length can be streamed. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
+  const parts = new Map([...tables.keys()].map((digits) => [digits, new Map<number, DatasetEntry[]>()]));
   const facts = createFactsWriter();
   const schemes = new Map<string, number>();
   const countries = new Map<string, number>();
   let size = 0;
+
+  const addAccountRange = (range: AccountRange, row: number) => {
+    for (const [digits, table] of tables) {
+      const bins = binsOfRange(range, digits);
+      if (bins.whole) table.add(...bins.whole, row);
+      const inParts = parts.get(digits);
+      for (const bin of bins.parts) {
+        const entries = inParts?.get(bin);
+        if (entries) entries.push(range.entry);
+        else inParts?.set(bin, [range.entry]);
+      }
+    }
+  };
+
+  /** For BINs of which ranges hold a part: what these share with the range that holds all of the BIN, if there is one. */
+  const sharedTables = (dataset: Dataset): Table[] =>
+    [...parts].flatMap(([digits, bins]) => {
+      const table = createTable();
+      for (const [bin, entries] of bins) {
+        const { record } = dataset.find(String(bin).padStart(digits, '0') as Bin) ?? {};
+        const around = record ? [{ ...record, country: record.country?.alpha2 ?? '' }] : [];
+        table.add(bin, bin, facts.add(sharedFacts([...entries, ...around])));
+      }
+      return bins.size === 0 ? [] : [{ digits, exact: true, ...table.finish() }];
+    });
+
   return {
     add(entry) {
-      const table = tables.get(entry.start.length);
       const fault = faultOf(entry);
-      if (fault || !table) return fault ?? 'not_6_to_8_digits';
+      if (fault) return fault;
       const complete = withInternationalPhone(withNetworkRules(entry));
-      table.add(Number(entry.start), Number(entry.end), facts.add(complete));
+      const row = facts.add(complete);
+      const range = accountRangeOf(complete);
+      if (range) addAccountRange(range, row);
+      else tables.get(entry.start.length)?.add(Number(entry.start), Number(entry.end), row);
       count(schemes, complete.scheme ?? '');
       count(countries, complete.country);
       size++;
       return undefined;
     },
     finish(about) {
-      const segments = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
       const coverage = { schemes: Object.fromEntries(schemes), countries: Object.fromEntries(countries) };
-      return openDataset({ ...about, size, coverage, tables: segments, facts: facts.finish() });
+      const whole = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
+      const open = (all: Table[]) => openDataset({ ...about, size, coverage, tables: all, facts: facts.finish() });
+      const dataset = open(whole);
+      const shared = sharedTables(dataset);
+      return shared.length === 0 ? dataset : open([...shared, ...whole]);
     },
   };
 }
@@ -112,8 +158,8 @@ export function openDataset(packed: PackedDataset): Dataset {
 
 function findLongest({ tables, facts }: PackedDataset, bin: Bin): DatasetHit | undefined {
   for (const table of tables) {
-    const { digits } = table;
-    if (digits > bin.length) continue;
+    const { digits, exact } = table;
+    if (digits > bin.length || (exact && digits < bin.length)) continue;
     const row = findSegment(table, Number(digits === bin.length ? bin : bin.slice(0, digits)));
     if (row >= 0) return { record: readFacts(facts, row), digitsMatched: digits };
   }
@@ -126,7 +172,8 @@ function count(counts: Map<string, number>, name: string): void {
 
 function faultOf(entry: DatasetEntry): EntryFault | undefined {
   const { start, end } = entry;
-  if (parseBin(start).problem || parseBin(end).problem || start.length !== end.length) return 'not_6_to_8_digits';
+  const isBin = parseBin(start).bin && parseBin(end).bin && start.length === end.length;
+  if (!isBin && !accountRangeOf(entry)) return 'not_6_to_11_digits';
   if (start > end) return 'range_reversed';
   if (!entry.country) return 'country_missing';
   return countryByAlpha2(entry.country) ? undefined : 'country_unknown';

@@ -1,6 +1,6 @@
 /** Packs BIN facts: nine numbers for each distinct row, and each text only once. */
 import { countryByAlpha2 } from './country.ts';
-import type { DatasetEntry } from './dataset.ts';
+import type { EntryFacts } from './dataset.ts';
 import type { BankFacts, BinRecord } from './record.ts';
 
 /** A typed array that grows. */
@@ -46,7 +46,7 @@ export function createFactsWriter() {
   // Reused, because a data set has hundreds of thousands of entries.
   const row = new Uint32Array(COLUMNS);
   return {
-    add(entry: DatasetEntry): number {
+    add(entry: EntryFacts): number {
       const { bank } = entry;
       row[0] = texts.numberOf(entry.country);
       row[1] = texts.numberOf(entry.scheme);
@@ -161,7 +161,7 @@ function bankOf(name: string, url: string, phone: string, city: string): BankFac
 }
 
 /** Bits 0 and 1: prepaid. Bits 2 and 3: Luhn check. From bit 4: length. */
-function packFlags(entry: DatasetEntry): number {
+function packFlags(entry: EntryFacts): number {
   return flag(entry.prepaid) | (flag(entry.number?.luhn) << 2) | ((entry.number?.length ?? 0) << 4);
 }
 

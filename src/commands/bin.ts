@@ -1,5 +1,6 @@
 /** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
 import { type Command, InvalidArgumentError } from 'commander';
+import { DATASET_FIELDS, type DatasetColumns } from '../bin/dataset-columns.ts';
 import type { RowFault } from '../bin/dataset-file.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { isoTime } from '../time.ts';
@@ -8,8 +9,10 @@ import type { ImportOptions } from './run-bin.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 const SHAPES_HELP = `
-The header decides which of three shapes the file has: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …,
-isoCode2, …) or binlist-data (bin, brand, …, alpha_2, …). Running processes switch to the new data set without a restart.`;
+The header decides which shape the file has: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …, isoCode2, …),
+binlist-data (bin, brand, …, alpha_2, …) or Mastercard account ranges (ACCOUNT_RANGE_FROM, ACCOUNT_RANGE_TO, …). For any other
+header, --columns says which column holds what: ${DATASET_FIELDS.join(', ')}.
+Running processes switch to the new data set without a restart.`;
 
 export function addBinCommands(program: Command, terminal: Terminal): void {
   const bin = program.command('bin').description('BIN data sets, and files of BINs');
@@ -21,6 +24,7 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
     .option('--source <text>', 'where it comes from; default: the name of the file')
     .option('--date <date>', 'the date of the facts, such as 2026-11-21; default: the date of the file', dateOf)
     .option('--licence <text>', 'its licence, shown on pages')
+    .option('--columns <list>', 'columns of a file of another shape, such as start=LOW,end=HIGH,country=ISO', columnsOf)
     .option('--bad-rows <file>', 'write line and reason of every skipped row there, never its digits')
     .option('--json', 'print {"id", "source", "rows", "badRows", …} (use npm run -s)')
     .addHelpText('after', SHAPES_HELP)
@@ -42,6 +46,20 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
     });
 
   addEnrichCommand(bin, terminal);
+}
+
+function columnsOf(text: string): DatasetColumns {
+  const pairs = text.split(',').map((pair) => {
+    const [field = '', ...name] = pair.split('=');
+    return [field.trim(), name.join('=').trim()] as const;
+  });
+  const columns: DatasetColumns = Object.fromEntries(pairs);
+  const isKnown = pairs.every(([field, name]) => DATASET_FIELDS.some((known) => known === field) && name !== '');
+  if (!isKnown)
+    throw new InvalidArgumentError(`Give FIELD=COLUMN, comma-separated; fields: ${DATASET_FIELDS.join(', ')}.`);
+  if (!columns.start || !columns.country)
+    throw new InvalidArgumentError('Give at least the columns of start and country.');
+  return columns;
 }
 
 function dateOf(text: string): string {
@@ -87,7 +105,7 @@ function importText(version: DatasetVersion, { badRows }: ImportOptions, note: s
 }
 
 const REASONS: Readonly<Record<RowFault['reason'], string>> = {
-  not_6_to_8_digits: 'the range does not start and end with 6 to 8 digits',
+  not_6_to_11_digits: 'the range does not start and end with 6 to 11 digits (longer ones filled up with 0 and 9)',
   range_reversed: 'the range ends before it begins',
   country_missing: 'the country is missing',
   country_unknown: 'the country is not in ISO 3166-1',

@@ -1,6 +1,7 @@
 /** Implements `bin import` and `bin rollback`. Loaded only when one of them runs, to keep other commands fast. */
 import { statSync } from 'node:fs';
 import type { Dataset } from '../bin/dataset.ts';
+import type { DatasetColumns } from '../bin/dataset-columns.ts';
 import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-file.ts';
 import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
 import { AppError } from '../errors.ts';
@@ -15,6 +16,7 @@ export interface ImportOptions {
   date?: string;
   licence?: string;
   badRows?: string;
+  columns?: DatasetColumns;
 }
 
 export async function importFile(terminal: Terminal, file: string, options: ImportOptions): Promise<DatasetVersion> {
@@ -39,6 +41,7 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
   const faults: RowFault[] = [];
   const read = await readDatasetFile(file, {
     about,
+    columns: options.columns,
     onBytes: progress.advance,
     ...(draft && { onFault: (fault) => faults.push(fault) }),
   }).finally(progress.stop);

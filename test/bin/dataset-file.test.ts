@@ -17,6 +17,9 @@ const RANGES =
 const BIN_LIST = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
 const BINLIST = 'bin,brand,type,category,issuer,alpha_2,alpha_3,country,latitude,longitude,bank_phone,bank_url';
 
+const MASTERCARD =
+  'COMPANY_NAME,ICA,ACCOUNT_RANGE_FROM,ACCOUNT_RANGE_TO,BRAND_PRODUCT_CODE,BRAND_PRODUCT_NAME,ACCEPTANCE_BRAND,COUNTRY,REGION';
+
 let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'bin-file-'));
@@ -33,7 +36,7 @@ async function read(...lines: string[]) {
   return readDatasetFile(write('set.csv', `${lines.join('\n')}\n`));
 }
 
-describe('the three shapes', () => {
+describe('the shapes', () => {
   test('binlist ranges', async () => {
     const { dataset, report } = await read(
       RANGES,
@@ -84,6 +87,54 @@ describe('the three shapes', () => {
     expect(dataset?.find(bin('999900'))?.record).toMatchObject({ scheme: 'visa', country: { alpha2: 'DE' } });
   });
 
+  test('Mastercard account ranges, filled up to 19 digits', async () => {
+    const { dataset, report } = await read(
+      MASTERCARD,
+      'BANK OF TESTS,1234,5120680000000000000,5120689999999999999,MCC,Credit,MCC,USA,1',
+      'BANK OF TESTS,1234,5120690000000000000,5120690049999999999,MPP,Mastercard Prepaid,DMC,USA,1',
+      'BANK OF TESTS,1234,5120690050000000000,5120690099999999999,MDS,Debit,DMC,USA,1',
+      'OTHER BANK,99,5120690100000000000,5120690199999999999,MDS,Debit,DMC,DEU,5',
+      'OTHER BANK,99,6799990000000000000,6799999999999999999,MSI,Maestro,MSI,DEU,5',
+    );
+    expect(report).toMatchObject({ shape: 'Mastercard account ranges', taken: 5, skipped: 0 });
+    const bank = { name: 'BANK OF TESTS' };
+    const us = { alpha2: 'US', numeric: '840' };
+    for (const digits of ['512068', '5120681', '51206812']) {
+      expect(dataset?.find(bin(digits))).toMatchObject({
+        digitsMatched: digits.length,
+        record: { scheme: 'mastercard', type: 'credit', brand: 'Credit', country: us, bank, number: { length: 16 } },
+      });
+    }
+    // Two ranges divide this BIN: a prepaid and a debit product of one bank.
+    const shared = dataset?.find(bin('51206900'));
+    expect(shared).toMatchObject({
+      digitsMatched: 8,
+      record: { scheme: 'mastercard', type: 'debit', country: us, bank },
+    });
+    expect(shared?.record).not.toHaveProperty('brand');
+    expect(shared?.record).not.toHaveProperty('prepaid');
+    expect(dataset?.find(bin('51206901'))?.record).toMatchObject({ brand: 'Debit', bank: { name: 'OTHER BANK' } });
+    // Two banks in two countries divide the shorter one.
+    expect(dataset?.find(bin('512069'))?.record).toEqual({
+      ...{ scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } },
+    });
+    expect(dataset?.find(bin('679999'))?.record).toMatchObject({ scheme: 'maestro', country: { alpha2: 'DE' } });
+  });
+
+  test('another one by its columns, with countries as three letters or digits', async () => {
+    const file = write('own.csv', 'LOW,HIGH,ISO,Product\n999900000,999900499,SWE,Gold\n999901,,208,\n999902,,QQQ,\n');
+    const columns = { start: 'Low', end: 'high', country: 'ISO', brand: 'PRODUCT' };
+    const { dataset, report } = await readDatasetFile(file, { columns });
+    expect(report).toMatchObject({
+      shape: 'columns given',
+      taken: 2,
+      faults: [{ line: 4, reason: 'country_unknown' }],
+    });
+    expect(dataset?.find(bin('99990000'))?.record).toMatchObject({ brand: 'Gold', country: { alpha2: 'SE' } });
+    expect(dataset?.find(bin('999901'))?.record).toMatchObject({ country: { alpha2: 'DK' } });
+    expect((await readDatasetFile(file, { columns: { ...columns, city: 'TOWN' } })).problem).toMatch(/TOWN/);
+  });
+
   test('gzipped, whatever its name; dated by the file', async () => {
     const path = write('set.gz', gzipSync(`${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\n`));
     utimesSync(path, new Date('2025-03-04T23:30:00Z'), new Date('2025-03-04T23:30:00Z'));
@@ -111,7 +162,7 @@ describe('bad rows', () => {
       taken: 2,
       skipped: 6,
       faults: [
-        { line: 2, reason: 'not_6_to_8_digits' },
+        { line: 2, reason: 'not_6_to_11_digits' },
         { line: 3, reason: 'country_missing' },
         { line: 4, reason: 'country_unknown' },
         { line: 5, reason: 'too_few_columns' },
@@ -144,7 +195,7 @@ test('what is said of the source, date and licence counts more than the file, an
     onFault: (fault) => faults.push(fault),
   });
   expect(dataset).toMatchObject({ ...about, coverage: { schemes: { visa: 1 }, countries: { US: 1 } } });
-  expect(faults).toEqual([{ line: 3, reason: 'not_6_to_8_digits' }]);
+  expect(faults).toEqual([{ line: 3, reason: 'not_6_to_11_digits' }]);
   expect(bytes).toBe(readFileSync(path).length);
 });
 

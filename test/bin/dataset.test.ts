@@ -3,7 +3,12 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BUILT_IN_ATTRIBUTION, builtInDataset } from '../../src/bin/built-in-dataset.ts';
+import {
+  BUILT_IN_ATTRIBUTION,
+  BUILT_IN_LACKS,
+  builtInDataset,
+  IMPORT_COMMAND,
+} from '../../src/bin/built-in-dataset.ts';
 import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../src/bin/dataset.ts';
 import { bin, datasetOf } from '../support/bins.ts';
 import { findPlainly } from '../support/plain-dataset.ts';
@@ -78,6 +83,65 @@ describe('longest match', () => {
   });
 });
 
+describe('ranges of 9 to 11 digits', () => {
+  const range = (start: string, end: string, facts: Partial<DatasetEntry> = {}): DatasetEntry => ({
+    ...{ start, end, country: 'DK', scheme: 'visa', type: 'debit', ...facts },
+  });
+  const brandOf = (entries: DatasetEntry[], digits: string) => datasetOf(...entries).find(bin(digits))?.record.brand;
+
+  test('a BIN that one of them holds completely has its facts', () => {
+    const entries = [range('40000012300', '40000014599', { brand: 'A' })];
+    expect(brandOf(entries, '40000013')).toBe('A');
+    // Parts, of which nothing else is known.
+    expect(['40000012', '40000014', '4000001', '400000'].map((digits) => brandOf(entries, digits))).toEqual([
+      ...['A', 'A', 'A', 'A'],
+    ]);
+    expect(datasetOf(...entries).find(bin('40000015'))).toBeUndefined();
+  });
+
+  test('a wider range counts for the rest of a BIN', () => {
+    const wide = range('400000', '400000', { brand: 'wide', prepaid: false });
+    const entries = [wide, range('400000125', '400000126', { brand: 'narrow', prepaid: false })];
+    const { record } = datasetOf(...entries).find(bin('40000012')) ?? {};
+    expect(record).toMatchObject({ type: 'debit', prepaid: false, country: { alpha2: 'DK' } });
+    expect(record).not.toHaveProperty('brand');
+    expect(brandOf(entries, '40000013')).toBe('wide');
+  });
+
+  test('a BIN gets exactly what all ranges share that it covers', () => {
+    const number = fc.nat(99_999).map((value) => `400000${String(value).padStart(5, '0')}`);
+    const ranges = fc.array(
+      fc.tuple(number, number, fc.constantFrom('A', 'B'), fc.boolean()).map(([one, other, brand, prepaid]) => {
+        const [start = '', end = ''] = [one, other].sort();
+        return range(start, end, { brand, prepaid });
+      }),
+      { minLength: 1, maxLength: 8 },
+    );
+    fc.assert(
+      fc.property(ranges, fc.nat(99), (entries, at) => {
+        const digits = `400000${String(at).padStart(2, '0')}`;
+        const [low, high] = [`${digits}000`, `${digits}999`];
+        const overlapping = entries.filter(({ start, end }) => start <= high && end >= low);
+        const inside = overlapping.filter(({ start, end }) => start > low || end < high);
+        // Of the ranges that hold all of the BIN, the one that holds the fewest BINs counts.
+        const whole = entries.map((entry) => {
+          const [first, last] = [Math.ceil(Number(entry.start) / 1000), Math.floor((Number(entry.end) + 1) / 1000) - 1];
+          return { ...entry, start: String(first), end: String(last) };
+        });
+        const around = findPlainly(whole, digits);
+        const all = around ? [...inside, around] : inside;
+        const same = <T>(of: (entry: DatasetEntry) => T) =>
+          new Set(all.map(of)).size === 1 ? all.map(of)[0] : undefined;
+        const record = datasetOf(...entries).find(bin(digits))?.record;
+        expect(record?.brand).toBe(same(({ brand }) => brand));
+        expect(record?.prepaid).toBe(same(({ prepaid }) => prepaid));
+        expect(record === undefined).toBe(all.length === 0);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
 describe('entries', () => {
   test('all facts come back, absent ones are left out', () => {
     const full: DatasetEntry = {
@@ -114,9 +178,13 @@ describe('entries', () => {
   });
 
   test.each([
-    ['not_6_to_8_digits', { start: '40000', end: '40000', country: 'DK' }],
-    ['not_6_to_8_digits', { start: '4000000000000000', end: '4000000000000000', country: 'DK' }],
-    ['not_6_to_8_digits', { start: '400000', end: '4000009', country: 'DK' }],
+    ['not_6_to_11_digits', { start: '40000', end: '40000', country: 'DK' }],
+    ['not_6_to_11_digits', { start: '4000000000000000', end: '4000000000000000', country: 'DK' }],
+    ['not_6_to_11_digits', { start: '4571736012345674', end: '4571736012345674', country: 'DK' }],
+    ['not_6_to_11_digits', { start: '400000120000', end: '400000129998', country: 'DK' }],
+    ['not_6_to_11_digits', { start: '4'.padEnd(20, '0'), end: '4'.padEnd(20, '9'), country: 'DK' }],
+    ['range_reversed', { start: '400000120', end: '400000119', country: 'DK' }],
+    ['not_6_to_11_digits', { start: '400000', end: '4000009', country: 'DK' }],
     ['range_reversed', { start: '400001', end: '400000', country: 'DK' }],
     ['country_missing', { start: '400000', end: '400000', country: '' }],
     ['country_unknown', { start: '400000', end: '400000', country: 'QQ' }],

@@ -59,6 +59,7 @@ test('the stored form holds everything, and is refused where it is of another fo
       brand: 'Gold',
       number: { length: 15, luhn: true },
     },
+    { start: '51206812300', end: '51206812399', country: 'SE' },
   );
   const packed = await encodeDataset(dataset.packed);
   expect(await decodeDataset(packed)).toEqual(dataset.packed);
