@@ -8,6 +8,13 @@ import { bareUrl, cleanText, withoutEmpty } from './record.ts';
 export const BUILT_IN_ATTRIBUTION =
   'Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.';
 
+/** Names what a current data set adds. */
+export const BUILT_IN_LACKS = 'type, brand, prepaid, and the telephone number and city of the bank';
+
+/** Imports a current data set that may be used freely with attribution. Its date is that of its last change. */
+export const IMPORT_COMMAND = `curl -fLo bins.csv https://raw.githubusercontent.com/venelinkochev/bin-list-data/master/bin-list-data.csv &&
+  npm run gatehouse -- bin import bins.csv --source "bin-list-data by Venelin Kochev" --date 2025-02-11 --licence "CC BY 4.0"`;
+
 const ABOUT = {
   source: 'banks-db 0.12.0',
   // Date of that release.

@@ -49,6 +49,9 @@ test('administrators see the built-in data set before anything is imported', asy
     service: { status: 'never_asked' },
     cache: { hitRate: null },
   });
+  const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+  expect(body).toContain('npm run gatehouse -- bin import bins.csv --source');
+  expect(body).toContain('It does not know type, brand, prepaid');
 });
 
 describe('bin import', () => {
@@ -65,9 +68,9 @@ describe('bin import', () => {
     expect([status, err]).toEqual([0, '']);
     expect(out).toContain('Imported 1 row of the shape bin-list-data. Now in use: A source, as of 2024-02-03, 1 row (');
     expect(out).toContain('Skipped 2 bad rows:');
-    expect(out).toContain('line 3: the range does not start and end with 6 to 8 digits');
+    expect(out).toContain('line 3: the range does not start and end with 6 to 11 digits');
     expect(out).toContain('line 4: the country is not in ISO 3166-1');
-    expect(readFileSync(bad, 'utf8')).toBe('line,reason\n3,not_6_to_8_digits\n4,country_unknown\n');
+    expect(readFileSync(bad, 'utf8')).toBe('line,reason\n3,not_6_to_11_digits\n4,country_unknown\n');
     expect(out).not.toContain('45717');
     await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
     expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
@@ -87,7 +90,7 @@ describe('bin import', () => {
       dataset: {
         ...{ origin: 'import', source: 'A source', asOf: '2024-02-03', licence: 'A licence', rows: 1, badRows: 2 },
         faults: [
-          { line: 3, reason: 'not_6_to_8_digits' },
+          { line: 3, reason: 'not_6_to_11_digits' },
           { line: 4, reason: 'country_unknown' },
         ],
         importedAt: expect.stringMatching(/^\d{4}-/),
@@ -143,7 +146,7 @@ describe('bin import', () => {
       expect(await seen()).toMatchObject({
         dataset: {
           ...{ origin: 'file', source: 'file.csv', rows: 1, badRows: 1, importedAt: null },
-          faults: [{ line: 3, reason: 'not_6_to_8_digits' }],
+          faults: [{ line: 3, reason: 'not_6_to_11_digits' }],
         },
         // A rollback would change nothing here.
         previous: null,

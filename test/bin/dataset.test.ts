@@ -262,6 +262,19 @@ describe('built-in data set', () => {
     expect(BUILT_IN_ATTRIBUTION).toContain(`banks-db ${version}`);
   });
 
+  test('the documents say how to replace it, and what it does not know', () => {
+    const text = readFileSync('docs/bin-data.md', 'utf8');
+    expect(text).toContain(`\n${IMPORT_COMMAND}\n`);
+    expect(text).toContain(BUILT_IN_LACKS);
+    const facts = new Set<string>();
+    for (let prefix = 100_000; prefix < 1_000_000; prefix += 7) {
+      const { type, brand, prepaid, bank } = dataset.find(bin(String(prefix)))?.record ?? {};
+      for (const [name, value] of Object.entries({ type, brand, prepaid, phone: bank?.phone, city: bank?.city }))
+        if (value !== undefined) facts.add(name);
+    }
+    expect(facts).toEqual(new Set());
+  });
+
   test('the rules carry the date of the installed release', () => {
     expect(JSON.parse(readFileSync('node_modules/credit-card-type/package.json', 'utf8')).version).toBe('10.3.0');
   });

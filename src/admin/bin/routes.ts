@@ -2,7 +2,7 @@
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { Bins } from '../../bin/bin.ts';
-import { BUILT_IN_ATTRIBUTION } from '../../bin/built-in-dataset.ts';
+import { BUILT_IN_ATTRIBUTION, BUILT_IN_LACKS, IMPORT_COMMAND } from '../../bin/built-in-dataset.ts';
 import { COUNTRY_ATTRIBUTION } from '../../bin/country.ts';
 import { type BinOverview, overviewOf, type Share } from '../../bin/overview.ts';
 import { type DescribedHandler, operation } from '../../http/operation.ts';
@@ -16,6 +16,8 @@ declare module '../../pages/page-data.ts' {
       networks: readonly Bar[];
       countries: readonly Bar[];
       attribution: readonly string[];
+      importCommand: string;
+      builtInLacks: string;
     };
   }
 }
@@ -95,6 +97,8 @@ export function binAdminRoutes(parts: { bins: Bins; pages: Pages }): BinAdminRou
         networks: barsOf(found.networks, found.dataset.rows),
         countries: barsOf(found.countries, found.dataset.rows),
         attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
+        importCommand: IMPORT_COMMAND,
+        builtInLacks: BUILT_IN_LACKS,
       });
     },
   };
