@@ -18,7 +18,6 @@ import { createOutbound } from '../outbound/outbound.ts';
 import { createPages, type Pages } from '../pages/pages.ts';
 import { createSessionStore } from '../sessions/sessions.ts';
 import { startChores } from '../storage/chore.ts';
-import { createKeyRing } from '../storage/key-ring.ts';
 import { createSealer, type Sealer } from '../storage/sealed.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
@@ -135,7 +134,7 @@ const NO_REFERENCES = { keep: async () => undefined };
  */
 function accountSealer(secret: string): Sealer {
   const key = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)));
-  return createSealer(createKeyRing([{ kid: 'accounts', key }]));
+  return createSealer([{ kid: 'accounts', key }]);
 }
 
 /** For `GET /` a program gets a problem document that explains the API, and a browser the page. */

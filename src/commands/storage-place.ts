@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { loadStorageConfig, type StorageConfig } from '../config/config.ts';
 import type { ConfigSource } from '../config/setting.ts';
 import { StartRefused } from '../errors.ts';
-import { createKeyRing } from '../storage/key-ring.ts';
 import { SEALED_KINDS } from '../storage/keys.ts';
 import { createSealer, type Sealer } from '../storage/sealed.ts';
 import { DATABASE_FILE } from '../storage/sqlite/store.ts';
@@ -33,7 +32,7 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
       : [];
   const all = [...faults, ...checked.faults, ...unset];
   if (all.length > 0) throw new StartRefused(all);
-  const sealer = createSealer(createKeyRing(checked.encryptionKeys), Object.keys(SEALED_KINDS));
+  const sealer = createSealer(checked.encryptionKeys, Object.keys(SEALED_KINDS));
   return { config, sealer, name: config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}` };
 }
 

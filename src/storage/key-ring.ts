@@ -1,26 +1,18 @@
-/** The encryption keys: how ENCRYPTION_KEYS is read and checked, how a key is made, and which one seals. */
-
+/** Reads and checks ENCRYPTION_KEYS, and makes new keys. */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import { isGuessable } from '../config/rules.ts';
 
 export interface EncryptionKey {
   kid: string;
-  /** 32 bytes; a KeyObject, because it shows nothing when it is logged or serialised by mistake. */
+  /** 32 bytes, as a KeyObject, which shows nothing if it is logged or serialised by mistake. */
   key: KeyObject;
-}
-
-export interface KeyRing {
-  /** The first key: it seals. */
-  sealing: EncryptionKey;
-  find(kid: string): EncryptionKey | undefined;
-  kids: readonly string[];
 }
 
 const KEY_BYTES = 32;
 const KID = /^[A-Za-z0-9_-]{1,40}$/;
 const REMEDY = 'Make one with: npm run gatehouse -- keys generate';
 
-/** Faults name an entry by its position alone: a misplaced colon may have put key material where the key id belongs. */
+/** Faults name an entry only by its position: with a misplaced colon, key material would stand where the key id belongs. */
 export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | { faults: string[] } {
   const entries = text.split(',').map((entry) => entry.trim());
   if (entries.every((entry) => entry === '')) return { faults: [`ENCRYPTION_KEYS is empty. ${REMEDY}`] };
@@ -35,20 +27,13 @@ export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | {
   return faults.length > 0 ? { faults } : { keys };
 }
 
-export function createKeyRing(keys: readonly EncryptionKey[]): KeyRing {
-  const [sealing] = keys;
-  if (sealing === undefined) throw new TypeError('A key ring needs at least one key.');
-  const byKid = new Map(keys.map((key) => [key.kid, key]));
-  return { sealing, find: (kid) => byKid.get(kid), kids: [...byKid.keys()] };
-}
-
-/** A new entry for ENCRYPTION_KEYS, in the form `kid:base64url`; the key id tells its date. */
+/** A new entry for ENCRYPTION_KEYS, in the form `kid:base64url`; the key id begins with its date. */
 export function generateEncryptionKey(now: Date, random: (bytes: number) => Buffer = randomBytes): string {
   const date = now.toISOString().slice(0, 10).replaceAll('-', '');
   return `k${date}-${random(2).toString('hex')}:${random(KEY_BYTES).toString('base64url')}`;
 }
 
-/** Answers the key, or the fault as the end of a sentence. */
+/** Returns the key, or the fault as the end of a sentence. */
 function parseEntry(entry: string): EncryptionKey | string {
   const colon = entry.indexOf(':');
   if (colon === -1) return `is not of the form kid:base64url. ${REMEDY}`;

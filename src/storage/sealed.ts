@@ -1,14 +1,13 @@
-/** Sealing: secrets at rest as compact JWE (RFC 7516, `dir` and `A256GCM` alone), each bound to its owner. */
-
-import { createHash } from 'node:crypto';
+/** Seals secrets at rest as compact JWE (RFC 7516, only `dir` and `A256GCM`), each bound to the record that holds it. */
+import { createHash, type KeyObject } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import { parseObject } from '../json.ts';
-import type { EncryptionKey, KeyRing } from './key-ring.ts';
+import type { EncryptionKey } from './key-ring.ts';
 import { kindOf } from './keys.ts';
 
 export type SealReason = 'not_sealed' | 'unknown_key' | 'wrong_owner' | 'damaged';
 
-/** Why a sealed value cannot be opened; the message holds nothing of the value. */
+/** A sealed value cannot be opened. The message contains no part of the value. */
 export class SealError extends Error {
   readonly reason: SealReason;
 
@@ -20,11 +19,11 @@ export class SealError extends Error {
 }
 
 export interface Sealer {
-  /** `owner` is the key of the record that holds the value: opening demands the same one, and so does a key rotation. */
+  /** @param owner the key of the record that holds the value: only the same owner can open it */
   seal(plaintext: string, owner: string): Promise<string>;
-  /** Rejects with `SealError`. */
+  /** @throws SealError */
   open(sealed: string, owner: string): Promise<string>;
-  /** The id of the key that sealed the value; undefined when it is not a sealed value. Not authenticated. */
+  /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
   kidOf(sealed: string): string | undefined;
   /** The id of the key that seals now. */
   sealingKid: string;
@@ -40,27 +39,32 @@ interface Header {
 }
 
 const MESSAGES: Record<SealReason, string> = {
-  not_sealed: 'The value is not a sealed one.',
+  not_sealed: 'The value is not sealed.',
   unknown_key: 'The value was sealed with a key that ENCRYPTION_KEYS does not hold.',
   wrong_owner: 'The value was sealed for another owner.',
-  damaged: 'The value was changed after it was sealed, or its key is not the one that sealed it.',
+  damaged: 'The value was changed after it was sealed, or another key of the same id sealed it.',
 };
 
 const ALG = 'dir';
 const ENC = 'A256GCM';
 const MAX_SEALED = 1_048_576;
-/** Header, no encrypted key, 12 bytes of IV, ciphertext, 16 bytes of tag: nothing but `dir` and A256GCM has this form. */
+/** Header, no encrypted key, 12 bytes of IV, ciphertext, 16 bytes of tag: only `dir` with A256GCM has this form. */
 const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{22}$/;
 
-/** @param kinds of records that may be sealed, where they are to be known: a new one then cannot be forgotten in the list */
-export function createSealer(keyRing: KeyRing, kinds?: readonly string[]): Sealer {
-  const keys = new Map(keyRing.kids.map((kid) => [kid, toCryptoKey(keyRing.find(kid))]));
-  const sealingKid = keyRing.sealing.kid;
-  const sealingKey = toCryptoKey(keyRing.sealing);
+/**
+ * @param encryptionKeys the first seals, all open
+ * @param kinds the kinds of records that may be sealed; default all. A list makes a kind that is missing from it fail early
+ */
+export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]): Sealer {
+  const [first] = encryptionKeys;
+  if (first === undefined) throw new TypeError('A sealer needs at least one key.');
+  const keys = new Map(encryptionKeys.map(({ kid, key }) => [kid, toCryptoKey(key)]));
+  const sealingKid = first.kid;
+  const sealingKey = toCryptoKey(first.key);
 
   return {
     sealingKid,
-    kids: keyRing.kids,
+    kids: [...keys.keys()],
     async seal(plaintext, owner) {
       if (kinds && !kinds.includes(kindOf(owner)))
         throw new TypeError(
@@ -87,7 +91,7 @@ export function createSealer(keyRing: KeyRing, kinds?: readonly string[]): Seale
   };
 }
 
-/** The header if it has our four members and no other: no `zip`, no `p2c`, no `crit` comes as far as the JWE library. */
+/** Returns a header only if it has exactly our four members, so that no `zip`, `p2c` or `crit` reaches the JWE library. */
 function readHeader(sealed: unknown): Header | undefined {
   if (typeof sealed !== 'string' || sealed.length > MAX_SEALED) return undefined;
   const encoded = FORM.exec(sealed)?.[1];
@@ -115,7 +119,6 @@ function ownerMark(owner: string): string {
   return createHash('sha256').update(owner).digest('base64url');
 }
 
-function toCryptoKey(entry: EncryptionKey | undefined): CryptoKey {
-  if (entry === undefined) throw new TypeError('The key ring lists a key that it does not hold.');
-  return entry.key.toCryptoKey({ name: 'AES-GCM' }, false, ['encrypt', 'decrypt']);
+function toCryptoKey(key: KeyObject): CryptoKey {
+  return key.toCryptoKey({ name: 'AES-GCM' }, false, ['encrypt', 'decrypt']);
 }

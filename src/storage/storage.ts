@@ -5,7 +5,7 @@ import type { StorageConfig } from '../config/config.ts';
 import { isLoopbackHost } from '../config/rules.ts';
 import { codeOf, StartRefused } from '../errors.ts';
 import { checkKeyRing, isEmpty, WrongKeyError } from './key-check.ts';
-import { createKeyRing, type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
+import { type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
 import { answerKeyRollCall } from './key-roll-call.ts';
 import { SEALED_KINDS } from './keys.ts';
 import { assertInService, OutOfServiceError } from './out-of-service.ts';
@@ -51,7 +51,7 @@ export async function openStorage(parts: {
   const { config, lostKeys = [] } = parts;
   const store = await openStore(parts);
   try {
-    const sealer = createSealer(createKeyRing(parts.encryptionKeys), Object.keys(SEALED_KINDS));
+    const sealer = createSealer(parts.encryptionKeys, Object.keys(SEALED_KINDS));
     await patiently(() => assertInService(store), START_PATIENCE_MILLISECONDS);
     await patiently(() => agreeOnSchema(store), START_PATIENCE_MILLISECONDS);
     const wasEmpty = await patiently(() => isEmpty(store), START_PATIENCE_MILLISECONDS);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAuditTrail } from '../../src/audit/trail.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
-import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
@@ -34,7 +34,7 @@ async function fill(store: Store): Promise<void> {
   const clock = Date.now;
   const parsed = parseEncryptionKeys(String(site.env.ENCRYPTION_KEYS));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
-  const sealer = createSealer(createKeyRing(parsed.keys));
+  const sealer = createSealer(parsed.keys);
   const users = createUserStore({ store, clock });
   const grants = createGrantStore({ store, sealer, clock, index: createConnectionIndex({ store, clock }) });
   const trail = createAuditTrail({ store, clock });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createOwnKeys, KEY_TIMES } from '../../src/connected-apps/own-keys.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -15,7 +15,7 @@ const DAY = 86_400_000;
 const directory = mkdtempSync(join(tmpdir(), 'gatehouse-own-keys-'));
 const sealerOf = () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
-  return createSealer(createKeyRing('keys' in parsed ? parsed.keys : []));
+  return createSealer('keys' in parsed ? parsed.keys : []);
 };
 const sealer = sealerOf();
 let store: Store;

@@ -3,7 +3,7 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createOwnKeys } from '../../src/connected-apps/own-keys.ts';
-import { createKeyRing, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -215,7 +215,7 @@ describe('private_key_jwt', () => {
   /** What the store keeps of our keys, changed as if time had passed. */
   const ageKeys = async (milliseconds: number, rotate = false) => {
     const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
-    const sealer = createSealer(createKeyRing('keys' in parsed ? parsed.keys : []));
+    const sealer = createSealer('keys' in parsed ? parsed.keys : []);
     const store = await createSqliteStore({ directory: site.dataDirectory });
     if (rotate) await createOwnKeys({ store, sealer, clock: Date.now }).rotate();
     const record = await store.get(keys.ownKeys);

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ConnectionIndex, createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
@@ -27,7 +27,7 @@ beforeEach(async () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   index = createConnectionIndex({ store, clock });
-  grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock, index });
+  grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock, index });
 });
 afterEach(async () => {
   await store.close();

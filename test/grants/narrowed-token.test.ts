@@ -12,7 +12,7 @@ import { createNarrowedTokens, type NarrowedTokens } from '../../src/grants/narr
 import { createRefresher, type Refresher } from '../../src/grants/refresh.ts';
 import { refreshTimes } from '../../src/grants/refresh-state.ts';
 import type { Events } from '../../src/observability/events.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -50,7 +50,7 @@ beforeEach(async () => {
     connectionRecovered: nothing,
   } as unknown as Events;
   const clock = () => now;
-  grants = createGrantStore({ store, sealer: createSealer(createKeyRing(parsed.keys)), clock });
+  grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock });
   const shared = { grants, provider, events, clock, random: () => 0.5 };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });

@@ -16,7 +16,7 @@ import { refreshTimes } from '../../src/grants/refresh-state.ts';
 import { createRevocations } from '../../src/grants/revocations.ts';
 import { createTokenVault, type TokenVault } from '../../src/grants/token-vault.ts';
 import type { Events } from '../../src/observability/events.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -68,7 +68,7 @@ beforeEach(async () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const clock = () => now;
-  sealer = createSealer(createKeyRing(parsed.keys));
+  sealer = createSealer(parsed.keys);
   grants = createGrantStore({ store, sealer, clock });
   refresher = newRefresher();
   vault = createTokenVault({ grants, refresher, clock });

@@ -10,7 +10,7 @@ import { createConnections } from '../../src/grants/connections.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createRevocations } from '../../src/grants/revocations.ts';
 import type { Events } from '../../src/observability/events.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -38,7 +38,7 @@ beforeEach(async () => {
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
-  sealer = createSealer(createKeyRing(parsed.keys));
+  sealer = createSealer(parsed.keys);
   grants = createGrantStore({ store, sealer, clock: () => now });
 });
 afterEach(async () => {

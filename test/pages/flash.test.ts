@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Request } from 'express';
 import { expect, test } from 'vitest';
 import { createFlashes } from '../../src/pages/flash.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { SEALED_KINDS } from '../../src/storage/keys.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -16,7 +16,7 @@ test('R106 a flash is sealed in the store and ends after 60 s', async () => {
   const store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
   try {
     const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
-    const sealer = createSealer(createKeyRing('keys' in parsed ? parsed.keys : []), Object.keys(SEALED_KINDS));
+    const sealer = createSealer('keys' in parsed ? parsed.keys : [], Object.keys(SEALED_KINDS));
     const flashes = createFlashes({ store, sealer });
     const reqOf = (url: string) => ({ url, context: { session: { ref: 'session' } } }) as unknown as Request;
     const keep = async () =>

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AppError } from '../../src/errors.ts';
 import { checkKeyRing, keysInUse } from '../../src/storage/key-check.ts';
-import { createKeyRing } from '../../src/storage/key-ring.ts';
 import { answerKeyRollCall, callKeyRoll } from '../../src/storage/key-roll-call.ts';
 import { countDue, forgetKey, rotateKeys } from '../../src/storage/key-rotation.ts';
 import { keys, kindOf, SCHEMA, SEALED_KINDS } from '../../src/storage/keys.ts';
@@ -250,7 +249,7 @@ describe('F19: a key that is lost', () => {
 
 describe('the list of sealed kinds', () => {
   test('is demanded: a kind that is not in it cannot be sealed', async () => {
-    const sealer = createSealer(createKeyRing([NEW]), Object.keys(SEALED_KINDS));
+    const sealer = createSealer([NEW], Object.keys(SEALED_KINDS));
     await expect(sealer.seal('x', 'kind-of-tomorrow:{x}')).rejects.toThrow(/"kind-of-tomorrow".*SEALED_KINDS/);
     expect(await sealer.open(await sealer.seal('x', grantKey(1)), grantKey(1))).toBe('x');
   });

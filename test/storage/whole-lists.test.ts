@@ -8,7 +8,7 @@ import { createAppStore } from '../../src/connected-apps/app-store.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -25,7 +25,7 @@ beforeAll(async () => {
   store = await createSqliteStore({ directory, clock: Date.now, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
-  sealer = createSealer(createKeyRing(parsed.keys));
+  sealer = createSealer(parsed.keys);
 });
 afterAll(async () => {
   await store.close();

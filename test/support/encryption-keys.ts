@@ -1,7 +1,6 @@
 /** Makes sealers with fresh random keys for tests. */
 
 import {
-  createKeyRing,
   type EncryptionKey,
   generateEncryptionKey,
   parseEncryptionKeys,
@@ -17,7 +16,7 @@ export function makeKey(kid: string): EncryptionKey {
 }
 
 export function makeSealer(...keys: EncryptionKey[]): Sealer {
-  return createSealer(createKeyRing(keys.length > 0 ? keys : [makeKey('k1')]));
+  return createSealer(keys.length > 0 ? keys : [makeKey('k1')]);
 }
 
 /** By the keys that a site was started with. */

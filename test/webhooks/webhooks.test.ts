@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AuditEntry } from '../../src/audit/kinds.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
-import { createKeyRing, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { createWebhookMessages, signatureOf } from '../../src/webhooks/messages.ts';
@@ -152,7 +152,7 @@ test('R88 a webhook is changed over the version that was read, and one that is o
 
 describe('a message that is not taken', () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
-  const sealer = createSealer(createKeyRing('keys' in parsed ? parsed.keys : []));
+  const sealer = createSealer('keys' in parsed ? parsed.keys : []);
   // A day ahead, so that the running site leaves these messages alone.
   let now = Date.now() + 86_400_000;
   const given: Pick<AuditEntry, 'event' | 'target'>[] = [];
@@ -164,7 +164,7 @@ describe('a message that is not taken', () => {
 
   test('R49 of a webhook whose key is lost is tried and given up alone: the others are told', async () => {
     const foreign = parseEncryptionKeys(generateEncryptionKey(new Date()));
-    const lost = createSealer(createKeyRing('keys' in foreign ? foreign.keys : []));
+    const lost = createSealer('keys' in foreign ? foreign.keys : []);
     const clock = () => now;
     const parts = { store: desk.store, clock };
     const wanted = { url: address, events: ['connection.recovered' as const], enabled: true };

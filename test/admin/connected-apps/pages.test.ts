@@ -1,6 +1,6 @@
 /** The pages of connected apps: registered, mended, changed and deleted without a script; and whatever text lands in them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createKeyRing, parseEncryptionKeys } from '../../../src/storage/key-ring.ts';
+import { parseEncryptionKeys } from '../../../src/storage/key-ring.ts';
 import { keys } from '../../../src/storage/keys.ts';
 import { createSealer } from '../../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
@@ -327,7 +327,7 @@ async function onStorage(
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
   try {
-    await work(store, createSealer(createKeyRing(parsed.keys)));
+    await work(store, createSealer(parsed.keys));
   } finally {
     await store.close();
   }
