@@ -1,8 +1,8 @@
 /** Stores accounts: the registered user, their plan, and the hashes of their API keys. */
 import { isAllowedFrom } from '../config/networks.ts';
 import { remembered } from '../remembered.ts';
-import { allMembers } from '../storage/all-members.ts';
 import { hashOf, keys } from '../storage/keys.ts';
+import { allMembers } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import { isApiKey, keyHint, makeApiKey } from './api-key.ts';
 import type { Plan } from './plans.ts';

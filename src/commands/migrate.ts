@@ -3,13 +3,13 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { AppError, StartRefused } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
-import { checkKeyRing, isEmpty, WrongKeyError } from '../storage/key-check.ts';
+import { checkKeyRing, isEmpty } from '../storage/key-check.ts';
 import { keys } from '../storage/keys.ts';
 import {
   MOVING_SECONDS,
-  OutOfServiceError,
   outOfService,
   putIntoService,
+  refusedAs,
   takeOutOfService,
 } from '../storage/out-of-service.ts';
 import { assertReadable } from '../storage/schema-version.ts';
@@ -113,18 +113,10 @@ async function assertMovable(source: Store, target: Store, sealer: Sealer): Prom
   const note = await outOfService(source);
   // Move again if the target of an earlier attempt never went into service.
   const isDone = note?.state === 'moved' && (await outOfService(target))?.state !== 'filling';
-  if (note && (isDone || note.state === 'filling')) throw refused(new OutOfServiceError(note));
+  if (note && (isDone || note.state === 'filling')) throw refusedAs(note);
   assertReadable((await source.get(keys.schema))?.value);
   if (await isEmpty(source)) throw new AppError('not_found', { detail: 'There is nothing to move: check --from.' });
-  try {
-    await checkKeyRing(source, sealer);
-  } catch (error) {
-    throw error instanceof WrongKeyError ? refused(error) : error;
-  }
-}
-
-function refused(error: Error): StartRefused {
-  return new StartRefused([error.message], { cause: error });
+  await checkKeyRing(source, sealer);
 }
 
 function placeOf({ config: { redis, dataDirectory } }: StoragePlace): string {

@@ -18,7 +18,7 @@ export async function withStorage<T>(
   const checked = checkStorageConfig(config);
   if (faults.length + checked.faults.length > 0) throw new StartRefused([...faults, ...checked.faults]);
   const { encryptionKeys } = checked;
-  const storage = await openStorage({ config, encryptionKeys, clock: Date.now, random: Math.random, lostKeys });
+  const storage = await openStorage({ config, encryptionKeys, clock: Date.now, random: Math.random }, lostKeys);
   try {
     return await work(storage);
   } finally {

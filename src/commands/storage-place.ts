@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { loadStorageConfig, type StorageConfig } from '../config/config.ts';
 import type { ConfigSource } from '../config/setting.ts';
 import { StartRefused } from '../errors.ts';
-import { SEALED_KINDS } from '../storage/keys.ts';
-import { createSealer, type Sealer } from '../storage/sealed.ts';
+import type { Sealer } from '../storage/sealed.ts';
 import { DATABASE_FILE } from '../storage/sqlite/store.ts';
-import { checkStorageConfig } from '../storage/storage.ts';
+import { checkStorageConfig, createStorageSealer } from '../storage/storage.ts';
 
 export interface StoragePlace {
   config: StorageConfig;
@@ -32,7 +31,7 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
       : [];
   const all = [...faults, ...checked.faults, ...unset];
   if (all.length > 0) throw new StartRefused(all);
-  const sealer = createSealer(checked.encryptionKeys, Object.keys(SEALED_KINDS));
+  const sealer = createStorageSealer(checked.encryptionKeys);
   return { config, sealer, name: config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}` };
 }
 

@@ -1,6 +1,7 @@
 /** Connected apps that administrators register: sealed in the store, and loaded by every process within a second. */
-import { allMembers } from '../storage/all-members.ts';
+
 import { keys } from '../storage/keys.ts';
+import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import type { LiveAppStore } from './app-store.ts';

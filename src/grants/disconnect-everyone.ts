@@ -1,9 +1,9 @@
 /** Disconnects every user from an app: one process does it in the background, another resumes it after a restart. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { By } from '../observability/events.ts';
-import { allMembers } from '../storage/all-members.ts';
 import { keys } from '../storage/keys.ts';
 import { createLeases } from '../storage/lease.ts';
+import { allMembers } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
 import type { ConnectionIndex } from './connection-index.ts';

@@ -1,9 +1,9 @@
 /** Stores grants: sealed, bound to their user and app, and written only over the version that was read. */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { rememberedOfEach } from '../remembered.ts';
-import { allMembers } from '../storage/all-members.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence } from '../storage/lease.ts';
+import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import type { ConnectionIndex } from './connection-index.ts';

@@ -1,19 +1,20 @@
 /** The proof, at start, that ENCRYPTION_KEYS are the keys this store was sealed with, and that none is missing. */
 
-import { allMembers } from './all-members.ts';
 import { callKeyRoll } from './key-roll-call.ts';
 import { keys } from './keys.ts';
+import { allMembers } from './paging.ts';
+import { StorageRefused } from './refused.ts';
 import { agreeOnSchema } from './schema-version.ts';
 import { SealError, type Sealer, type SealReason } from './sealed.ts';
 import { countSealed, type SealCounts, sumOf } from './sealed-records.ts';
 import type { Store } from './store.ts';
 
 /** The store holds what these keys cannot open; the message says what to do. Start must refuse. */
-export class WrongKeyError extends Error {
+export class WrongKeyError extends StorageRefused {
   readonly reason: SealReason;
 
   constructor(reason: SealReason, message: string, cause?: unknown) {
-    super(message, { cause });
+    super(message, cause);
     this.name = 'WrongKeyError';
     this.reason = reason;
   }

@@ -143,6 +143,10 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'problem',
 ]);
 
+export function isRelaxed(key: string): boolean {
+  return RELAXED_KINDS.has(kindOf(key));
+}
+
 /** Records that list others and are written before those: a copy that is not of one moment reads them after those. */
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 

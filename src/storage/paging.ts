@@ -1,7 +1,7 @@
-/** Pages of indexes and logs, alike on every store: how many, what comes after, and the position after which an index goes on. */
-
+/** Pages of indexes and logs, the same for every store: limit, order, cursor and position. */
 import { AppError } from '../errors.ts';
 import { parseJson } from '../json.ts';
+import type { PageOptions, Store } from './store.ts';
 
 export interface IndexPosition {
   score: number;
@@ -12,7 +12,7 @@ export function encodeCursor({ score, member }: IndexPosition): string {
   return Buffer.from(JSON.stringify([score, member])).toString('base64url');
 }
 
-/** Cursors come back from outside, so a foreign one is the caller's mistake: `AppError('invalid_request')`. */
+/** @throws AppError `invalid_request` for a cursor of another list: callers send cursors back */
 export function decodeCursor(cursor: string): IndexPosition {
   const parts = parseJson(Buffer.from(cursor, 'base64url').toString());
   if (Array.isArray(parts) && parts.length === 2) {
@@ -22,7 +22,7 @@ export function decodeCursor(cursor: string): IndexPosition {
   throw invalidCursor();
 }
 
-/** @param found one more than the limit, where there are so many */
+/** @param found one more than the limit, if there are that many */
 export function pageOf<T>(
   found: readonly T[],
   limit: number,
@@ -33,20 +33,35 @@ export function pageOf<T>(
   return found.length > limit && last !== undefined ? { items, next: cursorOf(last) } : { items };
 }
 
+/** All pages of a list, one after the other. */
+export async function* allPages<T>(
+  read: (options: PageOptions) => Promise<{ items: T[]; next?: string }>,
+  limit: number,
+): AsyncGenerator<T[]> {
+  let after: string | undefined;
+  do {
+    const { items, next } = await read(after === undefined ? { limit } : { limit, after });
+    yield items;
+    after = next;
+  } while (after !== undefined);
+}
+
+/** All members of an index in its order, for lists that are short as a rule and must be complete. */
+export async function allMembers(store: Pick<Store, 'page'>, index: string): Promise<string[]> {
+  const pages = await Array.fromAsync(allPages((options) => store.page(index, options), 500));
+  return pages.flat().map(({ member }) => member);
+}
+
 export function assertLimit(limit: number): number {
   if (!Number.isSafeInteger(limit) || limit < 1)
     throw new TypeError('The limit of a page must be a whole number from 1.');
   return limit;
 }
 
-export function assertScore(score: number): number {
-  if (!Number.isFinite(score)) throw new TypeError('The score of an index member must be a finite number.');
-  return score;
-}
-
-export function assertTime(at: number): number {
-  if (!Number.isFinite(at)) throw new TypeError('The time of a log entry must be a finite number.');
-  return at;
+/** For the scores of index members and the times of log entries. */
+export function assertFinite(value: number): number {
+  if (!Number.isFinite(value)) throw new TypeError('A score or a time must be a finite number.');
+  return value;
 }
 
 export function invalidCursor(): AppError {

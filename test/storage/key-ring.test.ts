@@ -27,7 +27,8 @@ describe('R48: ENCRYPTION_KEYS', () => {
   test('show nothing when they are logged or serialised', () => {
     const parsed = parseEncryptionKeys(`k:${GOOD}`);
     if ('faults' in parsed) throw new Error(parsed.faults.join());
-    const shown = inspect(createSealer(parsed.keys), { depth: 9 }) + inspect(parsed, { depth: 9 }) + JSON.stringify(parsed);
+    const shown =
+      inspect(createSealer(parsed.keys), { depth: 9 }) + inspect(parsed, { depth: 9 }) + JSON.stringify(parsed);
     expect(shown).not.toContain(GOOD);
     expect(shown).not.toContain(Buffer.from(GOOD, 'base64url').toString('hex').slice(0, 8));
   });

@@ -1,10 +1,6 @@
 /** Makes sealers with fresh random keys for tests. */
 
-import {
-  type EncryptionKey,
-  generateEncryptionKey,
-  parseEncryptionKeys,
-} from '../../src/storage/key-ring.ts';
+import { type EncryptionKey, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 
 export function makeKey(kid: string): EncryptionKey {

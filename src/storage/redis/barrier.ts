@@ -1,12 +1,11 @@
-/** The barrier between two connections: what the former one still had under way is not done after the next has begun. */
-
+/** A barrier between two connections: no command of the first one is executed after the next one has begun. */
 import type { Redis } from 'ioredis';
 
 /**
- * Lets the server end the former connection before anything is asked on the new one. A write that was given up may still
- * lie in a socket, and would be done later, over what was read or written since; a server that ended the connection drops
- * it. The address has to match too, since another server (or the same after a restart) gives the same numbers again.
- * A server that does not allow CLIENT is not asked again: then a late write is done late.
+ * Tells the server to end the former connection before anything is sent on the new one. A write that has timed out may still
+ * lie in a socket, and would overwrite later writes. A server that has ended the connection drops it. The address must match
+ * as well, because another server (or the same one after a restart) uses the same ids again. If the server does not allow
+ * CLIENT, a late write is executed late.
  */
 export function fenceConnections(client: Redis): void {
   let former: { id: string; address: string } | undefined;

@@ -1,17 +1,16 @@
-/** The settings of every ioredis client: no queue while disconnected, nothing sent twice, back soon after an outage. */
-
+/** The settings of every ioredis client: no queue while disconnected, no command sent twice, a fast reconnect after an outage. */
 import { Cluster, Redis } from 'ioredis';
 import type { RedisAddress, RedisPlace } from './target.ts';
 
 /** Between 0 and 1. */
 export type RandomNumber = () => number;
 
-const CONNECT_MILLISECONDS = 1_000;
-const SENTINEL_MILLISECONDS = 500;
+const CONNECT_MS = 1_000;
+const SENTINEL_MS = 500;
 const MAX_PAUSE_MS = 200;
-const TOPOLOGY_MILLISECONDS = 10_000;
+const TOPOLOGY_MS = 10_000;
 
-/** A client of the whole target. ioredis starts to connect at once. */
+/** A client of the whole target. ioredis begins to connect at once. */
 export function createClient(place: RedisPlace, random: RandomNumber): Redis | Cluster {
   if (place.kind === 'cluster') return createCluster(place, random);
   const { addresses, sentinelName } = place;
@@ -23,14 +22,14 @@ export function createClient(place: RedisPlace, random: RandomNumber): Redis | C
     name: sentinelName,
     role: 'master',
     ...(place.credentials.tls ? { enableTLSForSentinelMode: true, sentinelTLS: place.credentials.tls } : {}),
-    // Told of a failover while it looks for the master, ioredis 6 stops looking for good. Silence and READONLY tell as well.
+    // If ioredis 6 hears of a failover while it looks for the master, it stops for good. Silence and READONLY reveal one, too.
     failoverDetector: false,
-    sentinelCommandTimeout: SENTINEL_MILLISECONDS,
+    sentinelCommandTimeout: SENTINEL_MS,
     sentinelRetryStrategy: (times: number) => pauseMilliseconds(times, random),
   });
 }
 
-/** A client of one server alone; it does not come back once it is disconnected. */
+/** A client of one server, which does not reconnect. */
 export function createNodeClient(place: RedisPlace, address: RedisAddress, random: RandomNumber): Redis {
   return new Redis({ ...nodeOptions(place, random), ...address, retryStrategy: () => null });
 }
@@ -41,12 +40,12 @@ function createCluster(place: RedisPlace, random: RandomNumber): Cluster {
     enableOfflineQueue: false,
     redisOptions,
     clusterRetryStrategy: (times: number) => pauseMilliseconds(times, random),
-    slotsRefreshTimeout: SENTINEL_MILLISECONDS,
-    slotsRefreshInterval: TOPOLOGY_MILLISECONDS,
-    // A command whose connection broke may have been done: whoever asked decides whether to ask again.
+    slotsRefreshTimeout: SENTINEL_MS,
+    slotsRefreshInterval: TOPOLOGY_MS,
+    // A command whose connection broke may have been executed: the caller decides whether to repeat it.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
-    // Certificates carry names; ioredis would connect to the addresses behind them.
+    // Certificates contain names, but ioredis would connect to their addresses.
     ...(place.credentials.tls ? { dnsLookup: (address, callback) => callback(null, address) } : {}),
   });
 }
@@ -59,12 +58,12 @@ function nodeOptions({ credentials }: RedisPlace, random: RandomNumber) {
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: CONNECT_MILLISECONDS,
+    connectTimeout: CONNECT_MS,
     disconnectTimeout: 100,
     keepAlive: 5_000,
     maxLoadingRetryTime: 200,
     retryStrategy: (times: number) => pauseMilliseconds(times, random),
-    // The server was made a replica: whoever is the master now is found by connecting again.
+    // The server has become a replica: a new connection finds the current master.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   };
 }

@@ -1,11 +1,10 @@
-/** A connection to Redis as the store uses it: bounded in time and number, and refusing at once while there is none. */
-
+/** A connection to Redis as the store uses it: with deadlines, a limited number of commands, and refusals while it is down. */
 import { Cluster, type Redis } from 'ioredis';
-import type { AppError } from '../../errors.ts';
+import { storeClosed, unavailable } from '../unavailable.ts';
 import { fenceConnections } from './barrier.ts';
 import { createClient, type RandomNumber } from './clients.ts';
-import { createDeadlines } from './deadlines.ts';
-import { storeClosed, toStoreError, unavailable } from './faults.ts';
+import { withDeadline } from './deadlines.ts';
+import { toStoreError } from './faults.ts';
 import { defineScripts } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
 import { startFault } from './start-fault.ts';
@@ -15,98 +14,91 @@ import { createTurn } from './turn.ts';
 export type RedisClient = Redis | Cluster;
 
 export interface RedisConnection {
-  /** Sends one command, and answers what Redis answers; rejects as the store's methods do. */
+  /** Sends one command and returns Redis' response. Rejects as the store's methods do. */
   run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
-  /** A value. Those that are asked for in one turn of the event loop are one command, where the server takes it. */
+  /** Reads a value. On one server, all reads of one turn of the event loop are one command. */
   get(key: string): Promise<string | null>;
-  /** For questions that the store's methods do not ask: of one node, or without a deadline. */
+  /** For commands to one node, or without a deadline. */
   client: RedisClient;
   /** Takes no more commands, and resolves when those under way are settled. */
   close(): Promise<void>;
 }
 
-export interface RedisConnectionParts {
+export interface ConnectionParts {
   place: RedisPlace;
   deadlineMilliseconds: number;
   random: RandomNumber;
 }
 
-const OPEN_MILLISECONDS = 5_000;
-/** Commands without an answer, given up or not. Past it the caller hears at once what it would hear at the deadline. */
-const MAX_UNANSWERED = 8_192;
+const OPEN_MS = 5_000;
+/** Beyond this, a command gets at once the error that it would get at the deadline. A read counts as one command. */
+const MAX_UNDER_WAY = 8_192;
 
-/** Rejects as `startFault` says when there is no connection within five seconds. */
-export async function openRedisConnection(parts: RedisConnectionParts): Promise<RedisConnection> {
-  const client = createClient(parts.place, parts.random);
+/** Rejects with the error of `startFault` if there is no connection within five seconds. */
+export async function openRedisConnection(parts: ConnectionParts): Promise<RedisConnection> {
+  const { place, deadlineMilliseconds } = parts;
+  const client = createClient(place, parts.random);
   defineScripts(client);
   const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
-  await untilReady(client, parts.place);
-  const deadlines = createDeadlines(parts.deadlineMilliseconds);
-  const silence = watchSilence(() => (client instanceof Cluster ? client.nodes('all') : [client]), deadlines);
-  const unanswered = new Map<Promise<unknown>, number>();
-  const askOne = (key: string) => bounded((server) => server.get(key));
+  await untilReady(client, place);
+  const silence = watchSilence(
+    () => (client instanceof Cluster ? client.nodes('all') : [client]),
+    deadlineMilliseconds,
+  );
+  const readOne = (key: string) => bounded((server) => server.get(key));
   // As bytes: of texts ioredis makes an array whose texts outlive it by far (docs/performance.md).
-  const askAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
-  const turn = client instanceof Cluster ? undefined : createTurn(client, { askOne, askAll });
-  let unansweredCount = 0;
+  const readAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
+  const turn = client instanceof Cluster ? undefined : createTurn(client, readOne, readAll);
+  let underWay = 0;
+  let whenIdle = () => {};
   let closed = false;
 
-  function send<T>(command: (client: RedisClient) => Promise<T>, count: number): Promise<T> {
-    turn?.begin();
-    const answer = command(client);
-    unanswered.set(answer, count);
-    unansweredCount += count;
-    const settle = () => {
-      unanswered.delete(answer);
-      unansweredCount -= count;
-    };
-    answer.then(settle, settle);
-    return answer;
-  }
-
   async function bounded<T>(command: (client: RedisClient) => Promise<T>, count = 1): Promise<T> {
+    turn?.begin();
+    underWay += count;
     try {
-      return await deadlines.bound(send(command, count), silence.check);
+      return await withDeadline(command(client), deadlineMilliseconds, silence.check);
     } catch (error) {
       throw toStoreError(error);
+    } finally {
+      underWay -= count;
+      if (underWay === 0) whenIdle();
     }
   }
 
-  function refusal(): AppError | undefined {
-    if (closed) return storeClosed();
-    if (!isOpen()) return unavailable('There is no connection to Redis');
-    const isTooMuch = unansweredCount + (turn?.waiting() ?? 0) >= MAX_UNANSWERED;
-    return isTooMuch ? unavailable('Too many commands wait for Redis') : undefined;
-  }
-
-  /** What is refused is not even asked. */
   function unlessRefused<T>(work: () => Promise<T>): Promise<T> {
-    const refused = refusal();
-    return refused ? Promise.reject(refused) : work();
+    if (closed) return Promise.reject(storeClosed());
+    if (!isOpen()) return Promise.reject(unavailable('There is no connection to Redis'));
+    if (underWay + (turn?.waiting() ?? 0) >= MAX_UNDER_WAY)
+      return Promise.reject(unavailable('Too many commands wait for Redis'));
+    return work();
   }
 
   return {
     client,
     run: (command) => unlessRefused(() => bounded(command)),
-    get: (key) => unlessRefused(() => turn?.get(key) ?? askOne(key)),
+    get: (key) => unlessRefused(() => (turn ? turn.get(key) : readOne(key))),
     async close() {
       if (closed) return;
       closed = true;
       silence.stop();
       turn?.end();
-      await deadlines.bound(Promise.allSettled(unanswered.keys())).catch(() => undefined);
-      // A client that was not connected just now says nothing about its end.
-      await deadlines.bound(disconnect(client)).catch(() => undefined);
+      await new Promise<void>((resolve) => {
+        whenIdle = resolve;
+        if (underWay === 0) resolve();
+      });
+      // A client that is not connected at this moment does not report its end.
+      await withDeadline(disconnect(client), deadlineMilliseconds).catch(() => undefined);
     },
   };
 }
 
-/** Without listeners for `error` ioredis prints to the console; what failed is told to whoever asks for something. */
+/** Returns whether the connection is open. Without a listener for `error`, ioredis would print to the console. */
 function watchServer(client: Redis): () => boolean {
   fenceConnections(client);
   cutStuckHandshakes(client);
   let open = false;
-  // Registered behind the barrier's, so that nothing is sent before it.
+  // Registered after the barrier's listener, so that the barrier sends the first command.
   client.on('ready', () => {
     open = true;
   });
@@ -117,7 +109,7 @@ function watchServer(client: Redis): () => boolean {
   return () => open;
 }
 
-/** ioredis connects to a node only when it is asked something, and refuses all further questions until it has. */
+/** ioredis connects to a node only at its first command, and refuses all further commands until it has. */
 function watchCluster(client: Cluster): () => boolean {
   const connectAll = () => {
     if (client.status !== 'ready') return;
@@ -133,7 +125,7 @@ function watchCluster(client: Cluster): () => boolean {
   return () => client.status === 'ready';
 }
 
-/** Rejects as `startFault` says when the client is not connected within five seconds, and ends it. */
+/** If the client is not connected within five seconds, ends it and rejects with the error of `startFault`. */
 export async function untilReady(client: RedisClient, place: RedisPlace): Promise<void> {
   let fault: unknown;
   const note = (error: unknown) => {
@@ -144,9 +136,8 @@ export async function untilReady(client: RedisClient, place: RedisPlace): Promis
     if (client.status !== 'ready') await new Promise((resolve) => client.once('ready', resolve));
     if (client instanceof Cluster) await untilNodesReady(client);
   };
-  const deadlines = createDeadlines(OPEN_MILLISECONDS);
   try {
-    await deadlines.bound(ready());
+    await withDeadline(ready(), OPEN_MS);
   } catch {
     client.disconnect();
     throw await startFault(place, fault);

@@ -1,11 +1,10 @@
-/** Copies of what is in Redis: given out tag by tag while others write, and put in its place again. */
-
-import { Cluster } from 'ioredis';
+/** Copies of what is in Redis: reads it tag by tag while others write, and puts it back. */
 import { keyTag } from '../key-tag.ts';
 import { kindOf, LISTING_KINDS } from '../keys.ts';
+import { allPages } from '../paging.ts';
 import { patiently } from '../patience.ts';
-import type { KeptItem, Store } from '../store.ts';
-import { redisIndexes } from './indexes.ts';
+import type { KeptItem, PageOptions, Store } from '../store.ts';
+import { membersOf, redisIndexes } from './indexes.ts';
 import { redisLogs } from './logs.ts';
 import { type RedisParts, readRecord } from './records.ts';
 import { runScript } from './scripts.ts';
@@ -13,13 +12,14 @@ import { scanNames } from './walk.ts';
 
 type CopyMethods = 'dump' | 'load' | 'logIdAt' | 'clear';
 
-/** Read in one step, if they have one tag. Few enough not to delay other commands of Redis. */
-const KEYS_AT_ONCE = 64;
+/** Keys of one tag that are read in one step. Few enough not to delay other commands of Redis. */
+const KEYS_PER_STEP = 64;
+const STEPS_AT_ONCE = 64;
 /** Larger indexes and all logs are read page by page. */
 const PAGE = 1_000;
-/** Few enough that all are on the disk before the deadline of a command. */
-const PUT_AT_ONCE = 200;
-/** The first that tells when a key ends (`PEXPIRETIME`). */
+/** Few enough that all are on disk before the deadline of a command. */
+const WRITES_AT_ONCE = 200;
+/** The first version with `PEXPIRETIME`. */
 const OLDEST_VERSION = 7;
 
 export function redisCopies(parts: RedisParts): Pick<Store, CopyMethods> {
@@ -27,7 +27,7 @@ export function redisCopies(parts: RedisParts): Pick<Store, CopyMethods> {
   return {
     dump: () => dump(parts),
     load: (items) => load(parts, items),
-    // A stream takes such ids before those that it makes of the time.
+    // The ids that a stream makes itself are times, and so higher.
     logIdAt: (place) => `0-${place}`,
     async clear(spared) {
       for await (const items of dump(parts)) {
@@ -47,23 +47,29 @@ function keyOf(item: KeptItem): string {
 
 async function* dump(parts: RedisParts): AsyncGenerator<KeptItem[]> {
   await assertVersion(parts);
-  const [streams, texts, sets] = await Promise.all([
-    keysOf(parts, 'stream'),
-    keysOf(parts, 'string'),
-    keysOf(parts, 'zset'),
-  ]);
-  for (const log of [...streams].toSorted()) yield* entriesOf(parts, log);
+  const { page } = redisIndexes(parts);
+  const { readLog } = redisLogs(parts);
+  const streams = await keysOf(parts, 'stream');
+  const texts = await keysOf(parts, 'string');
+  const sets = await keysOf(parts, 'zset');
+
+  for (const log of [...streams].toSorted()) {
+    const read = (options: PageOptions) => patiently(() => readLog(log, options));
+    for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
+  }
+  // Lists are read after what they list.
+  const isListing = (key: string) => sets.has(key) || LISTING_KINDS.includes(kindOf(key));
   const groups = [...Map.groupBy([...texts, ...sets], keyTag).values()];
-  const isLate = (group: readonly string[]) =>
-    group.every((key) => !texts.has(key) || LISTING_KINDS.includes(kindOf(key)));
-  for (const some of [groups.filter((group) => !isLate(group)), groups.filter(isLate)]) {
-    for (const batch of batchesOf(some)) {
-      // A cluster refuses a script with keys of several slots.
-      const scripts = parts.connection.client instanceof Cluster ? batch : [batch.flat()];
-      const found = await Promise.all(scripts.map((keys) => patiently(() => readTogether(parts, keys))));
-      const items = found.flatMap((part) => part.items);
-      if (items.length > 0) yield items;
-      for (const index of found.flatMap((part) => part.large)) yield* membersOf(parts, index);
+  const isLate = (group: readonly string[]) => group.every(isListing);
+  const steps = [...groups.filter((group) => !isLate(group)), ...groups.filter(isLate)].flatMap(inSteps);
+  for (let at = 0; at < steps.length; at += STEPS_AT_ONCE) {
+    const batch = steps.slice(at, at + STEPS_AT_ONCE);
+    const found = await Promise.all(batch.map((keys) => patiently(() => readTogether(parts, keys))));
+    const items = found.flatMap((part) => part.items);
+    if (items.length > 0) yield items;
+    for (const index of found.flatMap((part) => part.large)) {
+      const read = (options: PageOptions) => patiently(() => page(index, options));
+      for await (const members of allPages(read, PAGE)) yield members.map((member) => ({ index, ...member }));
     }
   }
 }
@@ -83,22 +89,9 @@ async function keysOf(parts: RedisParts, type: 'string' | 'zset' | 'stream'): Pr
   return keys;
 }
 
-/** Lists of keys that are read at once, and in each of those what is read in one step. */
-function* batchesOf(groups: readonly string[][]): Generator<string[][]> {
-  let batch: string[][] = [];
-  let size = 0;
-  for (const group of groups) {
-    for (let start = 0; start < group.length; start += KEYS_AT_ONCE) {
-      const keys = group.slice(start, start + KEYS_AT_ONCE);
-      if (size + keys.length > KEYS_AT_ONCE) {
-        yield batch;
-        [batch, size] = [[], 0];
-      }
-      batch.push(keys);
-      size += keys.length;
-    }
-  }
-  if (batch.length > 0) yield batch;
+function inSteps(keys: readonly string[]): string[][] {
+  const count = Math.ceil(keys.length / KEYS_PER_STEP);
+  return Array.from({ length: count }, (_, n) => keys.slice(n * KEYS_PER_STEP, (n + 1) * KEYS_PER_STEP));
 }
 
 type Found = ['text', text: string, expiresAt: number] | ['index', flat: string[]] | [type: string];
@@ -107,16 +100,16 @@ async function readTogether(
   { connection, names }: RedisParts,
   keys: readonly string[],
 ): Promise<{ items: KeptItem[]; large: string[] }> {
-  const answers = (await connection.run((client) =>
+  const all = (await connection.run((client) =>
     runScript(client, 'gatehouseRead', keys.map(names.of), [PAGE]),
   )) as Found[];
   const items: KeptItem[] = [];
   const large: string[] = [];
-  for (const [at, answer] of answers.entries()) {
+  for (const [at, found] of all.entries()) {
     const key = keys[at] ?? '';
-    if (isText(answer)) items.push(...textItem(key, answer[1], answer[2]));
-    else if (isIndex(answer)) items.push(...memberItems(key, answer[1]));
-    else if (answer[0] === 'zset') large.push(key);
+    if (isText(found)) items.push(...textItem(key, found[1], found[2]));
+    else if (isIndex(found)) items.push(...membersOf(found[1]).map((member) => ({ index: key, ...member })));
+    else if (found[0] === 'zset') large.push(key);
   }
   return { items, large };
 }
@@ -124,39 +117,10 @@ async function readTogether(
 const isText = (found: Found): found is ['text', string, number] => found[0] === 'text';
 const isIndex = (found: Found): found is ['index', string[]] => found[0] === 'index';
 
-/** A record has a version before it; a counter is a number that ends. Anything else is another program's. */
+/** A record begins with its version; a counter is a number that expires. Anything else belongs to another program. */
 function textItem(key: string, text: string, end: number): KeptItem[] {
   if (/^\d+:/.test(text)) return [{ record: key, ...readRecord(text), ...(end < 0 ? {} : { expiresAt: end }) }];
   return end >= 0 && /^-?\d+$/.test(text) ? [{ counter: key, value: Number(text), expiresAt: end }] : [];
-}
-
-function memberItems(index: string, flat: readonly string[]): KeptItem[] {
-  const items: KeptItem[] = [];
-  for (let at = 0; at + 1 < flat.length; at += 2)
-    items.push({ index, member: flat[at] ?? '', score: Number(flat[at + 1]) });
-  return items;
-}
-
-async function* membersOf(parts: RedisParts, index: string): AsyncGenerator<KeptItem[]> {
-  const { page } = redisIndexes(parts);
-  let after: string | undefined;
-  do {
-    const options = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-    const { items, next } = await patiently(() => page(index, options));
-    yield items.map((item) => ({ index, ...item }));
-    after = next;
-  } while (after !== undefined);
-}
-
-async function* entriesOf(parts: RedisParts, log: string): AsyncGenerator<KeptItem[]> {
-  const { readLog } = redisLogs(parts);
-  let after: string | undefined;
-  do {
-    const options = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-    const { items, next } = await patiently(() => readLog(log, options));
-    yield items.map((item) => ({ log, ...item }));
-    after = next;
-  } while (after !== undefined);
 }
 
 async function load({ connection, runWrite, names }: RedisParts, items: readonly KeptItem[]): Promise<void> {
@@ -179,11 +143,11 @@ async function load({ connection, runWrite, names }: RedisParts, items: readonly
         ? client.set(names.of(key), text)
         : client.set(names.of(key), text, 'PXAT', Math.ceil(expiresAt)),
     );
-  for (let start = 0; start < items.length; start += PUT_AT_ONCE)
-    await Promise.all(items.slice(start, start + PUT_AT_ONCE).map(put));
+  for (let start = 0; start < items.length; start += WRITES_AT_ONCE)
+    await Promise.all(items.slice(start, start + WRITES_AT_ONCE).map(put));
 }
 
-/** Of ids that `logIdAt` made. */
+/** The place in an id of `logIdAt`. */
 function placeOf(id: string | undefined): number {
   return Number(id?.split('-')[1] ?? 0);
 }

@@ -1,5 +1,4 @@
 /** Counters with a lifetime in Redis. */
-
 import type { Store } from '../store.ts';
 import { lifetimeMilliseconds, type RedisParts } from './records.ts';
 import { runScript } from './scripts.ts';

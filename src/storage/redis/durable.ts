@@ -1,9 +1,8 @@
-/** Writes that a replica must have before they are answered: a connection of their own, and one `WAIT` for all that came together. */
-
+/** Writes that a replica must confirm: on a connection of their own, with one `WAIT` for all that arrived together. */
+import { unavailable } from '../unavailable.ts';
 import type { RedisConnection } from './connection.ts';
-import { unavailable } from './faults.ts';
 
-/** Sends one command as a connection does, and resolves when it is as durable as was asked for. */
+/** Like `RedisConnection.run`, but resolves once the write is as durable as `REDIS_DURABILITY` demands. */
 export type RunWrite = RedisConnection['run'];
 
 const MAX_WAITING = 8_192;
@@ -16,19 +15,19 @@ interface Job {
 }
 
 /**
- * `WAIT` holds up its whole connection, so writes that come meanwhile are gathered and share the next one: a write costs
- * one to two journeys to the replica, and their number does not matter. A write that no replica confirmed is unknown, and
- * all that follow are refused at once until a replica has caught up with it.
+ * `WAIT` blocks its whole connection, so writes that arrive meanwhile share the next one: a write takes one or two round
+ * trips to the replica, however many there are. A write that no replica confirmed is unknown, and all further writes are
+ * refused at once until a replica has caught up with it.
  */
 export function createDurableWrites(connection: RedisConnection, deadlineMilliseconds: number): RunWrite {
   // A write waits half of the deadline for the writes before it, and half for its replica. A response that a busy machine
-  // delays still comes before the deadline, which would end the connection and what it knows of the replica.
+  // delays still arrives before the deadline, which would end the connection and with it the state of the replica.
   const halfDeadline = deadlineMilliseconds / 2;
   const jobs: Job[] = [];
   let active = false;
   let lagging = false;
 
-  /** How many replicas have what this connection wrote, or why that is unknown. */
+  /** How many replicas have the writes of this connection, or the error. */
   const confirmations = (): Promise<number | Error> =>
     connection.run((client) => client.wait(1, halfDeadline)).catch((error: Error) => error);
 
@@ -43,7 +42,7 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
   async function untilCaughtUp(): Promise<void> {
     lagging = true;
     for (const job of jobs.splice(0)) job.fail(replicaLags());
-    // It ends with the connection, too: then the first write over the next one finds out.
+    // It also stops if the connection ends. Then the first write on the next connection waits for the replica.
     while ((await confirmations()) === 0);
     lagging = false;
   }
@@ -56,8 +55,8 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
       jobs.push({
         since: performance.now(),
         async send() {
-          const answer = await connection.run(command);
-          settle = () => resolve(answer);
+          const response = await connection.run(command);
+          settle = () => resolve(response);
         },
         finish: () => settle(),
         fail: reject,
@@ -68,7 +67,7 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
     });
 }
 
-/** A write that waited longer for those before it would pass the deadline with its own `WAIT`. */
+/** A write that has waited longer would pass the deadline with its own `WAIT`. */
 function withoutLate(jobs: readonly Job[], milliseconds: number): Job[] {
   const since = performance.now() - milliseconds;
   for (const job of jobs) if (job.since < since) job.fail(tooMany());
@@ -79,11 +78,11 @@ async function finishTogether(
   jobs: readonly Job[],
   confirmations: () => Promise<number | Error>,
 ): Promise<number | Error> {
-  const answers = jobs.map((job) => job.send().catch((error: unknown) => job.fail(error)));
+  const responses = jobs.map((job) => job.send().catch((error: unknown) => job.fail(error)));
   const replicas = await confirmations();
-  await Promise.all(answers);
+  await Promise.all(responses);
   const fault = replicas instanceof Error ? replicas : replicaLags();
-  // A job that has failed before stays failed: a promise settles once.
+  // A job that has failed stays failed, because a promise settles once.
   for (const job of jobs) typeof replicas === 'number' && replicas > 0 ? job.finish() : job.fail(fault);
   return replicas;
 }

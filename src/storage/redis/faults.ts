@@ -1,12 +1,12 @@
-/** Errors of Redis: which of them mean that the store is unavailable, and which are mistakes of ours. */
-
+/** Errors of Redis: which of them mean that the store is unavailable, and which are our own mistakes. */
 import { AppError } from '../../errors.ts';
+import { unavailable } from '../unavailable.ts';
 
-/** Mistakes in our own commands, by the first word of the reply. Everything else is the store's fault. */
+/** Mistakes in our own commands, by the first word of the reply. All others are faults of the store. */
 const MISTAKES = new Set(['ERR', 'WRONGTYPE', 'CROSSSLOT']);
 const TOO_MANY_CLIENTS = 'ERR max number of clients reached';
 
-/** Seconds after which trying again makes sense, where an operator has to act first. */
+/** Seconds until a retry makes sense, for faults that an operator has to mend. */
 const RETRY_AFTER_SECONDS: Readonly<Record<string, number>> = {
   OOM: 30,
   MISCONF: 30,
@@ -15,7 +15,7 @@ const RETRY_AFTER_SECONDS: Readonly<Record<string, number>> = {
   NOPERM: 60,
 };
 
-/** The error to reject with: `storage_unavailable` where the store is at fault, otherwise the error as it was. */
+/** The error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
 export function toStoreError(error: unknown): unknown {
   if (error instanceof AppError || error instanceof TypeError) return error;
   const code = replyCode(withoutCommand(error));
@@ -26,22 +26,10 @@ export function toStoreError(error: unknown): unknown {
   });
 }
 
-/** True where Redis takes no command on several keys: it counts slots as a cluster does, or its ACL forbids `MGET`. */
+/** True if Redis refuses a command with several keys: it uses slots as a cluster does, or its ACL forbids `MGET`. */
 export function refusesSeveralKeys(error: unknown): boolean {
   const code = replyCode(error instanceof AppError ? error.cause : error);
   return code === 'CROSSSLOT' || code === 'NOPERM';
-}
-
-/** After a write this says nothing about whether it was done. */
-export function unavailable(
-  logDetail: string,
-  options: { cause?: unknown; retryAfterSeconds?: number } = {},
-): AppError {
-  return new AppError('storage_unavailable', { logDetail, retryAfterSeconds: 1, ...options });
-}
-
-export function storeClosed(): AppError {
-  return unavailable('The store was closed');
 }
 
 function replyCode(error: unknown): string | undefined {
@@ -51,7 +39,7 @@ function replyCode(error: unknown): string | undefined {
   return error.message.split(' ', 1)[0];
 }
 
-/** ioredis hangs the command with all that it would have stored on the error, from where it would get into a log. */
+/** ioredis adds the command and its arguments to the error, so the values would get into the log. */
 function withoutCommand(error: unknown): unknown {
   if (error instanceof Error && 'command' in error) delete error.command;
   return error;

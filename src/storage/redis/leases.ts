@@ -1,5 +1,4 @@
-/** Leases in Redis: who holds one by the server's clock, and the fencing number that shows a stale holder. */
-
+/** Leases in Redis: the owner of each by the server's clock, and the fencing number that reveals a stale holder. */
 import type { Store } from '../store.ts';
 import type { RedisParts } from './records.ts';
 import { runScript } from './scripts.ts';
@@ -7,19 +6,16 @@ import { runScript } from './scripts.ts';
 type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
 
 export function redisLeases({ connection, runWrite, names }: RedisParts): Pick<Store, LeaseMethods> {
+  const extend = async (lease: string, ...args: (string | number)[]) =>
+    (await connection.run((client) => runScript(client, 'gatehouseExtend', [names.of(lease)], args))) === 1;
   return {
-    // As durable as the writes that it guards: with a lease that a failover forgot, its holder could store nothing.
+    // As durable as the writes that it protects: if a failover lost the lease, its holder could store nothing.
     async acquireLease(lease, owner, milliseconds) {
       const args = [owner, Math.ceil(milliseconds)];
       const number = await runWrite((client) => runScript(client, 'gatehouseAcquire', [names.of(lease)], args));
       return typeof number === 'number' ? number : undefined;
     },
-    async renewLease(lease, owner, milliseconds) {
-      const args = [owner, Math.ceil(milliseconds)];
-      return (await connection.run((client) => runScript(client, 'gatehouseExtend', [names.of(lease)], args))) === 1;
-    },
-    async releaseLease(lease, owner) {
-      return (await connection.run((client) => runScript(client, 'gatehouseExtend', [names.of(lease)], [owner]))) === 1;
-    },
+    renewLease: (lease, owner, milliseconds) => extend(lease, owner, Math.ceil(milliseconds)),
+    releaseLease: (lease, owner) => extend(lease, owner),
   };
 }

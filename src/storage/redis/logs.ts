@@ -1,7 +1,6 @@
-/** Append-only logs in Redis: streams, whose ids ascend even when the server's clock steps back. */
-
+/** Append-only logs in Redis: streams, whose ids ascend even if the server's clock is set back. */
 import { assertOneTag } from '../key-tag.ts';
-import { assertLimit, assertTime, invalidCursor, pageOf } from '../paging.ts';
+import { assertFinite, assertLimit, invalidCursor, pageOf } from '../paging.ts';
 import type { LogPage, Store } from '../store.ts';
 import type { RedisParts } from './records.ts';
 import { runScript } from './scripts.ts';
@@ -13,7 +12,7 @@ export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Sto
     async append(log, entry, at, indexes = []) {
       assertOneTag([log, ...indexes]);
       const keys = [log, ...indexes].map(names.of);
-      const id = await runWrite((client) => runScript(client, 'gatehouseAppend', keys, [assertTime(at), entry]));
+      const id = await runWrite((client) => runScript(client, 'gatehouseAppend', keys, [assertFinite(at), entry]));
       return String(id);
     },
     async readLog(log, { after, limit, order }) {
@@ -44,7 +43,7 @@ function readEntry([id, [, at, , entry = '']]: [id: string, fields: string[]]): 
   return { id, at: Number(at), entry };
 }
 
-/** Bounded, so that Redis can read both numbers. */
+/** Short enough for Redis to read both numbers. */
 const ID = /^\d{1,15}-\d{1,15}$/;
 
 function assertId(id: string): string {

@@ -1,7 +1,6 @@
-/** Records and their versions in Redis, and the atomic write that also moves index members. */
-
+/** Records and their versions in Redis, and the atomic write that also changes indexes. */
 import { assertOneTag, keyOf } from '../key-tag.ts';
-import { assertScore } from '../paging.ts';
+import { assertFinite } from '../paging.ts';
 import type { Store, StoredRecord, Write, WriteOptions } from '../store.ts';
 import type { RedisConnection } from './connection.ts';
 import type { RunWrite } from './durable.ts';
@@ -14,7 +13,7 @@ export interface RedisParts {
   names: RedisNames;
 }
 
-/** 3,000 years: what lives longer than Redis can count lives that long. */
+/** 3,000 years: longer lifetimes are more than Redis can count. */
 const MAX_LIFETIME_MS = 1e14;
 
 export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<Store, 'get' | 'getUnless' | 'write'> {
@@ -38,7 +37,7 @@ export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<
   };
 }
 
-/** A record is kept as `version:value` in one string: cheaper to read than a hash of two fields. */
+/** A record is stored as `version:value` in one string, which is cheaper to read than a hash with two fields. */
 export function readRecord(text: string): StoredRecord {
   const end = text.indexOf(':');
   return { value: text.slice(end + 1), version: Number(text.slice(0, end)) };
@@ -49,7 +48,7 @@ interface WriteScript {
   args: (string | number)[];
 }
 
-/** The keys and arguments of the script, or undefined where there is nothing to do. */
+/** The keys and arguments of the script, or undefined if there is nothing to do. */
 function writeScript(writes: readonly Write[], { fence }: WriteOptions, names: RedisNames): WriteScript | undefined {
   const stepKeys = writes.map(keyOf);
   const [anyKey] = fence === undefined ? stepKeys : [fence.lease];
@@ -65,7 +64,7 @@ function writeScript(writes: readonly Write[], { fence }: WriteOptions, names: R
 function stepArguments(step: Write, keyPlace: number): (string | number)[] {
   if ('index' in step) {
     if ('remove' in step) return ['remove', keyPlace, '', '', step.remove];
-    return ['add', keyPlace, assertScore(step.score), '', step.add];
+    return ['add', keyPlace, assertFinite(step.score), '', step.add];
   }
   if ('exists' in step) return ['exists', keyPlace, '', '', ''];
   const condition = step.ifVersion ?? '';
@@ -76,7 +75,7 @@ function stepArguments(step: Write, keyPlace: number): (string | number)[] {
   return ['put', keyPlace, condition, lifetime, step.value];
 }
 
-/** Whole milliseconds, 0 for what is over already. */
+/** Whole milliseconds; 0 for a lifetime that has passed. */
 export function lifetimeMilliseconds(seconds: number): number {
   if (Number.isNaN(seconds)) throw new TypeError('A lifetime must be a number of seconds.');
   return Math.min(Math.max(Math.ceil(seconds * 1000), 0), MAX_LIFETIME_MS);

@@ -1,44 +1,42 @@
-/** Ends the connections on which Redis is silent, so that commands are refused at once until it answers again. */
-
+/** Ends connections on which Redis is silent, so that commands are refused at once until it responds again. */
 import type { Redis } from 'ioredis';
-import { createDeadlines, type Deadlines } from './deadlines.ts';
+import { withDeadline } from './deadlines.ts';
 
-export interface SilenceWatch {
-  /** A command has passed its deadline: ends at once the connections on which a ping is not answered either. */
-  check(): void;
-  stop(): void;
-}
+const HEARTBEAT_MS = 1_000;
+const CHECK_MS = 50;
+/** A frozen server may accept the connection and respond to nothing. The next attempt may reach another server. */
+const HANDSHAKE_MS = 1_000;
 
-const HEARTBEAT_MILLISECONDS = 1_000;
-const CHECK_MILLISECONDS = 50;
-/** A server that took the connection but is frozen answers nothing: the next attempt may find another server. */
-const HANDSHAKE_MILLISECONDS = 1_000;
+export type SilenceWatch = ReturnType<typeof watchSilence>;
 
 /**
- * A connection that ends fails the commands under way on it, and the store refuses all others until a new one is ready,
- * which takes an answer from the server: the connection is the circuit breaker. The heartbeat finds a connection that died
- * while no command waited for it.
+ * The connection is the circuit breaker. When it ends, the commands under way on it fail, and the store refuses all others
+ * until a new one is ready, which takes a response from the server. The heartbeat finds a connection that died while no
+ * command waited for it.
  */
-export function watchSilence(nodes: () => readonly Redis[], deadlines: Deadlines): SilenceWatch {
-  const soon = createDeadlines(CHECK_MILLISECONDS);
-  const ping = (within: Deadlines) => {
+export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds: number) {
+  const ping = (milliseconds: number) => {
     for (const node of nodes()) {
       if (node.status !== 'ready') continue;
       const { stream } = node;
-      // An error is an answer, too.
-      within.bound(node.ping().catch(() => undefined)).catch(() => stream.destroy());
+      // An error is a response, too.
+      withDeadline(
+        node.ping().catch(() => undefined),
+        milliseconds,
+      ).catch(() => stream.destroy());
     }
   };
   let checking: NodeJS.Timeout | undefined;
-  const heartbeat = setInterval(() => ping(deadlines), HEARTBEAT_MILLISECONDS).unref();
+  const heartbeat = setInterval(() => ping(deadlineMilliseconds), HEARTBEAT_MS).unref();
   return {
+    /** A command has passed its deadline: ends the connections on which a ping gets no response within 50 ms. */
     check() {
-      // One check serves all commands that pass their deadline meanwhile.
+      // One check serves all commands that expire in the meantime.
       if (checking) return;
-      ping(soon);
+      ping(CHECK_MS);
       checking = setTimeout(() => {
         checking = undefined;
-      }, CHECK_MILLISECONDS).unref();
+      }, CHECK_MS).unref();
     },
     stop() {
       clearInterval(heartbeat);
@@ -47,16 +45,18 @@ export function watchSilence(nodes: () => readonly Redis[], deadlines: Deadlines
   };
 }
 
-/** Ends a connection whose server does not answer the first commands, which have no deadline of their own. */
+/** Ends a connection whose server does not respond to the first commands. These have no deadline of their own. */
 export function cutStuckHandshakes(client: Redis): void {
-  const deadlines = createDeadlines(HANDSHAKE_MILLISECONDS);
-  let settle = () => {};
+  let timer: NodeJS.Timeout | undefined;
   client.on('connect', () => {
     const { stream } = client;
-    const settled = new Promise<void>((resolve) => {
-      settle = resolve;
-    });
-    deadlines.bound(settled).catch(() => stream.destroy());
+    clearTimeout(timer);
+    timer = setTimeout(() => setImmediate(() => timer && stream.destroy()), HANDSHAKE_MS);
   });
-  for (const event of ['ready', 'close'] as const) client.on(event, () => settle());
+  for (const event of ['ready', 'close'] as const) {
+    client.on(event, () => {
+      clearTimeout(timer);
+      timer = undefined;
+    });
+  }
 }

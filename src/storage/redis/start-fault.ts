@@ -1,22 +1,21 @@
-/** Says why no connection to Redis comes about at the start: where it was looked for, by which setting, and the cause. */
-
+/** Explains why there is no connection to Redis at the start: the address, the setting that names it, and the cause. */
 import { connect } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { unavailable } from './faults.ts';
-import { RedisRefusedError } from './refused.ts';
+import { StorageRefused } from '../refused.ts';
+import { unavailable } from '../unavailable.ts';
 import type { RedisAddress, RedisPlace } from './target.ts';
 
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
 const CERTIFICATE = /CERT|UNABLE_TO_|SELF_SIGNED/;
 const PROBE_MILLISECONDS = 500;
 
-/** The error to reject with: `RedisRefusedError` where the settings have to change, otherwise `storage_unavailable`. */
+/** The error to throw: `StorageRefused` if the settings are wrong, otherwise `storage_unavailable`. */
 export async function startFault(place: RedisPlace, error: unknown): Promise<Error> {
   const { code, text } = read(error);
   const setting = SETTINGS[place.kind];
   const hosts = place.addresses.map(({ host, port }) => `${host}:${port}`).join(', ');
   const name = `Redis at ${hosts} (${setting})`;
-  const refuse = (why: string) => new RedisRefusedError('wrong_setting', `${name} ${why}`, error);
+  const refuse = (why: string) => new StorageRefused(`${name} ${why}`, error);
 
   const credentials = /\b(WRONGPASS|NOAUTH|NOPERM)\b/.exec(text)?.[1];
   if (credentials) return refuse(`refuses the user or the password (${credentials}). Correct them in ${setting}.`);
@@ -35,7 +34,7 @@ export async function startFault(place: RedisPlace, error: unknown): Promise<Err
   return unavailable(`${name} cannot be reached: ${code ?? 'no response'}`, { cause: error });
 }
 
-/** ioredis hides the cause in a text, and on a cluster in the error of its last node. */
+/** ioredis gives the cause as text, and for a cluster in the error of its last node. */
 function read(error: unknown): { code: string | undefined; text: string } {
   if (!(error instanceof Error)) return { code: undefined, text: '' };
   if ('lastNodeError' in error) return read(error.lastNodeError);
@@ -51,7 +50,7 @@ async function someRespond(addresses: readonly RedisAddress[], isSecure: boolean
   return responses.includes(true);
 }
 
-/** Sends no credentials, so a server of the wrong kind learns none. */
+/** Sends no credentials, because it may be a server of another kind. */
 function respondsToPing({ host, port }: RedisAddress, isSecure: boolean): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = isSecure ? connectTls({ host, port, rejectUnauthorized: false }) : connect({ host, port });

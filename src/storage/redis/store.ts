@@ -1,5 +1,4 @@
-/** The shared store: assembles its parts on one Redis, a Redis behind sentinels, or a Redis cluster. */
-
+/** The shared store: one Redis, a Redis behind sentinels, or a Redis cluster. */
 import { once } from '../../once.ts';
 import { MIN_ROOM_BYTES, type Store } from '../store.ts';
 import { admitRedis, type RedisDurability } from './admission.ts';
@@ -19,26 +18,26 @@ import { redisWalk } from './walk.ts';
 
 export type RedisStoreOptions = RedisTarget & {
   /**
-   * What the Redis must have for the start not to be refused. With `replicas`, on a single server and behind sentinels,
-   * each write, lease and log entry is answered once a replica has it.
+   * What Redis must have, or the start is refused. With `replicas`, on a single server and behind sentinels, each write,
+   * lease and log entry waits until a replica has it.
    */
   durability: RedisDurability;
-  /** Stands before every key and channel, where one Redis serves several. Default none. */
+  /** Stands before every key and channel, if several programs use one Redis. Default none. */
   keyPrefix?: string;
-  /** How long a command waits for its reply before it rejects with `storage_unavailable`, and its connection ends. */
+  /** How long a command waits for its response before it rejects with `storage_unavailable`, and its connection ends. */
   deadlineMilliseconds?: number;
-  /** Between 0 and 1; spreads the attempts of processes to connect again. */
+  /** Between 0 and 1; spreads the reconnects of processes. */
   random?: RandomNumber;
 };
 
-const DEADLINE_MILLISECONDS = 2_000;
+const DEADLINE_MS = 2_000;
 
 /**
- * Rejects with `RedisRefusedError` where the Redis must not be used, with `storage_unavailable` where it cannot be now, and
- * with a TypeError where the target cannot be read.
+ * @throws StorageRefused if the Redis must not be used, AppError `storage_unavailable` if it cannot be used now, TypeError if
+ *   the target cannot be parsed
  */
 export async function createRedisStore(options: RedisStoreOptions): Promise<Store> {
-  const { durability, keyPrefix = '', deadlineMilliseconds = DEADLINE_MILLISECONDS, random = Math.random } = options;
+  const { durability, keyPrefix = '', deadlineMilliseconds = DEADLINE_MS, random = Math.random } = options;
   const place = readTarget(options);
   const names = createRedisNames(keyPrefix);
   const closers: (() => void | Promise<void>)[] = [];
@@ -54,7 +53,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
   try {
     const connection = await open();
     await admitRedis(connection.client, durability);
-    // Redis Cluster has no way to wait for the replica of the one node that wrote.
+    // Redis Cluster has no way to wait for the replica of the node that wrote.
     const waits = durability === 'replicas' && place.kind !== 'cluster';
     const runWrite = waits ? createDurableWrites(await open(), deadlineMilliseconds) : connection.run;
     const notices = await openRedisNotices({ place, connection, names, deadlineMilliseconds, random });
@@ -80,9 +79,9 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
 }
 
 /**
- * A replica reads well, and so does a Redis without memory or disk; only a write shows that the store works. Redis takes
- * any write while it is not past `maxmemory` yet: that the second is taken shows that there is room for the first. It fills
- * that with zeros itself, so nothing large is sent.
+ * A replica can be read, and so can a Redis without memory or disk: only a write shows that the store works. Redis accepts
+ * any write until it is past `maxmemory`, so the second write shows that there was room for the first. Redis fills that one
+ * with zeros itself, so nothing large is sent.
  */
 function createProbe(place: RedisPlace, runWrite: RunWrite, names: RedisNames): Store['ready'] {
   const probes = place.kind === 'cluster' ? names.probes : names.probes.slice(0, 1);

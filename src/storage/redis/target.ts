@@ -1,10 +1,9 @@
-/** Where the shared storage is: reads the three ways to name a Redis into what ioredis wants to know. */
-
+/** Parses the three ways to name a Redis into addresses and credentials for ioredis. */
 import type { ConnectionOptions } from 'node:tls';
 
 /**
- * Entries of the two lists are separated by commas: `host:port`, or a URL as for a single server. The first entry's
- * credentials and scheme go for every Redis server behind them; sentinels themselves are asked without credentials.
+ * Entries of the two lists are separated by commas: `host:port`, or a URL as for a single server. The credentials and the
+ * scheme of the first entry are used for every Redis server. Sentinels get no credentials.
  */
 export type RedisTarget =
   | { /** `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. */ url: string }
@@ -22,7 +21,7 @@ export interface RedisCredentials {
   tls?: ConnectionOptions;
 }
 
-/** What a target says, read. `addresses` has one element for a single server. */
+/** A parsed target. `addresses` has one element for a single server. */
 export interface RedisPlace {
   kind: 'single' | 'cluster' | 'sentinel';
   addresses: RedisAddress[];
@@ -34,7 +33,7 @@ export interface RedisPlace {
 const DEFAULT_PORT = 6379;
 const DEFAULT_SENTINEL_PORT = 26379;
 
-/** Throws a TypeError that does not repeat the text, which may hold a password. */
+/** @throws TypeError that does not repeat the text, which may contain a password */
 export function readTarget(target: RedisTarget): RedisPlace {
   if ('url' in target) {
     const entry = readEntry(target.url, DEFAULT_PORT);

@@ -1,58 +1,46 @@
-/** Batches: the commands of one turn of the event loop leave in one packet, and the reads among them as one command. */
+/** The commands of one turn of the event loop: they leave in one packet, and the reads among them as one command. */
 import type { Redis } from 'ioredis';
 import { refusesSeveralKeys } from './faults.ts';
 
-interface Wanted {
+interface Read {
   key: string;
   resolve(value: string | null): void;
   reject(error: unknown): void;
 }
 
-export interface Turn {
-  /** From here to the end of the turn commands are held back. */
-  begin(): void;
-  /** Asked for at the end of the turn, with all other values; undefined where nothing can be held back. */
-  get(key: string): Promise<string | null> | undefined;
-  /** How many values are still to be asked for. */
-  waiting(): number;
-  end(): void;
-}
-
-interface Asking {
-  askOne(key: string): Promise<string | null>;
-  /** Answers the values in the order of the keys. */
-  askAll(keys: string[]): Promise<(Buffer | null)[]>;
-}
-
-/** One late answer then spoils no more than these. */
-const ASKED_TOGETHER = 256;
+/** Limits how many reads fail together if one command is late. */
+const KEYS_PER_COMMAND = 256;
 
 /**
- * Commands of the same turn of the event loop leave in one packet; that more than doubles what a process can ask. The turn
- * ends with `setImmediate`, after all requests that came together: the next tick comes after each of them.
+ * One packet for each turn more than doubles the number of commands that a process can send. The turn ends with
+ * `setImmediate`, after all requests that arrived together.
+ * @param readAll returns the values in the order of the keys
  */
-export function createTurn(client: Redis, { askOne, askAll }: Asking): Turn {
+export function createTurn(
+  client: Redis,
+  readOne: (key: string) => Promise<string | null>,
+  readAll: (keys: string[]) => Promise<(Buffer | null)[]>,
+) {
   let held: Redis['stream'] | undefined;
-  let wanted: Wanted[] = [];
-  let isTogether = true;
+  let waiting: Read[] = [];
+  let takesSeveralKeys = true;
 
-  const askEach = (all: readonly Wanted[]) => {
-    for (const { key, resolve, reject } of all) askOne(key).then(resolve, reject);
+  const readEach = (reads: readonly Read[]) => {
+    for (const { key, resolve, reject } of reads) readOne(key).then(resolve, reject);
   };
 
-  const ask = (all: readonly Wanted[]) => {
-    if (all.length === 1 || !isTogether) return askEach(all);
-    const answer = (values: (Buffer | null)[]) => {
-      for (const [n, { resolve }] of all.entries()) resolve(values[n]?.toString() ?? null);
-    };
-    const fail = (error: unknown) => {
+  const readTogether = async (reads: readonly Read[]) => {
+    if (reads.length === 1 || !takesSeveralKeys) return readEach(reads);
+    try {
+      const values = await readAll(reads.map(({ key }) => key));
+      for (const [n, { resolve }] of reads.entries()) resolve(values[n]?.toString() ?? null);
+    } catch (error) {
       if (refusesSeveralKeys(error)) {
-        isTogether = false;
-        return askEach(all);
+        takesSeveralKeys = false;
+        return readEach(reads);
       }
-      for (const { reject } of all) reject(error);
-    };
-    return void askAll(all.map(({ key }) => key)).then(answer, fail);
+      for (const { reject } of reads) reject(error);
+    }
   };
 
   const begin = () => {
@@ -63,20 +51,24 @@ export function createTurn(client: Redis, { askOne, askAll }: Asking): Turn {
   };
 
   const end = () => {
-    for (let at = 0; at < wanted.length; at += ASKED_TOGETHER) ask(wanted.slice(at, at + ASKED_TOGETHER));
-    wanted = [];
+    for (let at = 0; at < waiting.length; at += KEYS_PER_COMMAND)
+      void readTogether(waiting.slice(at, at + KEYS_PER_COMMAND));
+    waiting = [];
     held?.uncork();
     held = undefined;
   };
 
   return {
+    /** Holds back all commands until the end of the turn. */
     begin,
     end,
-    waiting: () => wanted.length,
-    get(key) {
+    /** How many reads wait for the end of the turn. */
+    waiting: () => waiting.length,
+    /** Reads a value at the end of the turn, together with all others. */
+    get(key: string): Promise<string | null> {
       begin();
-      if (!held) return undefined;
-      return new Promise((resolve, reject) => wanted.push({ key, resolve, reject }));
+      if (!held) return readOne(key);
+      return new Promise((resolve, reject) => waiting.push({ key, resolve, reject }));
     },
   };
 }

@@ -1,13 +1,12 @@
-/** The walk over all records in Redis, which begins anew where a failover or a move of slots made its positions worthless. */
-
+/** Walks over all records in Redis, and starts again if a failover or a move of slots has made its positions invalid. */
 import { Cluster, type Redis } from 'ioredis';
 import type { Store, WalkedRecord } from '../store.ts';
+import { unavailable } from '../unavailable.ts';
 import type { RedisConnection } from './connection.ts';
-import { unavailable } from './faults.ts';
 import { type RedisParts, readRecord } from './records.ts';
 
 const WALKED_AT_ONCE = 300;
-/** A server that stays, in a cluster whose slots stay, is walked in the first attempt. */
+/** If neither servers nor slots change, the first attempt succeeds. */
 const MAX_ATTEMPTS = 5;
 
 export function redisWalk(parts: RedisParts): Pick<Store, 'walk'> {
@@ -16,7 +15,7 @@ export function redisWalk(parts: RedisParts): Pick<Store, 'walk'> {
     const texts = await connection.run(() => Promise.all(found.map((name) => node.get(name))));
     return found.flatMap((name, at) => {
       const [key, text] = [names.keyOf(name), texts[at]];
-      // Counters are texts too, without a version before them.
+      // Counters are texts as well, but do not begin with a version.
       return key !== undefined && text && /^\d+:/.test(text) ? [{ key, ...readRecord(text) }] : [];
     });
   };
@@ -31,8 +30,8 @@ export function redisWalk(parts: RedisParts): Pick<Store, 'walk'> {
 }
 
 /**
- * All names of that type, with the server that has them; some more than once.
- * A cursor of `SCAN` counts in the very process that gave it, so the walk is whole if the servers were the same at its end.
+ * All names of that type, with the server that has them. A name may come more than once.
+ * A cursor of `SCAN` is valid only in the process that returned it, so the walk is complete if the servers have not changed.
  */
 export async function* scanNames(
   { connection, names }: RedisParts,
@@ -57,7 +56,7 @@ export async function* scanNames(
 
 interface Layout {
   masters: Redis[];
-  /** Changes with a server's process and with the slots that each holds. */
+  /** Changes if a server restarts, or if slots move to another server. */
   mark: string;
 }
 
@@ -77,7 +76,7 @@ async function runIdOf(connection: RedisConnection, node: Redis): Promise<string
   return /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
 }
 
-/** Each line: id, address, flags, master, ping, pong, epoch, link, and then the slots, with those that are on the move. */
+/** Each line: id, address, flags, master, ping, pong, epoch, link, and then the slots, including those that are moving. */
 function slotsOf(nodes: string): string[] {
   const owners = nodes
     .trim()

@@ -1,27 +1,18 @@
-/** Copies of the embedded database: everything given out as of one moment, and put in its place again. */
-
+/** Copies of the embedded database: reads everything as of one moment, and puts it back. */
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { KeptItem, Store } from '../store.ts';
-import { BUSY_TIMEOUT_MILLISECONDS } from './retry.ts';
+import type { SqliteParts } from './parts.ts';
+import { BUSY_TIMEOUT_MS } from './retry.ts';
 import { ALIVE } from './schema.ts';
-import type { SqliteWriter } from './writer.ts';
-
-export interface SqliteCopyParts {
-  file: string;
-  database: DatabaseSync;
-  clock: () => number;
-  /** Does it once the database is open and not busy. */
-  read: <T>(work: () => T) => Promise<T>;
-  writer: SqliteWriter;
-}
 
 type CopyMethods = 'dump' | 'load' | 'logIdAt' | 'clear';
 
-const GIVEN_AT_ONCE = 500;
+const ITEMS_AT_ONCE = 500;
 const MICROSECONDS = 1_000;
 
-export function sqliteCopies({ file, database, clock, read, writer }: SqliteCopyParts): Pick<Store, CopyMethods> {
-  const loadAll = createLoader(database, clock);
+export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, CopyMethods> {
+  const { database, clock, read, write } = parts;
+  const loadAll = prepareLoad(parts);
   return {
     async *dump() {
       const snapshot = await read(() => openSnapshot(file));
@@ -30,7 +21,7 @@ export function sqliteCopies({ file, database, clock, read, writer }: SqliteCopy
           let items: KeptItem[] = [];
           for (const row of snapshot.prepare(sql).iterate(...(isTimed ? [clock()] : []))) {
             items.push(itemOf(row as unknown as Row));
-            if (items.length < GIVEN_AT_ONCE) continue;
+            if (items.length < ITEMS_AT_ONCE) continue;
             yield items;
             items = [];
           }
@@ -40,22 +31,21 @@ export function sqliteCopies({ file, database, clock, read, writer }: SqliteCopy
         snapshot.close();
       }
     },
-    load: (items) => writer.run(() => loadAll(items)),
+    load: (items) => write(() => loadAll(items)),
     logIdAt: String,
-    async clear(spared) {
-      await writer.run(() => {
+    clear: (spared) =>
+      write(() => {
         database.prepare('DELETE FROM records WHERE key <> ?').run(spared);
         for (const table of ['index_members', 'counters', 'log_entries']) database.exec(`DELETE FROM ${table}`);
-      });
-    },
+      }),
   };
 }
 
-/** A connection of its own, in a transaction that sees nothing of what is written from now on, and keeps no writer waiting. */
+/** A separate connection, in a transaction that sees no later write and holds up no writer. */
 function openSnapshot(file: string): DatabaseSync {
-  const snapshot = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MILLISECONDS });
+  const snapshot = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   try {
-    // The transaction begins with its first reading.
+    // The first read begins the transaction.
     snapshot.exec('BEGIN; SELECT count(*) FROM sequence');
     return snapshot;
   } catch (error) {
@@ -71,7 +61,7 @@ interface Row {
   end: number | null;
 }
 
-/** In the order of a dump. All answer the same columns. */
+/** In the order of a dump, all with the same columns. `isTimed`: the statement takes the time. */
 const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => KeptItem }[] = [
   {
     sql: 'SELECT log AS key, entry AS value, at AS number, id AS end FROM log_entries ORDER BY log, id',
@@ -96,8 +86,8 @@ const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => Ke
   },
 ];
 
-/** Inside a transaction only. */
-function createLoader(database: DatabaseSync, clock: () => number): (items: readonly KeptItem[]) => void {
+/** Puts items in place, inside a transaction. */
+function prepareLoad({ database, clock }: SqliteParts): (items: readonly KeptItem[]) => void {
   const put = (table: string, columns: string) => {
     const places = columns.replaceAll(/\w+/g, '?');
     const statement = database.prepare(`INSERT OR REPLACE INTO ${table} (${columns}) VALUES (${places})`);
@@ -112,14 +102,15 @@ function createLoader(database: DatabaseSync, clock: () => number): (items: read
   return (items) => {
     let highest = 0;
     for (const item of items) {
-      if ('record' in item) putRecord(item.record, item.value, item.version, item.expiresAt ?? null);
-      else if ('index' in item) putMember(item.index, item.member, item.score);
+      if ('record' in item) {
+        putRecord(item.record, item.value, item.version, item.expiresAt ?? null);
+        highest = Math.max(highest, item.version);
+      } else if ('index' in item) putMember(item.index, item.member, item.score);
       else if ('counter' in item) putCounter(item.counter, item.value, item.expiresAt);
       else putEntry(Number(item.id), item.log, item.at, item.entry);
-      if ('record' in item) highest = Math.max(highest, item.version);
     }
-    // Versions that were given after the copy was made are lost with their records, and must not come again: the sequence goes
-    // on from the time in microseconds, which no number of writes overtakes.
+    // The copy does not tell which versions were used after it was made, and none may be used again. The sequence continues
+    // from the time in microseconds, which no number of writes overtakes.
     pushSequence.run(Math.max(highest, Math.floor(clock() * MICROSECONDS)));
   };
 }

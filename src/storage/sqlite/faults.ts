@@ -1,6 +1,5 @@
-/** SQLite's result codes: which are worth another try, and which mean that the store is unavailable. */
-
-import { AppError } from '../../errors.ts';
+/** SQLite's result codes: which of them are worth a retry, and which mean that the store is unavailable. */
+import { unavailable } from '../unavailable.ts';
 
 /** Primary result codes (https://sqlite.org/rescode.html); the high bits of an extended code only refine them. */
 const BUSY = 5;
@@ -9,7 +8,7 @@ const CORRUPT = 11;
 const NOTADB = 26;
 const PRIMARY_MASK = 0xff;
 
-/** Seconds after which trying again makes sense. Codes that are not listed are mistakes in our own statements. */
+/** Seconds until a retry makes sense. Codes that are not listed are mistakes in our own statements. */
 const RETRY_AFTER_SECONDS: Readonly<Record<number, number>> = {
   3: 30, // PERM
   [BUSY]: 1,
@@ -35,25 +34,17 @@ export function isDamage(error: unknown): boolean {
   return code === CORRUPT || code === NOTADB;
 }
 
-/** True where the store is at fault, and not the statement or its parameters. */
+/** True if the store is at fault, and not the statement or its parameters. */
 export function isStorageFault(error: unknown): boolean {
   const code = primaryCode(error);
   return code !== undefined && RETRY_AFTER_SECONDS[code] !== undefined;
 }
 
-/** The error to reject with: `storage_unavailable` where the store is at fault, otherwise the error as it was. */
+/** The error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
 export function toStoreError(error: unknown): unknown {
   const retryAfterSeconds = RETRY_AFTER_SECONDS[primaryCode(error) ?? -1];
   if (retryAfterSeconds === undefined) return error;
-  return new AppError('storage_unavailable', {
-    logDetail: `SQLite answered with result code ${resultCode(error)}`,
-    cause: error,
-    retryAfterSeconds,
-  });
-}
-
-export function storeClosed(): AppError {
-  return new AppError('storage_unavailable', { logDetail: 'The store was closed', retryAfterSeconds: 1 });
+  return unavailable(`SQLite returned result code ${resultCode(error)}`, { cause: error, retryAfterSeconds });
 }
 
 function primaryCode(error: unknown): number | undefined {

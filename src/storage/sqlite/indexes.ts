@@ -1,36 +1,34 @@
-/** Ordered indexes in the embedded database: their members and the pages over them. */
-
+/** Ordered indexes in the embedded database. */
 import type { DatabaseSync } from 'node:sqlite';
-import { assertLimit, assertScore, decodeCursor, encodeCursor, pageOf } from '../paging.ts';
-import type { IndexPage, PageOptions, Write } from '../store.ts';
+import { assertFinite, assertLimit, decodeCursor, encodeCursor, pageOf } from '../paging.ts';
+import type { IndexPage, Store, Write } from '../store.ts';
+import type { SqliteParts } from './parts.ts';
 import { LIMIT } from './schema.ts';
 
-export interface SqliteIndexes {
-  /** Inside a transaction only. */
-  apply(step: Extract<Write, { index: string }>): void;
-  page(index: string, options: PageOptions): IndexPage;
-  count(index: string): number;
-}
-
-export function createSqliteIndexes(database: DatabaseSync): SqliteIndexes {
-  const add = database.prepare(`
-    INSERT INTO index_members (index_key, member, score) VALUES (?, ?, ?)
-    ON CONFLICT (index_key, member) DO UPDATE SET score = excluded.score`);
-  const remove = database.prepare('DELETE FROM index_members WHERE index_key = ? AND member = ?');
+export function sqliteIndexes({ database, read }: SqliteParts): Pick<Store, 'page' | 'count'> {
   const count = database.prepare('SELECT count(*) AS members FROM index_members WHERE index_key = ?');
   const ascending = preparePages(database, '>', 'ASC');
   const descending = preparePages(database, '<', 'DESC');
 
   return {
-    apply(step) {
-      if ('remove' in step) remove.run(step.index, step.remove);
-      else add.run(step.index, step.add, assertScore(step.score));
-    },
-    page(index, { after, limit, order }) {
-      const read = order === 'descending' ? descending : ascending;
-      return pageOf(read(index, after, assertLimit(limit) + 1), limit, encodeCursor);
-    },
-    count: (index) => (count.get(index) as { members: number }).members,
+    page: (index, { after, limit, order }) =>
+      read(() => {
+        const readRows = order === 'descending' ? descending : ascending;
+        return pageOf(readRows(index, after, assertLimit(limit) + 1), limit, encodeCursor);
+      }),
+    count: (index) => read(() => (count.get(index) as { members: number }).members),
+  };
+}
+
+/** Adds or removes a member, inside a transaction. */
+export function prepareIndexStep(database: DatabaseSync): (step: Extract<Write, { index: string }>) => void {
+  const add = database.prepare(`
+    INSERT INTO index_members (index_key, member, score) VALUES (?, ?, ?)
+    ON CONFLICT (index_key, member) DO UPDATE SET score = excluded.score`);
+  const remove = database.prepare('DELETE FROM index_members WHERE index_key = ? AND member = ?');
+  return (step) => {
+    if ('remove' in step) remove.run(step.index, step.remove);
+    else add.run(step.index, step.add, assertFinite(step.score));
   };
 }
 

@@ -1,37 +1,42 @@
 /** Append-only logs in the embedded database. */
-
 import type { DatabaseSync } from 'node:sqlite';
-import { assertLimit, assertTime, invalidCursor, pageOf } from '../paging.ts';
-import type { LogPage, PageOptions } from '../store.ts';
+import { assertOneTag } from '../key-tag.ts';
+import { assertFinite, assertLimit, invalidCursor, pageOf } from '../paging.ts';
+import type { LogPage, Store } from '../store.ts';
+import { prepareIndexStep } from './indexes.ts';
+import type { SqliteParts } from './parts.ts';
 import { LIMIT } from './schema.ts';
 
-export interface SqliteLogs {
-  /** Inside a transaction only, as `remove`. */
-  append(log: string, entry: string, at: number): string;
-  read(log: string, options: PageOptions): LogPage;
-  entries(log: string, ids: readonly string[]): LogPage['items'];
-  remove(log: string, ids: readonly string[]): void;
-}
+type LogMethods = 'append' | 'readLog' | 'logEntries' | 'removeEntries';
 
-export function createSqliteLogs(database: DatabaseSync): SqliteLogs {
+export function sqliteLogs({ database, read, write }: SqliteParts): Pick<Store, LogMethods> {
   const insert = database.prepare('INSERT INTO log_entries (log, at, entry) VALUES (?, ?, ?)');
   const removeOne = database.prepare('DELETE FROM log_entries WHERE log = ? AND id = ?');
   const one = database.prepare('SELECT id, at, entry FROM log_entries WHERE log = ? AND id = ?');
+  const changeIndex = prepareIndexStep(database);
   const ascending = prepareRead(database, '>', 'ASC');
   const descending = prepareRead(database, '<', 'DESC');
 
   return {
-    append(log, entry, at) {
-      return String(insert.run(log, assertTime(at), entry).lastInsertRowid);
+    async append(log, entry, at, indexes = []) {
+      assertOneTag([log, ...indexes]);
+      return write(() => {
+        const id = String(insert.run(log, assertFinite(at), entry).lastInsertRowid);
+        for (const index of indexes) changeIndex({ index, add: id, score: at });
+        return id;
+      });
     },
-    read(log, { after, limit, order }) {
-      const rows = (order === 'descending' ? descending : ascending)(log, after, assertLimit(limit) + 1);
-      return pageOf(rows, limit, ({ id }) => id);
-    },
-    entries: (log, ids) => ids.filter((id) => ID.test(id)).flatMap((id) => one.all(log, Number(id)).map(entryOf)),
-    remove(log, ids) {
-      for (const id of ids) if (ID.test(id)) removeOne.run(log, Number(id));
-    },
+    readLog: (log, { after, limit, order }) =>
+      read(() => {
+        const rows = (order === 'descending' ? descending : ascending)(log, after, assertLimit(limit) + 1);
+        return pageOf(rows, limit, ({ id }) => id);
+      }),
+    logEntries: (log, ids) =>
+      read(() => ids.filter((id) => ID.test(id)).flatMap((id) => one.all(log, Number(id)).map(entryOf))),
+    removeEntries: (log, ids) =>
+      write(() => {
+        for (const id of ids) if (ID.test(id)) removeOne.run(log, Number(id));
+      }),
   };
 }
 

@@ -1,24 +1,11 @@
 /** Publish and subscribe between the processes that share a database file: a table, and a poll of `data_version`. */
-
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
+import { createListeners } from '../listeners.ts';
+import type { Store } from '../store.ts';
 import { isStorageFault } from './faults.ts';
+import type { SqliteParts } from './parts.ts';
 import { LIMIT } from './schema.ts';
-
-export interface SqliteNotices {
-  /** Inside a transaction only. */
-  insert(channel: string, message: string): void;
-  /** For this process, once the transaction is on disk. */
-  deliver(channel: string, message: string): void;
-  subscribe(channel: string, listener: (message: string) => void): () => void;
-  close(): void;
-}
-
-export interface SqliteNoticesParts {
-  database: DatabaseSync;
-  clock: () => number;
-  pollMilliseconds: number;
-}
 
 interface Notice {
   id: number;
@@ -28,54 +15,50 @@ interface Notice {
 
 const READ_BATCH = 1_000;
 
-type Listeners = Map<string, Set<{ listener: (message: string) => void }>>;
-
-export function createSqliteNotices({ database, clock, pollMilliseconds }: SqliteNoticesParts): SqliteNotices {
+export function sqliteNotices(
+  { database, clock, read, write }: SqliteParts,
+  pollMilliseconds: number,
+): Pick<Store, 'publish' | 'subscribe'> & { close(): void } {
   const origin = randomUUID();
   const insert = database.prepare('INSERT INTO notices (channel, message, origin, at) VALUES (?, ?, ?, ?)');
-  const subscriptions: Listeners = new Map();
-  const readForeign = createForeignReader(database, origin);
+  const listeners = createListeners();
+  const readForeign = prepareForeignRead(database, origin);
   let timer: NodeJS.Timeout | undefined;
-
-  const deliver = (channel: string, message: string) => deliverTo(subscriptions, channel, message);
 
   function poll(): void {
     try {
       for (let notices = readForeign(); notices.length > 0; notices = readForeign()) {
-        for (const { channel, message } of notices) deliver(channel, message);
+        for (const { channel, message } of notices) listeners.deliver(channel, message);
       }
     } catch (error) {
-      // The notices stay in the table, so the next poll finds them; requests report the fault.
+      // The notices stay in the table for the next poll, and requests report the fault.
       if (!isStorageFault(error)) throw error;
     }
   }
 
-  function unsubscribe(channel: string, entry: { listener: (message: string) => void }): void {
-    const entries = subscriptions.get(channel);
-    entries?.delete(entry);
-    if (entries?.size === 0) subscriptions.delete(channel);
-  }
-
   return {
-    insert: (channel, message) => void insert.run(channel, message, origin, clock()),
-    deliver,
-    subscribe(channel, listener) {
-      // What was published before belongs to earlier subscribers alone.
-      poll();
-      timer ??= setInterval(poll, pollMilliseconds).unref();
-      const entry = { listener };
-      subscriptions.set(channel, (subscriptions.get(channel) ?? new Set()).add(entry));
-      return () => unsubscribe(channel, entry);
+    async publish(channel, message) {
+      await write(() => void insert.run(channel, message, origin, clock()));
+      listeners.deliver(channel, message);
+    },
+    async subscribe(channel, listener) {
+      const end = await read(() => {
+        // Earlier messages are only for earlier subscribers.
+        poll();
+        timer ??= setInterval(poll, pollMilliseconds).unref();
+        return listeners.add(channel, listener);
+      });
+      return async () => void end();
     },
     close() {
       clearInterval(timer);
-      subscriptions.clear();
+      listeners.clear();
     },
   };
 }
 
-/** Answers what other processes have published since the last call, and reads no table while nothing was committed. */
-function createForeignReader(database: DatabaseSync, origin: string): () => Notice[] {
+/** Returns what other processes have published since the last call. Reads no table unless something was committed. */
+function prepareForeignRead(database: DatabaseSync, origin: string): () => Notice[] {
   const version = database.prepare('PRAGMA data_version');
   const later = database.prepare(
     `SELECT id, channel, message FROM notices WHERE id > ? AND origin <> ? ORDER BY id ${LIMIT}`,
@@ -91,15 +74,4 @@ function createForeignReader(database: DatabaseSync, origin: string): () => Noti
     if (notices.length < READ_BATCH) seenVersion = currentVersion;
     return notices;
   };
-}
-
-function deliverTo(subscriptions: Listeners, channel: string, message: string): void {
-  for (const { listener } of subscriptions.get(channel) ?? []) {
-    try {
-      listener(message);
-    } catch (error) {
-      // One listener's mistake must not keep the message from the others.
-      process.emitWarning(error instanceof Error ? error : String(error));
-    }
-  }
 }

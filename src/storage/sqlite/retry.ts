@@ -1,12 +1,11 @@
-/** Waits for a busy database: short jittered pauses that leave the event loop free, up to a deadline. */
-
+/** Waits for a busy database in short pauses that leave the event loop free, up to a deadline. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy, toStoreError } from './faults.ts';
 
-/** How long SQLite itself may block the event loop in one attempt; processes starve when it is much more. */
-export const BUSY_TIMEOUT_MILLISECONDS = 5;
+/** How long SQLite itself may block the event loop in one attempt. With much more, processes starve. */
+export const BUSY_TIMEOUT_MS = 5;
 
-const FIRST_PAUSE_MILLISECONDS = 2;
+const FIRST_PAUSE_MS = 2;
 const MAX_PAUSE_MS = 24;
 
 export interface RetryOptions {
@@ -15,7 +14,7 @@ export interface RetryOptions {
   random: () => number;
 }
 
-/** Runs synchronous work, again while the database is busy; rejects with `storage_unavailable` at the deadline. */
+/** Repeats synchronous work while the database is busy. @throws AppError `storage_unavailable` at the deadline */
 export async function retryWhileBusy<T>(work: () => T, { deadlineMilliseconds, random }: RetryOptions): Promise<T> {
   const deadline = performance.now() + deadlineMilliseconds;
   for (let attempt = 0; ; attempt += 1) {
@@ -28,8 +27,7 @@ export async function retryWhileBusy<T>(work: () => T, { deadlineMilliseconds, r
   }
 }
 
-/** Grows with the attempts, and lies between a half and one and a half of its middle, so that processes do not march in step. */
+/** Grows with the attempts, and varies by half of its length in both directions, so that processes do not retry in step. */
 export function pauseMilliseconds(attempt: number, random: () => number): number {
-  const middle = Math.min(FIRST_PAUSE_MILLISECONDS * 2 ** attempt, MAX_PAUSE_MS);
-  return middle * (0.5 + random());
+  return Math.min(FIRST_PAUSE_MS * 2 ** attempt, MAX_PAUSE_MS) * (0.5 + random());
 }

@@ -1,11 +1,10 @@
-/** The tables of the embedded database, as a list of migrations; `user_version` says which of them a file has seen. */
-
+/** The tables of the embedded database, as a list of migrations. `user_version` is the number of the last one in a file. */
 import type { DatabaseSync } from 'node:sqlite';
 
 /** "GATE": marks a file as ours (`PRAGMA application_id`). */
 export const APPLICATION_ID = 0x47415445;
 
-/** Only ever appended to. `to`: the version that the file has afterwards. */
+/** Append only. `to`: the version of the file afterwards. */
 const MIGRATIONS: readonly { to: number; sql: string }[] = [
   {
     to: 2,
@@ -49,7 +48,7 @@ const MIGRATIONS: readonly { to: number; sql: string }[] = [
     owner TEXT NOT NULL,
     number INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
-    -- Shows that the clock was set back: more than the length of a lease is never left of it.
+    -- If more than this is left of a lease, the clock was set back.
     length INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX leases_by_expiry ON leases (expires_at);
@@ -71,12 +70,12 @@ const MIGRATIONS: readonly { to: number; sql: string }[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.to ?? 0;
 
-/** The condition that a row has not expired; takes the time. */
+/** The condition that a row has not expired. Takes the time. */
 export const ALIVE = '(expires_at IS NULL OR expires_at > ?)';
 
 /**
- * At the end of a statement that gives so many rows. A bare `LIMIT ?` counts as part of the plan, so that SQLite would parse the
- * statement anew at each run: 15 us in place of 3.
+ * For the end of a statement. With a bare `LIMIT ?` the limit is part of the plan, and SQLite parses the statement again at
+ * each run: 15 us instead of 3.
  */
 export const LIMIT = 'LIMIT CAST(? AS INTEGER)';
 
@@ -84,13 +83,13 @@ export function readPragma(database: DatabaseSync, name: string): unknown {
   return Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
 }
 
-/** Brings an empty or older database to the present version; of several processes that try, one does it. */
+/** Brings an empty or older database to the current version. Of several processes that try, one does it. */
 export function migrate(database: DatabaseSync): void {
   if (readPragma(database, 'user_version') === SCHEMA_VERSION) return;
   database.exec('BEGIN IMMEDIATE');
   try {
     const version = Number(readPragma(database, 'user_version'));
-    // A newer program has migrated it meanwhile.
+    // A newer program has migrated it in the meantime.
     if (version > SCHEMA_VERSION) throw new Error(`The database has version ${version} now.`);
     for (const { sql } of MIGRATIONS.filter(({ to }) => to > version)) database.exec(sql);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; COMMIT`);
@@ -99,11 +98,11 @@ export function migrate(database: DatabaseSync): void {
   }
 }
 
-/** The next number of the file's only sequence: never repeats, whatever is deleted and whoever is killed. */
+/** Returns the next number of the file's only sequence. Numbers never repeat. */
 export function createSequence(database: DatabaseSync): () => number {
   const next = database.prepare('UPDATE sequence SET value = value + 1 RETURNING value');
   return () => {
-    // all() rather than get(): it runs the statement to its end, where SQLite reports a failed write.
+    // Unlike get(), all() runs the statement to its end, where SQLite reports a failed write.
     const [row] = next.all() as { value: number }[];
     if (row === undefined) throw new Error('The sequence of the database is missing.');
     return row.value;

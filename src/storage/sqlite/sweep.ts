@@ -1,28 +1,19 @@
-/** The removal of what has expired: small batches from time to time, never in the way of a request. */
-
-import type { DatabaseSync } from 'node:sqlite';
-import type { SqliteWriter } from './writer.ts';
-
-export interface SqliteSweepParts {
-  database: DatabaseSync;
-  writer: SqliteWriter;
-  clock: () => number;
-  intervalMilliseconds: number;
-}
+/** Removes expired rows from time to time, in small batches that do not hold up requests. */
+import type { SqliteParts } from './parts.ts';
 
 const BATCH = 200;
-const MINUTE = 60_000;
+const MINUTE_MS = 60_000;
 
-/** Lease rows stay for a day: they are what refuses a holder that wakes up late. */
+/** Lease rows stay for a day: they refuse a holder that wakes up late. */
 const SWEPT = [
   { table: 'records', id: 'key', column: 'expires_at', keptMilliseconds: 0 },
   { table: 'counters', id: 'key', column: 'expires_at', keptMilliseconds: 0 },
-  { table: 'leases', id: 'lease', column: 'expires_at', keptMilliseconds: 24 * 60 * MINUTE },
-  { table: 'notices', id: 'id', column: 'at', keptMilliseconds: 10 * MINUTE },
+  { table: 'leases', id: 'lease', column: 'expires_at', keptMilliseconds: 24 * 60 * MINUTE_MS },
+  { table: 'notices', id: 'id', column: 'at', keptMilliseconds: 10 * MINUTE_MS },
 ] as const;
 
-/** Starts sweeping and answers the function that stops it. */
-export function startSqliteSweep({ database, writer, clock, intervalMilliseconds }: SqliteSweepParts): () => void {
+/** Returns the function that stops it. */
+export function startSqliteSweep({ database, write, clock }: SqliteParts, intervalMilliseconds: number): () => void {
   const sweeps = SWEPT.map(({ table, id, column, keptMilliseconds }) => ({
     keptMilliseconds,
     find: database.prepare(`SELECT 1 FROM ${table} WHERE ${column} <= ? LIMIT 1`),
@@ -36,8 +27,8 @@ export function startSqliteSweep({ database, writer, clock, intervalMilliseconds
   async function sweep(): Promise<void> {
     for (const { find, remove, keptMilliseconds } of sweeps) {
       const before = clock() - keptMilliseconds;
-      // A look first: an idle server then writes nothing.
-      while (!stopped && find.get(before) !== undefined) await writer.run(() => remove.run(before));
+      // Without this look, an idle server would write.
+      while (!stopped && find.get(before) !== undefined) await write(() => remove.run(before));
     }
   }
 
@@ -45,7 +36,7 @@ export function startSqliteSweep({ database, writer, clock, intervalMilliseconds
     if (running) return;
     running = true;
     sweep()
-      // Requests report a fault of the storage; what was not swept is invisible, and is found again next time.
+      // Requests report a fault of the storage. Expired rows are invisible, and the next sweep finds them again.
       .catch(() => undefined)
       .finally(() => {
         running = false;

@@ -1,43 +1,31 @@
-/** The order of writes: one queue for each process, whose waiting jobs share a transaction and so one disk flush. */
-
+/** Writes: one queue for each process. Waiting jobs share a transaction, and so one flush to the disk. */
 import type { DatabaseSync } from 'node:sqlite';
-import { AppError } from '../../errors.ts';
-import { isBusy, isStorageFault, storeClosed, toStoreError } from './faults.ts';
+import { storeClosed, unavailable } from '../unavailable.ts';
+import { isBusy, isStorageFault, toStoreError } from './faults.ts';
 import { pauseMilliseconds, type RetryOptions } from './retry.ts';
-
-export interface SqliteWriter {
-  /**
-   * Runs synchronous work inside an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
-   * committed: a power cut may undo that, a kill does not. An error undoes that work alone.
-   */
-  run<T>(work: () => T, options?: { relaxed?: boolean }): Promise<T>;
-  /** Takes no more work and resolves when what was taken is done. */
-  close(): Promise<void>;
-}
 
 interface Job {
   relaxed: boolean;
   deadline: number;
-  /** Does the work and answers what to do with its result after the commit. */
+  /** Does the work and returns the function that settles it after the commit. */
   start(): () => void;
   fail(error: unknown): void;
 }
 
-/** Bounds how long one transaction keeps the event loop and other processes waiting. */
+/** Limits how long one transaction holds up the event loop and other processes. */
 const JOBS_PER_TRANSACTION = 64;
 
-export function createSqliteWriter(
-  database: DatabaseSync,
-  { deadlineMilliseconds, random }: RetryOptions,
-): SqliteWriter {
+export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
+
+export function createSqliteWriter(database: DatabaseSync, { deadlineMilliseconds, random }: RetryOptions) {
   const waiting: Job[] = [];
-  const transaction = createTransaction(database);
+  const transaction = prepareTransaction(database);
   let busyAttempts = 0;
   let active = false;
   let whenIdle: (() => void) | undefined;
   let closed = false;
 
-  /** Only the head of the queue tries the lock, so that a busy database costs the event loop the same whatever waits. */
+  /** Only the head of the queue tries the lock, so a busy database costs the event loop the same however long the queue is. */
   function turn(): void {
     const batch = waiting.slice(0, JOBS_PER_TRANSACTION);
     if (batch.length === 0) {
@@ -46,7 +34,7 @@ export function createSqliteWriter(
       return;
     }
     if (transaction(batch) === 'busy') {
-      // Judged after the attempt: a stall of this very process must not refuse what the database would have taken.
+      // After the attempt: if this process was stalled, the database may still take what is overdue.
       failOverdue(waiting);
       setTimeout(turn, pauseMilliseconds(busyAttempts, random));
       busyAttempts += 1;
@@ -58,6 +46,10 @@ export function createSqliteWriter(
   }
 
   return {
+    /**
+     * Runs synchronous work in an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
+     * committed: a power cut may undo that, a kill does not. An error undoes only this work.
+     */
     run<T>(work: () => T, { relaxed = false } = {}): Promise<T> {
       if (closed) return Promise.reject(storeClosed());
       return new Promise<T>((resolve, reject) => {
@@ -72,11 +64,12 @@ export function createSqliteWriter(
         });
         if (active) return;
         active = true;
-        // Not at once: jobs of the same turn of the event loop then share the transaction.
+        // Not at once, so that jobs of the same turn of the event loop share the transaction.
         setImmediate(turn);
       });
     },
-    close() {
+    /** Takes no more work and resolves when the work that was taken is done. */
+    close(): Promise<void> {
       closed = true;
       if (!active) return Promise.resolve();
       return new Promise((resolve) => {
@@ -88,22 +81,15 @@ export function createSqliteWriter(
 
 function failOverdue(waiting: Job[]): void {
   const now = performance.now();
-  while (waiting[0] !== undefined && waiting[0].deadline <= now) {
-    const overdue = waiting.shift();
-    overdue?.fail(
-      new AppError('storage_unavailable', {
-        logDetail: 'The database stayed locked past the deadline',
-        retryAfterSeconds: 1,
-      }),
-    );
-  }
+  while (waiting[0] !== undefined && waiting[0].deadline <= now)
+    waiting.shift()?.fail(unavailable('The database stayed locked past the deadline'));
 }
 
-/** Answers `busy` when nothing was done; otherwise every job of the batch is settled. */
-function createTransaction(database: DatabaseSync): (batch: readonly Job[]) => 'busy' | 'settled' {
+/** Returns `busy` if nothing was done; otherwise every job of the batch is settled. */
+function prepareTransaction(database: DatabaseSync): (batch: readonly Job[]) => 'busy' | 'settled' {
   const begin = database.prepare('BEGIN IMMEDIATE');
   const commit = database.prepare('COMMIT');
-  const runJob = createJobRunner(database);
+  const runJob = prepareJob(database);
   const setFlushing = createFlushing(database);
   return (batch) => {
     try {
@@ -121,7 +107,7 @@ function createTransaction(database: DatabaseSync): (batch: readonly Job[]) => '
   };
 }
 
-/** Whether commits wait for the disk from now on. In the log of SQLite a flush takes along all that was committed before. */
+/** Sets whether commits wait for the disk. A flush of SQLite's log includes all earlier commits. */
 function createFlushing(database: DatabaseSync): (flushed: boolean) => void {
   let now: boolean | undefined;
   return (flushed) => {
@@ -131,8 +117,8 @@ function createFlushing(database: DatabaseSync): (flushed: boolean) => void {
   };
 }
 
-/** A mistake in one job must not undo its neighbours; a fault of the storage ends the transaction for all of them. */
-function createJobRunner(database: DatabaseSync): (job: Job) => () => void {
+/** A mistake in one job does not undo the others; a fault of the storage ends the transaction for all of them. */
+function prepareJob(database: DatabaseSync): (job: Job) => () => void {
   const savepoint = database.prepare('SAVEPOINT job');
   const release = database.prepare('RELEASE job');
   const undo = database.prepare('ROLLBACK TO job');

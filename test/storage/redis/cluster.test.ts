@@ -39,11 +39,10 @@ storeContract(
 describe('messages on a cluster', () => {
   beforeEach((context) => skipWithout(context, missingRedis));
 
-  test('that were published before the subscription are not heard, though other nodes pass them on late', async () => {
+  test('reach each subscriber once if they are published after its subscription, whichever node it listens to', async () => {
     const stores = await Promise.all([1, 2, 3].map(() => createRedisStore({ cluster, durability: 'none' })));
     const heard: string[] = [];
     for (let n = 0; n < 30; n += 1) {
-      await stores[0]?.publish(`channel ${n}`, 'before');
       const listening = stores.map((store) => store.subscribe(`channel ${n}`, (message) => heard.push(message)));
       await Promise.all(listening);
       await stores[0]?.publish(`channel ${n}`, 'after');

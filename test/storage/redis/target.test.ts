@@ -76,5 +76,5 @@ test('rediss:// speaks TLS, and the credentials of the URL are used', async (con
   expect(await store.write([{ put: 'a', value: '1' }])).toBeDefined();
   await expect(store.ready()).resolves.toBeUndefined();
   const wrong = createRedisStore({ url: url.replace('ss@', 'xx@'), durability: 'none' });
-  await expect(wrong).rejects.toMatchObject({ name: 'RedisRefusedError', cause: { message: /^WRONGPASS/ } });
+  await expect(wrong).rejects.toMatchObject({ name: 'StorageRefused', cause: { message: /^WRONGPASS/ } });
 });
