@@ -1,40 +1,28 @@
-/** The report on the encryption keys, for the server and the commands: which seals how many records, who has it, and whether it can be dropped. */
-import { demandedKey, keysInUse } from './key-check.ts';
-import { callKeyRoll, type KeyHolder } from './key-roll-call.ts';
+/** A report on the encryption keys: how many records each seals, which processes use it, and whether it can be dropped. */
+import { keysInUse } from './key-check.ts';
+import { callKeyRoll } from './key-roll-call.ts';
 import type { Sealer } from './sealed.ts';
 import { countSealed, sumOf } from './sealed-records.ts';
 import type { Store } from './store.ts';
 
-export interface KeyReport {
-  keys: {
-    kid: string;
-    /** It is the first of ENCRYPTION_KEYS. */
-    seals: boolean;
-    /** ENCRYPTION_KEYS holds it. */
-    held: boolean;
-    records: number;
-    /** The same by kind of record. */
-    kinds: Record<string, number>;
-    /** A start without it is not refused. */
-    droppable: boolean;
-  }[];
-  processes: KeyHolder[];
-}
+export type KeyReport = Awaited<ReturnType<typeof reportKeys>>;
 
-/** Looks at every record: seconds where there are many. */
-export async function reportKeys({ store, sealer }: { store: Store; sealer: Sealer }): Promise<KeyReport> {
+/** Reads every record, which takes seconds if there are many. */
+export async function reportKeys({ store, sealer }: { store: Store; sealer: Sealer }) {
   const [counts, processes] = await Promise.all([countSealed(store, sealer), callKeyRoll(store)]);
   const inUse = await keysInUse(store);
-  const demanded = await demandedKey(store, sealer);
   const kids = [...new Set([...sealer.kids, ...inUse, ...counts.keys()])];
-  const keys = kids.map((kid) => {
-    const seals = kid === sealer.sealingKid;
-    const isSealing = seals || processes.some((process) => process.seals === kid);
-    const records = sumOf(counts.get(kid));
-    // What nobody can open any more, because its key was given up or it is damaged, keeps no key.
-    const isNeeded = isSealing || kid === demanded || (inUse.includes(kid) && records > 0);
-    const kinds = Object.fromEntries(counts.get(kid) ?? []);
-    return { kid, seals, held: sealer.kids.includes(kid), records, kinds, droppable: !isNeeded };
-  });
+  const keys = kids.map((kid) => ({
+    kid,
+    /** It is the first of ENCRYPTION_KEYS. */
+    seals: kid === sealer.sealingKid,
+    /** ENCRYPTION_KEYS holds it. */
+    held: sealer.kids.includes(kid),
+    records: sumOf(counts.get(kid)),
+    /** The number of records of each kind. */
+    kinds: Object.fromEntries(counts.get(kid) ?? []),
+    /** A start without it is not refused. */
+    droppable: !inUse.includes(kid),
+  }));
   return { keys, processes };
 }

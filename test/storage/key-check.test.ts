@@ -2,8 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { checkKeyRing, resealKeyCheck } from '../../src/storage/key-check.ts';
+import { checkKeyRing, resealKeyCheck, retireKey } from '../../src/storage/key-check.ts';
 import { keys } from '../../src/storage/keys.ts';
+import { StorageRefused } from '../../src/storage/refused.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { makeKey, makeSealer } from '../support/encryption-keys.ts';
@@ -33,21 +34,21 @@ describe('R49: at start', () => {
   test('a missing key is refused with its id, and what to do', async () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k2')));
-    await expect(checking).rejects.toMatchObject({ name: 'WrongKeyError', reason: 'unknown_key' });
-    await expect(checking).rejects.toThrow(/"k1".*Put the key back/);
+    await expect(checking).rejects.toBeInstanceOf(StorageRefused);
+    await expect(checking).rejects.toThrow(/"k1".*is still in use.*Put the key back/);
   });
 
   test('another key of the same id is refused', async () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k1')));
-    await expect(checking).rejects.toMatchObject({ name: 'WrongKeyError', reason: 'damaged' });
+    await expect(checking).rejects.toMatchObject({ name: 'StorageRefused', cause: { reason: 'damaged' } });
   });
 
   test('a sentinel that was overwritten is refused, not replaced', async () => {
     const sealer = makeSealer();
     await checkKeyRing(store, sealer);
     await store.write([{ put: keys.keyCheck, value: 'plain' }]);
-    await expect(checkKeyRing(store, sealer)).rejects.toMatchObject({ reason: 'not_sealed' });
+    await expect(checkKeyRing(store, sealer)).rejects.toMatchObject({ cause: { reason: 'not_sealed' } });
     expect((await store.get(keys.keyCheck))?.value).toBe('plain');
   });
 
@@ -72,7 +73,9 @@ describe('R49: at start', () => {
         return record;
       },
     };
-    await expect(checkKeyRing(slow, makeSealer(makeKey('k2')))).rejects.toMatchObject({ reason: 'unknown_key' });
+    await expect(checkKeyRing(slow, makeSealer(makeKey('k2')))).rejects.toMatchObject({
+      cause: { reason: 'unknown_key' },
+    });
   });
 
   test('many first starts at once with the same keys all succeed', async () => {
@@ -88,16 +91,19 @@ describe('R48: a rotation', () => {
     const [oldKey, newKey] = [makeKey('old'), makeKey('new')];
     await checkKeyRing(store, makeSealer(oldKey));
     await checkKeyRing(store, makeSealer(newKey, oldKey));
-    await expect(checkKeyRing(store, makeSealer(newKey))).rejects.toMatchObject({ reason: 'unknown_key' });
+    await expect(checkKeyRing(store, makeSealer(newKey))).rejects.toThrow(/"old".*is still in use/);
     await resealKeyCheck(store, makeSealer(newKey, oldKey));
+    await retireKey(store, 'old');
     await checkKeyRing(store, makeSealer(newKey));
-    await expect(checkKeyRing(store, makeSealer(oldKey))).rejects.toMatchObject({ reason: 'unknown_key' });
+    await expect(checkKeyRing(store, makeSealer(oldKey))).rejects.toThrow(/"new".*is still in use/);
   });
 
   test('is refused where two processes have different new keys of one id', async () => {
     const oldKey = makeKey('old');
     await checkKeyRing(store, makeSealer(oldKey));
     await checkKeyRing(store, makeSealer(makeKey('new'), oldKey));
-    await expect(checkKeyRing(store, makeSealer(makeKey('new'), oldKey))).rejects.toMatchObject({ reason: 'damaged' });
+    await expect(checkKeyRing(store, makeSealer(makeKey('new'), oldKey))).rejects.toMatchObject({
+      cause: { reason: 'damaged' },
+    });
   });
 });
