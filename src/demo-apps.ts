@@ -15,6 +15,7 @@ export function demoApps(publicUrl: string) {
     name: `Gatehouse demo: ${name}`,
     redirectUris: [`${publicUrl}/oauth/callback/${id}`],
     postLogoutRedirectUris: [`${publicUrl}/`],
+    settings: { requirePkce: true },
   });
 
   const registration = (app: typeof platform, { issuer, platformUrl }: Pick<Sandbox, 'issuer' | 'platformUrl'>) => ({

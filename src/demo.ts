@@ -56,6 +56,7 @@ try {
         clientSecret: binClientSecret,
         name: 'BIN look-up',
         redirectUris: [`http://127.0.0.1:${Number(sandboxPort) + 2}/account/callback`],
+        settings: { requirePkce: true },
       },
     ],
     // The service opens its storage only once the ports are held.

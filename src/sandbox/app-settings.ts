@@ -24,6 +24,8 @@ export interface AppSettings {
   tokenDelayMilliseconds: number;
   /** Off for a provider whose tokens live as long as the organisation's session. */
   sendExpiresIn: boolean;
+  /** Accept authorization requests only with PKCE (RFC 7636). Public clients need it in any case. */
+  requirePkce: boolean;
   /** Accept authorization requests only by PAR (RFC 9126). */
   requirePushedRequests: boolean;
   /** Issue tokens only with a DPoP proof, bound to its key (RFC 9449). */
@@ -49,6 +51,7 @@ export const appSettingsSchema = z.strictObject({
     .max(60_000, 'must be 60000 or less')
     .optional(),
   sendExpiresIn: z.boolean().optional(),
+  requirePkce: z.boolean().optional(),
   requirePushedRequests: z.boolean().optional(),
   requireDpop: z.boolean().optional(),
   requireDpopNonce: z.boolean().optional(),
@@ -85,6 +88,7 @@ export function settingsFor(
     refreshPolicy: refreshTokens.policy,
     graceSeconds: refreshTokens.graceSeconds,
     sendExpiresIn: true,
+    requirePkce: false,
     requirePushedRequests: false,
     requireDpop: false,
     requireDpopNonce: false,

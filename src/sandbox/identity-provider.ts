@@ -48,6 +48,7 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   provider.use(signOut.goStraightBack);
   provider.use(signOut.askBeforeSwitching);
   provider.use(createTokenResponses({ apps, records, platformUrl: parts.platformUrl }));
+  provider.on('grant.error', describeCause);
   provider.on('error', report);
   provider.on('server_error', (_ctx, error) => report(error));
 
@@ -86,4 +87,10 @@ function createNotFoundPage({ render, headers }: Pages) {
     ctx.type = 'html';
     ctx.status = 404;
   };
+}
+
+/** The library keeps the cause of most errors to itself. A developer who works against the sandbox needs it. */
+function describeCause(ctx: ProviderContext, { error_detail: cause }: { error_detail?: string }): void {
+  const body = ctx.body as { error_description?: string };
+  if (cause !== undefined) ctx.body = { ...body, error_description: `${body.error_description}: ${cause}` };
 }

@@ -45,7 +45,10 @@ export function createInteractions(publicParts: Parts): express.Router {
     await parts.provider.interactionFinished(req, res, result, { mergeWithLastSubmission: true });
   });
   router.post('/:uid/deny', form, async (req, res) => {
-    if (await findDetails(parts, req, res)) await deny(parts, req, res, 'The user denied access.');
+    const details = await findDetails(parts, req, res);
+    const description =
+      details?.prompt.name === 'consent' ? 'The user denied access.' : 'The user cancelled the sign-in.';
+    if (details) await deny(parts, req, res, description);
   });
   return router;
 }

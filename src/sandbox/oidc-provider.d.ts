@@ -11,6 +11,8 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly clientId: string;
     readonly clientName?: string;
     readonly clientAuthMethod: string;
+    readonly scope?: string;
+    grantTypeAllowed(grantType: string): boolean;
     readonly backchannelLogoutUri?: string;
     /** Rejects unless the app takes the logout token. */
     backchannelLogout(accountId: string, sid: string | undefined): Promise<void>;
@@ -54,12 +56,15 @@ declare module 'oidc-provider/lib/provider.js' {
     status: number;
     body: unknown;
     readonly req: IncomingMessage;
+    readonly query: Record<string, unknown>;
     set(headers: Record<string, string>): void;
     redirect(url: string): void;
     readonly oidc?: {
       readonly route: string;
       readonly client?: Client;
       readonly params: Record<string, string | undefined>;
+      readonly body?: Record<string, unknown>;
+      readonly entities: { readonly PushedAuthorizationRequest?: { readonly request: string } };
       readonly session?: Session;
       readonly result?: {
         readonly login?: { readonly accountId: string };
@@ -86,6 +91,7 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly InitialAccessToken: { new (of: { jti?: string; policies: string[] }): { save(): Promise<string> } };
     createContext(req: IncomingMessage, res: ServerResponse): object;
     use(middleware: (ctx: ProviderContext, next: () => Promise<void>) => Promise<void>): this;
+    on(event: 'grant.error', listener: (ctx: ProviderContext, error: { error_detail?: string }) => void): this;
     on(event: 'error', listener: (error: unknown) => void): this;
     on(event: 'server_error', listener: (ctx: ProviderContext, error: unknown) => void): this;
     callback(): RequestListener;
@@ -112,5 +118,8 @@ declare module 'oidc-provider/lib/helpers/interaction_policy/index.js' {
 declare module 'oidc-provider/lib/helpers/errors.js' {
   export class InvalidClientMetadata extends Error {
     constructor(description: string);
+  }
+  export class InvalidScope extends Error {
+    constructor(description: string, scope: string);
   }
 }

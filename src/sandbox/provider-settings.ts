@@ -9,6 +9,7 @@ import { createLoginPolicy, type SecondFactorDemand } from './login-policy.ts';
 import type { Pages } from './pages.ts';
 import type { ProviderRecords } from './provider-records.ts';
 import { registrationPolicies } from './registration.ts';
+import { completeScope } from './requested-scope.ts';
 import { CLAIMS, SCOPES } from './scopes.ts';
 import { PASSWORD_ACR, SECOND_FACTOR_ACR } from './second-factor.ts';
 import type { SigningKeys } from './signing-keys.ts';
@@ -38,7 +39,11 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
     conformIdTokenClaims: !parts.claimsInIdToken,
     responseTypes: ['code'],
     clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'],
-    pkce: { required: () => true },
+    pkce: {
+      required: (_ctx: unknown, { clientId, clientAuthMethod }: Client) =>
+        clientAuthMethod === 'none' || apps.settingsOf(clientId).requirePkce,
+    },
+    extraParams: { scope: completeScope },
     allowOmittingSingleRegisteredRedirectUri: false,
     rotateRefreshToken: ({ oidc }: ProviderContext) =>
       apps.settingsOf(oidc?.client?.clientId ?? '').refreshPolicy !== 'reusable',

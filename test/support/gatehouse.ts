@@ -51,6 +51,7 @@ export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
       name: `Test ${id}`,
       redirectUris: [`${url}/oauth/callback/${id}`],
       postLogoutRedirectUris: [`${url}/`],
+      settings: { requirePkce: true },
     })),
     binService: createBinService(),
     ...options.sandbox,

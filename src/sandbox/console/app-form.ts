@@ -33,6 +33,7 @@ export const appForm = z
     refreshMaxSeconds: number.pipe(settings.refreshMaxSeconds),
     tokenDelayMilliseconds: number.pipe(settings.tokenDelayMilliseconds),
     noExpiresIn: ticked,
+    requirePkce: ticked,
     requirePushedRequests: ticked,
     requireDpop: ticked,
     requireDpopNonce: ticked,
@@ -44,7 +45,7 @@ export const appForm = z
 
 export function appOf(form: z.output<typeof appForm>): AppFields {
   const { name, callbackUrls, scopes, method, jwksUri, postLogoutUrls, backchannelLogoutUri, ...chosen } = form;
-  const { noExpiresIn, requirePushedRequests, requireDpop, requireDpopNonce, ...values } = chosen;
+  const { noExpiresIn, ...choices } = chosen;
   return {
     name,
     redirectUris: callbackUrls,
@@ -53,13 +54,7 @@ export function appOf(form: z.output<typeof appForm>): AppFields {
     tokenEndpointAuthMethod: method,
     ...(jwksUri === undefined ? {} : { jwksUri }),
     ...(backchannelLogoutUri === undefined ? {} : { backchannelLogoutUri }),
-    settings: {
-      ...values,
-      ...(noExpiresIn ? { sendExpiresIn: false } : {}),
-      ...(requirePushedRequests ? { requirePushedRequests } : {}),
-      ...(requireDpop ? { requireDpop } : {}),
-      ...(requireDpopNonce ? { requireDpopNonce } : {}),
-    },
+    settings: { ...choices, sendExpiresIn: !noExpiresIn },
   };
 }
 
@@ -82,6 +77,7 @@ export function valuesOfApp(app?: RegisteredApp): FormValues<typeof appForm> {
     refreshMaxSeconds: String(chosen.refreshMaxSeconds ?? ''),
     tokenDelayMilliseconds: String(chosen.tokenDelayMilliseconds ?? ''),
     noExpiresIn: yes(chosen.sendExpiresIn === false),
+    requirePkce: yes(chosen.requirePkce || app?.tokenEndpointAuthMethod === 'none'),
     requirePushedRequests: yes(chosen.requirePushedRequests),
     requireDpop: yes(chosen.requireDpop),
     requireDpopNonce: yes(chosen.requireDpopNonce),

@@ -1,6 +1,7 @@
 /** Console pages for connected apps: list, register, change, new secret, remove. */
 import express, { type Request, type Response } from 'express';
 import { type FormView, formHandler } from '../../pages/form.ts';
+import type { RegisteredApp } from '../apps.ts';
 import { AUTH_METHODS } from '../clients.ts';
 import { describedScopes } from '../scopes.ts';
 import { appForm, appOf, valuesOfApp } from './app-form.ts';
@@ -21,7 +22,8 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
     const secret = reveals.take(`app ${app.clientId}`);
     const form = changed ?? { values: valuesOfApp(app), faults: [] };
     const lists = { scopes: describedScopes(), methods: AUTH_METHODS };
-    show(res, 'app', { title: app.name ?? app.clientId, app, secret, issuer, form, ...lists });
+    const refreshTokens = refreshTokensOf(app);
+    show(res, 'app', { title: app.name ?? app.clientId, app, secret, issuer, refreshTokens, form, ...lists });
   };
 
   const done = (id: string, secret: string | undefined) => {
@@ -65,4 +67,13 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
     res.redirect(303, '/console/apps');
   });
   return router;
+}
+
+function refreshTokensOf({ scopes, otherMetadata }: RegisteredApp): string {
+  const grantTypes = otherMetadata?.grant_types;
+  if (Array.isArray(grantTypes) && !grantTypes.includes('refresh_token')) {
+    return 'never: the app is registered without the grant type refresh_token';
+  }
+  if (scopes && !scopes.includes('offline_access')) return 'never: the scope offline_access is not allowed';
+  return 'if the app requests offline_access and the user allows it';
 }
