@@ -15,6 +15,8 @@ export interface Account {
   readonly totpSecret?: string;
   /** Addresses and CIDRs from which sign-in is allowed; empty allows all. */
   readonly networks: readonly string[];
+  /** Whether tokens, too, may be used only from there. */
+  readonly restrictTokens: boolean;
   readonly disabled: boolean;
 }
 
@@ -27,11 +29,12 @@ export interface NewAccount {
   kind?: Account['kind'] | undefined;
   totpSecret?: string | undefined;
   networks?: readonly string[] | undefined;
+  restrictTokens?: boolean | undefined;
   /** Default: the password of the built-in accounts. */
   password?: string | undefined;
 }
 
-export type AccountChanges = Pick<NewAccount, 'groups' | 'totpSecret' | 'networks' | 'password'> & {
+export type AccountChanges = Pick<NewAccount, 'groups' | 'totpSecret' | 'networks' | 'restrictTokens' | 'password'> & {
   name?: string;
   disabled?: boolean;
 };
@@ -126,7 +129,8 @@ export function claimsOf(account: Account): Record<string, unknown> {
   };
 }
 
-function accountOf({ id, login, name, groups = [], kind = 'person', totpSecret, networks = [] }: NewAccount): Account {
+function accountOf(account: NewAccount): Account {
+  const { id, login, name, groups = [], kind = 'person', totpSecret, networks = [], restrictTokens = false } = account;
   const normalLogin = normalized(login);
   return {
     id: id ?? `sbx-${createHash('sha256').update(normalLogin).digest('hex').slice(0, 10)}`,
@@ -136,6 +140,7 @@ function accountOf({ id, login, name, groups = [], kind = 'person', totpSecret, 
     kind,
     ...(totpSecret ? { totpSecret } : {}),
     networks: [...networks],
+    restrictTokens,
     disabled: false,
   };
 }

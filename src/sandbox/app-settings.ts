@@ -24,6 +24,8 @@ export interface AppSettings {
   tokenDelayMilliseconds: number;
   /** Off for a provider whose tokens live as long as the organisation's session. */
   sendExpiresIn: boolean;
+  /** Accept the app's tokens only from the networks of their user. */
+  restrictTokens: boolean;
   /** Accept authorization requests only with PKCE (RFC 7636). Public clients need it in any case. */
   requirePkce: boolean;
   /** Accept authorization requests only by PAR (RFC 9126). */
@@ -51,6 +53,7 @@ export const appSettingsSchema = z.strictObject({
     .max(60_000, 'must be 60000 or less')
     .optional(),
   sendExpiresIn: z.boolean().optional(),
+  restrictTokens: z.boolean().optional(),
   requirePkce: z.boolean().optional(),
   requirePushedRequests: z.boolean().optional(),
   requireDpop: z.boolean().optional(),
@@ -88,6 +91,7 @@ export function settingsFor(
     refreshPolicy: refreshTokens.policy,
     graceSeconds: refreshTokens.graceSeconds,
     sendExpiresIn: true,
+    restrictTokens: false,
     requirePkce: false,
     requirePushedRequests: false,
     requireDpop: false,

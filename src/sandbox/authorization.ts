@@ -2,8 +2,10 @@
 import type { Request, Response } from 'express';
 import type { Account, Accounts } from './accounts.ts';
 import { API_TOKEN_PREFIX, type ApiTokens } from './api-tokens.ts';
+import type { AppRegistry } from './apps.ts';
 import { DPOP_ALGORITHMS, type ProofClaim } from './dpop-proof.ts';
 import type { ActiveToken, Introspect } from './introspection.ts';
+import { isTokenAllowedFrom } from './token-networks.ts';
 
 export interface Authorization {
   /** Returns the account if the token is valid and has one of the scopes. Otherwise sends the refusal. */
@@ -14,13 +16,16 @@ interface Parts {
   introspect: Introspect;
   apiTokens: ApiTokens;
   accounts: Accounts;
+  apps: Pick<AppRegistry, 'settingsOf'>;
   isProofValid: (claim: ProofClaim) => Promise<boolean>;
   baseUrl: string;
 }
 
 type Scheme = 'Bearer' | 'DPoP';
 
-export function createAuthorization({ introspect, apiTokens, accounts, isProofValid, baseUrl }: Parts): Authorization {
+export function createAuthorization(parts: Parts): Authorization {
+  const { introspect, apiTokens, accounts, apps, isProofValid, baseUrl } = parts;
+
   async function find(token: string): Promise<ActiveToken | undefined> {
     if (!token.startsWith(API_TOKEN_PREFIX)) return introspect(token);
     const apiToken = apiTokens.use(token);
@@ -48,6 +53,8 @@ export function createAuthorization({ introspect, apiTokens, accounts, isProofVa
       if (!(await hasValidBinding(req, scheme, token, active))) {
         return scheme === 'DPoP' && active.keyThumbprint !== undefined ? refuseProof(res) : refuseToken(res, scheme);
       }
+      const app = active.clientId === undefined ? undefined : apps.settingsOf(active.clientId);
+      if (!isTokenAllowedFrom(req.socket.remoteAddress, account, app)) return refuseAddress(res);
       return scopes.some((scope) => active.scopes.has(scope)) ? account : refuseScope(res, scheme, scopes);
     },
   };
@@ -88,6 +95,10 @@ function refuseProof(res: Response): undefined {
   const description =
     'The DPoP proof is missing, was used already, or is not for this request, this token and its key.';
   challenge(res, 401, challengeOf('DPoP', 'error="invalid_dpop_proof"'), 'invalid_dpop_proof', description);
+}
+
+function refuseAddress(res: Response): undefined {
+  refuse(res, 403, 'ip_restricted', 'The token works only from certain networks, and this address is in none of them.');
 }
 
 function refuseScope(res: Response, scheme: Scheme, scopes: readonly string[]): undefined {

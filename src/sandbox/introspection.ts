@@ -2,6 +2,8 @@
 
 export interface ActiveToken {
   subject: string;
+  /** Undefined for an API token. */
+  clientId?: string;
   scopes: ReadonlySet<string>;
   /** Thumbprint of the DPoP key that the token is bound to (RFC 9449); undefined for a bearer token. */
   keyThumbprint?: string;
@@ -36,7 +38,8 @@ function factsOf(body: Record<string, unknown>): ActiveToken | undefined {
   const isAccessToken = body.token_type === 'Bearer' || body.token_type === 'DPoP';
   if (body.active !== true || !isAccessToken || typeof body.sub !== 'string') return undefined;
   const scopes = new Set(typeof body.scope === 'string' ? body.scope.split(' ') : []);
+  const token = { subject: body.sub, clientId: String(body.client_id), scopes };
   const thumbprint = (body.cnf as { jkt?: unknown } | undefined)?.jkt;
-  if (body.token_type === 'Bearer') return { subject: body.sub, scopes };
-  return typeof thumbprint === 'string' ? { subject: body.sub, scopes, keyThumbprint: thumbprint } : undefined;
+  if (body.token_type === 'Bearer') return token;
+  return typeof thumbprint === 'string' ? { ...token, keyThumbprint: thumbprint } : undefined;
 }

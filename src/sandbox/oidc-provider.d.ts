@@ -119,6 +119,12 @@ declare module 'oidc-provider/lib/helpers/errors.js' {
   export class InvalidClientMetadata extends Error {
     constructor(description: string);
   }
+  export class InvalidGrant extends Error {
+    constructor(detail: string);
+  }
+  export class InvalidToken extends Error {
+    constructor(detail: string);
+  }
   export class InvalidScope extends Error {
     constructor(description: string, scope: string);
   }

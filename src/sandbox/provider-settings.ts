@@ -1,5 +1,6 @@
 /** The configuration of oidc-provider: lifetimes, scopes, routes and features. */
 import { randomBytes } from 'node:crypto';
+import { InvalidGrant, InvalidToken } from 'oidc-provider/lib/helpers/errors.js';
 import type { Client, GrantedToken, ProviderContext } from 'oidc-provider/lib/provider.js';
 import { type Accounts, claimsOf } from './accounts.ts';
 import { refreshTokenSeconds } from './app-settings.ts';
@@ -13,6 +14,7 @@ import { completeScope } from './requested-scope.ts';
 import { CLAIMS, SCOPES } from './scopes.ts';
 import { PASSWORD_ACR, SECOND_FACTOR_ACR } from './second-factor.ts';
 import type { SigningKeys } from './signing-keys.ts';
+import { isTokenAllowedFrom } from './token-networks.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
@@ -52,9 +54,13 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
     enabledJWA: { dPoPSigningAlgValues: DPOP_ALGORITHMS },
     // Replaces the library's fetch, which refuses loopback addresses.
     fetch: (url: string, { dispatcher: _, ...options }: RequestInit & { dispatcher?: unknown }) => fetch(url, options),
-    findAccount: async (_ctx: unknown, id: string) => {
+    findAccount: async ({ req, oidc }: ProviderContext, id: string, token?: GrantedToken) => {
       const account = accounts.byId(id);
       if (account === undefined || account.disabled) return undefined;
+      if (token && !isTokenAllowedFrom(req.socket.remoteAddress, account, apps.settingsOf(token.clientId))) {
+        const Refusal = oidc?.route === 'userinfo' ? InvalidToken : InvalidGrant;
+        throw new Refusal('this address is not in the networks of the user');
+      }
       return { accountId: id, claims: async () => claimsOf(account) };
     },
     ttl: lifetimes(apps),

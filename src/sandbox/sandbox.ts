@@ -4,7 +4,7 @@ import type { RequestListener } from 'node:http';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import { type ApiTokens, createApiTokens } from './api-tokens.ts';
 import { DEFAULT_REFRESH_IDLE_SECONDS, type DefaultSettings, type RefreshTokens } from './app-settings.ts';
-import { createApps } from './apps.ts';
+import { type AppRegistry, createApps } from './apps.ts';
 import { createAuthorization } from './authorization.ts';
 import {
   ownPagesMetadata,
@@ -30,7 +30,7 @@ import { createSecondFactor, type SecondFactor } from './second-factor.ts';
 import type { Seed } from './seed.ts';
 import { addSeedThreads, addSeedTokens, appsOf } from './seeding.ts';
 import { createSigningKeys, type SigningKeys } from './signing-keys.ts';
-import { createThreads } from './threads.ts';
+import { createThreads, type Threads } from './threads.ts';
 
 export interface SandboxOptions {
   /** Default `127.0.0.1`. Other than loopback needs `beyondLoopback` too. */
@@ -109,10 +109,22 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   const refreshTokens: RefreshTokens = { policy: 'rotating', graceSeconds: 60, ...options.refreshTokens };
   const rateLimits: RateLimits = { ...USUAL_LIMITS, ...options.rateLimits };
   const platformClient = { clientId: PLATFORM_CLIENT_ID, clientSecret: randomBytes(32).toString('base64url') };
-  const shared = { accounts, secondFactor, apiTokens, signingKeys, platformClient, now, report };
-  const identityProvider = openIdentityProvider(urls, options, { ...shared, refreshTokens });
+  const apps = createApps({
+    clients: [...options.clients, ...appsOf(seed)],
+    defaults: defaultSettings(options),
+    refreshTokens,
+    own: [
+      resourceServerMetadata(platformClient.clientId, platformClient.clientSecret),
+      ownPagesMetadata(PAGES_CLIENT_ID, urls['identity-provider'] + OWN_CALLBACK_PATH),
+    ],
+    now,
+  });
+  const threads = createThreads({ accounts, baseUrl: urls.platform, startedAtMs: now(), now });
+  addSeedThreads(seed, accounts, threads);
+  const shared = { accounts, apps, threads, secondFactor, apiTokens, signingKeys, platformClient, now, report };
+  const identityProvider = openIdentityProvider(urls, options, shared);
   if (options.initialAccessToken) await identityProvider.makeInitialAccessToken(options.initialAccessToken);
-  const platform = openPlatform(listeners, seed, { ...shared, rateLimits });
+  const platform = openPlatform(listeners, { ...shared, rateLimits });
 
   const hits = createHits({ now });
   const faults = createFaults();
@@ -142,6 +154,8 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
 
 interface SharedParts {
   accounts: Accounts;
+  apps: AppRegistry;
+  threads: Threads;
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
   signingKeys: SigningKeys;
@@ -154,29 +168,17 @@ interface SharedParts {
 function openIdentityProvider(
   urls: Listeners['urls'],
   options: SandboxOptions,
-  { refreshTokens, platformClient, ...shared }: SharedParts & { refreshTokens: RefreshTokens },
+  { platformClient, ...shared }: SharedParts,
 ): IdentityProvider {
-  const { now } = shared;
-  const issuer = urls['identity-provider'];
-  const apps = createApps({
-    clients: [...options.clients, ...appsOf(options.seed)],
-    defaults: defaultSettings(options),
-    refreshTokens,
-    own: [
-      resourceServerMetadata(platformClient.clientId, platformClient.clientSecret),
-      ownPagesMetadata(PAGES_CLIENT_ID, issuer + OWN_CALLBACK_PATH),
-    ],
-    now,
-  });
+  const { apps, now } = shared;
   const graceSeconds = (clientId: string) => {
     const settings = apps.settingsOf(clientId);
     return settings.refreshPolicy === 'grace' ? settings.graceSeconds : 0;
   };
   return createIdentityProvider({
     ...shared,
-    issuer,
+    issuer: urls['identity-provider'],
     platformUrl: urls.platform,
-    apps,
     records: createProviderRecords({ now, maxRecords: 50_000, graceSeconds }),
     pages: createPages(),
     platformClientId: platformClient.clientId,
@@ -188,15 +190,14 @@ function openIdentityProvider(
 
 function openPlatform(
   { urls, innerIssuer }: Listeners,
-  seed: Seed | undefined,
-  { accounts, apiTokens, platformClient, rateLimits, now, report }: SharedParts & { rateLimits: RateLimits },
+  parts: SharedParts & { rateLimits: RateLimits },
 ): RequestListener {
-  const threads = createThreads({ accounts, baseUrl: urls.platform, startedAtMs: now(), now });
-  addSeedThreads(seed, accounts, threads);
+  const { accounts, apps, threads, apiTokens, platformClient, rateLimits, now, report } = parts;
   const authorization = createAuthorization({
     introspect: createIntrospection({ endpoint: `${innerIssuer}/introspect`, ...platformClient }),
     apiTokens,
     accounts,
+    apps,
     isProofValid: createProofCheck({ now }),
     baseUrl: urls.platform,
   });

@@ -47,6 +47,7 @@ export const userSchema = z.strictObject({
   password: z.string().min(8, 'must have 8 characters or more').max(200, 'must be 200 characters or less').optional(),
   groups: z.array(text(100)).optional(),
   networks: z.array(networkSchema).optional(),
+  restrictTokens: z.boolean().optional(),
   totpSecret: z.string().refine(isTotpSecret, 'must be 16 to 64 characters of base32 (A-Z, 2-7)').optional(),
 });
 

@@ -13,6 +13,7 @@ const changeForm = z.object({
   name,
   groups: lines.pipe(groups.unwrap()),
   networks: lines.pipe(networks.unwrap()),
+  restrictTokens: ticked,
   password: z
     .string()
     .transform((typed) => typed || undefined)
@@ -98,10 +99,25 @@ function showUser(
 }
 
 function valuesOf(user: Account): Changed['values'] {
-  return { name: user.name, groups: user.groups.join('\n'), networks: user.networks.join('\n'), password: '' };
+  return {
+    name: user.name,
+    groups: user.groups.join('\n'),
+    networks: user.networks.join('\n'),
+    restrictTokens: user.restrictTokens ? 'yes' : '',
+    password: '',
+  };
 }
 
 const NEW_USER: New = {
-  values: { login: '', kind: 'person', name: '', groups: '', networks: '', password: '', secondFactor: '' },
+  values: {
+    login: '',
+    kind: 'person',
+    name: '',
+    groups: '',
+    networks: '',
+    restrictTokens: '',
+    password: '',
+    secondFactor: '',
+  },
   faults: [],
 };
