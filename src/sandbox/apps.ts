@@ -8,11 +8,14 @@ import {
   settingsFor,
 } from './app-settings.ts';
 import { clientMetadata, type SandboxClient } from './clients.ts';
+import { isEqual } from './is-equal.ts';
 import type { RecordAdapter } from './provider-records.ts';
 
 export interface RegisteredApp extends SandboxClient {
   readonly origin: 'start' | 'console' | 'dynamic registration';
   readonly registeredAtMs: number;
+  /** The secret before the present one, while both are valid. */
+  readonly oldSecret?: { readonly secret: string; readonly untilMs: number };
   /** Other metadata from dynamic registration. */
   readonly otherMetadata?: Readonly<Record<string, unknown>>;
 }
@@ -27,8 +30,9 @@ export interface AppRegistry {
    * authentication method needs one and there was none.
    */
   change(clientId: string, app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): string | undefined;
-  /** Replaces the secret. Undefined if the app has none. */
-  newSecret(clientId: string): string | undefined;
+  /** Replaces the secret; the old one stays valid for `overlapMs`. Undefined if the app has none. */
+  newSecret(clientId: string, overlapMs: number): string | undefined;
+  isOldSecret(clientId: string, secret: string): boolean;
   remove(clientId: string): void;
   settingsOf(clientId: string): AppSettings;
   /** For oidc-provider to read registrations and store dynamic ones. */
@@ -66,11 +70,16 @@ export function createApps({ clients, defaults, refreshTokens, own, now }: Parts
       add({ ...rest, ...changes, ...newSecret });
       return newSecret.clientSecret;
     },
-    newSecret(clientId) {
+    newSecret(clientId, overlapMs) {
       const app = apps.get(clientId);
       const { clientSecret } = app ? secretFor(app) : {};
-      if (app && clientSecret !== undefined) add({ ...app, clientSecret });
+      if (!app?.clientSecret || clientSecret === undefined) return undefined;
+      add({ ...app, clientSecret, oldSecret: { secret: app.clientSecret, untilMs: now() + overlapMs } });
       return clientSecret;
+    },
+    isOldSecret(clientId, secret) {
+      const old = apps.get(clientId)?.oldSecret;
+      return old !== undefined && now() < old.untilMs && isEqual(old.secret, secret);
     },
     remove: (clientId) => void apps.delete(clientId),
     settingsOf: (clientId) => settingsFor(apps.get(clientId)?.settings, defaults, refreshTokens),
@@ -82,8 +91,9 @@ export function createApps({ clients, defaults, refreshTokens, own, now }: Parts
       async upsert(id, metadata) {
         const app = fromMetadata(id, metadata);
         // An app that updates its registration (RFC 7592) keeps the settings from the console.
-        const { settings, registeredAtMs = now() } = apps.get(id) ?? {};
-        add({ ...app, settings: { ...settings, ...app.settings }, origin: 'dynamic registration', registeredAtMs });
+        const { settings, registeredAtMs = now(), oldSecret } = apps.get(id) ?? {};
+        const kept = { settings: { ...settings, ...app.settings }, ...(oldSecret ? { oldSecret } : {}) };
+        add({ ...app, ...kept, origin: 'dynamic registration', registeredAtMs });
       },
       findByUid: async () => undefined,
       consume: async () => undefined,

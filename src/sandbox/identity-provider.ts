@@ -5,6 +5,7 @@ import { Provider, type ProviderContext } from 'oidc-provider/lib/provider.js';
 import { createAccountPages } from './account-pages.ts';
 import type { ApiTokens } from './api-tokens.ts';
 import { createApprovals } from './approvals.ts';
+import type { AppRegistry } from './apps.ts';
 import { PAGES_CLIENT_ID } from './clients.ts';
 import { createConsole } from './console/console.ts';
 import { createSessionEnding } from './ended-sessions.ts';
@@ -48,6 +49,7 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   provider.use(signOut.goStraightBack);
   provider.use(signOut.askBeforeSwitching);
   provider.use(createTokenResponses({ apps, records, platformUrl: parts.platformUrl }));
+  acceptOldSecrets(provider, apps);
   provider.on('grant.error', describeCause);
   provider.on('error', report);
   provider.on('server_error', (_ctx, error) => report(error));
@@ -86,6 +88,14 @@ function createNotFoundPage({ render, headers }: Pages) {
     ctx.body = render('message', { title: 'Not here', text: 'The identity provider has no such page.' });
     ctx.type = 'html';
     ctx.status = 404;
+  };
+}
+
+/** A replaced secret stays valid for as long as the administrator chose. */
+function acceptOldSecrets({ Client: { prototype } }: Provider, apps: AppRegistry): void {
+  const { compareClientSecret } = prototype;
+  prototype.compareClientSecret = async function compareEither(secret) {
+    return (await compareClientSecret.call(this, secret)) || apps.isOldSecret(this.clientId, secret);
   };
 }
 

@@ -12,6 +12,7 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly clientName?: string;
     readonly clientAuthMethod: string;
     readonly scope?: string;
+    compareClientSecret(this: Client, secret: string): boolean | Promise<boolean>;
     grantTypeAllowed(grantType: string): boolean;
     readonly backchannelLogoutUri?: string;
     /** Rejects unless the app takes the logout token. */
@@ -86,7 +87,7 @@ declare module 'oidc-provider/lib/provider.js' {
       new (of: { accountId: string; clientId: string }): Grant;
       find(id: string): Promise<Grant | undefined>;
     };
-    readonly Client: { find(id: string): Promise<Client | undefined> };
+    readonly Client: { prototype: Client; find(id: string): Promise<Client | undefined> };
     readonly Session: { get(ctx: object): Promise<Session> };
     readonly InitialAccessToken: { new (of: { jti?: string; policies: string[] }): { save(): Promise<string> } };
     createContext(req: IncomingMessage, res: ServerResponse): object;

@@ -1,10 +1,11 @@
 /** Sign-in to the sandbox's own pages, by the session of the identity provider. */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { AuthorizationContext, Provider } from 'oidc-provider/lib/provider.js';
 import { type Account, type Accounts, ADMIN_GROUP } from './accounts.ts';
 import { PAGES_CLIENT_ID } from './clients.ts';
 import { fields } from './form-fields.ts';
+import { isEqual } from './is-equal.ts';
 import type { Pages } from './pages.ts';
 import { SECOND_FACTOR_ACR } from './second-factor.ts';
 
@@ -112,9 +113,4 @@ function signInPath(redirectUri: string, path: string, acrValues: string | undef
 
 function isOwnPath(path: string): boolean {
   return /^\/(account|console)(\/[A-Za-z0-9/_-]*)?$/.test(path);
-}
-
-function isEqual(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)];
-  return left.length === right.length && timingSafeEqual(left, right);
 }

@@ -59,6 +59,9 @@ test('every page fits', async () => {
   await page.locator('textarea[name=callbackUrls]').fill(`https://app.example.com/${'callback/'.repeat(20)}`);
   await press('Register');
   await look('app-secret');
+  await page.locator('select[name=overlap]').selectOption('day');
+  await press('Make a new secret');
+  await look('app-old-secret');
   for (const path of ['apps', 'users', 'users/sbx-00u3', 'tokens', 'registration', 'users/nobody']) {
     await visit(`/console/${path}`, path.replace('/', '-'));
   }

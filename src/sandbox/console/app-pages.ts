@@ -3,12 +3,22 @@ import express, { type Request, type Response } from 'express';
 import { type FormView, formHandler } from '../../pages/form.ts';
 import type { RegisteredApp } from '../apps.ts';
 import { AUTH_METHODS } from '../clients.ts';
+import { fields } from '../form-fields.ts';
 import { describedScopes } from '../scopes.ts';
 import { appForm, appOf, valuesOfApp } from './app-form.ts';
 import type { ResourceParts } from './console.ts';
 import { FORM_PAGES } from './forms.ts';
 
 type Form = FormView<typeof appForm>;
+
+const HOUR_MS = 60 * 60 * 1000;
+/** When the old secret ends after it is replaced. */
+const OVERLAPS = [
+  { value: '', text: 'at once', hours: 0 },
+  { value: 'hour', text: 'in 1 hour', hours: 1 },
+  { value: 'day', text: 'in 1 day', hours: 24 },
+  { value: 'week', text: 'in 7 days', hours: 7 * 24 },
+];
 
 export function createAppPages({ apps, approvals, reveals, show, issuer }: ResourceParts): express.Router {
   const router = express.Router();
@@ -21,7 +31,7 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
     if (app === undefined) return show(res.status(404), 'gone', { title: 'No such app' });
     const secret = reveals.take(`app ${app.clientId}`);
     const form = changed ?? { values: valuesOfApp(app), faults: [] };
-    const lists = { scopes: describedScopes(), methods: AUTH_METHODS };
+    const lists = { scopes: describedScopes(), methods: AUTH_METHODS, overlaps: OVERLAPS };
     const refreshTokens = refreshTokensOf(app);
     show(res, 'app', { title: app.name ?? app.clientId, app, secret, issuer, refreshTokens, form, ...lists });
   };
@@ -56,9 +66,9 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
   router.get('/:id', (req, res) => showApp(req, res));
   router.post('/:id', change);
   router.post('/:id/secret', (req, res) => {
-    const secret = apps.newSecret(req.params.id);
-    if (secret !== undefined) reveals.keep(`app ${req.params.id}`, secret);
-    res.redirect(303, `/console/apps/${req.params.id}`);
+    const { id } = req.params;
+    const overlap = OVERLAPS.find(({ value }) => value === fields(req).overlap);
+    res.redirect(303, done(id, apps.newSecret(id, (overlap?.hours ?? 0) * HOUR_MS)).url);
   });
   router.post('/:id/remove', (req, res) => {
     apps.remove(req.params.id);

@@ -1,0 +1,54 @@
+/** A replaced client secret works beside the new one for the time that the administrator chose. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { pass } from '../support/passing-time.ts';
+import { CLIENT, type ForeignClient, openConsole, startForeignClient } from './foreign-client.ts';
+
+let client: ForeignClient;
+let admin: Awaited<ReturnType<typeof openConsole>>;
+
+beforeAll(async () => {
+  client = await startForeignClient();
+  admin = await openConsole(client);
+});
+afterAll(() => client.sandbox.close());
+
+async function works(clientSecret: string): Promise<boolean> {
+  const response = await fetch(`${client.sandbox.issuer}/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'refresh_token',
+      refresh_token: 'unknown',
+      client_id: CLIENT.clientId,
+      client_secret: clientSecret,
+    }),
+  });
+  const { error } = (await response.json()) as { error: string };
+  expect(['invalid_grant', 'invalid_client']).toContain(error);
+  return error === 'invalid_grant';
+}
+
+/** Returns the new secret and the page that shows it. */
+async function replace(overlap: string) {
+  const page = await admin.open(`/apps/${CLIENT.clientId}`);
+  const { body } = await admin.browser.submit(page, { overlap }, { button: 'Make a new secret' });
+  return { body, secret: /class="secret".*?<code>([^<]+)</s.exec(body)?.[1] ?? '' };
+}
+
+it('the old secret ends when it was set to end, and the page says when', async () => {
+  const first = CLIENT.clientSecret;
+  const second = await replace('day');
+  expect(second.body).toMatch(/<dt>Old secret<\/dt><dd>works until <time/);
+  expect([await works(first), await works(second.secret), await works('guess')]).toEqual([true, true, false]);
+
+  const third = await replace('hour');
+  expect([await works(first), await works(second.secret), await works(third.secret)]).toEqual([false, true, true]);
+  pass(60 * 60 + 1);
+  expect([await works(second.secret), await works(third.secret)]).toEqual([false, true]);
+  expect((await admin.browser.get(`${client.sandbox.issuer}/console/apps/${CLIENT.clientId}`)).body).not.toContain(
+    '<dt>Old secret',
+  );
+
+  const fourth = await replace('');
+  expect([await works(third.secret), await works(fourth.secret)]).toEqual([false, true]);
+  expect(fourth.body).not.toContain('<dt>Old secret');
+});
