@@ -17,12 +17,15 @@ import { features, type ProviderSettingsParts, pageSettings, protocolSettings } 
 import { makeInitialAccessToken } from './registration.ts';
 import type { SecondFactor } from './second-factor.ts';
 import { createSignOut } from './sign-out.ts';
+import { createThreadPages } from './thread-pages.ts';
+import type { Threads } from './threads.ts';
 import { createTokenResponses } from './token-responses.ts';
 
 export interface IdentityProviderParts extends ProviderSettingsParts {
   issuer: string;
   secondFactor: SecondFactor;
   apiTokens: ApiTokens;
+  threads: Threads;
   /** Maximum of approvals of one app by one account. */
   approvalsKept: number;
   platformUrl: string;
@@ -66,6 +69,7 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   app.use('/interaction', createInteractions(forPages));
   app.get('/signed-in', ownSignIn.finish);
   app.use('/account', createAccountPages(forPages));
+  app.use('/threads', createThreadPages(forPages));
   app.use(
     '/console',
     createConsole({ ...forPages, endSessionsOf: createSessionEnding({ provider, records, report }) }),

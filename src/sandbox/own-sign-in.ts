@@ -112,5 +112,5 @@ function signInPath(redirectUri: string, path: string, acrValues: string | undef
 }
 
 function isOwnPath(path: string): boolean {
-  return /^\/(account|console)(\/[A-Za-z0-9/_-]*)?$/.test(path);
+  return /^\/(account|console|threads)(\/[A-Za-z0-9/_-]*)?$/.test(path);
 }

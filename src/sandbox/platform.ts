@@ -11,6 +11,7 @@ import type { Threads } from './threads.ts';
 export interface PlatformParts {
   authorization: Authorization;
   threads: Threads;
+  issuer: string;
   countCall: (accountId: string) => CountedCall;
   report: (error: unknown) => void;
 }
@@ -30,7 +31,8 @@ const newDocumentSchema = z.object({
   content: z.string().min(1, 'must not be empty').max(100_000, 'must be 100000 characters or less'),
 });
 
-export function createPlatform({ authorization, threads, countCall, report }: PlatformParts): express.Express {
+export function createPlatform(parts: PlatformParts): express.Express {
+  const { authorization, threads, issuer, countCall, report } = parts;
   const guard = (scopes: readonly string[]) => async (req: Request, res: Response, next: NextFunction) => {
     const account = await authorization.authorize(req, res, scopes);
     if (account === undefined) return;
@@ -90,6 +92,11 @@ export function createPlatform({ authorization, threads, countCall, report }: Pl
     res.json(thread);
   });
 
+  // `thread.link`: the page is the identity provider's, where the user is signed in.
+  app.get('/:id', (req, res, next) => {
+    if (!threads.has(req.params.id)) return next();
+    res.redirect(303, `${issuer}/threads/${req.params.id}`);
+  });
   app.use((_req, res) => refuse(res, 404, 'not_found', 'There is no such resource.'));
   app.use((error: unknown, _req: Request, res: Response, _next: NextFunction) => failed(error, res, report));
   return app;

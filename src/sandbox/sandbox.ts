@@ -201,7 +201,8 @@ function openPlatform(
     isProofValid: createProofCheck({ now }),
     baseUrl: urls.platform,
   });
-  return createPlatform({ authorization, threads, countCall: createRateLimits({ now, limits: rateLimits }), report });
+  const countCall = createRateLimits({ now, limits: rateLimits });
+  return createPlatform({ authorization, threads, issuer: urls['identity-provider'], countCall, report });
 }
 
 function defaultSettings(options: SandboxOptions): DefaultSettings {

@@ -113,3 +113,26 @@ export const THREAD_TEXTS: readonly ThreadText[] = [
     ],
   },
 ];
+
+/** What else each user has on the platform. HTML. */
+export const MORE_THREADS = [
+  {
+    type: 'spreadsheet',
+    title: 'Settlement report: run times',
+    content: `<table>
+<thead><tr><th>Shop</th><th>Payments</th><th>Minutes</th></tr></thead>
+<tbody>
+<tr><td>Largest</td><td>81,204</td><td>40</td></tr>
+<tr><td>Median</td><td>2,310</td><td>1.5</td></tr>
+<tr><td>Smallest</td><td>12</td><td>0.1</td></tr>
+</tbody>
+</table>`,
+  },
+  {
+    type: 'chat',
+    title: 'Launch team',
+    content: `<p><b>Jonas</b>: The letter to the partners is signed.</p>
+<p><b>Maja</b>: Good. I call the two in Aarhus tomorrow.</p>
+<p><b>Jonas</b>: Then I take the third one, from the train.</p>`,
+  },
+] as const;

@@ -1,14 +1,14 @@
 /** The platform's documents, with a current thread for each account. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Account, Accounts } from './accounts.ts';
-import { THREAD_TEXTS, type ThreadText } from './thread-texts.ts';
+import { MORE_THREADS, THREAD_TEXTS, type ThreadText } from './thread-texts.ts';
 
 /** Times are in microseconds since 1970. */
 export interface ThreadDocument {
   thread: {
     id: string;
     title: string;
-    type: 'document';
+    type: 'document' | 'spreadsheet' | 'chat';
     author: { id: string; name: string };
     author_id: string;
     created_usec: number;
@@ -24,6 +24,7 @@ export interface ThreadDocument {
 export interface NewThread {
   id?: string | undefined;
   author: Account;
+  type?: ThreadDocument['thread']['type'];
   title: string;
   /** HTML. */
   content: string;
@@ -34,6 +35,7 @@ export interface NewThread {
 
 export interface Threads {
   currentOf(accountId: string): ThreadDocument | undefined;
+  has(id: string): boolean;
   /** Undefined if this account may not see the thread. */
   find(id: string, accountId: string): ThreadDocument | undefined;
   /** The threads that this account may see, latest change first. */
@@ -58,14 +60,14 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
   const threads = new Map<string, ThreadDocument>();
   const currentIds = new Map<string, string>();
 
-  function add({ author, title, content, sharedWith = [], ...options }: NewThread): ThreadDocument {
+  function add({ author, type = 'document', title, content, sharedWith = [], ...options }: NewThread): ThreadDocument {
     const id = options.id ?? randomBytes(9).toString('base64url').replaceAll(/[-_]/g, 'A');
     const createdAtMs = options.createdAtMs ?? now();
     const document: ThreadDocument = {
       thread: {
         id,
         title,
-        type: 'document',
+        type,
         author: { id: author.id, name: author.name },
         author_id: author.id,
         created_usec: createdAtMs * 1000,
@@ -81,7 +83,7 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
     return document;
   }
 
-  /** Made at the first call, because accounts can be added at any time. */
+  /** Made at the first call, together with a spreadsheet and a chat, because accounts can be added at any time. */
   function currentOf(accountId: string): ThreadDocument | undefined {
     const existing = threads.get(currentIds.get(accountId) ?? '');
     const index = accounts.all.findIndex((account) => account.id === accountId);
@@ -96,12 +98,16 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
       content: htmlOf(text),
       ...times,
     });
+    for (const { type, title, content } of MORE_THREADS) {
+      add({ id: shortId(`${type}:${author.id}`, 12), author, type, title, content, createdAtMs: times.createdAtMs });
+    }
     currentIds.set(accountId, thread.thread.id);
     return thread;
   }
 
   return {
     currentOf,
+    has: (id) => threads.has(id),
     add,
     find(id, accountId) {
       currentOf(accountId);

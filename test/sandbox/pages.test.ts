@@ -69,6 +69,13 @@ test('every page fits', async () => {
   await page.locator('input[name=name]').fill('Nightly report');
   await press('Make');
   await look('token-secret');
+  const { access_token } = await client.signIn({ login: ADMIN });
+  const headers = { authorization: `Bearer ${access_token}` };
+  const recent = await (await fetch(`${client.sandbox.platformUrl}/1/threads/recent`, { headers })).json();
+  for (const { thread } of Object.values(recent as Record<string, { thread: { link: string; type: string } }>)) {
+    await page.goto(thread.link);
+    await look(thread.type);
+  }
   await visit('/account', 'account');
   await visit('/sign-out', 'sign-out');
   await press('Sign out');

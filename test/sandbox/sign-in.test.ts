@@ -99,7 +99,9 @@ describe('consent', () => {
     const login = await browser.get((await client.begin('openid platform_full_access')).url);
     const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
     expect(consent.body).toContain('Allow Foreign client?');
-    expect(consent.body).toContain('Read, create, change and delete your documents');
+    expect(consent.body).toContain(
+      'Read your documents, spreadsheets and chats on the platform, and create new documents',
+    );
     expect(consent.body).not.toContain('platform_full_access');
     expect(consent.body).not.toContain('See your e-mail address');
   });

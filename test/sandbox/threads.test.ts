@@ -1,0 +1,56 @@
+/** Documents, spreadsheets and chats of a user, and the page that the `link` of each opens. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createBrowser, type ForeignClient, PASSWORD, startForeignClient } from './foreign-client.ts';
+
+interface Document {
+  thread: { type: string; title: string; link: string };
+}
+
+let client: ForeignClient;
+let accessToken: string;
+const browser = createBrowser();
+
+beforeAll(async () => {
+  client = await startForeignClient();
+  accessToken = (await client.signIn({ browser, scope: 'openid platform_full_access' })).access_token;
+});
+afterAll(() => client.sandbox.close());
+
+const call = async (path: string, body?: object) => {
+  const response = await fetch(`${client.sandbox.platformUrl}/1/threads/${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${accessToken}`, 'content-type': 'application/json' },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  return (await response.json()) as Document & Record<string, Document>;
+};
+
+it('a user has a document, a spreadsheet and a chat, and the link of each opens its page', async () => {
+  const recent = Object.values(await call('recent')).map(({ thread }) => thread);
+  expect(recent.map(({ type }) => type).sort()).toEqual(['chat', 'document', 'spreadsheet']);
+  for (const { title, link } of recent) {
+    const page = await browser.get(link);
+    expect([page.status, page.body]).toEqual([200, expect.stringContaining(`<h1>${title}</h1>`)]);
+    expect(page.body.match(/<h1/g)).toHaveLength(1);
+  }
+});
+
+it('the page asks to sign in, and shows a document to those who may see it alone', async () => {
+  const { link } = (await call('current')).thread;
+  const stranger = createBrowser();
+  const refused = await stranger.submit(await stranger.get(link), { login: 'second@example.test', password: PASSWORD });
+  expect([refused.status, refused.body.includes('not shared with you')]).toEqual([404, true]);
+  const owner = createBrowser();
+  const shown = await owner.submit(await owner.get(link), { login: 'user@example.test', password: PASSWORD });
+  expect([shown.status, shown.body.includes('Where we are')]).toEqual([200, true]);
+  expect((await fetch(`${client.sandbox.platformUrl}/nothinghere`)).status).toBe(404);
+});
+
+it('the page leaves out what could act in the reader’s name', async () => {
+  const content = '<p onclick="x()">Text</p><script>x()</script><form action="/console"><button>Press</button></form>';
+  const { thread } = await call('new-document', { title: 'Made <b>', content });
+  const { body } = await browser.get(thread.link);
+  expect(body).toContain('<h1>Made &lt;b&gt;</h1>');
+  expect(body).toContain('<p>Text</p>');
+  expect(body).not.toMatch(/<script|<form|onclick/);
+});
