@@ -1,9 +1,7 @@
 /** Runs `npm run demo`: the sandbox and a Gatehouse that uses it, without any set-up, deleted when it stops. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
-import { openBinService, readBinServiceSettings } from './bin-service/start.ts';
 import { createAdminToken } from './commands/admin-token.ts';
 import { withStorage } from './commands/open-storage.ts';
 import { demoApps } from './demo-apps.ts';
@@ -11,12 +9,12 @@ import { demoScreen } from './demo-screen.ts';
 import { StartRefused } from './errors.ts';
 import { stopOnSignals } from './http/signals.ts';
 import { openLogSink } from './observability/log-sink.ts';
+import { createOwnBinService } from './sandbox/own-bin-service.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { type Environment, type RunningGatehouse, startGatehouse } from './start.ts';
 import { generateEncryptionKey } from './storage/key-ring.ts';
 import { userIdOf } from './users/user-id.ts';
 
-const BIN_CLIENT_ID = 'bin-service-demo';
 const SERVICE_USER = 'user@example.test';
 
 // No other variable is read: the settings of a real Gatehouse in the same shell would give the demo real storage.
@@ -27,15 +25,14 @@ const publicUrl = `http://127.0.0.1:${port}`;
 // Only one demo can listen on the port, so no other uses this folder.
 const directory = join('data', `demo-${sandboxPort}`);
 const logFile = join(directory, 'demo.log');
-const binClientSecret = randomBytes(24).toString('base64url');
 const apps = demoApps(publicUrl);
+const binService = createOwnBinService({ port: Number(sandboxPort) });
 
 let sandbox: Sandbox | undefined;
 let gatehouse: RunningGatehouse | undefined;
-let binService: Awaited<ReturnType<typeof openBinService>> | undefined;
 const close = async () => {
   await gatehouse?.close();
-  await binService?.close();
+  await binService.close();
   if (sandbox) rmSync(directory, { recursive: true, force: true });
   await sandbox?.close();
 };
@@ -49,22 +46,16 @@ try {
   }
   sandbox = await startSandbox({
     port: Number(sandboxPort),
-    clients: [
-      ...apps.clients,
-      {
-        clientId: BIN_CLIENT_ID,
-        clientSecret: binClientSecret,
-        name: 'BIN look-up',
-        redirectUris: [`http://127.0.0.1:${Number(sandboxPort) + 2}/account/callback`],
-        settings: { requirePkce: true },
-      },
-    ],
-    // The service opens its storage only once the ports are held.
-    binService: ((req, res) => (binService ? binService.listener(req, res) : res.destroy())) satisfies RequestListener,
+    clients: [...apps.clients, binService.client],
+    binService: binService.listener,
   });
   const settings = prepare(sandbox);
   const logs = openLogSink(openSync(logFile, 'a', 0o600));
-  binService = await openBinService({ settings: binServiceSettings(sandbox), logDestination: logs });
+  await binService.open(sandbox, {
+    directory: join(directory, 'bin-service'),
+    logLevel: LOG_LEVEL,
+    logDestination: logs,
+  });
   const source = { env: settings, readFile: (path: string) => readFileSync(path, 'utf8') };
   const tokenOptions = { name: 'demo start', scope: 'write', days: 1 } as const;
   const adminToken = await withStorage(source, (storage) => createAdminToken(storage, tokenOptions));
@@ -113,17 +104,4 @@ function prepare({ issuer, platformUrl, binServiceUrl }: Sandbox): Environment {
     CONNECTED_APPS_FILE: appsFile,
     ...apps.secrets,
   };
-}
-
-function binServiceSettings({ issuer, binServiceUrl }: Sandbox) {
-  return readBinServiceSettings({
-    PUBLIC_URL: binServiceUrl,
-    DATA_DIR: join(directory, 'bin-service'),
-    SIGN_IN_ISSUER: issuer,
-    SIGN_IN_NAME: 'the sandbox',
-    SIGN_IN_CLIENT_ID: BIN_CLIENT_ID,
-    SIGN_IN_CLIENT_SECRET: binClientSecret,
-    INTERNAL_HOSTS: '127.0.0.1',
-    LOG_LEVEL,
-  });
 }

@@ -23,7 +23,7 @@ import { createSealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createAccountApp } from './account-app.ts';
 import { accountRoutes } from './account-routes.ts';
-import { createAccounts } from './accounts.ts';
+import { createAccounts, type KeyAccess } from './accounts.ts';
 import { createBans } from './bans.ts';
 import { createBrowsers } from './browser.ts';
 import { createQuota } from './quota.ts';
@@ -44,6 +44,8 @@ export function assembleBinService(parts: {
   /** Searched before the built-in data set. */
   datasetFile?: DatasetFile | undefined;
   logDestination: LogDestination;
+  /** Keys that are valid beside those of accounts. */
+  fixedAccess?: ((key: string) => KeyAccess | undefined) | undefined;
 }): BinServiceAssembly {
   const { settings, store, datasetFile } = parts;
   const { publicUrl, freeMonthlyRequests, plans } = settings;
@@ -104,7 +106,8 @@ export function assembleBinService(parts: {
 
   const listener = createBinService({
     datasets: [() => datasetFile?.dataset, () => builtIn],
-    ...{ accounts, quota, bans, addressOf, freeMonthlyRequests, basePath },
+    accounts: { accessOf: (key) => parts.fixedAccess?.(key) ?? accounts.accessOf(key) },
+    ...{ quota, bans, addressOf, freeMonthlyRequests, basePath },
     secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),

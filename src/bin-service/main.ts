@@ -7,6 +7,7 @@ import { stopOnSignals } from '../http/signals.ts';
 import { openLogSink } from '../observability/log-sink.ts';
 import { isoTime } from '../time.ts';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
+import type { BinServiceSettings } from './settings.ts';
 import { openBinServiceStore, readBinServiceSettings, startBinService } from './start.ts';
 
 const EX_CONFIG = 78;
@@ -66,8 +67,20 @@ async function serve(): Promise<void> {
     await opened.close().finally(() => logs.flush());
   });
   const service = await starting;
-  const { href } = service.settings.publicUrl;
-  say(`The BIN lookup service is ready at ${href}\nTry ${href}/45717360, and ${href}/account in a browser.`);
+  say(greeting(service.settings));
+}
+
+function greeting({ publicUrl: { href }, signIn }: BinServiceSettings): string {
+  const ready = `The BIN lookup service is ready at ${href}`;
+  if (signIn) return `${ready}\nTry ${href}/45717360, and ${href}/account in a browser.`;
+  return `${ready}
+Try ${href}/45717360.
+
+There is the free tier alone. Accounts with plans and API keys need an OpenID provider: register the callback URL
+${href}/account/callback there, and set
+  SIGN_IN_ISSUER, SIGN_IN_CLIENT_ID, SIGN_IN_CLIENT_SECRET
+  INTERNAL_HOSTS, if the provider is on this machine or in a private network
+To try them without a provider, run npm run sandbox.`;
 }
 
 async function withAccounts(work: (accounts: Accounts) => Promise<void>): Promise<void> {

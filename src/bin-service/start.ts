@@ -57,11 +57,9 @@ export async function startBinService(env: Environment, logDestination: LogDesti
 }
 
 /** Opens the service with its storage for the caller's ports. `close` closes the storage too. @throws StartRefused */
-export async function openBinService(parts: {
-  settings: BinServiceSettings;
-  datasetFile?: DatasetFile | undefined;
-  logDestination: LogDestination;
-}): Promise<BinServiceAssembly> {
+export async function openBinService(
+  parts: Omit<Parameters<typeof assembleBinService>[0], 'store'>,
+): Promise<BinServiceAssembly> {
   const store = await openBinServiceStore(parts.settings);
   const service = assembleBinService({ ...parts, store });
   return {

@@ -58,11 +58,15 @@ export async function openListeners({ host, port, beyondLoopback = false, public
 
 /** The sandbox has known passwords and shows codes, so everybody who reaches it can use it. */
 function assertLoopback(host: string): void {
-  if (/^127(\.\d{1,3}){3}$/.test(host) || host === '::1' || host === 'localhost') return;
+  if (isLoopback(host)) return;
   throw new Error(
     `The sandbox listens only on loopback (127.0.0.1, ::1 or localhost), not on "${host}". To allow it, add ` +
       '--beyond-loopback (SANDBOX_BEYOND_LOOPBACK=yes), but only where everybody who can reach it may use it.',
   );
+}
+
+export function isLoopback(host: string): boolean {
+  return /^127(\.\d{1,3}){3}$/.test(host) || host === '::1' || host === 'localhost';
 }
 
 function isWildcard(host: string): boolean {

@@ -1,9 +1,12 @@
 /** The program behind `npm run sandbox`: runs until SIGINT or SIGTERM. */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { KeyAccess } from '../bin-service/accounts.ts';
 import { ADMIN_TOTP_SECRET } from './accounts.ts';
 import { DEMO_CLIENT_ID, type SandboxClient } from './clients.ts';
+import { isLoopback } from './listeners.ts';
 import type { Sandbox, SandboxOptions } from './sandbox.ts';
 import { type ReadSeed, readSeed } from './seed.ts';
 import { createCommand, readSettings, type Settings } from './settings.ts';
@@ -11,13 +14,13 @@ import { createCommand, readSettings, type Settings } from './settings.ts';
 const HELP = `Secrets are read only from the environment, because command lines are visible to other users:
   SANDBOX_CLIENT_SECRET         the demo app's client secret (default: a new one at each start, printed)
   SANDBOX_INITIAL_ACCESS_TOKEN  lets apps register themselves at /register (default: a new one at each start, printed)
-  SANDBOX_BIN_API_KEY           the one API key of the BIN lookup service (default: a new one at each start, printed)
+  SANDBOX_BIN_API_KEY           an API key of the BIN lookup service (default: a new one at each start, printed)
 
 The demo app is registered as ${DEMO_CLIENT_ID} and may ask for every scope that discovery lists. The second factor of
 admin@example.test has the secret ${ADMIN_TOTP_SECRET}; the identity provider's first page shows a
 current code. See docs/sandbox.md for more, with a seed file and example calls.`;
 
-/** The access of one fixed key, because the sandbox has no account page (`npm run bin-service` has one). */
+/** The access of the key that is printed at the start. */
 const BIN_ACCESS: KeyAccess = {
   accountId: 'sandbox',
   plan: { name: 'sandbox', monthlyRequests: 100_000 },
@@ -34,20 +37,37 @@ async function main(): Promise<void> {
   const binApiKey = process.env.SANDBOX_BIN_API_KEY || randomBytes(24).toString('base64url');
   const initialAccessToken = process.env.SANDBOX_INITIAL_ACCESS_TOKEN || randomBytes(24).toString('base64url');
   // Loaded here, so that help and faults are shown without delay.
-  const [{ startSandbox }, { createBinService }] = await Promise.all([
+  const [{ startSandbox }, { createBinService }, { createOwnBinService }] = await Promise.all([
     import('./sandbox.ts'),
     import('../bin-service/service.ts'),
+    import('./own-bin-service.ts'),
   ]);
+  const fixedAccess = (key: string) => (key === binApiKey ? BIN_ACCESS : undefined);
+  const at = { host: settings.publicHost ?? settings.host, port: settings.port };
+  // Elsewhere it would need https, for its pages and for the sign-in.
+  const binService = isLoopback(at.host) ? createOwnBinService(at) : undefined;
   const sandbox = await startSandbox({
     ...optionsOf(settings),
     ...(read === undefined ? {} : { seed: read.seed }),
     initialAccessToken,
-    clients: [demoClient(settings.callbackUrl, clientSecret)],
-    binService: createBinService({ accounts: { accessOf: (key) => (key === binApiKey ? BIN_ACCESS : undefined) } }),
+    clients: [demoClient(settings.callbackUrl, clientSecret), ...(binService ? [binService.client] : [])],
+    binService: binService?.listener ?? createBinService({ accounts: { accessOf: fixedAccess } }),
     report: (error) => process.stderr.write(`The sandbox failed to handle a request: ${String(error)}\n`),
   });
-  stopOnSignal(sandbox);
-  process.stdout.write(greeting(sandbox, { clientSecret, initialAccessToken, binApiKey, settings }));
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-'));
+  const close = async () => {
+    await Promise.all([sandbox.close(), binService?.close()]);
+    rmSync(directory, { recursive: true, force: true });
+  };
+  stopOnSignal(close);
+  try {
+    await binService?.open(sandbox, { directory, logLevel: 'error', logDestination: process.stderr, fixedAccess });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const hasAccounts = binService !== undefined;
+  process.stdout.write(greeting(sandbox, { clientSecret, initialAccessToken, binApiKey, hasAccounts, settings }));
 }
 
 function readSeedFile(path: string): ReadSeed {
@@ -96,10 +116,13 @@ interface Shown {
   clientSecret: string;
   initialAccessToken: string;
   binApiKey: string;
+  /** Of the BIN lookup service. */
+  hasAccounts: boolean;
   settings: Settings;
 }
 
-function greeting(sandbox: Sandbox, { clientSecret, initialAccessToken, binApiKey, settings }: Shown): string {
+function greeting(sandbox: Sandbox, shown: Shown): string {
+  const { clientSecret, initialAccessToken, binApiKey, hasAccounts, settings } = shown;
   const { issuer, platformUrl, binServiceUrl, accounts } = sandbox;
   const people = accounts.map(({ login, groups }) => `${login}${groups.length > 0 ? ` (${groups.join(', ')})` : ''}`);
   return `The sandbox is ready.
@@ -107,6 +130,7 @@ function greeting(sandbox: Sandbox, { clientSecret, initialAccessToken, binApiKe
   Identity provider   ${issuer} (a code for the second factor, apps you allowed, admin console)
   Platform            ${platformUrl}/1/threads/current
   BIN lookup service  ${binServiceUrl}/45717360, without an API key or with ${binApiKey}
+  ${hasAccounts ? `                  ${binServiceUrl}/account (plans and API keys)` : '                  without accounts, which need the sandbox on loopback'}
 
   App                 client ID ${DEMO_CLIENT_ID}, client secret ${clientSecret}
   Callback URL        ${settings.callbackUrl}
@@ -118,9 +142,9 @@ Stop it with Ctrl+C.
 `;
 }
 
-function stopOnSignal(sandbox: Sandbox): void {
+function stopOnSignal(close: () => Promise<void>): void {
   // Exit explicitly, because keep-alive connections would delay it for seconds.
-  const stop = () => void sandbox.close().then(() => process.exit(0));
+  const stop = () => void close().then(() => process.exit(0));
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
   // A closed output must not end the process.

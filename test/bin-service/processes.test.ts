@@ -95,3 +95,23 @@ describe('R87 a restart', () => {
     expect(await last.program.ended).toEqual({ status: 0, signal: null });
   });
 });
+
+describe('the text at the start', () => {
+  test('names the settings that switch accounts on, where they are off', async () => {
+    const { program, url } = await start();
+    const text = program.stdout();
+    for (const name of ['SIGN_IN_ISSUER', 'SIGN_IN_CLIENT_ID', 'SIGN_IN_CLIENT_SECRET', 'INTERNAL_HOSTS'])
+      expect(text).toContain(name);
+    expect(text).toContain(`${url}/account/callback`);
+    expect((await fetch(`${url}/account/sign-in`)).status).toBe(404);
+  });
+
+  test('names the account page where they are on', async () => {
+    const signIn = { SIGN_IN_ISSUER: 'https://idp.example.com', SIGN_IN_CLIENT_ID: 'bins' };
+    const env = await settingsFor(settings({ ...signIn, SIGN_IN_CLIENT_SECRET: 'a secret of this test' }));
+    const { program, url } = await startBinProcess(env);
+    running.push(program);
+    expect(program.stdout()).toContain(`${url}/account in a browser`);
+    expect(program.stdout()).not.toContain('SIGN_IN_ISSUER');
+  });
+});

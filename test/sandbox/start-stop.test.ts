@@ -1,9 +1,11 @@
 /** The sandbox starts on loopback, says what is wrong if it cannot, and stops clean. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
@@ -11,7 +13,7 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
 import { endWithUs } from '../support/left-running.ts';
 import { freePort } from '../support/ports.ts';
-import { startForeignClient } from './foreign-client.ts';
+import { createBrowser, PASSWORD, startForeignClient } from './foreign-client.ts';
 
 const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }) => void res.end() };
 const MAIN = fileURLToPath(new URL('../../src/sandbox/main.ts', import.meta.url));
@@ -71,7 +73,9 @@ describe('starting and stopping', () => {
 describe('node src/sandbox/main.ts', () => {
   it('says where everything is, without warnings, and stops with status 0 on SIGTERM', async () => {
     const port = (await freePort(5)) + 2;
-    const { child, output, ended } = run({ SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the one key' });
+    const folder = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-test-'));
+    const env = { SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the one key', TMPDIR: folder };
+    const { child, output, ended } = run(env);
     await expect.poll(output).toContain('Stop it with');
     expect(output()).toMatch(/^The sandbox is ready\./);
     expect(output()).not.toMatch(/warning/i);
@@ -82,6 +86,25 @@ describe('node src/sandbox/main.ts', () => {
     expect(await bin()).toBe(200);
     expect(await bin({ authorization: `Basic ${btoa('the one key:')}` })).toBe(200);
     expect(await bin({ authorization: 'Bearer another' })).toBe(401);
+    const browser = createBrowser();
+    const login = await browser.get(`http://127.0.0.1:${port + 2}/account/sign-in`);
+    const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
+    const account = await browser.submit(consent, {}, { button: 'Allow' });
+    expect(account.url).toBe(`http://127.0.0.1:${port + 2}/account`);
+    child.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    expect(output()).not.toMatch(/warning|"level"/i);
+    expect(readdirSync(folder)).toEqual([]);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('has the BIN lookup service without accounts where it listens beyond loopback, and says so', async () => {
+    const port = (await freePort(5)) + 2;
+    const env = { SANDBOX_PORT: String(port), SANDBOX_BEYOND_LOOPBACK: 'yes', SANDBOX_PUBLIC_HOST: 'sandbox.internal' };
+    const { child, output, ended } = run(env);
+    await expect.poll(output).toContain('Stop it with');
+    expect(output()).toContain('without accounts, which need the sandbox on loopback');
+    expect((await fetch(`http://127.0.0.1:${port + 2}/45717360`)).status).toBe(200);
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
   });

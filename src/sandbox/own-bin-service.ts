@@ -1,0 +1,55 @@
+/** The BIN lookup service of the sandbox: the whole one, whose users register with the accounts of the sandbox. */
+import { randomBytes } from 'node:crypto';
+import type { RequestListener } from 'node:http';
+import { isIPv6 } from 'node:net';
+import { openBinService, readBinServiceSettings } from '../bin-service/start.ts';
+import type { SandboxClient } from './clients.ts';
+import type { Sandbox } from './sandbox.ts';
+
+type OpenParts = Parameters<typeof openBinService>[0];
+
+export interface OwnBinService {
+  /** For the sandbox, which has to know the service's client. */
+  readonly client: SandboxClient;
+  /** Drops connections until the service is open. */
+  readonly listener: RequestListener;
+  /** Opens its storage, once the sandbox holds the ports. */
+  open(
+    sandbox: Pick<Sandbox, 'issuer' | 'binServiceUrl'>,
+    parts: Omit<OpenParts, 'settings'> & { directory: string; logLevel: string | undefined },
+  ): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** @param at where the sandbox listens; `port` is its first */
+export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }): OwnBinService {
+  const clientId = 'bin-service';
+  const clientSecret = randomBytes(24).toString('base64url');
+  const url = `http://${isIPv6(host) ? `[${host}]` : host}:${port + 2}`;
+  let service: Awaited<ReturnType<typeof openBinService>> | undefined;
+
+  return {
+    client: {
+      clientId,
+      clientSecret,
+      name: 'BIN look-up',
+      redirectUris: [`${url}/account/callback`],
+      settings: { requirePkce: true },
+    },
+    listener: (req, res) => (service ? service.listener(req, res) : res.destroy()),
+    async open({ issuer, binServiceUrl }, { directory, logLevel, ...parts }) {
+      const settings = readBinServiceSettings({
+        PUBLIC_URL: binServiceUrl,
+        DATA_DIR: directory,
+        SIGN_IN_ISSUER: issuer,
+        SIGN_IN_NAME: 'the sandbox',
+        SIGN_IN_CLIENT_ID: clientId,
+        SIGN_IN_CLIENT_SECRET: clientSecret,
+        INTERNAL_HOSTS: new URL(issuer).hostname,
+        LOG_LEVEL: logLevel,
+      });
+      service = await openBinService({ settings, ...parts });
+    },
+    close: async () => service?.close(),
+  };
+}
