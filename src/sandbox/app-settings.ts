@@ -12,30 +12,6 @@ export interface RefreshTokens {
   graceSeconds: number;
 }
 
-export interface AppSettings {
-  accessTokenSeconds: number;
-  /** A refresh token expires if it is not used for this long. */
-  refreshIdleSeconds: number;
-  /** A refresh token expires this long after the sign-in, even if it is used. Undefined: no such limit. */
-  refreshMaxSeconds?: number;
-  refreshPolicy: RefreshTokens['policy'];
-  graceSeconds: number;
-  /** The token endpoint does its work and then delays its response by this time. */
-  tokenDelayMilliseconds: number;
-  /** Off for a provider whose tokens live as long as the organisation's session. */
-  sendExpiresIn: boolean;
-  /** Accept the app's tokens only from the networks of their user. */
-  restrictTokens: boolean;
-  /** Accept authorization requests only with PKCE (RFC 7636). Public clients need it in any case. */
-  requirePkce: boolean;
-  /** Accept authorization requests only by PAR (RFC 9126). */
-  requirePushedRequests: boolean;
-  /** Issue tokens only with a DPoP proof, bound to its key (RFC 9449). */
-  requireDpop: boolean;
-  /** Require a nonce from the server in DPoP proofs. */
-  requireDpopNonce: boolean;
-}
-
 const DAY_SECONDS = 24 * 60 * 60;
 
 const seconds = (max: number) =>
@@ -43,24 +19,39 @@ const seconds = (max: number) =>
 
 export const appSettingsSchema = z.strictObject({
   accessTokenSeconds: seconds(365 * DAY_SECONDS).optional(),
+  /** A refresh token expires if it is not used for this long. */
   refreshIdleSeconds: seconds(365 * DAY_SECONDS).optional(),
+  /** A refresh token expires this long after the sign-in, even if it is used. Default: no such limit. */
   refreshMaxSeconds: seconds(365 * DAY_SECONDS).optional(),
   refreshPolicy: z.enum(['rotating', 'reusable', 'grace'], 'must be rotating, reusable or grace').optional(),
   graceSeconds: seconds(DAY_SECONDS).optional(),
+  /** The token endpoint does its work and then delays its response by this time. */
   tokenDelayMilliseconds: z
     .int('must be a whole number of milliseconds')
     .min(0, 'must be 0 or more')
     .max(60_000, 'must be 60000 or less')
     .optional(),
+  /** Off for a provider whose tokens live as long as the organisation's session. */
   sendExpiresIn: z.boolean().optional(),
+  /** Accept the app's tokens only from the networks of their user. */
   restrictTokens: z.boolean().optional(),
+  /** Accept authorization requests only with PKCE (RFC 7636). Public clients need it in any case. */
   requirePkce: z.boolean().optional(),
+  /** Accept authorization requests only by PAR (RFC 9126). */
   requirePushedRequests: z.boolean().optional(),
+  /** Issue tokens only with a DPoP proof, bound to its key (RFC 9449). */
   requireDpop: z.boolean().optional(),
+  /** Require a nonce from the server in DPoP proofs. */
   requireDpopNonce: z.boolean().optional(),
 });
 
+/** What an app sets itself. */
 export type AppChoices = z.infer<typeof appSettingsSchema>;
+
+/** The settings in effect. */
+export type AppSettings = Pick<AppChoices, 'refreshMaxSeconds'> & {
+  [Name in Exclude<keyof AppChoices, 'refreshMaxSeconds'>]-?: Exclude<AppChoices[Name], undefined>;
+};
 
 export const DEFAULT_REFRESH_IDLE_SECONDS = 14 * DAY_SECONDS;
 

@@ -131,23 +131,14 @@ function contradictions({ builtInUsers, users, apps, tokens, threads }: Seed): s
     values.flatMap((value, index) =>
       value !== undefined && values.indexOf(value) < index ? [`${place}[${index}]: is a duplicate`] : [],
     );
+  const names = {
+    users: users.map(({ login }) => login),
+    apps: apps.map(({ clientId }) => clientId),
+    tokens: tokens.map(({ token }) => token),
+    threads: threads.map(({ id }) => id),
+  };
   return [
-    ...twice(
-      'users',
-      users.map(({ login }) => login),
-    ),
-    ...twice(
-      'apps',
-      apps.map(({ clientId }) => clientId),
-    ),
-    ...twice(
-      'tokens',
-      tokens.map(({ token }) => token),
-    ),
-    ...twice(
-      'threads',
-      threads.map(({ id }) => id),
-    ),
+    ...Object.entries(names).flatMap(([place, values]) => twice(place, values)),
     ...threads.flatMap(({ author, current }, index) =>
       current && threads.findIndex((one) => one.current && one.author === author) < index
         ? [`threads[${index}].current: ${author} already has a current thread`]
