@@ -9,7 +9,7 @@ import { queryField } from '../http/body.ts';
 import { described, json, type Operation, PAGE } from '../http/description.ts';
 import type { DisconnectOutcome } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
-import { disconnectText } from '../pages/problem-texts.ts';
+import { disconnectText } from '../pages/words.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import {
   connectionJson,

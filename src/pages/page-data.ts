@@ -10,6 +10,8 @@ export interface PageFrame {
   user?: PageUser | undefined;
   /** Without it the page draws no form that posts, the sign-out button included. */
   csrfToken?: string | undefined;
+  /** Lets a form that is sent twice count once. */
+  formId?: string | undefined;
   /** Of the form on this page: listed at its top, and announced in its title. */
   faults?: readonly FieldFault[] | undefined;
 }
@@ -18,7 +20,6 @@ export interface PageFrame {
 export interface SignedInFrame extends PageFrame {
   user: PageUser;
   csrfToken: string;
-  /** Lets a form that is sent twice count once. */
   formId: string;
 }
 

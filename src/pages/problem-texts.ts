@@ -1,6 +1,5 @@
-/** The words that users read in place of codes: problems, whose fault they are, health, scopes, sources. */
+/** What users read in place of problem codes. */
 import type { AppError, ProblemCode, WhoseFault } from '../errors.ts';
-import type { BinSource, ConnectionHealth, DisconnectOutcome } from './page-data.ts';
 
 export interface ProblemText {
   title: string;
@@ -214,79 +213,6 @@ const WHOSE_TEXTS: Readonly<Record<WhoseFault, string>> = {
   nobody: 'Nobody’s fault',
 };
 
-export type Tone = 'good' | 'notice' | 'bad' | 'idle';
-
-export interface HealthText {
-  label: string;
-  meaning: string;
-  tone: Tone;
-  icon: 'check' | 'clock' | 'question' | 'warning' | 'unlinked';
-}
-
-const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthText>> = {
-  active: { label: 'Working', meaning: 'The connection works.', tone: 'good', icon: 'check' },
-  expiring: {
-    label: 'Ends soon',
-    meaning: 'The connection still works, but the provider will end it soon. Reconnect now to keep it.',
-    tone: 'notice',
-    icon: 'clock',
-  },
-  in_doubt: {
-    label: 'Not certain',
-    meaning:
-      'The last renewal was cut short, so we cannot tell whether the connection still works. The next use will show; reconnecting settles it now.',
-    tone: 'notice',
-    icon: 'question',
-  },
-  reconnect_needed: {
-    label: 'Not working',
-    meaning: 'The provider no longer accepts the connection. Reconnect to use it again.',
-    tone: 'bad',
-    icon: 'warning',
-  },
-  not_connected: {
-    label: 'Not connected',
-    meaning: 'Your account is not connected.',
-    tone: 'idle',
-    icon: 'unlinked',
-  },
-};
-
-const SCOPE_TEXTS: ReadonlyMap<string, string> = new Map([
-  ['openid', 'Know who you are when you sign in'],
-  ['profile', 'See your name and the other public parts of your profile'],
-  ['email', 'See your e-mail address'],
-  ['offline_access', 'Stay connected while you are away, until you disconnect'],
-  ['platform_read_only', 'Read what you can read on the platform, and change nothing'],
-  ['platform_full_access', 'Read and change everything that you can on the platform'],
-]);
-
-const SOURCE_TEXTS: Readonly<Record<BinSource, string>> = {
-  dataset: 'Our own data set',
-  service: 'Card look-up service, just now',
-  cache: 'Card look-up service, earlier',
-  rules: 'Only the numbering rules of the card network',
-};
-
-const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | 'info' | 'warning'; text: string }>> = {
-  revoked: {
-    tone: 'success',
-    text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted what we held.',
-  },
-  no_revocation: {
-    tone: 'info',
-    text: 'Disconnected. We have deleted what we held. This provider offers no way to withdraw access from here: to be thorough, remove it in your account there as well.',
-  },
-  pending: {
-    tone: 'warning',
-    text: 'Disconnected here: we use this access no more. The provider has not confirmed yet that it is withdrawn there; we keep asking until it does.',
-  },
-  not_confirmed: {
-    tone: 'warning',
-    text: 'Disconnected. We have deleted what we held, but the provider did not confirm that our access is withdrawn. To be certain, remove it in your account there as well.',
-  },
-};
-
 /** @param retryAfterSeconds written into `nextStep`; "a few minutes" if undefined */
 export function problemText(code: ProblemCode, retryAfterSeconds?: number): ProblemText {
   const text = PROBLEM_TEXTS[code];
@@ -308,9 +234,3 @@ export function isOurFailure({ code, status, whose }: AppError): boolean {
 }
 
 export const whoseText = (whose: WhoseFault): string => WHOSE_TEXTS[whose];
-export const healthText = (health: ConnectionHealth | 'not_connected'): HealthText => HEALTH_TEXTS[health];
-export const sourceText = (source: BinSource): string => SOURCE_TEXTS[source];
-export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[outcome];
-
-/** Undefined for a scope of a provider that we do not know. */
-export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);

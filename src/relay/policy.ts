@@ -71,7 +71,10 @@ export const RELAY_FLAGS = Object.keys(flags) as readonly RelayFlag[];
 /** For pages. */
 export const RELAY_WORDS = {
   scopes: scopeWords,
-  flags: Object.entries(flags).map(([name, schema]) => ({ name, ...schema.meta() })),
+  flags: Object.entries(flags).map(([name, schema]) => {
+    const { title = '', description = '' } = schema.meta() ?? {};
+    return { name, title, description };
+  }),
 };
 
 /**

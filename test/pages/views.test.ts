@@ -12,8 +12,9 @@ import type {
   SignedInFrame,
   ThreadPanel,
 } from '../../src/pages/page-data.ts';
-import { disconnectText, problemText } from '../../src/pages/problem-texts.ts';
+import { problemText } from '../../src/pages/problem-texts.ts';
 import { createViews } from '../../src/pages/views.ts';
+import { disconnectText } from '../../src/pages/words.ts';
 
 const directory = fileURLToPath(new URL('../../views', import.meta.url));
 const views = createViews({ directory });

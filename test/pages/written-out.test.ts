@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PROBLEMS } from '../../src/errors.ts';
 import type { PageData, PageName } from '../../src/pages/page-data.ts';
-import { disconnectText } from '../../src/pages/problem-texts.ts';
 import { createViews, type Views } from '../../src/pages/views.ts';
+import { disconnectText } from '../../src/pages/words.ts';
 import { anyText } from '../support/any-text.ts';
 
 let directory: string;
@@ -33,6 +33,11 @@ test.each([
   ['daysAgo', [0], 'today'],
   ['daysAgo', [1], 'yesterday'],
   ['daysAgo', [2], '2 days ago'],
+  ['daysAgo', [], 'some time ago'],
+  ['number', [1234567], '1,234,567'],
+  ['form', [{ a: 'b' }], { values: { a: 'b' }, faults: [], dropped: [] }],
+  ['webhookEvent', ['connection.removed'], 'A connection is removed'],
+  ['webhookEvent', ['unheard.of'], 'unheard.of'],
   ['capitalised', ['signed in'], 'Signed in'],
   ['capitalised', [''], ''],
   ['clip', ['abc', 3], 'abc'],
@@ -74,20 +79,6 @@ describe('a link', () => {
     ['link', 'javascript:alert(1)', '#'],
     ['link', 'x https://a.example/', '#'],
     ['link', 'connections', '#'],
-    ['contactLink', 'https://a.example/help', 'https://a.example/help'],
-    ['contactLink', 'http://a.example/help', 'http://a.example/help'],
-    ['contactLink', 'mailto:a@b.example', 'mailto:a@b.example'],
-    ['contactLink', 'help@bank.example', 'mailto:help@bank.example'],
-    ['contactLink', 'help@b.example', 'mailto:help@b.example'],
-    ['contactLink', 'https://a.example/ or call', null],
-    ['contactLink', 'see https://a.example/', null],
-    ['contactLink', 'help@b', null],
-    ['contactLink', 'help desk@b.example', null],
-    ['contactLink', 'help@b .example', null],
-    ['contactLink', 'help@b.exa mple', null],
-    ['contactLink', 'a@b@c.example', null],
-    ['contactLink', 'javascript:alert@b.example', null],
-    ['contactLink', 'the help desk', null],
     ['bankLink', 'www.bank.example', 'https://www.bank.example'],
     ['bankLink', 'bank.example/en/cards', 'https://bank.example/en/cards'],
     ['bankLink', 'https://bank.example', null],
@@ -104,6 +95,60 @@ describe('a link', () => {
     expect(show(name, given)).toBe(written);
   });
 });
+
+describe('the contact of the operator', () => {
+  test.each([
+    ['https://a.example/help', 'https://a.example/help'],
+    ['http://a.example/help', 'http://a.example/help'],
+    ['mailto:a@b.example', 'mailto:a@b.example'],
+    ['help@bank.example', 'mailto:help@bank.example'],
+    ['help@b.example', 'mailto:help@b.example'],
+    ['https://a.example/ or call', null],
+    ['see https://a.example/', null],
+    ['help@b', null],
+    ['help desk@b.example', null],
+    ['help@b .example', null],
+    ['help@b.exa mple', null],
+    ['a@b@c.example', null],
+    ['javascript:alert@b.example', null],
+    ['the help desk', null],
+  ])('%s leads to %s', (given, address) => {
+    const words = `<bdi>${given}</bdi>`;
+    expect(show('contact', given)).toBe(address === null ? words : `<a href="${address}">${words}</a>`);
+  });
+});
+
+describe('small pieces of HTML', () => {
+  test.each([
+    ['time', ['2026-01-02T23:04:05Z'], '<time datetime="2026-01-02T23:04:05Z">2 January 2026 at 23:04 UTC</time>'],
+    ['day', ['2026-01-02'], '<time datetime="2026-01-02">2 January 2026</time>'],
+    ['time', [null, 'never'], 'never'],
+    ['day', [], '–'],
+    ['status', ['good', 'In use'], statusOf('good', 'check', 'In use')],
+    ['status', ['notice', 'Pending'], statusOf('notice', 'clock', 'Pending')],
+    ['status', ['bad', 'Failed'], statusOf('bad', 'warning', 'Failed')],
+    ['status', ['idle', 'Expired'], statusOf('idle', 'clock', 'Expired')],
+    ['status', ['good', 'Seals', 'lock'], statusOf('good', 'lock', 'Seals')],
+    ['healthStatus', ['in_doubt'], statusOf('notice', 'question', 'Not certain')],
+  ])('%s of %j', (name, given, written) => {
+    expect(show(name, ...given)).toBe(written);
+  });
+
+  test('R88 hold no markup of their values', () => {
+    const hostile = `"><b>'`;
+    const text = '&quot;&gt;&lt;b&gt;&#39;';
+    expect(show('time', hostile)).toBe(`<time datetime="${text}">${text}</time>`);
+    expect(show('time', null, hostile)).toBe(text);
+    expect(show('status', 'good', hostile)).toBe(statusOf('good', 'check', text));
+    expect(show('contact', `https://a.example/${hostile}`)).toBe(
+      `<a href="https://a.example/${text}"><bdi>https://a.example/${text}</bdi></a>`,
+    );
+  });
+});
+
+function statusOf(tone: string, icon: string, words: string): string {
+  return `<span class="status status-${tone}"><span class="icon icon-${icon}" aria-hidden="true"></span>${words}</span>`;
+}
 
 describe('R86 the digits of a card', () => {
   test.each([

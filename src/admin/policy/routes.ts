@@ -25,7 +25,7 @@ declare module '../../pages/page-data.ts' {
       tokens: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       apps: readonly { id: string; name: string }[];
-      form: { values: Record<string, string>; faults: readonly FieldFault[] };
+      form: { values: Record<string, string>; faults: readonly FieldFault[]; dropped?: readonly string[] };
       decision: RelayDecision | undefined;
     };
   }
