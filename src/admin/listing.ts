@@ -1,9 +1,9 @@
 /**
  * Lists of the administration: `?after=&limit=&q=` and `{"items", "next"}`.
  *
- * What each list of `/admin/api` offers beside `after` and `limit`, the index that serves it, and what keeping that index
- * costs. No list can be sorted in another way: a further order, or a filter on a list that grows without bound, takes an
- * index of its own. "Looked through" is for lists of what administrators make, which are short.
+ * The table names for each list of `/admin/api` its parameters beside `after` and `limit`, the index that serves it, and the
+ * cost of that index. No list has another order: a new order, or a new filter on a list that grows without bound, needs an
+ * index of its own. "Looked through" is for the short lists of what administrators create.
  *
  * | list | order | narrowed by | index | cost to keep |
  * | --- | --- | --- | --- | --- |
@@ -25,7 +25,9 @@
  * | `webhooks` | made, newest first | `q`: looked through | `webhooks` | 1 member for each |
  * | `admin-tokens` | made, newest first | `q`: looked through | `admin-tokens` | 1 member for each |
  */
+import type { Request } from 'express';
 import { z } from 'zod';
+import { queryField } from '../http/body.ts';
 import type { PageOptions } from '../storage/store.ts';
 
 export const listQuery = z.strictObject({
@@ -40,18 +42,23 @@ export function listOf<T extends z.ZodType>(item: T) {
   return z.object({ items: z.array(item), next: z.string().optional() });
 }
 
-/** What the store is asked with. */
+/** The same for an HTML page. A search text that is too long is cut. */
+export function listRequest(req: Request, limit = 50): ListQuery & { q: string } {
+  return { after: queryField(req, 'after') || undefined, limit, q: queryField(req, 'q')?.slice(0, 200) ?? '' };
+}
+
+/** For the store. */
 export function pageOptions({ after, limit }: ListQuery): Pick<PageOptions, 'after' | 'limit'> {
   return { limit, ...(after === undefined || after === '' ? {} : { after }) };
 }
 
-/** True where one of the texts holds what was searched for, whatever its case. */
+/** True if one of the texts contains `q`, ignoring case. */
 export function matches(q: string | undefined, ...texts: (string | undefined)[]): boolean {
   const wanted = q?.trim().toLowerCase() ?? '';
   return wanted === '' || texts.some((text) => text?.toLowerCase().includes(wanted));
 }
 
-/** A page of a list that is in memory, by the id of each; `after` is the last id of the page before. */
+/** A page of a list in memory, sorted by id. `after`: the last id of the previous page. */
 export function pageOf<T extends { id: string }>(
   all: readonly T[],
   { after, limit }: ListQuery,

@@ -1,72 +1,68 @@
-/** The list of every route of the administration, with its guard, on one screen. */
+/** Every route of the administration with its guard, on one screen, and the resources that handle them. */
 import type { Route } from '../http/route-table.ts';
-import type { AdminTokenRoutes } from './admin-tokens/routes.ts';
-import type { AuditRoutes } from './audit/routes.ts';
-import type { BinAdminRoutes } from './bin/routes.ts';
-import type { ConnectedAppApi } from './connected-apps/api.ts';
-import type { ConnectedAppCheckRoutes } from './connected-apps/check.ts';
-import type { ConnectedAppPages } from './connected-apps/pages.ts';
-import type { ProviderRegistrationApi } from './connected-apps/provider-registration.ts';
-import type { DisconnectionRoutes } from './connections/disconnections.ts';
-import type { AdminConnectionRoutes } from './connections/routes.ts';
+import type { AdminParts } from './admin.ts';
+import { adminTokenRoutes } from './admin-tokens/routes.ts';
+import { auditRoutes } from './audit/routes.ts';
+import { binRoutes } from './bin/routes.ts';
+import { connectedAppRoutes } from './connected-apps/routes.ts';
+import { disconnectionRoutes } from './connections/disconnections.ts';
+import { connectionRoutes } from './connections/routes.ts';
 import type { AdminGuards } from './guards.ts';
-import type { KeyRoutes } from './keys/routes.ts';
-import type { OverviewRoutes } from './overview/routes.ts';
-import type { PolicyRoutes } from './policy/routes.ts';
-import type { RelayTokenRoutes } from './relay-tokens/routes.ts';
-import type { ServiceAccountRoutes } from './service-accounts/routes.ts';
-import type { AdminSessionRoutes } from './sessions/routes.ts';
-import type { SignInAdminRoutes } from './sign-ins/routes.ts';
-import type { UserRoutes } from './users/routes.ts';
-import type { WebhookApi } from './webhooks/api.ts';
-import type { WebhookPages } from './webhooks/pages.ts';
+import { keyRoutes } from './keys/routes.ts';
+import { overviewRoutes } from './overview/routes.ts';
+import { policyRoutes } from './policy/routes.ts';
+import { relayTokenRoutes } from './relay-tokens/routes.ts';
+import { serviceAccountRoutes } from './service-accounts/routes.ts';
+import { sessionRoutes } from './sessions/routes.ts';
+import { signInRoutes } from './sign-ins/routes.ts';
+import { userRoutes } from './users/routes.ts';
+import { webhookRoutes } from './webhooks/routes.ts';
 
-/** A noun for each room of handlers: pages first, then its calls of the API. */
-export interface AdminNouns {
-  adminTokens: AdminTokenRoutes;
-  audit: AuditRoutes;
-  connections: AdminConnectionRoutes;
-  disconnections: DisconnectionRoutes;
-  overview: OverviewRoutes;
-  sessions: AdminSessionRoutes;
-  signIns: SignInAdminRoutes;
-  users: UserRoutes;
-  bin: BinAdminRoutes;
-  connectedApps: ConnectedAppPages;
-  connectedAppApi: ConnectedAppApi;
-  connectedAppCheck: ConnectedAppCheckRoutes;
-  keys: KeyRoutes;
-  policy: PolicyRoutes;
-  providerRegistration: ProviderRegistrationApi;
-  relayTokens: RelayTokenRoutes;
-  serviceAccounts: ServiceAccountRoutes;
-  webhooks: WebhookPages;
-  webhookApi: WebhookApi;
+export type AdminResources = ReturnType<typeof adminResources>;
+
+export function adminResources(parts: AdminParts) {
+  return {
+    overview: overviewRoutes(parts),
+    connectedApps: connectedAppRoutes(parts),
+    relayTokens: relayTokenRoutes(parts),
+    policy: policyRoutes(parts),
+    serviceAccounts: serviceAccountRoutes(parts),
+    webhooks: webhookRoutes(parts),
+    keys: keyRoutes(parts),
+    adminTokens: adminTokenRoutes(parts),
+    users: userRoutes(parts),
+    sessions: sessionRoutes(parts),
+    connections: connectionRoutes(parts),
+    disconnections: disconnectionRoutes(parts),
+    signIns: signInRoutes(parts),
+    audit: auditRoutes(parts),
+    bin: binRoutes(parts),
+  };
 }
 
-export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: AdminGuards): Route[] {
+export function adminRoutes(to: AdminResources, { page, form, read, ask, write }: AdminGuards): Route[] {
   return [
     ['GET', '/admin', page, to.overview.page],
     ['GET', '/admin/api/overview', read, to.overview.overview],
 
-    ['GET', '/admin/connected-apps', page, to.connectedApps.list],
-    ['GET', '/admin/register-app', page, to.connectedApps.newForm],
-    ['POST', '/admin/register-app', form, to.connectedApps.register],
-    ['GET', '/admin/connected-apps/:id', page, to.connectedApps.one],
-    ['POST', '/admin/connected-apps/:id', form, to.connectedApps.change],
-    ['GET', '/admin/api/connected-apps', read, to.connectedAppApi.list],
-    ['POST', '/admin/api/connected-apps', write, to.connectedAppApi.create],
-    ['GET', '/admin/api/connected-apps/:id', read, to.connectedAppApi.one],
-    ['PUT', '/admin/api/connected-apps/:id', write, to.connectedAppApi.replace],
-    ['DELETE', '/admin/api/connected-apps/:id', write, to.connectedAppApi.remove],
-    ['POST', '/admin/connected-apps/:id/check', form, to.connectedAppCheck.checkByForm],
-    ['POST', '/admin/api/connected-apps/:id/check', write, to.connectedAppCheck.check],
-    ['POST', '/admin/api/register-at-provider', write, to.providerRegistration.create],
-    ['POST', '/admin/api/callback-urls', ask, to.connectedAppApi.judgeCallbackUrls],
+    ['GET', '/admin/connected-apps', page, to.connectedApps.pages.list],
+    ['GET', '/admin/register-app', page, to.connectedApps.pages.newForm],
+    ['POST', '/admin/register-app', form, to.connectedApps.pages.register],
+    ['GET', '/admin/connected-apps/:id', page, to.connectedApps.pages.one],
+    ['POST', '/admin/connected-apps/:id', form, to.connectedApps.pages.change],
+    ['GET', '/admin/api/connected-apps', read, to.connectedApps.api.list],
+    ['POST', '/admin/api/connected-apps', write, to.connectedApps.api.create],
+    ['GET', '/admin/api/connected-apps/:id', read, to.connectedApps.api.one],
+    ['PUT', '/admin/api/connected-apps/:id', write, to.connectedApps.api.replace],
+    ['DELETE', '/admin/api/connected-apps/:id', write, to.connectedApps.api.remove],
+    ['POST', '/admin/connected-apps/:id/check', form, to.connectedApps.check.checkByForm],
+    ['POST', '/admin/api/connected-apps/:id/check', write, to.connectedApps.check.check],
+    ['POST', '/admin/api/register-at-provider', write, to.connectedApps.api.registerAtProvider],
+    ['POST', '/admin/api/callback-urls', ask, to.connectedApps.api.checkCallbackUrls],
 
     ['GET', '/admin/relay-tokens', page, to.relayTokens.page],
     ['GET', '/admin/relay-tokens/:id', page, to.relayTokens.onePage],
-    ['POST', '/admin/relay-tokens', form, to.relayTokens.make],
+    ['POST', '/admin/relay-tokens', form, to.relayTokens.createByForm],
     ['POST', '/admin/relay-tokens/:id', form, to.relayTokens.changeByForm],
     ['POST', '/admin/relay-tokens/:id/rotate', form, to.relayTokens.rotateByForm],
     ['POST', '/admin/relay-tokens/:id/revoke', form, to.relayTokens.revokeByForm],
@@ -80,7 +76,7 @@ export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: Ad
     ['POST', '/admin/api/policy/explain', ask, to.policy.explain],
 
     ['GET', '/admin/service-accounts', page, to.serviceAccounts.page],
-    ['POST', '/admin/service-accounts', form, to.serviceAccounts.make],
+    ['POST', '/admin/service-accounts', form, to.serviceAccounts.createByForm],
     ['POST', '/admin/service-accounts/:id/replace', form, to.serviceAccounts.replaceByForm],
     ['POST', '/admin/service-accounts/:id/remove', form, to.serviceAccounts.removeByForm],
     ['GET', '/admin/api/service-accounts', read, to.serviceAccounts.list],
@@ -91,15 +87,15 @@ export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: Ad
 
     ['GET', '/admin/webhooks', page, to.webhooks.page],
     ['GET', '/admin/webhooks/:id', page, to.webhooks.onePage],
-    ['POST', '/admin/webhooks', form, to.webhooks.make],
+    ['POST', '/admin/webhooks', form, to.webhooks.createByForm],
     ['POST', '/admin/webhooks/:id', form, to.webhooks.changeByForm],
     ['POST', '/admin/webhooks/:id/remove', form, to.webhooks.removeByForm],
-    ['GET', '/admin/api/webhooks', read, to.webhookApi.list],
-    ['POST', '/admin/api/webhooks', write, to.webhookApi.create],
-    ['GET', '/admin/api/webhooks/:id', read, to.webhookApi.one],
-    ['GET', '/admin/api/webhooks/:id/messages', read, to.webhookApi.messages],
-    ['PUT', '/admin/api/webhooks/:id', write, to.webhookApi.replace],
-    ['DELETE', '/admin/api/webhooks/:id', write, to.webhookApi.remove],
+    ['GET', '/admin/api/webhooks', read, to.webhooks.list],
+    ['POST', '/admin/api/webhooks', write, to.webhooks.create],
+    ['GET', '/admin/api/webhooks/:id', read, to.webhooks.one],
+    ['GET', '/admin/api/webhooks/:id/messages', read, to.webhooks.messages],
+    ['PUT', '/admin/api/webhooks/:id', write, to.webhooks.replace],
+    ['DELETE', '/admin/api/webhooks/:id', write, to.webhooks.remove],
 
     ['GET', '/admin/keys', page, to.keys.page],
     ['POST', '/admin/keys/rotate', form, to.keys.rotateByForm],
@@ -107,7 +103,7 @@ export function adminRoutes(to: AdminNouns, { page, form, read, ask, write }: Ad
     ['POST', '/admin/api/keys/rotate', write, to.keys.rotate],
 
     ['GET', '/admin/admin-tokens', page, to.adminTokens.page],
-    ['POST', '/admin/admin-tokens', form, to.adminTokens.make],
+    ['POST', '/admin/admin-tokens', form, to.adminTokens.createByForm],
     ['POST', '/admin/admin-tokens/:id/revoke', form, to.adminTokens.revokeByForm],
     ['GET', '/admin/api/admin-tokens', read, to.adminTokens.list],
     ['POST', '/admin/api/admin-tokens', write, to.adminTokens.create],

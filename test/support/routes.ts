@@ -1,6 +1,6 @@
 /** All routes of the table, so that no test forgets a new one. */
 import type { AdminGuards } from '../../src/admin/guards.ts';
-import { type AdminNouns, adminRoutes } from '../../src/admin/routes.ts';
+import { type AdminResources, adminRoutes } from '../../src/admin/routes.ts';
 import { createRoutes, type Handlers, type RouteGuards } from '../../src/routes.ts';
 
 export interface ListedRoute {
@@ -30,7 +30,7 @@ export const TABLE = [
     new Proxy({}, { get: (_target, name) => (name === 'admin' ? [] : nothing) }) as Handlers,
     nothing as RouteGuards,
   ),
-  ...adminRoutes(nothing as AdminNouns, nothing as AdminGuards),
+  ...adminRoutes(nothing as AdminResources, nothing as AdminGuards),
 ];
 
 const LISTED: readonly ListedRoute[] = TABLE.map(([method, pattern]) => ({

@@ -1,49 +1,29 @@
 /** Admin tokens in the administration: list, create and revoke, by page and by API. */
-import type { Request, RequestHandler, Response } from 'express';
+import type { Request } from 'express';
 import { z } from 'zod';
-import type { AuditTrail } from '../../audit/trail.ts';
 import { AppError } from '../../errors.ts';
-import { queryField } from '../../http/body.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
+import { operation } from '../../http/operation.ts';
 import { type FormView, formHandler, wholeNumber } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
-import type { Pages } from '../../pages/pages.ts';
 import { newOpaqueTokenId } from '../../storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../time.ts';
-import { audited } from '../change.ts';
-import { listOf, listQuery, matches, pageOptions } from '../listing.ts';
+import type { AdminParts } from '../admin.ts';
 import { givenName } from '../name.ts';
-import type { AdminToken, AdminTokens } from './admin-token.ts';
+import type { AdminListData, PageRequest } from '../page.ts';
+import { createResource } from '../resource.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/admin-tokens': {
-      page: SignedInFrame;
-      tokens: readonly AdminTokenView[];
-      next: string | undefined;
-      q: string | undefined;
-      made?: MadeSecret | undefined;
+    'admin/admin-tokens': AdminListData & {
+      tokens: readonly z.output<typeof tokenJson>[];
       form: FormView<typeof tokenForm>;
-      notice?: Notice | undefined;
     };
   }
 }
 
-type AdminTokenView = z.output<typeof tokenAnswer>;
-
-export interface AdminTokenRoutes {
-  page: RequestHandler;
-  make: RequestHandler;
-  revokeByForm: RequestHandler;
-  list: DescribedHandler;
-  one: DescribedHandler;
-  create: DescribedHandler;
-  revoke: DescribedHandler;
-}
-
 const MAX_DAYS = 3650;
 
-const tokenAnswer = z.object({
+const tokenJson = z.object({
   id: z.string(),
   name: z.string(),
   scope: z.enum(['read', 'write']).describe('"write" includes reading'),
@@ -53,7 +33,7 @@ const tokenAnswer = z.object({
   lastUsedAt: z.iso.datetime().nullable(),
 });
 
-const wantedToken = z.strictObject({
+const newToken = z.strictObject({
   name: givenName,
   scope: z.enum(['read', 'write']),
   expiresAt: z.iso.datetime({ offset: true, error: 'Give a time as in 2027-01-31T00:00:00Z.' }),
@@ -61,35 +41,32 @@ const wantedToken = z.strictObject({
 
 const tokenForm = z.object({
   name: givenName,
-  scope: wantedToken.shape.scope,
+  scope: newToken.shape.scope,
   days: wholeNumber(1, MAX_DAYS, `Enter a number of days from 1 to ${MAX_DAYS}.`),
 });
 
-export function adminTokenRoutes(parts: {
-  tokens: AdminTokens;
-  trail: AuditTrail;
-  pages: Pages;
-  clock: () => number;
-  basePath: string;
-}): AdminTokenRoutes {
-  const { tokens, trail, pages, clock, basePath } = parts;
+const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'read', days: '90' }, faults: [] };
 
-  const told = async (token: AdminToken): Promise<AdminTokenView> => {
-    const usedAt = await tokens.lastUse(token.id);
-    return {
+export function adminTokenRoutes({ tokens, audit, pages, publicUrl, clock }: AdminParts) {
+  const { basePath } = publicUrl;
+  const home = `${basePath}/admin/admin-tokens`;
+
+  const resource = createResource({
+    name: 'an admin token',
+    kind: 'admin_token',
+    url: `${basePath}/admin/api/admin-tokens`,
+    records: tokens,
+    textsOf: ({ id, name }) => [id, name],
+    schema: tokenJson,
+    toJson: async (token) => ({
       ...token,
       createdAt: isoTime(token.createdAt),
       expiresAt: isoTime(token.expiresAt),
       expired: token.expiresAt <= clock(),
-      lastUsedAt: isoOrNull(usedAt),
-    };
-  };
-
-  const listed = async (query: z.output<typeof listQuery>) => {
-    const isMeant = ({ id, name }: AdminToken) => matches(query.q, id, name);
-    const { items, ...rest } = await tokens.page({ ...pageOptions(query), isMeant });
-    return { items: await Promise.all(items.map(told)), ...rest };
-  };
+      lastUsedAt: isoOrNull(await tokens.lastUse(token.id)),
+    }),
+    trail: audit.trail,
+  });
 
   const expiryOf = (expiresAt: string): number => {
     const time = Date.parse(expiresAt);
@@ -98,82 +75,58 @@ export function adminTokenRoutes(parts: {
     throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/expiresAt', rule: 'invalid', detail }] });
   };
 
-  const create = (req: Request, wanted: z.output<typeof wantedToken>) => {
+  const create = async (req: Request, wanted: z.output<typeof newToken>) => {
+    const { name, scope } = wanted;
     const expiresAt = expiryOf(wanted.expiresAt);
     const id = newOpaqueTokenId();
-    const target = { kind: 'admin_token', id, name: wanted.name };
-    const facts = { scope: wanted.scope, expiresAt: isoTime(expiresAt) };
-    return audited(trail, req, { event: 'admin_token.created', target, facts }, () =>
-      tokens.create({ ...wanted, id, expiresAt }),
-    );
+    const facts = { scope, expiresAt: isoTime(expiresAt) };
+    const work = () => tokens.create({ id, name, scope, expiresAt });
+    const { token: item, text } = await resource.audited(req, 'admin_token.created', { id, name }, work, facts);
+    return { item, token: text };
   };
 
-  const revoke = async (req: Request, id: string) => {
-    const token = await tokens.find(id);
-    if (!token) throw new AppError('not_found', { detail: 'There is no admin token with this id.' });
-    const target = { kind: 'admin_token', id, name: token.name };
-    await audited(trail, req, { event: 'admin_token.revoked', target }, () => tokens.revoke(id));
+  const revoke = async (req: Request) => {
+    const token = await resource.find(req);
+    await resource.audited(req, 'admin_token.revoked', token, () => tokens.revoke(token.id));
   };
 
-  const show = async (req: Request, res: Response, form: FormView<typeof tokenForm>) => {
-    const q = queryField(req, 'q');
-    const [{ items, next }, { notice, made }] = await Promise.all([
-      listed({ after: queryField(req, 'after'), limit: 50, q }),
-      pages.flashOf(req),
-    ]);
-    const page = pages.signedInFrame(req, 'Admin tokens', form.faults);
-    pages.send(res, 'admin/admin-tokens', { page, tokens: items, next, q, form, notice, made });
-  };
-
-  const here = `${basePath}/admin/admin-tokens`;
+  const list = pages.page(
+    'admin/admin-tokens',
+    async ({ req, form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
+      const { items, next, q } = await resource.listedFor(req);
+      return { title: 'Admin tokens', faults: form.faults, tokens: items, next, q, form };
+    },
+  );
 
   return {
-    page: (req, res) => show(req, res, { values: { name: '', scope: 'read', days: '90' }, faults: [] }),
+    page: list.handler,
 
-    make: formHandler({
+    createByForm: formHandler({
       pages,
       schema: tokenForm,
       fieldOf: { expiresAt: 'days' },
       async work(req, { name, scope, days }) {
-        const expiresAt = isoTime(clock() + days * DAY_MS);
-        const { token, text } = await create(req, { name, scope, expiresAt });
-        return { url: here, flash: { notice: CREATED, made: { name: token.name, text } } };
+        const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
+        return { url: home, flash: { notice: CREATED, made: { name, text: token } } };
       },
-      show,
+      show: list.show,
     }),
 
-    async revokeByForm(req, res) {
-      await revoke(req, String(req.params.id));
-      await pages.redirect(req, res, here, { notice: REVOKED });
-    },
-
-    list: operation(
-      { summary: 'List admin tokens, the newest first', query: listQuery, answer: listOf(tokenAnswer) },
-      ({ query }) => listed(query),
-    ),
-
-    one: operation({ summary: 'Read an admin token', answer: tokenAnswer }, async ({ req }) => {
-      const token = await tokens.find(String(req.params.id));
-      if (!token) throw new AppError('not_found', { detail: 'There is no admin token with this id.' });
-      return told(token);
+    revokeByForm: pages.button(async (req) => {
+      await revoke(req);
+      return { url: home, flash: { notice: REVOKED } };
     }),
 
-    create: operation(
-      {
-        summary: 'Make an admin token; only this answer ever holds it',
-        body: wantedToken,
-        answer: tokenAnswer.extend({ token: z.string() }),
-        status: 201,
-      },
-      async ({ req, res, body }) => {
-        const { token, text } = await create(req, body);
-        res.set('Location', `${basePath}/admin/api/admin-tokens/${token.id}`);
-        return { ...(await told(token)), token: text };
-      },
-    ),
-
+    list: resource.list,
+    one: resource.one,
+    create: resource.create({
+      summary: 'Make an admin token; only this answer ever holds it',
+      body: newToken,
+      added: { token: z.string() },
+      work: create,
+    }),
     revoke: operation({ summary: 'Revoke an admin token: no call with it is answered any more' }, ({ req }) =>
-      revoke(req, String(req.params.id)),
+      revoke(req),
     ),
   };
 }

@@ -1,22 +1,21 @@
 /** The audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Request, RequestHandler, Response } from 'express';
+import type { Request, Response } from 'express';
 import { z } from 'zod';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, type AuditRecord, isAuditEvent } from '../../audit/kinds.ts';
-import type { AuditTrail } from '../../audit/trail.ts';
 import { queryField } from '../../http/body.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
-import type { Pages } from '../../pages/pages.ts';
+import { operation } from '../../http/operation.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import { DAY_MS, isoTime } from '../../time.ts';
+import type { AdminParts } from '../admin.ts';
 import { listOf, listQuery } from '../listing.ts';
+import type { AdminPageData } from '../page.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/audit': {
-      page: SignedInFrame;
+    'admin/audit': AdminPageData & {
       entries: readonly AuditView[];
       form: Record<AuditField, string>;
       events: readonly { name: string; words: string }[];
@@ -35,7 +34,7 @@ export interface AuditView {
   whoId: string | undefined;
   whom: string | undefined;
   whomId: string | undefined;
-  /** The user whom it concerns, where it was neither done by nor to that user. */
+  /** The user concerned, unless that is the actor or the target. */
   userId: string | undefined;
   from: string | undefined;
   outcome: string | undefined;
@@ -45,11 +44,6 @@ export interface AuditView {
 
 const FIELDS = ['event', 'who', 'whom', 'from', 'to', 'text'] as const;
 type AuditField = (typeof FIELDS)[number];
-
-export interface AuditRoutes {
-  page: RequestHandler;
-  list: DescribedHandler;
-}
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
@@ -68,7 +62,7 @@ const auditQuery = listQuery.extend({
   format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every entry that is meant, oldest first'),
 });
 
-const auditEntry = z.object({
+const entryJson = z.object({
   id: z.string(),
   at: z.iso.datetime(),
   event: z.string(),
@@ -81,29 +75,50 @@ const auditEntry = z.object({
   facts: z.record(z.string(), z.unknown()).optional(),
 });
 
-const auditList = listOf(auditEntry).extend({
+const listJson = listOf(entryJson).extend({
   searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
 });
 
-export function auditRoutes(parts: { trail: AuditTrail; pages: Pages }): AuditRoutes {
-  const { trail, pages } = parts;
+export function auditRoutes({ audit, pages }: AdminParts) {
+  const { trail } = audit;
 
   const stream = async (req: Request, res: Response, filter: AuditFilter) => {
-    await trail.append({ event: 'audit.exported', ...actorOf(req), facts: toldOf(filter) });
+    await trail.append({ event: 'audit.exported', ...actorOf(req), facts: factsOf(filter) });
     res.type('application/x-ndjson').set('Content-Disposition', 'attachment; filename="audit.ndjson"');
     const lines = async function* () {
       for await (const record of trail.export(filter)) yield `${JSON.stringify(record)}\n`;
     };
-    // Whoever hangs up ends the reading; there is nobody left to tell.
+    // The client disconnected: there is no response left to send.
     await pipeline(Readable.from(lines()), res).catch(() => res.destroy());
   };
 
+  const list = pages.page('admin/audit', async ({ req }) => {
+    const typed = Object.fromEntries(FIELDS.map((name) => [name, queryField(req, name)?.trim() ?? '']));
+    const form = typed as Record<AuditField, string>;
+    const { items, next, searchedTo } = await trail.page({
+      after: queryField(req, 'after') || undefined,
+      limit: 50,
+      filter: filterOf({ ...form, event: isAuditEvent(form.event) ? form.event : '' }),
+    });
+    return {
+      title: 'Audit trail',
+      entries: items.map(auditView),
+      form,
+      events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
+      query: new URLSearchParams(Object.entries(form).filter(([, value]) => value !== '')).toString(),
+      next,
+      searchedTo,
+    };
+  });
+
   return {
+    page: list.handler,
+
     list: operation(
       {
         summary: 'Search the audit trail, the newest first, or stream it as NDJSON',
         query: auditQuery,
-        answer: auditList,
+        answer: listJson,
         mediaType: 'application/x-ndjson',
       },
       async ({ req, res, query }) => {
@@ -112,25 +127,6 @@ export function auditRoutes(parts: { trail: AuditTrail; pages: Pages }): AuditRo
         return trail.page({ after: query.after || undefined, limit: query.limit, filter });
       },
     ),
-
-    async page(req, res) {
-      const given = Object.fromEntries(FIELDS.map((name) => [name, queryField(req, name)?.trim() ?? '']));
-      const form = given as Record<AuditField, string>;
-      const found = await trail.page({
-        after: queryField(req, 'after') || undefined,
-        limit: 50,
-        filter: filterOf({ ...form, event: isAuditEvent(form.event) ? form.event : '' }),
-      });
-      pages.send(res, 'admin/audit', {
-        page: pages.signedInFrame(req, 'Audit trail'),
-        entries: found.items.map(auditView),
-        form,
-        events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
-        query: new URLSearchParams(Object.entries(form).filter(([, value]) => value !== '')).toString(),
-        next: found.next,
-        searchedTo: found.searchedTo,
-      });
-    },
   };
 }
 
@@ -151,7 +147,7 @@ function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-function toldOf({ from, to, ...filter }: AuditFilter): Record<string, string | undefined> {
+function factsOf({ from, to, ...filter }: AuditFilter): Record<string, string | undefined> {
   return { ...filter, from: isoTime(from), to: isoTime(to) };
 }
 
@@ -168,7 +164,7 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
 
 export function auditView(record: AuditRecord): AuditView {
   const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
-  const isSeen = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
+  const isShown = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
   return {
     at,
     words: AUDIT_EVENTS[event] ?? event,
@@ -176,7 +172,7 @@ export function auditView(record: AuditRecord): AuditView {
     whoId: actor.id,
     whom: target?.name ?? target?.id,
     whomId: target?.id,
-    userId: isSeen ? undefined : userId,
+    userId: isShown ? undefined : userId,
     from: address,
     outcome,
     requestId,

@@ -1,17 +1,15 @@
-/** BIN data in the administration: the data set that counts, its coverage, the budget of calls, the service and the cache. */
-import type { RequestHandler } from 'express';
+/** BIN data in the administration: the data set in use, its coverage, the quota of calls, the lookup service and the cache. */
 import { z } from 'zod';
-import type { Bins } from '../../bin/bin.ts';
 import { BUILT_IN_ATTRIBUTION, BUILT_IN_LACKS, IMPORT_COMMAND } from '../../bin/built-in-dataset.ts';
 import { COUNTRY_ATTRIBUTION } from '../../bin/country.ts';
 import { type BinOverview, overviewOf, type Share } from '../../bin/overview.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
-import type { Pages } from '../../pages/pages.ts';
+import { operation } from '../../http/operation.ts';
+import type { AdminParts } from '../admin.ts';
+import type { AdminPageData } from '../page.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/bin': {
-      page: SignedInFrame;
+    'admin/bin': AdminPageData & {
       bins: BinOverview;
       networks: readonly Bar[];
       countries: readonly Bar[];
@@ -22,15 +20,10 @@ declare module '../../pages/page-data.ts' {
   }
 }
 
-/** One bar of a chart: its length in percent of the longest, and its share of all rows in words. */
+/** A bar of a chart. `length`: percent of the longest bar. `percent`: its share of all rows, as text. */
 export interface Bar extends Share {
   length: number;
   percent: string;
-}
-
-export interface BinAdminRoutes {
-  page: RequestHandler;
-  overview: DescribedHandler;
 }
 
 const MAX_BARS = 12;
@@ -43,7 +36,7 @@ const share = z.object({
 const about = { source: z.string(), asOf: z.string(), licence: z.string(), rows: z.int() };
 const instant = z.iso.datetime();
 
-const overview = z.object({
+const overviewJson = z.object({
   dataset: z.object({
     origin: z
       .enum(['file', 'import', 'built_in'])
@@ -79,32 +72,33 @@ const overview = z.object({
   cache: z.object({ hits: z.int(), misses: z.int(), hitRate: z.number().nullable() }),
 });
 
-export function binAdminRoutes(parts: { bins: Bins; pages: Pages }): BinAdminRoutes {
-  const { bins, pages } = parts;
+export function binRoutes({ bins, pages }: AdminParts) {
+  const page = pages.page('admin/bin', async () => {
+    const current = await overviewOf(bins);
+    return {
+      title: 'BIN data',
+      bins: current,
+      networks: barsOf(current.networks, current.dataset.rows),
+      countries: barsOf(current.countries, current.dataset.rows),
+      attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
+      importCommand: IMPORT_COMMAND,
+      builtInLacks: BUILT_IN_LACKS,
+    };
+  });
+
   return {
+    page: page.handler,
     overview: operation(
       {
         summary: 'BIN data: the data set, its coverage, the budget of calls, the service, the cache',
-        answer: overview,
+        answer: overviewJson,
       },
       () => overviewOf(bins),
     ),
-    async page(req, res) {
-      const found = await overviewOf(bins);
-      pages.send(res, 'admin/bin', {
-        page: pages.signedInFrame(req, 'BIN data'),
-        bins: found,
-        networks: barsOf(found.networks, found.dataset.rows),
-        countries: barsOf(found.countries, found.dataset.rows),
-        attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
-        importCommand: IMPORT_COMMAND,
-        builtInLacks: BUILT_IN_LACKS,
-      });
-    },
   };
 }
 
-/** The longest ones, and the rest as one. */
+/** The longest bars, and all others as one. */
 function barsOf(shares: readonly Share[], rows: number): Bar[] {
   const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
   const others = shares.slice(most);

@@ -1,7 +1,6 @@
 /** The pages of connected apps: the list, one app with its form, and the form for a new one. */
-import type { Request, RequestHandler, Response } from 'express';
+import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
-import { ADVICE, inputFaults } from '../../config/input-faults.ts';
 import {
   type ConnectedAppRegistration,
   callbackUrlOf,
@@ -11,123 +10,90 @@ import {
 import type { ProviderFacts, ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { formField, queryField } from '../../http/body.ts';
 import { checked } from '../../http/operation.ts';
-import { type FormView, fieldFaults, formHandler, recordVersion, typedIn } from '../../pages/form.ts';
+import { formHandler, recordVersion, typedIn } from '../../pages/form.ts';
 import type { FieldFault, Notice } from '../../pages/page-data.ts';
-import type { Pages } from '../../pages/pages.ts';
-import { listQuery, matches, pageOf } from '../listing.ts';
+import { listQuery } from '../listing.ts';
+import type { AdminListData, AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
-import type { ConnectedAppFacts } from './api.ts';
 import type { ConnectedAppChanges, RemovedApp } from './changes.ts';
+import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, APP_SECRETS, changedAppForm, newAppForm, registrationOf, valuesOfApp } from './form.ts';
+import { type ChangedForm, createProviderReading, type NewForm } from './provider-reading.ts';
 import { type ProviderRegistration, wantedApp } from './provider-registration.ts';
-import { type AppAnswer, changedApp, newApp } from './view.ts';
+import { type AppView, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/connected-apps': {
-      page: SignedInFrame;
-      apps: readonly AppView[];
-      unreadable: readonly string[];
-      q: string;
-      next: string | undefined;
-      notice?: Notice | undefined;
-    };
-    'admin/register-app': {
-      page: SignedInFrame;
-      form: FormView<typeof newAppForm>;
+    'admin/connected-apps': AdminListData & { apps: readonly AppRow[]; unreadable: readonly string[] };
+    'admin/register-app': AdminPageData & {
+      form: NewForm;
       provider: ProviderFacts | undefined;
       callbackPattern: string;
     };
-    'admin/connected-app': {
-      page: SignedInFrame;
-      app: AppView;
+    'admin/connected-app': AdminPageData & {
+      app: AppRow;
       connections: number;
-      form: FormView<typeof changedAppForm>;
+      form: ChangedForm;
       provider: ProviderFacts | undefined;
       callbackPattern: string;
-      notice?: Notice | undefined;
     };
   }
 }
 
-type AppView = AppAnswer & { secret: SecretAge };
-
-export interface ConnectedAppPages {
-  list: RequestHandler;
-  newForm: RequestHandler;
-  register: RequestHandler;
-  one: RequestHandler;
-  change: RequestHandler;
-}
-
-type NewForm = FormView<typeof newAppForm>;
-type ChangedForm = FormView<typeof changedAppForm>;
+type AppRow = AppView & { secret: SecretAge };
 
 export function connectedAppPages(parts: {
   facts: ConnectedAppFacts;
   changes: ConnectedAppChanges;
   registration: ProviderRegistration;
   readProvider: ReadProviderFacts;
-  pages: Pages;
+  pages: AdminPages;
   clock: () => number;
   publicHref: string;
   basePath: string;
-}): ConnectedAppPages {
+}) {
   const { facts, changes, registration, readProvider, pages, clock, publicHref, basePath } = parts;
+  const provider = createProviderReading({ readProvider });
   const ownCallback = (id: string) => callbackUrlOf(id, publicHref);
   const home = `${basePath}/admin/connected-apps`;
   const idOf = (req: Request) => String(req.params.id);
 
-  const viewOf = (app: AppAnswer): AppView => {
+  const rowOf = (app: AppView): AppRow => {
     const { clientSecretSetAt: setAt, clientSecretExpiresAt: expiresAt } = app;
     return { ...app, secret: secretAge({ setAt, expiresAt }, clock()) };
   };
 
-  const readAt = async ({ id, issuer, discoveryUrl }: Address): Promise<ProviderRead> => {
-    const address = { issuer, discoveryUrl: discoveryUrl || undefined, id: id || undefined };
-    const parsed = addressSchema.safeParse(address, ADVICE);
-    if (!parsed.success) return { faults: fieldFaults({ schema: newAppForm }, inputFaults(parsed.error)) };
-    const { facts: provider, fault } = await readProvider({ issuer, discoveryUrl: parsed.data.discoveryUrl });
-    return provider ? { provider, faults: [] } : { faults: [{ field: 'issuer', text: fault }] };
-  };
+  const list = pages.page('admin/connected-apps', async ({ req }) => {
+    const query = checked(listQuery, { after: queryField(req, 'after'), q: queryField(req, 'q') });
+    const { items, next } = await facts.page(query);
+    const unreadable = await facts.unreadable();
+    return { title: 'Connected apps', apps: items.map(rowOf), unreadable, q: query.q ?? '', next };
+  });
 
-  /** What the page showed of the provider stays on it. */
-  const shownOf = async ({ values }: NewForm | ChangedForm): Promise<ProviderFacts | undefined> =>
-    values.isRead === 'yes' ? (await readAt(values)).provider : undefined;
+  const empty = pages.page('admin/register-app', async ({ form = EMPTY_FORM }: PageRequest<NewForm>) => ({
+    title: 'Register an app',
+    faults: form.faults,
+    form,
+    provider: await provider.shown(form),
+    callbackPattern: ownCallback(form.values.id === '' ? 'ID' : form.values.id),
+  }));
 
-  const showNew = async (req: Request, res: Response, form: NewForm) =>
-    pages.send(res, 'admin/register-app', {
-      page: pages.signedInFrame(req, 'Register an app', form.faults),
-      form,
-      provider: await shownOf(form),
-      callbackPattern: ownCallback(form.values.id === '' ? 'ID' : form.values.id),
-    });
-
-  const showOne = async (req: Request, res: Response, changed: Partial<ChangedForm> = {}) => {
+  const one = pages.page('admin/connected-app', async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
     const app = await facts.one(idOf(req));
-    const form = { values: { ...valuesOfApp(app), version: '' }, faults: [], ...changed };
-    const { notice } = await pages.flashOf(req);
-    pages.send(res, 'admin/connected-app', {
-      page: pages.signedInFrame(req, app.name, form.faults),
-      app: viewOf(app),
+    const form = { values: { ...valuesOfApp(app), version: '' }, faults: [], ...typed };
+    return {
+      title: app.name,
+      faults: form.faults,
+      app: rowOf(app),
       connections: app.connections ?? 0,
       form,
-      provider: await shownOf(form),
+      provider: await provider.shown(form),
       callbackPattern: app.callbackUrl,
-      notice,
-    });
-  };
+    };
+  });
 
-  /** The form again, with what the provider says where the administrator has not chosen otherwise. */
-  const withProvider = async <F extends NewForm | ChangedForm>(typed: Omit<F, 'faults'>) => {
-    const { provider, faults } = await readAt(typed.values);
-    const { tokenEndpointAuthMethod: method } = typed.values;
-    const read = provider && { isRead: 'yes', tokenEndpointAuthMethod: methodFor(method, provider) };
-    return { ...typed, values: { ...typed.values, ...read }, faults };
-  };
-
-  /** That of this Gatehouse follows the id of a new app, and stands in for a list that was left empty. */
+  /** The callback URL of this Gatehouse follows the id of a new app; an empty list gets it too. */
   const callbackUrls = (id: string, typed: readonly string[]): readonly string[] => {
     const own = ownCallback(isId(id) ? id : 'id');
     return typed.length === 0 ? [own] : typed.map((url) => (url.startsWith(ownCallback('')) ? own : url));
@@ -148,7 +114,7 @@ export function connectedAppPages(parts: {
       const notice = isThere ? NOTICES.registered_there : NOTICES.registered;
       return done(`/${app.id}`, isUsable(app, publicHref) ? notice : NOTICES.registered_unusable);
     },
-    show: showNew,
+    show: empty.show,
   });
 
   const save = formHandler({
@@ -160,7 +126,7 @@ export function connectedAppPages(parts: {
       await changes.replace(req, id, checked(changedApp, { ...typed, disabled, version }));
       return done(`/${id}`, NOTICES.saved);
     },
-    show: showOne,
+    show: one.show,
   });
 
   /** The buttons beside the form. */
@@ -178,48 +144,36 @@ export function connectedAppPages(parts: {
       await changes.replace(req, app.id, { ...kept, ...changed, version });
       return done(`/${app.id}`, NOTICES[wanted]);
     },
-    show: (req, res, { faults }) => showOne(req, res, { faults }),
+    show: (req, res, { faults }) => one.show(req, res, { faults }),
+  });
+
+  const removeUnreadable = pages.button(async (req) => {
+    await changes.remove(req, idOf(req), undefined);
+    return done('', NOTICES.deleted);
   });
 
   const done = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
 
   return {
-    async list(req, res) {
-      const query = checked(listQuery, { after: queryField(req, 'after'), q: queryField(req, 'q') });
-      const all = (await facts.list()).filter(({ id, name, issuer }) => matches(query.q, id, name, issuer));
-      const { items, next } = pageOf(all, query);
-      pages.send(res, 'admin/connected-apps', {
-        page: pages.signedInFrame(req, 'Connected apps'),
-        apps: items.map(viewOf),
-        unreadable: await facts.unreadable(),
-        q: query.q ?? '',
-        next,
-        notice: (await pages.flashOf(req)).notice,
-      });
-    },
+    list: list.handler,
+    newForm: empty.handler,
+    one: one.handler,
 
-    newForm: (req, res) => showNew(req, res, { values: valuesOfApp(), faults: [] }),
-
-    async register(req, res, next) {
+    async register(req: Request, res: Response, next: NextFunction) {
       if (formField(req.body, 'do') !== 'read_provider') return register(req, res, next);
-      const form = await withProvider<NewForm>(typedIn(NEW_FORM, req.body));
+      const form = await provider.fill<NewForm>(typedIn(NEW_FORM, req.body));
       const { id, callbackUrl } = form.values;
       const filled = isId(id) ? { callbackUrl: callbackUrls(id, callbackUrl) } : {};
-      return showNew(req, res.status(statusOf(form)), { ...form, values: { ...form.values, ...filled } });
+      return empty.show(req, res.status(statusOf(form)), { ...form, values: { ...form.values, ...filled } });
     },
 
-    one: (req, res) => showOne(req, res),
-
-    async change(req, res, next) {
+    async change(req: Request, res: Response, next: NextFunction) {
       const wanted = formField(req.body, 'do');
       if (wanted === 'save') return save(req, res, next);
-      if (wanted === 'read_provider') {
-        const form = await withProvider<ChangedForm>(typedIn(CHANGED_FORM, req.body));
-        return showOne(req, res.status(statusOf(form)), form);
-      }
-      if (wanted !== 'delete_unreadable') return act(req, res, next);
-      await changes.remove(req, idOf(req), undefined);
-      return pages.redirect(req, res, home, { notice: NOTICES.deleted });
+      if (wanted === 'delete_unreadable') return removeUnreadable(req, res, next);
+      if (wanted !== 'read_provider') return act(req, res, next);
+      const form = await provider.fill<ChangedForm>(typedIn(CHANGED_FORM, req.body));
+      return one.show(req, res.status(statusOf(form)), form);
     },
   };
 }
@@ -227,18 +181,7 @@ export function connectedAppPages(parts: {
 const NEW_FORM = { schema: newAppForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
 const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_FIELDS };
 
-const addressSchema = connectedAppSchema.pick({ id: true, issuer: true, discoveryUrl: true }).partial({ id: true });
-
-interface Address {
-  id?: string;
-  issuer: string;
-  discoveryUrl: string;
-}
-
-interface ProviderRead {
-  provider?: ProviderFacts;
-  faults: readonly FieldFault[];
-}
+const EMPTY_FORM: NewForm = { values: valuesOfApp(), faults: [] };
 
 const isId = (id: string) => connectedAppSchema.shape.id.safeParse(id).success;
 const statusOf = ({ faults }: { faults: readonly FieldFault[] }) => (faults.length > 0 ? 400 : 200);
@@ -263,8 +206,8 @@ const NOTICES = {
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;
 
-/** What a registration is made of, without what is only told of it. */
-function registrationIn(app: AppAnswer): ConnectedAppRegistration {
+/** The members of a registration, without those that only the view has. */
+function registrationIn(app: AppView): ConnectedAppRegistration {
   const names = Object.keys(connectedAppSchema.shape);
   return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
 }
@@ -273,9 +216,4 @@ function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {
   if (!withdrawal) return NOTICES.deleted;
   const tone = withdrawal.outcome === 'deleted' ? 'success' : 'info';
   return { tone, text: `The app is deleted here. ${withdrawalWords(withdrawal, clientId)}` };
-}
-
-function methodFor(chosen: string, { authMethods }: ProviderFacts): string {
-  if (authMethods.length === 0 || authMethods.includes(chosen)) return chosen;
-  return ['client_secret_basic', 'client_secret_post'].find((method) => authMethods.includes(method)) ?? chosen;
 }

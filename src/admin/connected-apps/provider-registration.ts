@@ -1,4 +1,4 @@
-/** The registration of an app at its provider and here in one go, where the provider lets clients register themselves (RFC 7591). */
+/** Registers an app at its provider and here in one step, if the provider lets clients register themselves (RFC 7591). */
 import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../../audit/trail.ts';
@@ -6,14 +6,12 @@ import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
 import type { DynamicRegistration, RequestedClient, Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import type { ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { AppError } from '../../errors.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
 import { audited } from '../change.ts';
-import type { ConnectedAppFacts } from './api.ts';
 import type { ConnectedAppChanges } from './changes.ts';
-import { appAnswer, newApp } from './view.ts';
+import { newApp } from './view.ts';
 import { type Withdraw, withdrawalWords } from './withdrawal.ts';
 
-/** All of an app but what the provider gives. */
+/** An app without the fields that the provider assigns. */
 export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).extend({
   initialAccessToken: z
     .string()
@@ -26,8 +24,8 @@ export type WantedApp = z.output<typeof wantedApp>;
 
 export interface ProviderRegistration {
   /**
-   * Judges the app first, so that the provider is asked only for what can be kept here; what is not kept all the same is
-   * taken back there. @throws AppError with faults
+   * Checks the app before the provider registers it. If it then cannot be stored here, the registration at the provider is
+   * deleted again. @throws AppError with faults
    */
   register(req: Request, wanted: WantedApp): Promise<RegisteredApp>;
 }
@@ -61,7 +59,7 @@ export function createProviderRegistration(parts: {
         return outcome.client;
       });
       const { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } = client;
-      // A method that signs, or a public client, has no use for a secret, whatever the provider gives.
+      // Public clients and methods that sign need no secret, even if the provider assigns one.
       const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
       const kept = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
       try {
@@ -69,40 +67,13 @@ export function createProviderRegistration(parts: {
         return await changes.create(req, kept, { secretExpiresAt, management });
       } catch (error) {
         const withdrawal = management && (await withdraw(req, kept, management));
-        throw toldOf(error, withdrawal, clientId);
+        throw withWithdrawal(error, withdrawal, clientId);
       }
     },
   };
 }
 
-export interface ProviderRegistrationApi {
-  create: DescribedHandler;
-}
-
-export function providerRegistrationApi(parts: {
-  registration: ProviderRegistration;
-  facts: ConnectedAppFacts;
-  publicHref: string;
-}): ProviderRegistrationApi {
-  const { registration, facts, publicHref } = parts;
-  return {
-    create: operation(
-      {
-        summary: 'Register an app at its provider and here, where the provider lets clients register themselves',
-        body: wantedApp,
-        answer: appAnswer,
-        status: 201,
-      },
-      async ({ req, res, body }) => {
-        const { app } = await registration.register(req, body);
-        res.set('Location', `${publicHref}/admin/api/connected-apps/${app.id}`);
-        return facts.one(app.id);
-      },
-    ),
-  };
-}
-
-/** For the rules alone: the provider gives the real ones. */
+/** So that the rules can be checked before the provider assigns the real values. */
 const STAND_IN = { clientId: 'given by the provider', clientSecret: 'given by the provider' };
 const NOT_OFFERED = 'This provider lets no app register itself: register it there by hand.';
 
@@ -118,8 +89,8 @@ function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
   };
 }
 
-/** The same error, which says as well what became of the registration at the provider. */
-function toldOf(error: unknown, withdrawal: Withdrawal | undefined, clientId: string): unknown {
+/** The same error, with the outcome of the withdrawal at the provider. */
+function withWithdrawal(error: unknown, withdrawal: Withdrawal | undefined, clientId: string): unknown {
   if (!(error instanceof AppError)) return error;
   const words = withdrawalWords(withdrawal, clientId);
   const { code, detail, faults, headers, logDetail, retryAfterSeconds } = error;

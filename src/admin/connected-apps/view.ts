@@ -6,7 +6,7 @@ import { containsCardNumber } from '../../observability/card-numbers.ts';
 import { isoOrNull } from '../../time.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
-/** Stands on pages, and is told to a provider that registers apps. */
+/** Shown on pages, and sent to a provider that registers apps. */
 const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(text), {
   error: 'Leave the card number out.',
   params: { rule: 'card_number' },
@@ -15,7 +15,7 @@ const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(
 /** As in `CONNECTED_APPS_FILE`, with the secret itself. */
 export const newApp = connectedAppSchema.extend({ name, clientSecret: clientSecret.describe('write-only') });
 
-/** The same for an app that is there; the secret left out is kept. */
+/** The same for a registered app. Without a secret, the stored one is kept. */
 export const changedApp = connectedAppSchema.extend({
   id: connectedAppSchema.shape.id.optional().describe('the one of the address, or left out'),
   name,
@@ -28,9 +28,9 @@ export type ChangedApp = z.output<typeof changedApp>;
 
 const instant = z.iso.datetime().nullable();
 
-export const appAnswer = z.object({
+export const appJson = z.object({
   ...connectedAppSchema.shape,
-  // What was kept is told, even where the rules have become stricter since.
+  // Stored apps are shown as they are, even if the rules have become stricter since.
   callbackUrls: z.array(z.string()),
   returnUrls: z.array(z.string()),
   source: z.enum(['file', 'administration']).describe('an app of the file cannot be changed here'),
@@ -40,7 +40,6 @@ export const appAnswer = z.object({
   clientSecretExpiresAt: instant.describe('when the provider ends it, where it said so on giving it'),
   createdAt: instant,
   changedAt: instant,
-  /** What the administrator enters at the provider. */
   callbackUrl: z.string().describe('to register at the provider'),
   postLogoutRedirectUri: z.string().describe('to register at the provider'),
   backchannelLogoutUri: z.string().describe('to register at the provider'),
@@ -49,10 +48,10 @@ export const appAnswer = z.object({
   connections: z.int().optional().describe('how many people are connected; told of one app, not in lists'),
 });
 
-export type AppAnswer = z.output<typeof appAnswer>;
+export type AppView = z.output<typeof appJson>;
 
 /** @param app of the file, or as it was registered */
-export function appTold(app: ConnectedApp, registered: RegisteredApp | undefined, publicHref: string): AppAnswer {
+export function appView(app: ConnectedApp, registered: RegisteredApp | undefined, publicHref: string): AppView {
   const { clientSecret: secret, ...registration } = app;
   const usable = isUsable(app, publicHref);
   return {

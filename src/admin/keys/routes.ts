@@ -1,46 +1,28 @@
-/** The keys in the administration: which encryption key seals how much, and the keys that we sign with. Never a key itself. */
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { RequestHandler } from 'express';
+/** Keys in the administration: how many records each encryption key seals, and the signing keys. Never a key itself. */
+import type { Request } from 'express';
 import { z } from 'zod';
-import type { AuditTrail } from '../../audit/trail.ts';
-import type { OwnKeys } from '../../connected-apps/own-keys.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
+import { operation } from '../../http/operation.ts';
 import type { Notice } from '../../pages/page-data.ts';
-import type { Pages } from '../../pages/pages.ts';
-import { type KeyReport, reportKeys } from '../../storage/key-report.ts';
-import type { Sealer } from '../../storage/sealed.ts';
-import type { Store } from '../../storage/store.ts';
-import { isoTime } from '../../time.ts';
+import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
+import type { AdminPageData } from '../page.ts';
+import { type CountedReport, createKeyCount } from './key-count.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/keys': {
-      page: SignedInFrame;
+    'admin/keys': AdminPageData & {
       /** Undefined while the first count is under way. */
       report: CountedReport | undefined;
-      /** What is known without counting. */
+      /** Known without counting. */
       held: readonly { kid: string; seals: boolean }[];
       signing: readonly { kid: string; signs: boolean }[];
-      notice?: Notice | undefined;
     };
   }
 }
 
-type CountedReport = KeyReport & { countedAt: string };
+const PAGE_WAITS_MS = 30;
 
-export interface KeyRoutes {
-  page: RequestHandler;
-  rotateByForm: RequestHandler;
-  overview: DescribedHandler;
-  rotate: DescribedHandler;
-}
-
-/** Every record is looked at for the counts: not at each look at the page, and no page waits for it for long. */
-const COUNTED_MILLISECONDS = 30_000;
-const PAGE_WAITS_MILLISECONDS = 30;
-
-const keysAnswer = z.object({
+const keysJson = z.object({
   countedAt: z.iso.datetime(),
   encryption: z.array(
     z.object({
@@ -56,75 +38,37 @@ const keysAnswer = z.object({
   signing: z.array(z.object({ kid: z.string(), signs: z.boolean() })),
 });
 
-export function keyRoutes(parts: {
-  store: Store;
-  sealer: Sealer;
-  ownKeys: OwnKeys;
-  trail: Pick<AuditTrail, 'append'>;
-  pages: Pages;
-  clock: () => number;
-  basePath: string;
-}): KeyRoutes {
-  const { store, sealer, ownKeys, trail, pages, clock, basePath } = parts;
-  let counted: { report: CountedReport; at: number } | undefined;
-  let counting: Promise<CountedReport> | undefined;
-
-  const count = (): Promise<CountedReport> => {
-    const at = clock();
-    counting ??= reportKeys({ store, sealer })
-      .then((found) => {
-        const report = { ...found, countedAt: isoTime(at) };
-        counted = { report, at };
-        return report;
-      })
-      .finally(() => {
-        counting = undefined;
-      });
-    return counting;
-  };
-
-  /** The last count at once, and the next one begun where that is old; where there is none yet, the one that is under way. */
-  const latest = (): Promise<CountedReport> => {
-    const now = clock();
-    const isFresh = counted !== undefined && now >= counted.at && now - counted.at < COUNTED_MILLISECONDS;
-    const next = isFresh ? undefined : count();
-    if (counted === undefined) return next ?? count();
-    // Whoever looks next is told of what keeps it from being counted, once nothing is known any more.
-    next?.catch(() => undefined);
-    return Promise.resolve(counted.report);
-  };
-
-  const soon = async (): Promise<CountedReport | undefined> => {
-    const report = latest();
-    report.catch(() => undefined);
-    return Promise.race([report, sleep(PAGE_WAITS_MILLISECONDS, undefined, { ref: false })]);
-  };
+export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clock }: AdminParts) {
+  const { store, sealer } = storage;
+  const { ownKeys } = connectedApps;
+  const keyCount = createKeyCount({ store, sealer, clock });
 
   const signingKeys = async () => {
     const [{ keys }, signs] = await Promise.all([ownKeys.publicKeys(), ownKeys.signingKid()]);
     return keys.map(({ kid = '' }) => ({ kid, signs: kid === signs }));
   };
 
-  const rotate = (req: Parameters<RequestHandler>[0]) =>
-    audited(trail, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
+  const rotate = (req: Request) => audited(audit.trail, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
+
+  const overview = pages.page('admin/keys', async ({ res }) => {
+    const [report, signing] = await Promise.all([keyCount.within(PAGE_WAITS_MS), signingKeys()]);
+    if (!report) res.set('Refresh', '2');
+    const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
+    return { title: 'Keys', report, held, signing };
+  });
 
   return {
-    async page(req, res) {
-      const [report, signing, { notice }] = await Promise.all([soon(), signingKeys(), pages.flashOf(req)]);
-      const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
-      if (!report) res.set('Refresh', '2');
-      pages.send(res, 'admin/keys', { page: pages.signedInFrame(req, 'Keys'), report, held, signing, notice });
-    },
+    page: overview.handler,
 
-    async rotateByForm(req, res) {
+    rotateByForm: pages.button(async (req) => {
       await rotate(req);
-      await pages.redirect(req, res, `${basePath}/admin/keys`, { notice: ROTATED });
-    },
+      return { url: `${publicUrl.basePath}/admin/keys`, flash: { notice: ROTATED } };
+    }),
 
     overview: operation(
-      { summary: 'Read which encryption keys seal how much, and which keys we sign with', answer: keysAnswer },
+      { summary: 'Read which encryption keys seal how much, and which keys we sign with', answer: keysJson },
       async () => {
-        const [report, signing] = await Promise.all([latest(), signingKeys()]);
+        const [report, signing] = await Promise.all([keyCount.latest(), signingKeys()]);
         const { countedAt, keys: encryption, processes } = report;
         return { countedAt, encryption, processes: processes.length, signing };
       },

@@ -1,16 +1,14 @@
-/** The overview: what happened in the last day or month, how connections are, and what is left of quotas, all from the store. */
-import type { RequestHandler } from 'express';
+/** The overview: counts of the last day or month, the health of connections, and the rest of the BIN quota. */
 import { z } from 'zod';
-import type { Tallied, Tallies, TallySpan } from '../../audit/tallies.ts';
-import type { ConnectionIndex } from '../../grants/connection-index.ts';
+import type { Tallied } from '../../audit/tallies.ts';
 import { queryField } from '../../http/body.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
-import type { Pages } from '../../pages/pages.ts';
+import { operation } from '../../http/operation.ts';
+import type { AdminParts } from '../admin.ts';
+import type { AdminPageData } from '../page.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/home': {
-      page: SignedInFrame;
+    'admin/home': AdminPageData & {
       overview: OverviewView;
       charts: readonly ChartView[];
     };
@@ -26,18 +24,13 @@ export interface ChartView {
   totals: readonly number[];
 }
 
-export interface OverviewRoutes {
-  page: RequestHandler;
-  overview: DescribedHandler;
-}
-
 const RANGES = { day: { unit: 'hour', number: 24 }, month: { unit: 'day', number: 30 } } as const;
 
 const overviewQuery = z.strictObject({
   range: z.enum(['day', 'month']).default('day').describe('day: 24 hours, hour by hour; month: 30 days, day by day'),
 });
 
-const overviewAnswer = z.object({
+const overviewJson = z.object({
   range: z.enum(['day', 'month']),
   users: z.int(),
   sessions: z.int(),
@@ -52,7 +45,7 @@ const overviewAnswer = z.object({
   spans: z.array(z.object({ at: z.iso.datetime(), counts: z.record(z.string(), z.number()) })),
 });
 
-type OverviewView = z.output<typeof overviewAnswer>;
+type OverviewView = z.output<typeof overviewJson>;
 
 const CHARTS: readonly {
   id: string;
@@ -87,55 +80,45 @@ const CHARTS: readonly {
   },
 ];
 
-export function overviewRoutes(parts: {
-  tallies: Tallies;
-  index: Pick<ConnectionIndex, 'count' | 'countByHealth'>;
-  countUsers: () => Promise<number>;
-  countSessions: () => Promise<number>;
-  binQuota: () => Promise<{ used: number; limit: number; resetsAt: string } | undefined>;
-  pages: Pages;
-}): OverviewRoutes {
-  const { tallies, index, countUsers, countSessions, binQuota, pages } = parts;
+export function overviewRoutes({ audit, grants, users, sessions, bins, pages }: AdminParts) {
+  const { index } = grants;
 
   const overviewOf = async (range: keyof typeof RANGES): Promise<OverviewView> => {
     const { unit, number } = RANGES[range];
-    const [spans, users, sessions, total, health, quota] = await Promise.all([
-      tallies.read(unit, number),
-      countUsers(),
-      countSessions(),
+    const [spans, userCount, sessionCount, total, health, quota] = await Promise.all([
+      audit.tallies.read(unit, number),
+      users.store.count(),
+      sessions.ofUsers.count(),
       index.count(),
       index.countByHealth(),
-      binQuota(),
+      bins.quota?.status(),
     ]);
     return {
       range,
-      users,
-      sessions,
+      users: userCount,
+      sessions: sessionCount,
       connections: { total, ...health },
       binQuota: quota ?? null,
-      spans: spans.map(spanOf),
+      spans: spans.map(({ at, counts }) => ({ at, counts: { ...counts } })),
     };
   };
 
+  const home = pages.page('admin/home', async ({ req }) => {
+    const overview = await overviewOf(queryField(req, 'range') === 'month' ? 'month' : 'day');
+    return { title: 'Overview', overview, charts: chartsOf(overview) };
+  });
+
   return {
-    async page(req, res) {
-      const overview = await overviewOf(queryField(req, 'range') === 'month' ? 'month' : 'day');
-      const page = pages.signedInFrame(req, 'Overview');
-      pages.send(res, 'admin/home', { page, overview, charts: chartsOf(overview) });
-    },
+    page: home.handler,
     overview: operation(
       {
         summary: 'What happened in the last day or month, how connections are, and what is left of the BIN quota',
         query: overviewQuery,
-        answer: overviewAnswer,
+        answer: overviewJson,
       },
       ({ query }) => overviewOf(query.range),
     ),
   };
-}
-
-function spanOf({ at, counts }: TallySpan): OverviewView['spans'][number] {
-  return { at, counts: counts as Record<string, number> };
 }
 
 function chartsOf({ spans }: OverviewView): ChartView[] {

@@ -1,13 +1,10 @@
-/** Answers "what would happen if": what the relay's policy says of a call that was not made, by page and by API. */
-import type { RequestHandler } from 'express';
+/** The policy check, by page and by API: which rule would refuse a relay call, without making it. */
+import type { Request } from 'express';
 import { z } from 'zod';
-import type { AppStore } from '../../connected-apps/app-store.ts';
 import { AppError } from '../../errors.ts';
 import { queryField } from '../../http/body.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
+import { operation } from '../../http/operation.ts';
 import type { FieldFault } from '../../pages/page-data.ts';
-import type { Pages } from '../../pages/pages.ts';
-import type { RelayGate } from '../../relay/gate.ts';
 import {
   decide,
   RELAY_SCOPES,
@@ -16,12 +13,13 @@ import {
   type RelayScope,
   type RelaySubject,
 } from '../../relay/policy.ts';
-import type { RelayTokens } from '../../relay/relay-token.ts';
+import type { AdminParts } from '../admin.ts';
+import type { AdminPageData } from '../page.ts';
+import { throwUnknown } from '../resource.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/policy': {
-      page: SignedInFrame;
+    'admin/policy': AdminPageData & {
       tokens: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       apps: readonly { id: string; name: string }[];
@@ -29,11 +27,6 @@ declare module '../../pages/page-data.ts' {
       decision: RelayDecision | undefined;
     };
   }
-}
-
-export interface PolicyRoutes {
-  page: RequestHandler;
-  explain: DescribedHandler;
 }
 
 const PROOFS = ['assertion', 'id_token', 'none'] as const;
@@ -57,16 +50,11 @@ const question = z.strictObject({
 
 type Question = z.output<typeof question>;
 
-const decision = z.object({ allowed: z.boolean(), rule: z.string().optional(), detail: z.string().optional() });
+const decisionJson = z.object({ allowed: z.boolean(), rule: z.string().optional(), detail: z.string().optional() });
 
-export function policyRoutes(parts: {
-  tokens: Pick<RelayTokens, 'find' | 'page'>;
-  apps: AppStore;
-  gate: Pick<RelayGate, 'loadSubject'>;
-  pages: Pages;
-  clock: () => number;
-}): PolicyRoutes {
-  const { tokens, apps, gate, pages, clock } = parts;
+export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts) {
+  const { tokens, gate } = relay;
+  const { apps } = connectedApps;
 
   const subjectOf = async ({ user, serviceAccount, proof }: Question): Promise<RelaySubject | undefined> => {
     if (serviceAccount !== undefined) return gate.loadSubject({ kind: 'service_account', id: serviceAccount });
@@ -75,8 +63,7 @@ export function policyRoutes(parts: {
   };
 
   const explained = async (asked: Question): Promise<RelayDecision> => {
-    const token = await tokens.find(asked.relayToken);
-    if (!token) throw new AppError('not_found', { detail: 'There is no relay token with this id.' });
+    const token = (await tokens.find(asked.relayToken)) ?? throwUnknown('a relay token');
     const { route, address } = asked;
     const isExchange = route === 'token:exchange';
     const exchange = { unnarrowed: isExchange && asked.unnarrowed, idToken: isExchange && asked.proof === 'id_token' };
@@ -87,37 +74,40 @@ export function policyRoutes(parts: {
     return decide(token, { route, app: forApp ? app : undefined, subject, ...exchange, address, now: clock() });
   };
 
+  const check = pages.page('admin/policy', async ({ req }) => {
+    const asked = askedOf(req);
+    const isComplete = asked.relayToken !== '' && asked.address !== '';
+    const decision = isComplete ? await explained(asked).catch(unknownToken) : undefined;
+    const faults = decision === 'unknown' ? [UNKNOWN_TOKEN] : [];
+    const { relayToken, route, app = '', user = '', proof, unnarrowed, address } = asked;
+    const values = { token: relayToken, route, app, user, proof, unnarrowed: unnarrowed ? 'yes' : '', address };
+    const { items } = await tokens.page({ limit: Number.POSITIVE_INFINITY });
+    return {
+      title: 'What would happen if',
+      faults,
+      tokens: items.map(({ id, name }) => ({ id, name })),
+      words: RELAY_WORDS,
+      apps: apps.threadApps().map(({ id, name }) => ({ id, name })),
+      form: { values, faults },
+      decision: decision === 'unknown' ? undefined : decision,
+    };
+  });
+
   return {
-    async page(req, res) {
-      const asked = askedOf(req);
-      const complete = asked.relayToken !== '' && asked.address !== '';
-      const { items: listed } = await tokens.page({ limit: Number.POSITIVE_INFINITY });
-      const decision = complete ? await explained(asked).catch(unknownToken) : undefined;
-      const faults = decision === 'unknown' ? [UNKNOWN_TOKEN] : [];
-      const { relayToken, route, app = '', user = '', proof, unnarrowed, address } = asked;
-      const values = { token: relayToken, route, app, user, proof, unnarrowed: unnarrowed ? 'yes' : '', address };
-      pages.send(res, 'admin/policy', {
-        page: pages.signedInFrame(req, 'What would happen if', faults),
-        tokens: listed.map(({ id, name }) => ({ id, name })),
-        words: RELAY_WORDS,
-        apps: apps.threadApps().map(({ id, name }) => ({ id, name })),
-        form: { values, faults },
-        decision: decision === 'unknown' ? undefined : decision,
-      });
-    },
+    page: check.handler,
 
     explain: operation(
       {
         summary: 'Say whether a relay call would be allowed, or which rule refuses it',
         body: question,
-        answer: decision,
+        answer: decisionJson,
       },
       ({ body }) => explained(body),
     ),
   };
 }
 
-function askedOf(req: Parameters<RequestHandler>[0]): Question {
+function askedOf(req: Request): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
   const route = RELAY_SCOPES.find((one) => one === field('route')) ?? ('threads:read' satisfies RelayScope);
   return {

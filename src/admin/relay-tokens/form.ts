@@ -1,6 +1,6 @@
 /** The forms that create, change and rotate a relay token. */
 import { z } from 'zod';
-import { type FormValues, recordVersion, ticked, wholeNumber, words } from '../../pages/form.ts';
+import { type FormValues, type FormView, recordVersion, ticked, wholeNumber, words } from '../../pages/form.ts';
 import { listedUsers, RELAY_FLAGS, type RelayFlag } from '../../relay/policy.ts';
 import type { RelayToken, WantedRelayToken } from '../../relay/relay-token.ts';
 import { DAY_MS } from '../../time.ts';
@@ -11,8 +11,8 @@ const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing
 
 const { name, scopes, apps, networks } = wantedRelayToken.shape;
 const days = wholeNumber(1, 9_999, DAYS);
-const kept = z.literal('').transform(() => undefined);
-/** In the order of the page, which is that of the faults. */
+const unchanged = z.literal('').transform(() => undefined);
+/** In the order of the page: faults are listed in it. */
 const fields = {
   name,
   scopes: scopes.unwrap(),
@@ -35,7 +35,7 @@ const NO_USERS = { path: ['listed'], error: 'Enter at least one user id, or choo
 export const newTokenForm = z.object(fields).refine(hasUsers, NO_USERS);
 /** Without days the token keeps its end. */
 export const tokenForm = z
-  .object({ ...fields, days: z.union([kept, days], DAYS), version: recordVersion })
+  .object({ ...fields, days: z.union([unchanged, days], DAYS), version: recordVersion })
   .refine(hasUsers, NO_USERS);
 
 const MAX_OVERLAP_HOURS = MAX_OVERLAP_SECONDS / 3_600;
@@ -43,22 +43,25 @@ const HOURS = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
 
 export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS) });
 
-/** Where each field of a token stands in the forms, if it has another name there. */
+/** The forms' field for each field of a token that has another name. */
 export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
 
-export const NEW_TOKEN: FormValues<typeof newTokenForm> = {
-  name: '',
-  scopes: ['threads:read'],
-  apps: [],
-  users: 'none',
-  listed: '',
-  networks: '',
-  days: '90',
-  ...forEachFlag(() => ''),
-  binCallsPerMonth: '',
+export const EMPTY_FORM: FormView<typeof newTokenForm> = {
+  values: {
+    name: '',
+    scopes: ['threads:read'],
+    apps: [],
+    users: 'none',
+    listed: '',
+    networks: '',
+    days: '90',
+    ...forEachFlag(() => ''),
+    binCallsPerMonth: '',
+  },
+  faults: [],
 };
 
-export const NEW_ROTATION: FormValues<typeof rotationForm> = { overlapHours: '1' };
+export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '1' }, faults: [] };
 
 export function valuesOfToken(token: RelayToken): FormValues<typeof tokenForm> {
   const { users, networks: cidrs, binCallsPerMonth } = token;

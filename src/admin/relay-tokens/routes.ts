@@ -1,22 +1,19 @@
-/** Relay tokens in the administration: listed, made, changed, rotated and revoked, by page and by API. */
-import type { Request, RequestHandler, Response } from 'express';
+/** Relay tokens in the administration: listed, created, changed, rotated and revoked, by page and by API. */
 import { z } from 'zod';
-import type { AuditTrail } from '../../audit/trail.ts';
-import type { AppStore } from '../../connected-apps/app-store.ts';
-import { queryField } from '../../http/body.ts';
-import { type DescribedHandler, operation } from '../../http/operation.ts';
+import { operation } from '../../http/operation.ts';
 import { type FormView, formHandler } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
-import type { Pages } from '../../pages/pages.ts';
 import { RELAY_WORDS } from '../../relay/policy.ts';
-import type { RelayToken, RelayTokens } from '../../relay/relay-token.ts';
-import type { HourOfUse, RelayUses } from '../../relay/uses.ts';
-import { listOf, listQuery, matches, pageOptions } from '../listing.ts';
+import type { RelayToken } from '../../relay/relay-token.ts';
+import type { HourOfUse } from '../../relay/uses.ts';
+import type { AdminParts } from '../admin.ts';
+import type { AdminListData, AdminPageData, PageRequest } from '../page.ts';
+import { createResource } from '../resource.ts';
 import { relayTokenChanges } from './changes.ts';
 import {
+  EMPTY_FORM,
+  FIRST_ROTATION,
   inputOf,
-  NEW_ROTATION,
-  NEW_TOKEN,
   newTokenForm,
   rotationForm,
   TOKEN_FIELDS,
@@ -26,7 +23,7 @@ import {
 import {
   changedRelayToken,
   type RelayTokenView,
-  relayTokenAnswer,
+  relayTokenJson,
   relayTokenView,
   rotation,
   wantedRelayToken,
@@ -34,124 +31,87 @@ import {
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/relay-tokens': {
-      page: SignedInFrame;
+    'admin/relay-tokens': AdminListData & {
       tokens: readonly RelayTokenView[];
-      next: string | undefined;
-      q: string | undefined;
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       form: FormView<typeof newTokenForm>;
-      notice?: Notice | undefined;
     };
-    'admin/relay-token': {
-      page: SignedInFrame;
+    'admin/relay-token': AdminPageData & {
       token: RelayTokenView;
       hours: readonly HourOfUse[];
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       form: FormView<typeof tokenForm>;
       rotation: FormView<typeof rotationForm>;
-      made?: MadeSecret | undefined;
-      notice?: Notice | undefined;
     };
   }
 }
 
-export interface RelayTokenRoutes {
-  page: RequestHandler;
-  onePage: RequestHandler;
-  make: RequestHandler;
-  changeByForm: RequestHandler;
-  rotateByForm: RequestHandler;
-  revokeByForm: RequestHandler;
-  list: DescribedHandler;
-  one: DescribedHandler;
-  create: DescribedHandler;
-  replace: DescribedHandler;
-  rotate: DescribedHandler;
-  revoke: DescribedHandler;
+/** Of the two forms on a token's page, the one with faults. */
+interface TokenForms {
+  form?: FormView<typeof tokenForm>;
+  rotation?: FormView<typeof rotationForm>;
 }
 
-const withToken = relayTokenAnswer.extend({ token: z.string().describe('only this answer ever holds it') });
+const secret = { token: z.string().describe('only this answer ever holds it') };
 
-export function relayTokenRoutes(parts: {
-  tokens: RelayTokens;
-  uses: RelayUses;
-  apps: AppStore;
-  trail: AuditTrail;
-  pages: Pages;
-  clock: () => number;
-  basePath: string;
-}): RelayTokenRoutes {
-  const { tokens, uses, apps, pages, clock, basePath } = parts;
-  const { find, create, change, rotate, revoke } = relayTokenChanges(parts);
+export function relayTokenRoutes({ relay, connectedApps, audit, pages, publicUrl, clock }: AdminParts) {
+  const { tokens, uses } = relay;
+  const { apps } = connectedApps;
+  const { basePath } = publicUrl;
+  const home = `${basePath}/admin/relay-tokens`;
+
+  const resource = createResource({
+    name: 'a relay token',
+    kind: 'relay_token',
+    url: `${basePath}/admin/api/relay-tokens`,
+    records: tokens,
+    textsOf: ({ id, name }) => [id, name],
+    schema: relayTokenJson,
+    toJson: async (token: RelayToken) => relayTokenView(token, await tokens.lastUse(token.id), clock()),
+    trail: audit.trail,
+  });
+  const { create, change, rotate, revoke } = relayTokenChanges({ resource, tokens, apps, clock });
   const choices = () => apps.list().map(({ id, name }) => ({ id, name }));
 
-  const told = async (token: RelayToken) => relayTokenView(token, await tokens.lastUse(token.id), clock());
+  const list = pages.page(
+    'admin/relay-tokens',
+    async ({ req, form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
+      const { items, next, q } = await resource.listedFor(req);
+      const { faults } = form;
+      return { title: 'Relay tokens', faults, tokens: items, next, q, apps: choices(), words: RELAY_WORDS, form };
+    },
+  );
 
-  const listed = async (query: z.output<typeof listQuery>) => {
-    const isMeant = ({ id, name }: RelayToken) => matches(query.q, id, name);
-    const { items, ...rest } = await tokens.page({ ...pageOptions(query), isMeant });
-    return { items: await Promise.all(items.map(told)), ...rest };
-  };
-
-  const show = async (req: Request, res: Response, form: FormView<typeof newTokenForm>) => {
-    const q = queryField(req, 'q');
-    const [{ items, next }, { notice }] = await Promise.all([
-      listed({ after: queryField(req, 'after'), limit: 50, q }),
-      pages.flashOf(req),
-    ]);
-    const page = pages.signedInFrame(req, 'Relay tokens', form.faults);
-    pages.send(res, 'admin/relay-tokens', {
-      page,
-      tokens: items,
-      next,
-      q,
-      apps: choices(),
-      words: RELAY_WORDS,
-      form,
-      notice,
-    });
-  };
-
-  const showOne = async (
-    req: Request,
-    res: Response,
-    token: RelayToken,
-    forms: { form?: FormView<typeof tokenForm>; rotation?: FormView<typeof rotationForm> } = {},
-  ) => {
-    const [view, hours, flash] = await Promise.all([told(token), uses.hoursOf(token.id), pages.flashOf(req)]);
+  const one = pages.page('admin/relay-token', async ({ req, form: forms = {} }: PageRequest<TokenForms>) => {
+    const token = await resource.find(req);
     const { form = { values: valuesOfToken(token), faults: [] }, rotation: rotated = FIRST_ROTATION } = forms;
-    pages.send(res, 'admin/relay-token', {
-      page: pages.signedInFrame(req, token.name, [...form.faults, ...rotated.faults]),
-      token: view,
-      hours,
+    return {
+      title: token.name,
+      faults: [...form.faults, ...rotated.faults],
+      token: await resource.toJson(token),
+      hours: await uses.hoursOf(token.id),
       apps: choices(),
       words: RELAY_WORDS,
       form,
       rotation: rotated,
-      made: flash.made,
-      notice: flash.notice,
-    });
-  };
-
-  const urlOf = ({ id }: RelayToken) => `${basePath}/admin/relay-tokens/${id}`;
-  const idOf = (req: Request) => String(req.params.id);
+    };
+  });
 
   return {
-    page: (req, res) => show(req, res, { values: NEW_TOKEN, faults: [] }),
-    onePage: async (req, res) => showOne(req, res, await find(idOf(req))),
+    page: list.handler,
+    onePage: one.handler,
 
-    make: formHandler({
+    createByForm: formHandler({
       pages,
       schema: newTokenForm,
       fieldOf: TOKEN_FIELDS,
       async work(req, typed) {
-        const { token, text } = await create(req, inputOf(typed, clock()));
-        return { url: urlOf(token), flash: { notice: CREATED, made: { name: token.name, text } } };
+        const { item, token } = await create(req, inputOf(typed, clock()));
+        return { url: `${home}/${item.id}`, flash: { notice: CREATED, made: { name: item.name, text: token } } };
       },
-      show,
+      show: list.show,
     }),
 
     changeByForm: formHandler({
@@ -159,72 +119,54 @@ export function relayTokenRoutes(parts: {
       schema: tokenForm,
       fieldOf: TOKEN_FIELDS,
       async work(req, { version, ...typed }) {
-        const { id, expiresAt } = await find(idOf(req));
-        const token = await change(req, id, version, inputOf(typed, clock(), expiresAt));
-        return { url: urlOf(token), flash: { notice: CHANGED } };
+        const { id, expiresAt } = await resource.find(req);
+        await change(req, { ...inputOf(typed, clock(), expiresAt), version });
+        return { url: `${home}/${id}`, flash: { notice: CHANGED } };
       },
-      show: async (req, res, form) => showOne(req, res, await find(idOf(req)), { form }),
+      show: (req, res, form) => one.show(req, res, { form }),
     }),
 
     rotateByForm: formHandler({
       pages,
       schema: rotationForm,
       async work(req, { overlapHours }) {
-        const { token, text } = await rotate(req, idOf(req), overlapHours * 3_600);
-        return { url: urlOf(token), flash: { notice: ROTATED, made: { name: token.name, text } } };
+        const { item, token } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
+        return { url: `${home}/${item.id}`, flash: { notice: ROTATED, made: { name: item.name, text: token } } };
       },
-      show: async (req, res, form) => showOne(req, res, await find(idOf(req)), { rotation: form }),
+      show: (req, res, form) => one.show(req, res, { rotation: form }),
     }),
 
-    async revokeByForm(req, res) {
-      await revoke(req, String(req.params.id));
-      await pages.redirect(req, res, `${basePath}/admin/relay-tokens`, { notice: REVOKED });
-    },
+    revokeByForm: pages.button(async (req) => {
+      await revoke(req);
+      return { url: home, flash: { notice: REVOKED } };
+    }),
 
-    list: operation(
-      { summary: 'List relay tokens, the newest first', query: listQuery, answer: listOf(relayTokenAnswer) },
-      ({ query }) => listed(query),
-    ),
-
-    one: operation({ summary: 'Read a relay token', answer: relayTokenAnswer }, async ({ req }) =>
-      told(await find(String(req.params.id))),
-    ),
-
-    create: operation(
-      {
-        summary: 'Make a relay token; only this answer ever holds it',
-        body: wantedRelayToken,
-        answer: withToken,
-        status: 201,
-      },
-      async ({ req, res, body }) => {
-        const { token, text } = await create(req, body);
-        res.set('Location', `${basePath}/admin/api/relay-tokens/${token.id}`);
-        return { ...(await told(token)), token: text };
-      },
-    ),
-
-    replace: operation(
-      { summary: 'Change what a relay token may do', body: changedRelayToken, answer: relayTokenAnswer },
-      async ({ req, body: { version, ...input } }) => told(await change(req, String(req.params.id), version, input)),
-    ),
-
-    rotate: operation(
-      { summary: 'Give a relay token a new secret; only this answer ever holds it', body: rotation, answer: withToken },
-      async ({ req, body }) => {
-        const { token, text } = await rotate(req, String(req.params.id), body.overlapSeconds);
-        return { ...(await told(token)), token: text };
-      },
-    ),
-
+    list: resource.list,
+    one: resource.one,
+    create: resource.create({
+      summary: 'Make a relay token; only this answer ever holds it',
+      body: wantedRelayToken,
+      added: secret,
+      work: create,
+    }),
+    replace: resource.change({
+      summary: 'Change what a relay token may do',
+      body: changedRelayToken,
+      work: change,
+    }),
+    rotate: resource.change({
+      summary: 'Give a relay token a new secret; only this answer ever holds it',
+      body: rotation,
+      added: secret,
+      work: rotate,
+    }),
     revoke: operation(
       { summary: 'Revoke a relay token: no process answers a call with it after a second' },
-      ({ req }) => revoke(req, String(req.params.id)),
+      ({ req }) => revoke(req),
     ),
   };
 }
 
-const FIRST_ROTATION: FormView<typeof rotationForm> = { values: NEW_ROTATION, faults: [] };
 const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
 const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };
 const ROTATED: Notice = { tone: 'success', text: 'The token has a new secret.' };

@@ -1,4 +1,4 @@
-/** The JSON of a relay token: what makes or changes one, its faults, and its view. */
+/** The JSON of a relay token: what creates or changes one, and its view. */
 import { z } from 'zod';
 import { relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
@@ -33,7 +33,7 @@ export const rotation = z.strictObject({
     .describe('how long the secret before counts as well'),
 });
 
-export const relayTokenAnswer = z.object({
+export const relayTokenJson = z.object({
   id: z.string(),
   version: z.int(),
   name: z.string(),
@@ -49,9 +49,9 @@ export const relayTokenAnswer = z.object({
   lastUsedFrom: z.string().nullable(),
 });
 
-export type RelayTokenView = z.output<typeof relayTokenAnswer>;
+export type RelayTokenView = z.output<typeof relayTokenJson>;
 
-/** Never a secret: only its beginning, which is the token's id. */
+/** Without the secret. The prefix holds the token's id. */
 export function relayTokenView(token: RelayToken, use: RelayTokenUse | undefined, now: number): RelayTokenView {
   return {
     ...token,

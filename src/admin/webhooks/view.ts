@@ -1,11 +1,17 @@
-/** Views of webhooks and their last messages for the administration. */
+/** The JSON of webhooks and of their messages, and of what creates or changes a webhook. */
 import { z } from 'zod';
 import { isoOrNull, isoTime } from '../../time.ts';
 import type { WebhookMessage } from '../../webhooks/messages.ts';
-import { WEBHOOK_EVENTS, type Webhook, type WebhookStore } from '../../webhooks/webhook-store.ts';
-import { type ListQuery, matches, pageOptions } from '../listing.ts';
+import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
 
-export const webhookAnswer = z.object({
+export const newWebhook = z.strictObject({
+  url: z.string().max(2_000),
+  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1, 'Choose at least one event.'),
+  enabled: z.boolean().default(true),
+});
+export const changedWebhook = newWebhook.extend({ version: z.int() });
+
+export const webhookJson = z.object({
   id: z.string(),
   version: z.int(),
   url: z.string(),
@@ -14,7 +20,7 @@ export const webhookAnswer = z.object({
   createdAt: z.iso.datetime(),
 });
 
-export const messageAnswer = z.object({
+export const messageJson = z.object({
   id: z.string(),
   event: z.enum(WEBHOOK_EVENTS),
   state: z.enum(['waiting', 'taken', 'given_up']),
@@ -23,18 +29,8 @@ export const messageAnswer = z.object({
   tries: z.array(z.object({ at: z.iso.datetime(), answer: z.string().describe('the status, or why there was none') })),
 });
 
-export type WebhookView = z.output<typeof webhookAnswer>;
-export type MessageView = z.output<typeof messageAnswer>;
-
-/** A page of them, the newest first. */
-export async function listedWebhooks(
-  webhooks: Pick<WebhookStore, 'page'>,
-  query: ListQuery,
-): Promise<{ items: WebhookView[]; next?: string }> {
-  const isMeant = ({ id, url }: Webhook) => matches(query.q, id, url);
-  const { items, ...rest } = await webhooks.page({ ...pageOptions(query), isMeant });
-  return { items: items.map(webhookView), ...rest };
-}
+export type WebhookView = z.output<typeof webhookJson>;
+export type MessageView = z.output<typeof messageJson>;
 
 export function webhookView({ createdAt, events, ...webhook }: Webhook): WebhookView {
   return { ...webhook, events: [...events], createdAt: isoTime(createdAt) };
@@ -42,7 +38,11 @@ export function webhookView({ createdAt, events, ...webhook }: Webhook): Webhook
 
 export function messageView({ id, event, state, createdAt, nextAt, tries }: WebhookMessage): MessageView {
   return {
-    ...{ id, event, state, createdAt: isoTime(createdAt), nextAt: isoOrNull(nextAt) },
+    id,
+    event,
+    state,
+    createdAt: isoTime(createdAt),
+    nextAt: isoOrNull(nextAt),
     tries: tries.map(({ at, answer }) => ({ at: isoTime(at), answer })),
   };
 }

@@ -1,0 +1,94 @@
+/** The JSON of connections, of pending revocations, and of the progress of disconnecting everyone. */
+import { z } from 'zod';
+import type { AppStore } from '../../connected-apps/app-store.ts';
+import { describeReply } from '../../connected-apps/provider-reply.ts';
+import { connectionSchema, providerAnswer } from '../../grants/connection-view.ts';
+import type { Connection } from '../../grants/connections.ts';
+import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
+import { TROUBLE_WORDS } from '../../grants/grant.ts';
+import type { PendingRevocation } from '../../grants/revocations.ts';
+import { isoOrNull, isoTime } from '../../time.ts';
+import { type Owner, ownerJson, ownerView } from '../users/view.ts';
+
+export const connectionJson = z.object({
+  id: z.string(),
+  user: ownerJson,
+  app: z.string(),
+  appName: z.string(),
+  account: z.string().nullable(),
+  health: connectionSchema.shape.health,
+  cause: z.string().nullable(),
+  causeWords: z.string().nullable(),
+  scopes: z.array(z.string()),
+  connectedAt: z.iso.datetime().nullable(),
+  lastUsedAt: z.iso.datetime().nullable(),
+});
+
+export const revocationJson = z.object({
+  id: z.string(),
+  user: z.string(),
+  app: z.string(),
+  since: z.iso.datetime(),
+  attempts: z.number().int(),
+  nextAt: z.iso.datetime(),
+  provider: providerAnswer,
+  providerWords: z.string().nullable(),
+});
+
+export const progressJson = z.object({
+  app: z.string(),
+  startedAt: z.iso.datetime(),
+  finishedAt: z.iso.datetime().nullable(),
+  total: z.number().int(),
+  done: z.number().int(),
+  answers: z.record(z.string(), z.number()).describe('how often the provider answered what'),
+});
+
+export type ConnectionRow = z.output<typeof connectionJson>;
+export type RevocationView = z.output<typeof revocationJson>;
+export type ProgressView = z.output<typeof progressJson>;
+/** For a page: with the names of the app and the user, where they are known. */
+export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
+
+export function connectionView(connection: Connection, user: Owner, apps: Pick<AppStore, 'find'>): ConnectionRow {
+  const { app, account, cause, connectedAt, lastUsedAt, health, scopes } = connection;
+  return {
+    id: `${user.id}.${app}`,
+    user: ownerView(user),
+    app,
+    appName: apps.find(app)?.name ?? app,
+    account: account.email ?? account.name ?? account.subject ?? null,
+    health,
+    cause: cause ?? null,
+    causeWords: cause ? TROUBLE_WORDS[cause] : null,
+    scopes: [...scopes],
+    connectedAt: isoOrNull(connectedAt),
+    lastUsedAt: isoOrNull(lastUsedAt),
+  };
+}
+
+export function revocationView(revocation: PendingRevocation): RevocationView {
+  const { id, userId, app, since, attempts, nextAt, said } = revocation;
+  return {
+    id,
+    user: userId,
+    app,
+    since: isoTime(since),
+    attempts,
+    nextAt: isoTime(nextAt),
+    provider: said ?? null,
+    providerWords: said ? describeReply(said) : null,
+  };
+}
+
+export function progressView(progress: DisconnectProgress): ProgressView {
+  const { app, startedAt, finishedAt, total, done, answers } = progress;
+  return {
+    app,
+    startedAt: isoTime(startedAt),
+    finishedAt: isoOrNull(finishedAt),
+    total,
+    done,
+    answers: { ...answers },
+  };
+}

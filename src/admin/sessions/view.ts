@@ -1,0 +1,31 @@
+/** The JSON of sessions. */
+import { z } from 'zod';
+import type { Session } from '../../sessions/session.ts';
+import { isoTime } from '../../time.ts';
+import { type Owner, ownerJson, ownerView } from '../users/view.ts';
+
+export const sessionJson = z.object({
+  id: z.string(),
+  user: ownerJson,
+  browser: z.string().nullable().describe('in words'),
+  address: z.string().nullable().describe('where it signed in from'),
+  app: z.string().nullable().describe('the connected app that signed the user in'),
+  startedAt: z.iso.datetime(),
+  lastSeenAt: z.iso.datetime().describe('to the minute'),
+});
+
+export type SessionRow = z.output<typeof sessionJson>;
+
+/** @param user as stored now; by default, as the session stored its user */
+export function sessionView(session: Session, user: Owner = session.user): SessionRow {
+  const { ref, browser, address, app, createdAt, seenAt } = session;
+  return {
+    id: `${user.id}.${ref}`,
+    user: ownerView(user),
+    browser: browser ?? null,
+    address: address ?? null,
+    app: app ?? null,
+    startedAt: isoTime(createdAt),
+    lastSeenAt: isoTime(seenAt),
+  };
+}

@@ -1,0 +1,32 @@
+/** Groups failed sign-ins by cause and app. */
+import type { SignInView } from './view.ts';
+
+export interface FailureGroup {
+  cause: string;
+  words: string;
+  field: string | null;
+  app: string;
+  appName: string;
+  count: number;
+  /** Start and id of the newest sign-in in the group. */
+  lastAt: string;
+  id: string;
+}
+
+/** @param signIns the newest first; those without a cause are left out */
+export function failureGroups(signIns: readonly SignInView[]): FailureGroup[] {
+  const groups = new Map<string, FailureGroup>();
+  for (const { id, app, appName, cause, startedAt: lastAt } of signIns) {
+    if (!cause) continue;
+    const key = `${cause.name} ${app}`;
+    const { name, words, field } = cause;
+    const group = groups.get(key) ?? { cause: name, words, field, app, appName, count: 0, lastAt, id };
+    groups.set(key, { ...group, count: group.count + 1 });
+  }
+  // Anyone can leave an attempt without a result by closing the page, so what is known to have failed comes first.
+  const isGuess = ({ cause }: FailureGroup) => Number(cause === 'nothing_came_back');
+  return [...groups.values()].sort(
+    (left, right) =>
+      isGuess(left) - isGuess(right) || right.count - left.count || (left.lastAt < right.lastAt ? 1 : -1),
+  );
+}
