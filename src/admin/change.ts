@@ -8,8 +8,8 @@ import { actorOf } from '../sessions/actor.ts';
 export type AuditedFacts = Pick<AuditEntry, 'event' | 'target' | 'userId' | 'facts'>;
 
 /**
- * Writes the entry, then makes the change: where the trail cannot be written nothing changes. A change that fails all the
- * same, such as one that somebody else was faster with, gets a second entry that says so.
+ * Writes the entry, then makes the change: if the trail cannot be written, nothing changes. If the change then fails, such
+ * as by a version conflict, a second entry says so.
  */
 export async function audited<T>(
   trail: Pick<AuditTrail, 'append'>,
@@ -23,7 +23,7 @@ export async function audited<T>(
     return await change();
   } catch (error) {
     const outcome = error instanceof AppError ? `not_done: ${error.code}` : 'not_done: internal';
-    // Nothing more can be told than the error itself tells.
+    // The first entry stands; the caller gets the error of the change.
     await trail.append({ ...entry, outcome }).catch(() => undefined);
     throw error;
   }

@@ -1,4 +1,4 @@
-/** Who may enter the administration: the session of an administrator, or at its API an admin token in the header (R82, R88). */
+/** Guards of the administration: an administrator's session or, for the API, an admin token in the header (R82, R88). */
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import type { AuditEntry } from '../audit/kinds.ts';
@@ -16,33 +16,22 @@ import { isRecent } from '../sessions/step-up.ts';
 import { parseOpaqueToken } from '../storage/opaque-token.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-tokens/admin-token.ts';
 
-export interface AdminGuards {
-  /** Pages: sends a browser that is not signed in to the sign-in, and refuses whoever is no administrator. */
-  page: RequestHandler[];
-  /** What forms of those pages are sent to. */
-  form: RequestHandler[];
-  /** Calls of the API that change nothing. */
-  read: RequestHandler[];
-  /** Calls of the API that change nothing, with a body that says what is asked. */
-  ask: RequestHandler[];
-  /** Calls of the API that change something: with a session the CSRF token is demanded. */
-  write: RequestHandler[];
-}
+export type AdminGuards = ReturnType<typeof createAdminGuards>;
 
 export function createAdminGuards(parts: {
   sessions: SessionGuards;
   tokens: Pick<AdminTokens, 'verify'>;
   limits: Pick<RateLimits, 'take'>;
-  /** Takes a note for the audit trail; never throws. */
+  /** Writes to the audit trail later; never throws. */
   note: (entry: AuditEntry) => void;
   origin: string;
-  /** The `acr` that a session must have, where it is had, and what comes after it; left out where any session will do. */
+  /** The `acr` that sessions need, the address that leads to it, and the page to return to. Undefined: any session will do. */
   stepUp?: { acr: string; href: string; home: string } | undefined;
-}): AdminGuards {
+}) {
   const { sessions, tokens, limits, note, origin, stepUp } = parts;
   const change = [...readLongBody, csrfGuard(origin)];
 
-  /** The one place that says who administers, for pages, forms and API alike. @param returnTo where the step-up leads back to */
+  /** Decides for pages, forms and API alike who is an administrator. @param returnTo the page to return to after a step-up */
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
@@ -56,7 +45,7 @@ export function createAdminGuards(parts: {
     });
   };
 
-  const administrator =
+  const requireAdministrator =
     (isPage: boolean): RequestHandler =>
     (req, res, next) => {
       try {
@@ -68,16 +57,17 @@ export function createAdminGuards(parts: {
         next(noted(req, error));
       }
     };
-  /** Whoever came with something and was refused; that nobody is signed in is no news. */
+
+  /** Writes the refusal to the audit trail, unless the caller sent no credentials at all. */
   const noted = (req: Request, error: unknown): unknown => {
-    const came = req.context.session !== undefined || req.headers.authorization !== undefined;
-    if (came && error instanceof AppError && error.status < 500)
+    const hasCredentials = req.context.session !== undefined || req.headers.authorization !== undefined;
+    if (hasCredentials && error instanceof AppError && error.status < 500)
       note({ event: 'admin.refused', ...actorOf(req), outcome: error.code, facts: { route: req.context.route } });
     return error;
   };
 
-  /** With a header no cookie counts, not even where the header is refused. */
-  const enter = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
+  /** With an `Authorization` header the cookie does not count, even if the token is refused. */
+  const authorize = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
     const { given, token: text } = bearerOf(req);
     if (!given) {
       assertAdministrator(await sessions.admitUser(req).catch(withChallenge));
@@ -85,28 +75,34 @@ export function createAdminGuards(parts: {
     }
     const token = text === undefined ? undefined : await tokens.verify(text);
     if (!token) {
-      // What is not even formed like one finds no token; whoever tries those that are is held up (R84).
+      // Only a well-formed token can be a guess; guesses are limited for each address (R84).
       if (text !== undefined && parseOpaqueToken(ADMIN_TOKEN_PREFIX, text)) limits.take('guess', req.context.address);
       throw invalidToken();
     }
     if (scope === 'write' && token.scope !== 'write') throw missingScope(scope);
     req.context.adminToken = { id: token.id, name: token.name };
   };
+
   const api = (scope: AdminTokenScope): RequestHandler =>
     requiring<RequestHandler>(
       [{ adminToken: [] }, { session: [] }],
       (req, _res, next) =>
-        void enter(req, scope).then(
+        void authorize(req, scope).then(
           () => next(),
           (error: unknown) => next(noted(req, error)),
         ),
     );
 
   return {
-    page: [sessions.requireUserOrRedirect, administrator(true)],
-    form: [sessions.requireUser, administrator(false), ...change],
+    /** For pages: redirects to the sign-in if nobody is signed in. */
+    page: [sessions.requireUserOrRedirect, requireAdministrator(true)],
+    /** For the forms of pages. */
+    form: [sessions.requireUser, requireAdministrator(false), ...change],
+    /** For calls of the API that change nothing. */
     read: [api('read')],
+    /** For calls of the API that have a body, but change nothing. */
     ask: [api('read'), ...change],
+    /** For calls of the API that change something: a session needs the CSRF token. */
     write: [api('write'), ...change],
   };
 }
@@ -119,7 +115,7 @@ function withChallenge(error: unknown): never {
   });
 }
 
-/** Unknown, expired, revoked and malformed are told alike (R84). */
+/** The same for unknown, expired, revoked and malformed tokens (R84). */
 function invalidToken(): AppError {
   return new AppError('sign_in_required', {
     detail: 'This is no valid admin token: send one that is, once, as "Authorization: Bearer gtha_…".',

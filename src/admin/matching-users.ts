@@ -1,13 +1,13 @@
-/** Pages through what belongs to the users that a search matches: their sessions or their connections. */
+/** Pages through the sessions or connections of the users that a search matches. */
 import type { User, UserStore } from '../users/user-store.ts';
 
 /** Bounds the work for one page where few of the matching users have anything to list. */
 const MAX_USERS_READ = 100;
 
 /**
- * Lists what `rowsOf` returns for each user that `q` matches, in the order of the users. What one user has is never split
- * over two pages, so only a user who alone has more than `limit` makes a page longer than that. After 100 users the page
- * ends, even with fewer rows than `limit`.
+ * Lists what `rowsOf` returns for each user that `q` matches, in the order of the users. The rows of one user are never
+ * split over two pages, so a page is longer than `limit` if a single user has more. After 100 users the page ends, even
+ * with fewer rows than `limit`.
  * @throws AppError `invalid_request` for an `after` that is not a cursor
  */
 export async function pageOfMatchingUsers<T>(

@@ -2,15 +2,15 @@
 import { DAY_MS } from '../time.ts';
 
 const OLD_DAYS = 180;
-/** Time enough to make a new one at the provider and to enter it. */
+/** Leaves time to create a new secret at the provider and enter it here. */
 const ENDING_DAYS = 14;
 
-/** What a page says of a secret; days are whole ones. */
+/** For pages. */
 export interface SecretAge {
-  /** Since it was given, where that is known. */
+  /** Whole days since the secret was entered; undefined if that is not known. */
   days: number | undefined;
   isOld: boolean;
-  /** Where its provider ends it within two weeks, or has. */
+  /** `soon`: the provider ends it within two weeks. `over`: it has ended. */
   ending: 'soon' | 'over' | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Admin tokens: made and shown once, kept as a hash in a sealed record, found by each call anew so that revoking one works at once. */
+/** Admin tokens: shown once, stored as a hash, and read from the store for each call, so that a revocation works at once. */
 
 import { hashOf, keys } from '../../storage/keys.ts';
 import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../storage/opaque-token.ts';
@@ -21,25 +21,24 @@ export interface AdminToken {
   expiresAt: number;
 }
 
-/** As in the store: the secret's hash beside it. */
-interface KeptToken extends AdminToken {
+/** The stored record. */
+interface StoredToken extends AdminToken {
   hash: string;
 }
 
-export interface AdminTokens extends Pick<Records<KeptToken, AdminToken>, 'find' | 'page'> {
-  /** `text` is what its holder keeps; nobody can have it again. @param wanted `id`: as `newOpaqueTokenId` draws them */
+export interface AdminTokens extends Pick<Records<StoredToken, AdminToken>, 'find' | 'page'> {
+  /** `text` is the token itself, which is shown only once. @param wanted `id`: from `newOpaqueTokenId` */
   create(wanted: Omit<AdminToken, 'createdAt'>): Promise<{ token: AdminToken; text: string }>;
-  /** The token that is valid now; undefined alike for unknown, wrong, expired and revoked ones (R84). Notes the use. */
+  /** Records the use. Undefined for unknown, wrong, expired and revoked tokens alike (R84). */
   verify(text: string): Promise<AdminToken | undefined>;
   lastUse(id: string): Promise<number | undefined>;
-  /** Answers false where there is no such token. */
+  /** @returns false if there is no such token */
   revoke(id: string): Promise<boolean>;
 }
 
-/** An id is written into the token, so what was made before the record is nobody's. */
 export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson; clock: () => number }): AdminTokens {
   const { store, sealedJson, clock } = parts;
-  const records = createRecords<KeptToken, AdminToken>({
+  const records = createRecords<StoredToken, AdminToken>({
     store,
     sealedJson,
     index: keys.adminTokens,
@@ -79,6 +78,6 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
   };
 }
 
-function tokenOf({ value: { hash: _, ...token } }: Versioned<KeptToken>): AdminToken {
+function tokenOf({ value: { hash: _, ...token } }: Versioned<StoredToken>): AdminToken {
   return token;
 }

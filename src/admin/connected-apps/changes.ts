@@ -1,4 +1,4 @@
-/** Changes of connected apps by administrators: each judged as a whole, audited, and made once. */
+/** Changes of connected apps by administrators: each is checked as a whole, audited, and made once. */
 import type { Request } from 'express';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import type { AuditTrail } from '../../audit/trail.ts';
@@ -15,20 +15,20 @@ import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from './provi
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
 
-/** All of them: @throws AppError `invalid_request` with faults, `not_found`, `version_conflict` */
+/** All throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
 export interface ConnectedAppChanges {
   create(req: Request, given: NewApp, byProvider?: RegistrationExtras): Promise<RegisteredApp>;
-  /** What `create` would say of it; nothing is kept. */
+  /** Throws as `create` would; stores nothing. */
   judgeNew(given: NewApp): Promise<void>;
   replace(req: Request, id: string, given: ChangedApp): Promise<RegisteredApp>;
   /**
-   * Refuses while anybody is connected. What Gatehouse registered at the provider is deleted there as well.
-   * @param version left out: whichever it is
+   * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there too.
+   * @param version undefined: any version
    */
   remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
 }
 
-/** `withdrawal`: what the provider did, where Gatehouse had registered the app there. */
+/** `withdrawal`: only if Gatehouse had registered the app at the provider. */
 export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal: Withdrawal; clientId: string };
 
 export function createConnectedAppChanges(parts: {
@@ -67,7 +67,7 @@ export function createConnectedAppChanges(parts: {
     return found;
   };
 
-  /** Tokens were given by the present issuer, and must be sent to no other, whoever knows the client secret. */
+  /** Stored tokens are from the present issuer, and must be sent to no other. */
   const issuerFaults = async (before: ConnectedApp, after: ConnectedAppRegistration): Promise<InputFault[]> => {
     const paths = before.issuer === after.issuer ? newHosts(before, after) : [['issuer']];
     const count = paths.length === 0 ? 0 : await countConnections(before.id);
@@ -130,7 +130,7 @@ export function createConnectedAppChanges(parts: {
     },
   };
 
-  /** What no key opens any more can only be deleted. */
+  /** An app that no key opens any more can only be deleted. */
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
@@ -141,7 +141,7 @@ export function createConnectedAppChanges(parts: {
 const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id: choose another.' };
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
 
-/** A secret that the method has no use for is not kept. */
+/** A secret that the method does not use is deleted. */
 function secretAfter(app: ConnectedAppRegistration, given: string | undefined): string | undefined | 'kept' {
   if (!needsSecret(app)) return undefined;
   return given ?? 'kept';

@@ -1,4 +1,4 @@
-/** The form of a connected app: its fields, and the registration that they make. The schema of registrations judges it. */
+/** The form of a connected app, and the registration that it makes, which `connectedAppSchema` then checks. */
 import { z } from 'zod';
 import { type ConnectedAppRegistration, TOKEN_ENDPOINT_AUTH_METHODS } from '../../connected-apps/connected-app.ts';
 import { entriesOf, type FormValues, lines, recordVersion, rows, ticked } from '../../pages/form.ts';
@@ -13,10 +13,10 @@ function texts<N extends string>(...names: N[]): Record<N, typeof text> {
   return Object.fromEntries(names.map((name) => [name, text])) as Record<N, typeof text>;
 }
 
-/** In the order of the page, which is that of the faults. */
+/** In the order of the page: faults are listed in it. */
 export const newAppForm = z.object({
   ...texts('id', 'name', 'issuer'),
-  /** `yes` where the page shows what the provider offers. */
+  /** `yes` while the page shows what the provider offers. */
   isRead: z.string(),
   // A secret counts as it is: spaces may belong to it.
   initialAccessToken: z.string(),
@@ -34,14 +34,14 @@ export const newAppForm = z.object({
   providerSignOut: ticked,
 });
 
-/** The same for an app that is there; its id is that of the address. */
+/** The same for a registered app, whose id is in the address. */
 export const changedAppForm = newAppForm
   .omit({ id: true, initialAccessToken: true })
   .extend({ version: recordVersion });
 
 export const APP_SECRETS = ['clientSecret', 'initialAccessToken'] as const;
 
-/** Where each field of a registration stands in the form, if it has another name there. */
+/** The form's field for each field of a registration that has another name. */
 export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape & keyof typeof changedAppForm.shape>> = {
   callbackUrls: 'callbackUrl',
   scopes: 'moreScopes',
@@ -50,7 +50,7 @@ export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape &
   ...Object.fromEntries(RATE_LIMITS.map((name) => [`rateLimit/${name}`, `rateLimit-${name}` as const])),
 };
 
-/** What the form shows of an app, or the empty form. */
+/** The form of an app; without one, the empty form. */
 export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormValues<typeof newAppForm> {
   const allow = app.signIn?.allow;
   const claim = typeof allow === 'object' ? allow : undefined;
@@ -89,7 +89,7 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
 
 type Typed = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
 
-/** To be checked as a registration. @param callbackUrls those typed, or what stands in for none */
+/** Unchecked. @param callbackUrls as typed, or the default for an empty list */
 export function registrationOf(form: Typed, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
     name: form.name,
@@ -133,7 +133,7 @@ function given(pairs: [string, unknown][]): Record<string, unknown> | undefined 
   return filled.length === 0 ? undefined : Object.fromEntries(filled);
 }
 
-/** What is no number stays as it was typed, and is judged so. */
+/** Other text stays as it is: the schema then names the fault. */
 function numberIn(typed: string): number | string | undefined {
   if (typed === '') return undefined;
   return /^\d+$/.test(typed) ? Number(typed) : typed;

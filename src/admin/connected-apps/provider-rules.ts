@@ -6,7 +6,7 @@ import { discoveryUrlOf, hasDiscovery } from '../../connected-apps/provider-meta
 import { calledUrls } from '../../connected-apps/registration-rules.ts';
 
 /**
- * A secret that is kept goes where it went before and nowhere else: whoever changes where it is sent has to know it.
+ * A stored secret is sent only to the endpoints that it was entered for: to change them, an administrator enters it again.
  */
 export function secretFaults(
   app: ConnectedAppRegistration,
@@ -26,7 +26,7 @@ export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistratio
   return tokenEndpointAuthMethod === 'client_secret_basic' || tokenEndpointAuthMethod === 'client_secret_post';
 }
 
-/** Fields of the provider that name a host which was not called for this app before. */
+/** Paths of the fields that name a host of the provider which this app has not called before. */
 export function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
   const ofProvider = (app: ConnectedAppRegistration) => calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl');
   const known = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));
@@ -34,8 +34,8 @@ export function newHosts(before: ConnectedApp, after: ConnectedAppRegistration):
 }
 
 /**
- * People are known by issuer and subject, so that apps of one issuer share them: whoever brings keys of their own for an
- * issuer would be whom they like.
+ * Users are identified by issuer and subject, so all apps of an issuer share them. An app with other signing keys for the
+ * same issuer could impersonate each of them.
  */
 export function sharedIssuerFaults(app: ConnectedAppRegistration, others: readonly ConnectedApp[]): InputFault[] {
   const keysFrom = ({ issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>

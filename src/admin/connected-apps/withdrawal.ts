@@ -1,4 +1,4 @@
-/** Deletes at a provider the registration that Gatehouse made there (RFC 7592 section 2.3), and says what became of it. */
+/** Deletes the registration that Gatehouse made at a provider (RFC 7592 section 2.3), and words the outcome. */
 import type { Request } from 'express';
 import type { AuditTrail } from '../../audit/trail.ts';
 import type { ConnectedApp } from '../../connected-apps/connected-app.ts';
@@ -7,7 +7,7 @@ import { actorOf } from '../../sessions/actor.ts';
 
 type WithdrawnApp = Pick<ConnectedApp, 'id' | 'name' | 'issuer' | 'clientId'>;
 
-/** Never throws: what the administrator asked for is done here whatever the provider does. */
+/** Never throws: the app is deleted here, whatever the provider does. */
 export type Withdraw = (req: Request, app: WithdrawnApp, management: ClientManagement) => Promise<Withdrawal>;
 
 export function createWithdraw(parts: {
@@ -19,13 +19,13 @@ export function createWithdraw(parts: {
     const withdrawal = await registration.withdraw(management);
     const entry = { event: 'connected_app.withdrawn', target: { kind: 'connected_app', id, name } } as const;
     const outcome = withdrawal.outcome === 'deleted' ? {} : { outcome: 'not_done: provider' };
-    // Only afterwards: where the trail is what fails, nothing would be deleted at the provider.
+    // Written afterwards, so that a failure of the trail does not keep the registration alive at the provider.
     await trail.append({ ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) }).catch(() => undefined);
     return withdrawal;
   };
 }
 
-/** With what to do. @param withdrawal undefined where the provider offers no way to delete */
+/** The outcome, with what is left to do. @param withdrawal undefined: the provider offers no way to delete */
 export function withdrawalWords(withdrawal: Withdrawal | undefined, clientId: string): string {
   if (withdrawal?.outcome === 'deleted') return 'The registration at the provider was deleted.';
   const byHand = `the registration with the client ID ${clientId}: delete it there by hand.`;

@@ -1,4 +1,4 @@
-/** What a page tells an administrator about a disconnection. */
+/** The notice after an administrator has disconnected a user. */
 import { describeReply } from '../../connected-apps/provider-reply.ts';
 import type { Disconnected, DisconnectResult } from '../../grants/connections.ts';
 import type { Notice } from '../../pages/page-data.ts';
