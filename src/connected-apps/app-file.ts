@@ -2,10 +2,10 @@
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
 import type { ConfigSource } from '../config/setting.ts';
-import { isObject } from '../json.ts';
+import { isObject, parseJson } from '../json.ts';
 import type { AddressPolicy } from '../outbound/address-policy.ts';
 import { type ConnectedApp, connectedAppSchema } from './connected-app.ts';
-import { addressFault, calledUrls, coherenceFaults } from './registration-rules.ts';
+import { addressFault, calledUrls, coherenceFaults, type PartialRegistration } from './registration-rules.ts';
 
 const secretSource = z.union([
   z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
@@ -19,6 +19,8 @@ const fileEntry = connectedAppSchema.extend({
     })
     .optional(),
 });
+const anyFields = z.object(fileEntry.shape).partial();
+type AnyFields = z.output<typeof anyFields>;
 
 export interface ParsedApps {
   apps: ConnectedApp[];
@@ -34,13 +36,9 @@ export interface ParsedApps {
  * @param policy checks the URLs that Gatehouse would call; without it they are checked only at each call
  */
 export function parseConnectedApps(text: string, source: ConfigSource, policy?: AddressPolicy): ParsedApps {
-  let entries: unknown;
-  try {
-    entries = JSON.parse(text);
-  } catch {
-    // The parser's message quotes the file, which may hold a secret by mistake.
+  const entries = parseJson(text);
+  if (entries === undefined)
     return unreadable('CONNECTED_APPS_FILE is not valid JSON: check commas, quotes and brackets.');
-  }
   if (!Array.isArray(entries)) return unreadable('CONNECTED_APPS_FILE must hold a JSON array of connected apps.');
   const results = entries.map((entry, position) => parseEntry(entry, position, { source, policy }));
   const apps = results.flatMap((result) => (result.app ? [result.app] : []));
@@ -62,12 +60,11 @@ interface EntryResult {
   faults: string[];
 }
 
-interface ReadFrom {
-  source: ConfigSource;
-  policy: AddressPolicy | undefined;
-}
-
-function parseEntry(entry: unknown, position: number, { source, policy }: ReadFrom): EntryResult {
+function parseEntry(
+  entry: unknown,
+  position: number,
+  { source, policy }: { source: ConfigSource; policy: AddressPolicy | undefined },
+): EntryResult {
   const parsed = fileEntry.safeParse(entry, ADVICE);
   const shapeFaults = parsed.success ? [] : inputFaults(parsed.error);
   const faulty = new Set(shapeFaults.map(({ pointer }) => pointer.split('/')[1] ?? ''));
@@ -87,18 +84,14 @@ function parseEntry(entry: unknown, position: number, { source, policy }: ReadFr
   return { app: Object.freeze({ ...complete, clientSecret }), id: valid.id, faults };
 }
 
-type FileEntry = z.output<typeof fileEntry>;
-type ValidFields = { [Field in keyof FileEntry]?: FileEntry[Field] | undefined };
-type Registration = Omit<ValidFields, 'clientSecret'>;
-
 /** The valid fields, so that rules over several fields are checked although other fields have faults. */
-function validFields(entry: unknown, faulty: ReadonlySet<string>): ValidFields {
+function validFields(entry: unknown, faulty: ReadonlySet<string>): AnyFields {
   if (!isObject(entry)) return {};
   const fields = Object.fromEntries(Object.entries(entry).filter(([name]) => !faulty.has(name)));
-  return z.object(fileEntry.shape).partial().safeParse(fields).data ?? {};
+  return anyFields.safeParse(fields).data ?? {};
 }
 
-function secretFaults(app: Registration, faulty: ReadonlySet<string>): string[] {
+function secretFaults(app: PartialRegistration, faulty: ReadonlySet<string>): string[] {
   const { tokenEndpointAuthMethod = 'client_secret_basic' } = app;
   // Where the method or the whole entry has a fault, it is unknown whether a secret is needed.
   const unknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
@@ -106,7 +99,7 @@ function secretFaults(app: Registration, faulty: ReadonlySet<string>): string[] 
   return needed && !unknown ? [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`] : [];
 }
 
-function addressTexts(app: Registration, policy: AddressPolicy): string[] {
+function addressTexts(app: PartialRegistration, policy: AddressPolicy): string[] {
   return calledUrls(app).flatMap(([path, url]) => {
     const rule = policy.checkUrl(url);
     return rule ? [inWords(addressFault(path, rule))] : [];

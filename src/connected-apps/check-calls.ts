@@ -1,7 +1,7 @@
 /** Calls of the doctor: those that a sign-in makes, with made-up codes and tokens. */
 import { randomBytes } from 'node:crypto';
 import type { Outbound } from '../outbound/outbound.ts';
-import { type ConnectedApp, callbackUrlOf, isOpenIdApp, TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
+import { type ConnectedApp, callbackUrlOf, TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { ProviderClient } from './provider-client.ts';
 import { describeFailure, failedCall, ProviderError } from './provider-error.ts';
@@ -224,7 +224,7 @@ function authorizationRequest(app: ConnectedApp, publicHref: string) {
     state: random(),
     nonce: random(),
     codeVerifier: random(),
-    scopes: isOpenIdApp(app) ? app.scopes : app.scopes.filter((scope) => scope !== 'openid'),
+    scopes: app.scopes,
   };
 }
 

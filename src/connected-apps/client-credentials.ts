@@ -26,10 +26,7 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, '
   return (_server, _client, _body, headers) => headers.set('authorization', basicCredentials(app.clientId, secret));
 }
 
-/**
- * A client assertion for `private_key_jwt` (RFC 7523 sections 2.2 and 3), for one use at this provider.
- * @param audience the issuer
- */
+/** For one use at this provider (RFC 7523 sections 2.2 and 3). @param audience the issuer */
 function clientAssertion(ownKeys: Pick<OwnKeys, 'sign'>, clientId: string, audience: string): Promise<string> {
   const issuedAt = Math.floor(Date.now() / 1000);
   const times = { iat: issuedAt, exp: issuedAt + ASSERTION_SECONDS };

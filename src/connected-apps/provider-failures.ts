@@ -7,11 +7,10 @@ import type { CapturedResponse } from './token-response.ts';
 
 /** A refused push shows that a callback URL or scope is not registered; without a push only the provider's page would say so. */
 export function pushError(error: unknown, captured: CapturedResponse): ProviderError {
-  if (captured.status === undefined) return callError(error, 'push_refused');
-  const facts = { status: captured.status, oauthError: captured.error, cause: error };
-  if (captured.status === 429 || captured.status >= 500) {
-    return new ProviderError('unavailable', 'push_failed', { ...facts, retryAfterSeconds: captured.retryAfterSeconds });
-  }
+  const { status } = captured;
+  if (status === undefined) return callError(error, 'push_refused');
+  const facts = factsOf(captured, error);
+  if (isTemporary(status)) return new ProviderError('unavailable', 'push_failed', facts);
   return new ProviderError('misconfigured', isAppFault(captured.error) ? 'client_refused' : 'push_refused', facts);
 }
 
@@ -20,19 +19,21 @@ export function exchangeError(error: unknown, captured: CapturedResponse): Provi
   if (error instanceof client.AuthorizationResponseError) {
     return new ProviderError('refused', 'authorization_refused', { oauthError: error.error, cause: error });
   }
-  if (captured.status === undefined) return callError(error, 'authorization_response_invalid');
+  const { status } = captured;
+  if (status === undefined) return callError(error, 'authorization_response_invalid');
   // The token response was refused here, or the keys to verify it are unavailable.
   if (causeOf(error) instanceof ProviderError) return callError(error, 'token_answer_invalid');
-  const facts = { status: captured.status, oauthError: captured.error, cause: error };
-  if (captured.status === 429 || captured.status >= 500) {
-    return new ProviderError('unavailable', 'token_endpoint_failed', {
-      ...facts,
-      retryAfterSeconds: captured.retryAfterSeconds,
-    });
-  }
+  const facts = factsOf(captured, error);
+  if (isTemporary(status)) return new ProviderError('unavailable', 'token_endpoint_failed', facts);
   if (isAppFault(captured.error)) return new ProviderError('misconfigured', 'client_refused', facts);
-  if (captured.status >= 400) return new ProviderError('refused', 'code_refused', facts);
+  if (status >= 400) return new ProviderError('refused', 'code_refused', facts);
   return new ProviderError('invalid', 'token_answer_invalid', facts);
+}
+
+const isTemporary = (status: number) => status === 429 || status >= 500;
+
+function factsOf({ status = 0, error: oauthError, retryAfterSeconds: seconds }: CapturedResponse, cause: unknown) {
+  return { status, oauthError, retryAfterSeconds: isTemporary(status) ? seconds : undefined, cause };
 }
 
 /** The error that the library wrapped. */
@@ -63,7 +64,7 @@ const KNOWN_CODE = /^[a-z_]{1,40}$/;
 export function userinfoError(error: unknown): ProviderError {
   const cause = causeOf(error);
   const status = cause instanceof Response ? cause.status : 0;
-  return status === 429 || status >= 500
+  return isTemporary(status)
     ? new ProviderError('unavailable', 'userinfo_failed', { status, cause: error })
     : callError(error, 'userinfo_invalid');
 }

@@ -2,15 +2,7 @@
 import { write, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { DestinationStream } from 'pino';
 import { codeOf } from '../errors.ts';
-
-export interface LogSink extends DestinationStream {
-  /** Resolves once every line is written or dropped, and after a second in any case. */
-  flush(): Promise<void>;
-  /** How many lines could not be written. */
-  dropped(): number;
-}
 
 const BATCH_CHARACTERS = 4_096;
 const BATCH_MS = 250;
@@ -21,7 +13,7 @@ const MAX_FLUSH_MS = 1_000;
 const writeBytes = promisify(write);
 
 /** pino's own destination tries for ever to write to a full disk, in a loop that stops the process. */
-export function openLogSink(descriptor: number): LogSink {
+export function openLogSink(descriptor: number) {
   let waiting: string[] = [];
   let characters = 0;
   let dropped = 0;
@@ -66,7 +58,7 @@ export function openLogSink(descriptor: number): LogSink {
   });
 
   return {
-    write(line) {
+    write(line: string): void {
       if (characters + line.length > MAX_WAITING_CHARACTERS) {
         dropped += 1;
         return;
@@ -76,7 +68,9 @@ export function openLogSink(descriptor: number): LogSink {
       if (characters >= BATCH_CHARACTERS) void startWriting();
       else timer ??= setTimeout(startWriting, BATCH_MS).unref();
     },
-    flush: () => Promise.race([startWriting(), sleep(MAX_FLUSH_MS)]),
+    /** Resolves once every line is written or dropped, and after a second in any case. */
+    flush: (): Promise<void> => Promise.race([startWriting(), sleep(MAX_FLUSH_MS)]),
+    /** How many lines could not be written. */
     dropped: () => dropped,
   };
 }

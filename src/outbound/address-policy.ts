@@ -4,25 +4,17 @@ import ipaddr from 'ipaddr.js';
 import { isInNetworks, parseNetwork } from '../config/networks.ts';
 import { isLoopbackHost } from '../config/rules.ts';
 
-export type AddressRule = 'not_absolute' | 'not_https' | 'userinfo' | 'private_address' | 'forbidden_address';
-
 /** Advice on a URL that must not be called; it never repeats the URL. */
-export const ADDRESS_ADVICE: Readonly<Record<AddressRule, string>> = {
+export const ADDRESS_ADVICE = {
   not_absolute: 'it must be an absolute URL that begins with https://.',
   not_https: 'it must begin with https://, or name the host in INTERNAL_HOSTS where it is a loopback one.',
   userinfo: 'leave out the user name and the password.',
   private_address: 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.',
   forbidden_address: 'the address may never be called: give a public one, or one inside a private network.',
-};
+} as const;
+export type AddressRule = keyof typeof ADDRESS_ADVICE;
 
-export interface AddressPolicy {
-  /** Checks a URL as it is written, without resolving its host name. Returns the rule that it breaks. */
-  checkUrl(url: string): AddressRule | undefined;
-  /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
-  checkAddress(hostname: string, address: string): AddressRule | undefined;
-  /** True where `INTERNAL_HOSTS` names this host. */
-  isNamed(hostname: string): boolean;
-}
+export type AddressPolicy = ReturnType<typeof createAddressPolicy>;
 
 /** Metadata services of clouds outside the link-local ranges. */
 const METADATA_ADDRESSES = new Set([
@@ -39,12 +31,14 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 const INTERNAL_RANGES = new Set(['loopback', 'private', 'uniqueLocal', 'carrierGradeNat']);
 
 /** @param internalHosts host names, addresses and CIDRs in loopback or private ranges (setting `INTERNAL_HOSTS`) */
-export function createAddressPolicy(internalHosts: readonly string[]): AddressPolicy {
+export function createAddressPolicy(internalHosts: readonly string[]) {
   const networks = internalHosts.filter((entry) => parseNetwork(entry) !== undefined);
   const names = new Set(internalHosts.filter((entry) => !networks.includes(entry)).map((entry) => entry.toLowerCase()));
 
+  /** True where `INTERNAL_HOSTS` names this host. */
   const isNamed = (hostname: string) => names.has(hostname.toLowerCase());
 
+  /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
   const checkAddress = (hostname: string, address: string): AddressRule | undefined => {
     const parsed = ipaddr.process(address);
     const range = parsed.range();
@@ -55,6 +49,7 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     return listed ? undefined : 'private_address';
   };
 
+  /** Checks a URL as it is written, without resolving its host name. Returns the rule that it breaks. */
   const checkUrl = (text: string): AddressRule | undefined => {
     const url = URL.parse(text);
     if (!url || !/^https?:$/.test(url.protocol)) return 'not_absolute';
