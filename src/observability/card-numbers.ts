@@ -2,15 +2,13 @@
 
 const MIN_CARD_DIGITS = 13;
 const MAX_CARD_DIGITS = 19;
-const SEPARATOR = '[ \u00a0\\-\u2010\u2011\u2013.]';
+const SEPARATORS = new Set([' ', '\u00a0', '-', '\u2010', '\u2011', '\u2013', '.']);
 /** Code of the zero in each supported script: ASCII, Arabic-Indic, Persian, Devanagari, full width. */
 const ZEROS = [0x30, 0x660, 0x6f0, 0x966, 0xff10];
-const DIGIT = `[${ZEROS.map((zero) => String.fromCharCode(zero, 0x2d, zero + 9)).join('')}]`;
+const DIGIT = ZEROS.map((zero) => String.fromCharCode(zero, 0x2d, zero + 9)).join('');
+const SEPARATOR = [...SEPARATORS].join('').replace('-', '\\-');
 /** Matches every text with a card number and few others, so that most texts need only this check. */
-const CANDIDATE = new RegExp(`(?:${DIGIT}${SEPARATOR}?){${MIN_CARD_DIGITS}}`);
-const GROUP = new RegExp(`${DIGIT}+`, 'g');
-/** Groups that are joined by single separators. */
-const RUN = new RegExp(`${DIGIT}+(?:${SEPARATOR}${DIGIT}+)*`, 'g');
+const CANDIDATE = new RegExp(`(?:[${DIGIT}][${SEPARATOR}]?){${MIN_CARD_DIGITS}}`);
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi;
 const REMOVED = '[digits removed]';
 
@@ -45,8 +43,7 @@ export function scrubCardNumbers(text: string): string {
 function* cardNumbers(text: string): Generator<{ start: number; end: number }> {
   // The last groups of a UUID pass for a card number in one of some hundred request ids.
   const masked = text.replace(UUID, (id) => (/[a-f]/i.test(id) ? '_'.repeat(id.length) : id));
-  for (const match of masked.matchAll(RUN)) {
-    const run = groupsOf(match);
+  for (const run of digitRuns(masked)) {
     let end = 0;
     for (const [index, group] of run.entries()) {
       if (group.start < end) continue;
@@ -71,17 +68,38 @@ function cardNumberEnd(run: readonly Group[], from: number): number | undefined 
   return end;
 }
 
-function groupsOf({ 0: text, index: from }: RegExpExecArray): Group[] {
-  return Array.from(text.matchAll(GROUP), ({ 0: digits, index }) => ({
-    digits: Array.from(digits, digitOf),
-    start: from + index,
-    end: from + index + digits.length,
-  }));
+/** Runs of groups that are joined by single separators. */
+function* digitRuns(text: string): Generator<Group[]> {
+  let run: Group[] = [];
+  for (let index = 0; index < text.length; index++) {
+    const group = groupAt(text, index);
+    if (!group) continue;
+    const last = run.at(-1);
+    if (last && !(group.start === last.end + 1 && SEPARATORS.has(text.charAt(last.end)))) {
+      yield run;
+      run = [];
+    }
+    run.push(group);
+    index = group.end;
+  }
+  if (run.length > 0) yield run;
 }
 
-function digitOf(character: string): number {
-  const code = character.charCodeAt(0);
-  return code - (ZEROS.findLast((zero) => zero <= code) ?? code);
+function groupAt(text: string, start: number): Group | undefined {
+  const digits: number[] = [];
+  for (let digit = digitAt(text, start); digit !== undefined; digit = digitAt(text, start + digits.length)) {
+    digits.push(digit);
+  }
+  return digits.length > 0 ? { digits, start, end: start + digits.length } : undefined;
+}
+
+function digitAt(text: string, index: number): number | undefined {
+  const code = text.charCodeAt(index);
+  for (const zero of ZEROS) {
+    if (code < zero) return undefined;
+    if (code <= zero + 9) return code - zero;
+  }
+  return undefined;
 }
 
 function passesLuhn(digits: readonly number[]): boolean {
