@@ -19,9 +19,9 @@ export interface Address {
   host: string;
   /** The first of three consecutive ports, or 0 for any three. */
   port: number;
-  beyondLoopback?: boolean;
+  beyondLoopback?: boolean | undefined;
   /** The host in URLs; default: `host`. */
-  publicHost?: string;
+  publicHost?: string | undefined;
 }
 
 /** Rejects with a sentence that says what to do. */

@@ -48,7 +48,7 @@ async function main(): Promise<void> {
   const binService = isLoopback(at.host) ? createOwnBinService(at) : undefined;
   const sandbox = await startSandbox({
     ...optionsOf(settings),
-    ...(read === undefined ? {} : { seed: read.seed }),
+    seed: read?.seed,
     initialAccessToken,
     clients: [demoClient(settings.callbackUrl, clientSecret), ...(binService ? [binService.client] : [])],
     binService: binService?.listener ?? createBinService({ accounts: { accessOf: fixedAccess } }),
@@ -78,26 +78,18 @@ function readSeedFile(path: string): ReadSeed {
   }
 }
 
-function optionsOf(settings: Settings): Omit<SandboxOptions, 'clients' | 'binService'> {
-  const { publicHost, refreshPolicy, graceSeconds, leanIdToken, refreshMaxSeconds } = settings;
+function optionsOf(settings: Settings): Omit<SandboxOptions, 'clients' | 'binService' | 'seed'> {
+  const { seed: _file, callbackUrl: _url, refreshPolicy, graceSeconds, leanIdToken, overLimit, ...rest } = settings;
+  const { userCallsPerMinute, userCallsPerHour, companyCallsPerMinute, ...options } = rest;
   return {
-    host: settings.host,
-    beyondLoopback: settings.beyondLoopback ?? false,
-    ...(publicHost === undefined ? {} : { publicHost }),
-    port: settings.port,
-    accessTokenSeconds: settings.accessTokenSeconds,
-    refreshIdleSeconds: settings.refreshIdleSeconds,
-    ...(refreshMaxSeconds === undefined ? {} : { refreshMaxSeconds }),
+    ...options,
     refreshTokens: { policy: refreshPolicy, graceSeconds },
-    tokenDelayMilliseconds: settings.tokenDelayMilliseconds,
-    secondFactor: settings.secondFactor,
     claimsInIdToken: leanIdToken !== true,
-    approvalsKept: settings.approvalsKept,
     rateLimits: {
-      answer: settings.overLimit,
-      perUserPerMinute: settings.userCallsPerMinute,
-      perUserPerHour: settings.userCallsPerHour,
-      perCompanyPerMinute: settings.companyCallsPerMinute,
+      answer: overLimit,
+      perUserPerMinute: userCallsPerMinute,
+      perUserPerHour: userCallsPerHour,
+      perCompanyPerMinute: companyCallsPerMinute,
     },
   };
 }
@@ -130,7 +122,7 @@ function greeting(sandbox: Sandbox, shown: Shown): string {
   Identity provider   ${issuer} (a code for the second factor, apps you allowed, admin console)
   Platform            ${platformUrl}/1/threads/current
   BIN lookup service  ${binServiceUrl}/45717360, without an API key or with ${binApiKey}
-  ${hasAccounts ? `                  ${binServiceUrl}/account (plans and API keys)` : '                  without accounts, which need the sandbox on loopback'}
+                      ${hasAccounts ? `${binServiceUrl}/account (plans and API keys)` : 'without accounts, which need the sandbox on loopback'}
 
   App                 client ID ${DEMO_CLIENT_ID}, client secret ${clientSecret}
   Callback URL        ${settings.callbackUrl}

@@ -36,20 +36,20 @@ export interface SandboxOptions {
   /** Default `127.0.0.1`. Other than loopback needs `beyondLoopback` too. */
   host?: string;
   /** Everybody who reaches the host can do everything: nothing in the sandbox is protected. */
-  beyondLoopback?: boolean;
+  beyondLoopback?: boolean | undefined;
   /** The host in URLs; default: `host`. */
-  publicHost?: string;
+  publicHost?: string | undefined;
   /** The first of three consecutive ports; 0 (default) for any three. */
   port?: number;
   clients: readonly SandboxClient[];
   /** From `readSeed`. */
-  seed?: Seed;
+  seed?: Seed | undefined;
   /** Default 60. */
   accessTokenSeconds?: number;
   /** A refresh token expires if it is not used for this long. Default 14 days. */
   refreshIdleSeconds?: number;
   /** A refresh token expires this long after the sign-in, even if it is used. Default: no limit. */
-  refreshMaxSeconds?: number;
+  refreshMaxSeconds?: number | undefined;
   /** Whether name, e-mail and groups are in the ID token as well as at userinfo. Default true. */
   claimsInIdToken?: boolean;
   /** Default `rotating`; with `grace` 60 seconds. */
@@ -88,8 +88,8 @@ export interface Sandbox {
 }
 
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { host = '127.0.0.1', port = 0, beyondLoopback = false, publicHost } = options;
-  const listeners = await openListeners({ host, port, beyondLoopback, ...(publicHost ? { publicHost } : {}) });
+  const { host = '127.0.0.1', port = 0, beyondLoopback, publicHost } = options;
+  const listeners = await openListeners({ host, port, beyondLoopback, publicHost });
   try {
     return await assemble(listeners, options);
   } catch (error) {
@@ -206,11 +206,7 @@ function openPlatform(
 }
 
 function defaultSettings(options: SandboxOptions): DefaultSettings {
-  const { refreshMaxSeconds } = options;
-  return {
-    accessTokenSeconds: options.accessTokenSeconds ?? 60,
-    refreshIdleSeconds: options.refreshIdleSeconds ?? DEFAULT_REFRESH_IDLE_SECONDS,
-    ...(refreshMaxSeconds === undefined ? {} : { refreshMaxSeconds }),
-    tokenDelayMilliseconds: options.tokenDelayMilliseconds ?? 0,
-  };
+  const { accessTokenSeconds = 60, refreshIdleSeconds = DEFAULT_REFRESH_IDLE_SECONDS } = options;
+  const { refreshMaxSeconds, tokenDelayMilliseconds = 0 } = options;
+  return { accessTokenSeconds, refreshIdleSeconds, refreshMaxSeconds, tokenDelayMilliseconds };
 }
