@@ -13,6 +13,7 @@ import { createHome } from './home.ts';
 import { createInteractions } from './interactions.ts';
 import { createOwnSignIn, ownGrant } from './own-sign-in.ts';
 import type { Pages } from './pages.ts';
+import { type Problem, withCause } from './problem.ts';
 import { features, type ProviderSettingsParts, pageSettings, protocolSettings } from './provider-settings.ts';
 import { makeInitialAccessToken } from './registration.ts';
 import type { SecondFactor } from './second-factor.ts';
@@ -20,6 +21,15 @@ import { createSignOut } from './sign-out.ts';
 import { createThreadPages } from './thread-pages.ts';
 import type { Threads } from './threads.ts';
 import { createTokenResponses } from './token-responses.ts';
+
+/** The events of oidc-provider after an error that a program receives. */
+const ERROR_EVENTS = [
+  'grant.error',
+  'pushed_authorization_request.error',
+  'revocation.error',
+  'introspection.error',
+  'userinfo.error',
+] as const;
 
 export interface IdentityProviderParts extends ProviderSettingsParts {
   issuer: string;
@@ -53,7 +63,12 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   provider.use(signOut.askBeforeSwitching);
   provider.use(createTokenResponses({ apps, records, platformUrl: parts.platformUrl }));
   acceptOldSecrets(provider, apps);
-  provider.on('grant.error', describeCause);
+  for (const event of ERROR_EVENTS) {
+    provider.on(event, (ctx, error) => {
+      // A page has the cause from `renderError`.
+      if (typeof ctx.body !== 'string') ctx.body = withCause(ctx.body as Problem, error);
+    });
+  }
   provider.on('error', report);
   provider.on('server_error', (_ctx, error) => report(error));
 
@@ -101,10 +116,4 @@ function acceptOldSecrets({ Client: { prototype } }: Provider, apps: AppRegistry
   prototype.compareClientSecret = async function compareEither(secret) {
     return (await compareClientSecret.call(this, secret)) || apps.isOldSecret(this.clientId, secret);
   };
-}
-
-/** The library keeps the cause of most errors to itself. A developer who works against the sandbox needs it. */
-function describeCause(ctx: ProviderContext, { error_detail: cause }: { error_detail?: string }): void {
-  const body = ctx.body as { error_description?: string };
-  if (cause !== undefined) ctx.body = { ...body, error_description: `${body.error_description}: ${cause}` };
 }

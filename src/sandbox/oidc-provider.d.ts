@@ -92,7 +92,7 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly InitialAccessToken: { new (of: { jti?: string; policies: string[] }): { save(): Promise<string> } };
     createContext(req: IncomingMessage, res: ServerResponse): object;
     use(middleware: (ctx: ProviderContext, next: () => Promise<void>) => Promise<void>): this;
-    on(event: 'grant.error', listener: (ctx: ProviderContext, error: { error_detail?: string }) => void): this;
+    on(event: `${string}.error`, listener: (ctx: ProviderContext, error: { error_detail?: string }) => void): this;
     on(event: 'error', listener: (error: unknown) => void): this;
     on(event: 'server_error', listener: (ctx: ProviderContext, error: unknown) => void): this;
     callback(): RequestListener;

@@ -8,6 +8,7 @@ import type { AppRegistry } from './apps.ts';
 import { DPOP_ALGORITHMS } from './dpop-proof.ts';
 import { createLoginPolicy, type SecondFactorDemand } from './login-policy.ts';
 import type { Pages } from './pages.ts';
+import { type Problem, withCause } from './problem.ts';
 import type { ProviderRecords } from './provider-records.ts';
 import { registrationPolicies } from './registration.ts';
 import { completeScope } from './requested-scope.ts';
@@ -104,11 +105,11 @@ export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSe
       policy: createLoginPolicy({ accounts, demand: secondFactorDemand }),
       url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,
     },
-    renderError: async (ctx: ProviderContext, out: { error: string; error_description?: string }) => {
+    renderError: async (ctx: ProviderContext, out: Problem, error: { error_detail?: string }) => {
       ctx.type = 'html';
       ctx.set(pages.headers);
       const text = 'The app sent a request that the identity provider refuses. Details for the operator of the app:';
-      ctx.body = pages.render('message', { title: 'This request was refused', text, problem: out });
+      ctx.body = pages.render('message', { title: 'This request was refused', text, problem: withCause(out, error) });
     },
   };
 }

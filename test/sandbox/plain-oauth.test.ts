@@ -147,6 +147,25 @@ describe('PKCE', () => {
     ]);
   });
 
+  it('is required of a public client that registers itself, and of no other', async () => {
+    const initialAccessToken = 'initial-access-token-of-this-test-1357913579';
+    const other = await startForeignClient({ initialAccessToken });
+    const register = async (method: string) => {
+      const response = await fetch(`${other.sandbox.issuer}/register`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${initialAccessToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ redirect_uris: [CALLBACK_URL], token_endpoint_auth_method: method }),
+      });
+      const { client_id = '' } = (await response.json()) as Record<string, string>;
+      const params = { response_type: 'code', client_id, redirect_uri: CALLBACK_URL };
+      const page = await createBrowser().get(`${other.sandbox.issuer}/authorize?${new URLSearchParams(params)}`);
+      return new URL(page.url).searchParams.get('error_description');
+    };
+    expect(await register('none')).toContain('requires PKCE');
+    expect(await register('client_secret_basic')).toBeNull();
+    await other.sandbox.close();
+  });
+
   it('is a switch of the app in the console, and its page says how it stands', async () => {
     const admin = await openConsole(client);
     const save = async (id: string, requirePkce: string) =>
@@ -285,5 +304,27 @@ describe('an error', () => {
       }),
     });
     expect((await response.json()) as object).toMatchObject({ error_description: expect.stringContaining(reason) });
+  });
+
+  it.each(['par', 'revoke', 'introspect', 'token'])('of /%s names its cause, as JSON and as a page', async (path) => {
+    const body = new URLSearchParams({ client_id: CLIENT.clientId, client_secret: 'wrong' });
+    const refusalFor = (accept: string) =>
+      fetch(`${client.sandbox.issuer}/${path}`, { method: 'POST', headers: { accept }, body });
+    const json = await refusalFor('*/*');
+    expect([json.status, await json.json()]).toEqual([
+      401,
+      { error: 'invalid_client', error_description: 'client authentication failed: invalid secret provided' },
+    ]);
+    const page = await refusalFor('text/html');
+    expect([page.status, page.headers.get('content-type')]).toEqual([401, 'text/html; charset=utf-8']);
+    expect(await page.text()).toContain('<dd>client authentication failed: invalid secret provided</dd>');
+  });
+
+  it('of userinfo names its cause', async () => {
+    const response = await fetch(`${client.sandbox.issuer}/userinfo`, { headers: { authorization: 'Bearer unknown' } });
+    expect([response.status, await response.json()]).toEqual([
+      401,
+      { error: 'invalid_token', error_description: 'invalid token provided: access token not found' },
+    ]);
   });
 });

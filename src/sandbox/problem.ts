@@ -1,0 +1,11 @@
+/** OAuth errors with their cause, which oidc-provider keeps to itself: developers who work against the sandbox need it. */
+
+export interface Problem {
+  error: string;
+  error_description?: string;
+}
+
+export function withCause(problem: Problem, { error_detail: cause }: { error_detail?: string }): Problem {
+  const description = [problem.error_description, cause].filter((text) => text !== undefined).join(': ');
+  return { ...problem, ...(description ? { error_description: description } : {}) };
+}
