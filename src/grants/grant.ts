@@ -36,7 +36,7 @@ export const TROUBLE_WORDS: Record<TroubleCause, string> = {
   unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
   unusable_answer: 'The provider sent a response that cannot be used.',
   provider_unavailable: 'The provider could not be reached.',
-  app_refused: 'The provider does not accept the registration of this app at the at.',
+  app_refused: 'The provider does not accept the registration of this app at the moment.',
   unreadable: 'The stored data of this connection cannot be read.',
 };
 
