@@ -13,7 +13,7 @@ export type RevocationOutcome = 'revoked' | 'unsupported' | 'unconfirmed';
 export interface RevocationResult {
   outcome: RevocationOutcome;
   /** Left out where the provider was not called. */
-  said?: ProviderReply;
+  said?: ProviderReply | undefined;
 }
 
 /** Such as "status 400, invalid_client" or "no response: timeout". */

@@ -2,53 +2,36 @@
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import { matchingPage } from '../storage/matching-page.ts';
+import { allPages } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
-import type { Grant, Health } from './grant.ts';
-import type { GrantStore } from './grant-store.ts';
+import { EXPIRING_MS, type Grant, type Health } from './grant.ts';
+import type { StoredGrant } from './grant-store.ts';
 
 export interface ListedConnection {
   userId: string;
   appId: string;
 }
 
-export interface ConnectionIndex {
-  /** Adds or moves a saved grant. */
-  list(grant: Grant): Promise<void>;
-  /** Newest first. @param request at most one of `appId` and `state` uses an index; with both, `appId` filters */
-  page(request: {
-    after?: string | undefined;
-    limit: number;
-    appId?: string | undefined;
-    state?: ConnectionState | undefined;
-  }): Promise<{ items: ListedConnection[]; next?: string }>;
-  /** The oldest connections of an app that were made by that time. */
-  oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]>;
-  /** Removes a connection from every list. */
-  drop(connection: ListedConnection): Promise<void>;
-  count(appId?: string): Promise<number>;
-  countByHealth(): Promise<Record<Health, number>>;
-  /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
-  settle(grants: Pick<GrantStore, 'load'>): Promise<void>;
-}
-
 /** `unrenewable`: no refresh token; its score is the time at which the access token expires. */
-export type ConnectionState = 'active' | 'in_doubt' | 'reconnect_needed' | 'unrenewable';
+type ConnectionState = 'active' | 'in_doubt' | 'reconnect_needed' | 'unrenewable';
 const STATES: readonly ConnectionState[] = ['active', 'in_doubt', 'reconnect_needed', 'unrenewable'];
 
-const EXPIRING_MS = 600_000;
 const BATCH = 500;
 const MAX_REMEMBERED = 20_000;
 
-export function createConnectionIndex({ store, clock }: { store: Store; clock: () => number }): ConnectionIndex {
+export type ConnectionIndex = ReturnType<typeof createConnectionIndex>;
+
+export function createConnectionIndex({ store, clock }: { store: Store; clock: () => number }) {
   // The place in the lists that this process wrote last, so that a refresh which does not change it costs no write.
   const listed = remembered<string>(MAX_REMEMBERED);
 
-  const list = async (member: string, appId: string, { state, score, connectedAt }: Place): Promise<void> => {
+  const list = async (connection: ListedConnection, { state, score, connectedAt }: Place): Promise<void> => {
+    const member = memberOf(connection);
     const place = `${state} ${score} ${connectedAt}`;
     if (listed.get(member) === place) return;
     await store.write([
       { index: keys.connections('all'), add: member, score: connectedAt },
-      { index: keys.connections('app', appId), add: member, score: connectedAt },
+      { index: keys.connections('app', connection.appId), add: member, score: connectedAt },
       ...STATES.map((one) => {
         const index = keys.connections('state', one);
         return one === state ? { index, add: member, score } : { index, remove: member };
@@ -57,74 +40,90 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     listed.set(member, place);
   };
 
-  const unlist = async (member: string, appId: string): Promise<void> => {
+  const drop = async (connection: ListedConnection): Promise<void> => {
+    const member = memberOf(connection);
     listed.delete(member);
     await store.write([
       { index: keys.connections('all'), remove: member },
-      { index: keys.connections('app', appId), remove: member },
+      { index: keys.connections('app', connection.appId), remove: member },
       ...STATES.map((one) => ({ index: keys.connections('state', one), remove: member })),
     ]);
   };
 
   /** Unrenewable connections that expire by that time. */
-  const expiringBy = async (time: number): Promise<string[]> => {
-    const members: string[] = [];
-    let after: string | undefined;
-    do {
-      const index = keys.connections('state', 'unrenewable');
-      const page = await store.page(index, { limit: BATCH, ...(after === undefined ? {} : { after }) });
-      const due = page.items.filter(({ score }) => score <= time);
-      members.push(...due.map(({ member }) => member));
-      after = due.length < page.items.length ? undefined : page.next;
-    } while (after !== undefined);
-    return members;
+  const expiringBy = async (time: number) => {
+    const expiring: { member: string; score: number }[] = [];
+    const index = keys.connections('state', 'unrenewable');
+    for await (const items of allPages((options) => store.page(index, options), BATCH)) {
+      const due = items.filter(({ score }) => score <= time);
+      expiring.push(...due);
+      if (due.length < items.length) break;
+    }
+    return expiring;
   };
 
-  return {
-    list: (grant) => list(memberOf(grant), grant.appId, placeOf(grant)),
+  const countIn = (state: ConnectionState) => store.count(keys.connections('state', state));
 
-    page({ after, limit, appId, state }) {
+  return {
+    /** Adds or moves a saved grant. */
+    list: (grant: Grant) => list(grant, placeOf(grant)),
+
+    /** Removes a connection from every list. */
+    drop,
+
+    /** Newest first. At most one of `appId` and `state` uses an index; with both, `appId` filters. */
+    page(request: {
+      after?: string | undefined;
+      limit: number;
+      appId?: string | undefined;
+      state?: ConnectionState | undefined;
+    }) {
+      const { after, limit, appId, state } = request;
       const index =
         state !== undefined
           ? keys.connections('state', state)
           : appId !== undefined
             ? keys.connections('app', appId)
             : keys.connections('all');
-      const matches = (one: ListedConnection) => appId === undefined || one.appId === appId;
-      return matchingPage(store, index, { after, limit, isMeant: matches }, async (member) => connectionOf(member));
+      const isMeant = (one: ListedConnection) => appId === undefined || one.appId === appId;
+      return matchingPage(store, index, { after, limit, isMeant }, async (member) => connectionOf(member));
     },
 
-    async oldest(appId, limit, until) {
+    /** The oldest connections of an app that were made by that time. */
+    async oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]> {
       const { items } = await store.page(keys.connections('app', appId), { limit });
       return items.filter(({ score }) => score <= until).map(({ member }) => connectionOf(member));
     },
 
-    drop: (connection) => unlist(memberOf(connection), connection.appId),
+    count: (appId?: string) =>
+      store.count(appId === undefined ? keys.connections('all') : keys.connections('app', appId)),
 
-    count: (appId) => store.count(appId === undefined ? keys.connections('all') : keys.connections('app', appId)),
-
-    async countByHealth() {
-      const [active = 0, inDoubt = 0, reconnectNeeded = 0, unrenewable = 0] = await Promise.all(
-        STATES.map((state) => store.count(keys.connections('state', state))),
-      );
+    async countByHealth(): Promise<Record<Health, number>> {
       const now = clock();
-      const [past, soon] = await Promise.all([expiringBy(now), expiringBy(now + EXPIRING_MS)]);
-      const [expired, expiring] = [past.length, soon.length - past.length];
+      const [active, inDoubt, reconnectNeeded, unrenewable, soon] = await Promise.all([
+        countIn('active'),
+        countIn('in_doubt'),
+        countIn('reconnect_needed'),
+        countIn('unrenewable'),
+        expiringBy(now + EXPIRING_MS),
+      ]);
+      const expired = soon.filter(({ score }) => score <= now).length;
       return {
-        active: active + unrenewable - expired - expiring,
-        expiring,
+        active: active + unrenewable - soon.length,
+        expiring: soon.length - expired,
         in_doubt: inDoubt,
         reconnect_needed: reconnectNeeded + expired,
       };
     },
 
-    async settle(grants) {
-      for (const member of await expiringBy(clock())) {
-        const { userId, appId } = connectionOf(member);
-        const stored = await grants.load(userId, appId);
-        if (!stored) await unlist(member, appId);
+    /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
+    async settle(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void> {
+      for (const { member } of await expiringBy(clock())) {
+        const connection = connectionOf(member);
+        const stored = await load(connection.userId, connection.appId);
+        if (!stored) await drop(connection);
         else if ('grant' in stored && placeOf(stored.grant).state === 'unrenewable') {
-          await list(member, appId, { ...placeOf(stored.grant), state: 'reconnect_needed' });
+          await list(connection, { ...placeOf(stored.grant), state: 'reconnect_needed' });
         }
       }
     },
@@ -146,11 +145,12 @@ function placeOf(grant: Grant): Place {
   return { state: 'active', score: connectedAt, connectedAt };
 }
 
-function memberOf({ userId, appId }: ListedConnection): string {
+/** The member of an index that stands for a connection. */
+export function memberOf({ userId, appId }: ListedConnection): string {
   return JSON.stringify([userId, appId]);
 }
 
-function connectionOf(member: string): ListedConnection {
-  const [userId = '', appId = ''] = JSON.parse(member) as string[];
+export function connectionOf(member: string): ListedConnection {
+  const [userId, appId] = JSON.parse(member) as [string, string];
   return { userId, appId };
 }

@@ -45,15 +45,14 @@ export function connectionJson(
   app: ConnectedApp | undefined,
   publicHref: string,
 ): z.output<typeof connectionSchema> {
-  const { account, lastUsedAt, health } = connection;
   return {
     app: connection.app,
     name: app?.name ?? connection.app,
-    account: account.email ?? account.name ?? account.subject ?? null,
-    health,
+    account: accountName(connection) ?? null,
+    health: connection.health,
     scopes: connection.scopes,
     cause: connection.cause ?? null,
-    lastUsedAt: isoOrNull(lastUsedAt),
+    lastUsedAt: isoOrNull(connection.lastUsedAt),
     connectUrl: `${publicHref}/connections/${connection.app}`,
   };
 }
@@ -66,21 +65,24 @@ export function connectionView(
   pendingSince?: number,
 ): ConnectionView {
   const unusable = app.disabled ? DISABLED : isUsable(app, publicHref) ? undefined : NOT_REGISTERED;
-  const revocationPendingSince = isoTime(pendingSince);
-  const base = { id: app.id, name: app.name, unusable, revocationPendingSince };
+  const base = { id: app.id, name: app.name, unusable, revocationPendingSince: isoTime(pendingSince) };
   const choices = choicesOf(app, connection);
   if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes, choices };
-  const { account, connectedAt, lastUsedAt, cause } = connection;
+  const { health, scopes, cause, connectedAt, lastUsedAt } = connection;
   return {
     ...base,
-    health: connection.health,
-    account: account.email ?? account.name ?? account.subject,
+    health,
+    account: accountName(connection),
     cause: cause && TROUBLE_WORDS[cause],
-    scopes: connection.scopes,
+    scopes,
     choices,
     connectedAt: isoTime(connectedAt),
     lastUsedAt: isoTime(lastUsedAt),
   };
+}
+
+function accountName({ account }: Connection): string | undefined {
+  return account.email ?? account.name ?? account.subject;
 }
 
 const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';

@@ -1,5 +1,4 @@
 /** Disconnects every user from an app: one process does it in the background, another resumes it after a restart. */
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { By } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import { createLeases } from '../storage/lease.ts';
@@ -21,16 +20,6 @@ export interface DisconnectProgress {
   answers: Partial<Record<DisconnectResult, number>>;
 }
 
-export interface DisconnectEveryone {
-  /** Starts a job, or returns the progress of the running one. Connections that are made later stay. */
-  start(appId: string, by: By): Promise<DisconnectProgress>;
-  progress(appId: string): Promise<DisconnectProgress | undefined>;
-  /** Resumes the jobs of processes that ended. */
-  resume(): Promise<void>;
-  /** Stops, and resolves once no batch is running in this process. */
-  settle(): Promise<void>;
-}
-
 interface Job extends DisconnectProgress {
   by: By;
 }
@@ -39,14 +28,15 @@ const BATCH = 10;
 const LEASE_MS = 15_000;
 const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
 
+export type DisconnectEveryone = ReturnType<typeof createDisconnectEveryone>;
+
 export function createDisconnectEveryone(parts: {
   store: Store;
-  index: ConnectionIndex;
-  connections: Pick<Connections, 'end' | 'forget'>;
-  findApp: (id: string) => ConnectedApp | undefined;
+  index: Pick<ConnectionIndex, 'oldest' | 'count' | 'drop'>;
+  connections: Pick<Connections, 'end'>;
   clock: () => number;
-}): DisconnectEveryone {
-  const { store, index, connections, findApp, clock } = parts;
+}) {
+  const { store, index, connections, clock } = parts;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const inFlight = new Set<Promise<unknown>>();
   let stopping = false;
@@ -56,22 +46,18 @@ export function createDisconnectEveryone(parts: {
     return { job: stored && (JSON.parse(stored.value) as Job), version: stored?.version ?? 0 };
   };
 
-  const save = (job: Job, ifVersion: number) =>
-    store.write([
-      {
-        put: keys.disconnectJob(job.app),
-        value: JSON.stringify(job),
-        lifetimeSeconds: JOB_LIFETIME_SECONDS,
-        ifVersion,
-      },
+  const save = (job: Job, ifVersion: number) => {
+    const [put, value] = [keys.disconnectJob(job.app), JSON.stringify(job)];
+    return store.write([
+      { put, value, lifetimeSeconds: JOB_LIFETIME_SECONDS, ifVersion },
       job.finishedAt === undefined
         ? { index: keys.disconnectJobs, add: job.app, score: job.startedAt }
         : { index: keys.disconnectJobs, remove: job.app },
     ]);
+  };
 
   const endOne = async (userId: string, { app: appId, by }: Job): Promise<DisconnectResult | undefined> => {
-    const app = findApp(appId);
-    const ended = app ? await connections.end(userId, app, { by }) : await connections.forget(userId, appId, { by });
+    const ended = await connections.end(userId, appId, { by });
     if (ended === undefined) await index.drop({ userId, appId });
     return ended?.revocation;
   };
@@ -82,15 +68,16 @@ export function createDisconnectEveryone(parts: {
     if (!job || job.finishedAt !== undefined) return false;
     const batch = await index.oldest(appId, BATCH, job.startedAt);
     const settled = await Promise.allSettled(batch.map(({ userId }) => endOne(userId, job)));
-    const ended = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const answered = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
+    const ended = answered.filter((result) => result !== undefined);
     const answers = { ...job.answers };
-    for (const result of ended) if (result !== undefined) answers[result] = (answers[result] ?? 0) + 1;
-    const done = job.done + ended.filter((result) => result !== undefined).length;
+    for (const result of ended) answers[result] = (answers[result] ?? 0) + 1;
+    const done = job.done + ended.length;
     const finished = batch.length === 0 ? { finishedAt: clock() } : {};
     // Undefined where another process took over while this one was stopped: that one continues.
     const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), answers }, version);
     // Where no connection could be ended the store is unavailable: the next chore resumes the job.
-    return saved !== undefined && ended.length > 0;
+    return saved !== undefined && answered.length > 0;
   };
 
   const endAll = async (appId: string): Promise<void> => {
@@ -107,7 +94,8 @@ export function createDisconnectEveryone(parts: {
   };
 
   return {
-    async start(appId, by) {
+    /** Starts a job, or returns the progress of the running one. Connections that are made later stay. */
+    async start(appId: string, by: By): Promise<DisconnectProgress> {
       for (;;) {
         const { job, version } = await load(appId);
         const current: Job =
@@ -120,16 +108,18 @@ export function createDisconnectEveryone(parts: {
       }
     },
 
-    async progress(appId) {
+    async progress(appId: string): Promise<DisconnectProgress | undefined> {
       const { job } = await load(appId);
       return job && progressOf(job);
     },
 
-    async resume() {
+    /** Resumes the jobs of processes that ended. */
+    async resume(): Promise<void> {
       await Promise.all((await allMembers(store, keys.disconnectJobs)).map(work));
     },
 
-    async settle() {
+    /** Stops, and resolves once no batch is running in this process. */
+    async settle(): Promise<void> {
       stopping = true;
       await Promise.all(inFlight);
     },

@@ -6,15 +6,18 @@ import type { Fence } from '../storage/lease.ts';
 import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
-import type { ConnectionIndex } from './connection-index.ts';
+import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
 import type { Grant } from './grant.ts';
 
 /** `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user); only this connection is lost. */
-export type StoredGrant = { grant: Grant; version: number } | { unreadable: SealError; version: number };
+export type StoredGrant = ReadableGrant | { unreadable: SealError; version: number };
 
-interface OpenedGrant {
+export interface ReadableGrant {
   grant: Grant;
   version: number;
+}
+
+interface OpenedGrant extends ReadableGrant {
   /** When this process last saved the time of use, in milliseconds since the epoch; 0 where it has not. */
   notedAt: number;
 }
@@ -27,34 +30,6 @@ export interface GrantReading {
   record: Promise<StoredRecord | 'unchanged' | undefined>;
 }
 
-export interface GrantStore {
-  /** @param ahead used only if it is a read of this grant */
-  load(userId: string, appId: string, ahead?: GrantReading): Promise<StoredGrant | undefined>;
-  /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
-  readAhead(userId: string, appId: string): GrantReading;
-  /** The grants of a user, oldest connection first, with their last use. */
-  list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]>;
-  /**
-   * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence since.
-   * Returns the new version, or undefined where it did not write.
-   */
-  save(grant: Grant, ifVersion: number, fence?: Fence): Promise<number | undefined>;
-  /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
-  remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
-  /** Adds the grant to the list of open refreshes, which is read after a restart. The grant itself says whether one is open. */
-  noteOpen(userId: string, appId: string): Promise<void>;
-  /**
-   * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
-   * (F16, F23). Calls in one turn of the event loop share one check.
-   */
-  assertWritable(refreshes: number): Promise<void>;
-  noteClosed(userId: string, appId: string): Promise<void>;
-  listOpen(): Promise<{ userId: string; appId: string }[]>;
-  /** Saves the time of use, at most once a minute for each grant and process. Never rejects. */
-  noteUse(userId: string, appId: string): Promise<void>;
-  lastUse(userId: string, appId: string): Promise<number | undefined>;
-}
-
 /** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
 const USE_INTERVAL_MS = 60_000;
@@ -63,13 +38,15 @@ const REFRESH_BYTES = 64 * 1024;
 /** More concurrent refreshes than this share pages. */
 const MAX_CHECKED_REFRESHES = 100;
 
+export type GrantStore = ReturnType<typeof createGrantStore>;
+
 /** @param parts `index`: updated after each save and removal. It may lag behind; the next save or reader corrects it. */
 export function createGrantStore(parts: {
   store: Store;
   sealer: Sealer;
   clock: () => number;
   index?: Pick<ConnectionIndex, 'list' | 'drop'>;
-}): GrantStore {
+}) {
   const { store, sealer, clock, index: lists } = parts;
   // Opened grants by key. An entry is used only if the store says that its version is current.
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
@@ -86,7 +63,8 @@ export function createGrantStore(parts: {
     return { key, cached, record: store.getUnless(key, cached?.version) };
   };
 
-  const load: GrantStore['load'] = async (userId, appId, ahead) => {
+  /** @param ahead used only if it is a read of this grant */
+  const load = async (userId: string, appId: string, ahead?: GrantReading): Promise<StoredGrant | undefined> => {
     const key = keys.grant(userId, appId);
     const { cached, record: reading } = ahead?.key === key ? ahead : read(key);
     const record = await reading;
@@ -101,37 +79,39 @@ export function createGrantStore(parts: {
     }
   };
 
-  const lastUse: GrantStore['lastUse'] = async (userId, appId) => {
+  const lastUse = async (userId: string, appId: string): Promise<number | undefined> => {
     const record = await store.get(keys.lastUse(userId, appId));
     return record && Number(record.value);
   };
 
-  /** Writes nothing where the grant was removed while the call ran. */
-  const writeUse = (userId: string, appId: string, now: number) =>
-    store.write([{ exists: keys.grant(userId, appId) }, { put: keys.lastUse(userId, appId), value: String(now) }]);
-
   return {
     load,
 
-    readAhead(userId, appId) {
+    /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
+    readAhead(userId: string, appId: string): GrantReading {
       const reading = read(keys.grant(userId, appId));
       // `load` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.record.catch(() => undefined);
       return reading;
     },
 
-    async list(userId) {
+    /** The grants of a user, oldest connection first, with their last use. */
+    async list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]> {
       const appIds = await allMembers(store, keys.grants(userId));
       const grants = await Promise.all(
         appIds.map(async (appId) => {
           const [stored, lastUsedAt] = await Promise.all([load(userId, appId), lastUse(userId, appId)]);
-          return { appId, stored, lastUsedAt };
+          return stored ? [{ appId, stored, lastUsedAt }] : [];
         }),
       );
-      return grants.flatMap(({ stored, ...rest }) => (stored ? [{ stored, ...rest }] : []));
+      return grants.flat();
     },
 
-    async save(grant, ifVersion, fence) {
+    /**
+     * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
+     * since. Returns the new version, or undefined where it did not write.
+     */
+    async save(grant: Grant, ifVersion: number, fence?: Fence): Promise<number | undefined> {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
       const index = keys.grants(grant.userId);
@@ -146,25 +126,8 @@ export function createGrantStore(parts: {
       return version;
     },
 
-    async noteOpen(userId, appId) {
-      await store.write([{ index: keys.openRefreshes, add: JSON.stringify([userId, appId]), score: clock() }]);
-    },
-
-    assertWritable: createWritableCheck(store),
-
-    async noteClosed(userId, appId) {
-      await store.write([{ index: keys.openRefreshes, remove: JSON.stringify([userId, appId]) }]);
-    },
-
-    async listOpen() {
-      const open = await allMembers(store, keys.openRefreshes);
-      return open.map((member) => {
-        const [userId, appId] = JSON.parse(member) as [string, string];
-        return { userId, appId };
-      });
-    },
-
-    async remove(userId, appId, ifVersion) {
+    /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
+    async remove(userId: string, appId: string, ifVersion: number): Promise<boolean> {
       const key = keys.grant(userId, appId);
       const removed = await store.write([
         { delete: key, ifVersion },
@@ -178,20 +141,43 @@ export function createGrantStore(parts: {
       return true;
     },
 
-    async noteUse(userId, appId) {
+    /** Adds the grant to the list of open refreshes, which is read after a restart. The grant itself says whether one is open. */
+    async noteOpen(userId: string, appId: string): Promise<void> {
+      await store.write([{ index: keys.openRefreshes, add: memberOf({ userId, appId }), score: clock() }]);
+    },
+
+    async noteClosed(userId: string, appId: string): Promise<void> {
+      await store.write([{ index: keys.openRefreshes, remove: memberOf({ userId, appId }) }]);
+    },
+
+    async listOpen(): Promise<ListedConnection[]> {
+      return (await allMembers(store, keys.openRefreshes)).map(connectionOf);
+    },
+
+    assertWritable: createWritableCheck(store),
+
+    lastUse,
+
+    /** Saves the time of use, at most once a minute for each grant and process. Never rejects. */
+    async noteUse(userId: string, appId: string): Promise<void> {
       const cached = opened.peek(keys.grant(userId, appId));
       const now = clock();
       if (cached && now >= cached.notedAt && now - cached.notedAt < USE_INTERVAL_MS) return;
       if (cached) cached.notedAt = now;
-      const isSaved = await writeUse(userId, appId, now).catch(() => undefined);
+      // Writes nothing where the grant was removed while the call ran.
+      const isSaved = await store
+        .write([{ exists: keys.grant(userId, appId) }, { put: keys.lastUse(userId, appId), value: String(now) }])
+        .catch(() => undefined);
       if (cached && !isSaved) cached.notedAt = 0;
     },
-
-    lastUse,
   };
 }
 
-function createWritableCheck(store: Store): GrantStore['assertWritable'] {
+/**
+ * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
+ * (F16, F23). Calls in one turn of the event loop share one check.
+ */
+function createWritableCheck(store: Store): (refreshes: number) => Promise<void> {
   let next: { refreshes: number; result: Promise<void> } | undefined;
   const check = async () => {
     await endOfTurn();

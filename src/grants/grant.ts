@@ -86,7 +86,8 @@ export interface OpenRefresh {
 export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
 
 const MARGIN_MS = 60_000;
-const EXPIRING_MS = 600_000;
+/** An access token without a refresh token counts as `expiring` for this long. */
+export const EXPIRING_MS = 600_000;
 /** Early enough for a user who visits every few days. */
 const REFRESH_EXPIRING_MS = 3 * DAY_MS;
 const BACK_OFF = {
@@ -184,14 +185,14 @@ export function withTrouble(
 }
 
 /**
- * The token to revoke in order to end the grant: the newest refresh token, which ends the whole grant at most providers;
+ * The token to revoke in order to end a grant: the newest refresh token, which ends the whole grant at most providers;
  * without one, the access token.
  */
-export function revocationToken(grant: Grant): { token: string; hint: 'refresh_token' | 'access_token' } {
-  const refreshToken = grant.refresh?.received ?? grant.refreshToken;
+export function revocationToken(tokens: Pick<Grant, 'accessToken' | 'refreshToken'> & Partial<Pick<Grant, 'refresh'>>) {
+  const refreshToken = tokens.refresh?.received ?? tokens.refreshToken;
   return refreshToken === undefined
-    ? { token: grant.accessToken, hint: 'access_token' }
-    : { token: refreshToken, hint: 'refresh_token' };
+    ? ({ token: tokens.accessToken, hint: 'access_token' } as const)
+    : ({ token: refreshToken, hint: 'refresh_token' } as const);
 }
 
 /** Between 0 and 1, and constant for a user. */

@@ -6,31 +6,18 @@ import type { Chore } from '../storage/chore.ts';
 import { createLeases } from '../storage/lease.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
-import { type AuthorizedFetch, createAuthorizedFetch } from './authorized-fetch.ts';
-import { type ConnectionIndex, createConnectionIndex } from './connection-index.ts';
-import { type Connections, createConnections } from './connections.ts';
-import { createDisconnectEveryone, type DisconnectEveryone } from './disconnect-everyone.ts';
-import { createGrantStore, type GrantStore } from './grant-store.ts';
-import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
+import { createAuthorizedFetch } from './authorized-fetch.ts';
+import { createConnectionIndex } from './connection-index.ts';
+import { createConnections } from './connections.ts';
+import { createDisconnectEveryone } from './disconnect-everyone.ts';
+import { createGrantStore } from './grant-store.ts';
+import { createNarrowedTokens } from './narrowed-token.ts';
 import { createRefresher } from './refresh.ts';
 import { refreshTimes } from './refresh-state.ts';
-import { createRevocations, type Revocations } from './revocations.ts';
-import { createTokenVault, type TokenVault } from './token-vault.ts';
+import { createRevocations } from './revocations.ts';
+import { createTokenVault } from './token-vault.ts';
 
-export interface Grants extends Pick<GrantStore, 'load' | 'readAhead'> {
-  connections: Connections;
-  /** Lists of all connections, for administrators. */
-  index: ConnectionIndex;
-  everyone: DisconnectEveryone;
-  revocations: Pick<Revocations, 'page'>;
-  vault: TokenVault;
-  narrowed: NarrowedTokens;
-  /** Calls with users' access tokens. */
-  fetch: AuthorizedFetch;
-  chores: readonly Chore[];
-  /** Resolves once no refresh and no disconnection is in flight. */
-  close(): Promise<void>;
-}
+export type Grants = ReturnType<typeof createGrants>;
 
 /** Also starts, in the background, to settle the refreshes that a killed process left open. */
 export function createGrants(parts: {
@@ -40,7 +27,7 @@ export function createGrants(parts: {
   events: Events;
   clock: () => number;
   random: () => number;
-}): Grants {
+}) {
   const { storage, connectedApps, outbound, events, clock, random } = parts;
   const { store, sealer } = storage;
   const { provider } = connectedApps;
@@ -56,11 +43,17 @@ export function createGrants(parts: {
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
   });
   const vault = createTokenVault({ grants, refresher, clock });
-  const connections = createConnections({ grants, revocations, events, clock });
-  const everyone = createDisconnectEveryone({ store, index, connections, findApp, clock });
+  const connections = createConnections({ grants, revocations, findApp, events, clock });
+  const everyone = createDisconnectEveryone({ store, index, connections, clock });
 
   // Not awaited: a request that needs such a grant settles it first.
   void refresher.settleAbandoned(findApp).catch(() => undefined);
+
+  const chores: readonly Chore[] = [
+    { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
+    { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
+    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.settle(grants.load) },
+  ];
 
   return {
     load: grants.load,
@@ -70,13 +63,11 @@ export function createGrants(parts: {
     everyone,
     revocations,
     vault,
+    chores,
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
+    /** Calls with users' access tokens. */
     fetch: createAuthorizedFetch({ vault, grants, outbound }),
-    chores: [
-      { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
-      { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
-      { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.settle(grants) },
-    ],
+    /** Resolves once no refresh and no disconnection is in flight. */
     async close() {
       await Promise.all([refresher.settle(), everyone.settle()]);
     },

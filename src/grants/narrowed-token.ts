@@ -15,11 +15,6 @@ export type NarrowedResult =
   | { kind: 'no_grant' }
   | { kind: 'unavailable'; retryAfterSeconds: number };
 
-export interface NarrowedTokens {
-  /** @param scopes a subset of the granted ones */
-  accessToken(userId: string, app: ConnectedApp, scopes: readonly string[]): Promise<NarrowedResult>;
-}
-
 interface CachedToken {
   result: Extract<NarrowedResult, { kind: 'narrowed' }>;
   /** Many providers revoke the access token when this refresh token is used again. */
@@ -30,16 +25,15 @@ const MAX_CACHED = 1_000;
 /** A caller needs some time to use the token. */
 const MIN_LIFETIME_MS = 30_000;
 
-export function createNarrowedTokens(parts: {
-  grants: GrantStore;
-  refresher: Refresher;
-  clock: () => number;
-}): NarrowedTokens {
+export type NarrowedTokens = ReturnType<typeof createNarrowedTokens>;
+
+export function createNarrowedTokens(parts: { grants: GrantStore; refresher: Refresher; clock: () => number }) {
   const { grants, refresher, clock } = parts;
   const cached = remembered<CachedToken>(MAX_CACHED);
 
   return {
-    async accessToken(userId, app, scopes) {
+    /** @param scopes a subset of the granted ones */
+    async accessToken(userId: string, app: ConnectedApp, scopes: readonly string[]): Promise<NarrowedResult> {
       const key = JSON.stringify([userId, app.id, scopes.toSorted()]);
       const refreshToken = refreshTokenOf(await grants.load(userId, app.id));
       const cachedToken = cached.get(key);

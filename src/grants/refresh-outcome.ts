@@ -1,35 +1,13 @@
 /** Saves the outcome of a refresh to the grant, also where another write changed the grant meanwhile. */
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { patiently } from '../storage/patience.ts';
-import { type Grant, type OpenRefresh, type Trouble, type TroubleCause, withTokens, withTrouble } from './grant.ts';
-import type { GrantStore, StoredGrant } from './grant-store.ts';
-
-/** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
-export interface RefreshCall {
-  app: ConnectedApp;
-  /** As stored before the call, with an open journal entry. */
-  grant: Grant;
-  version: number;
-  fence: Fence | undefined;
-  /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
-  lostCall: OpenRefresh | undefined;
-  /** The scopes of a narrowed access token, which is returned and not stored. */
-  scopes?: readonly string[] | undefined;
-}
-
-export interface RefreshOutcomes {
-  /** Saves a new refresh token to the journal before the rest of the response is checked (R32, R38). Never rejects. */
-  saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<void>;
-  /** Saves the outcome and returns the grant as it is then stored. */
-  settle(call: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
-  /** Records why a grant without a refresh token no longer works. */
-  withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
-}
+import { type Grant, isBroken, type Trouble, type TroubleCause, withTokens, withTrouble } from './grant.ts';
+import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
+import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
 
 /** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
 type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
@@ -43,10 +21,9 @@ const SCOPE_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_r
 const SAVE_RETRY_TIMEOUT_MS = 20_000;
 const SAVE_RETRY_PAUSE_MS = 200;
 
-interface SaveResult {
-  saved: boolean;
-  stored: StoredGrant | undefined;
-}
+type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; stored: StoredGrant | undefined };
+
+export type RefreshOutcomes = ReturnType<typeof createRefreshOutcomes>;
 
 export function createRefreshOutcomes(parts: {
   grants: GrantStore;
@@ -54,35 +31,35 @@ export function createRefreshOutcomes(parts: {
   events: Events;
   clock: () => number;
   random: () => number;
-}): RefreshOutcomes {
+}) {
   const { grants, provider, events, clock, random } = parts;
 
   const troubled = (grant: Grant, kind: Trouble['kind'], cause: TroubleCause, retryAfterSeconds?: number) =>
     withTrouble(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
 
-  /**
-   * Saves over the version of the call, and returns the new version; undefined where another write changed the grant.
-   * A key rotation that only sealed it again is no change: the version is new, and the grant the same.
-   */
-  const save = async (call: RefreshCall, grant: Grant): Promise<number | undefined> => {
-    for (let ifVersion = call.version; ; ) {
-      const version = await grants.save(grant, ifVersion, call.fence);
-      if (version !== undefined) return version;
-      const stored = await grants.load(grant.userId, grant.appId);
-      if (!stored || 'unreadable' in stored || stored.version === ifVersion) return undefined;
-      if (JSON.stringify(stored.grant) !== JSON.stringify(call.grant)) return undefined;
-      ifVersion = stored.version;
-    }
+  const announce = (before: Grant, { userId, appId: app, trouble }: Grant): void => {
+    const hasEnded = trouble?.kind === 'reconnect_needed' && before.trouble?.kind !== 'reconnect_needed';
+    if (hasEnded) events.connectionBroken({ userId, app, cause: trouble.cause });
+    if (!trouble && isBroken(before)) events.connectionRecovered({ userId, app });
   };
 
-  /** Saves the grant, or loads the one that another process wrote first. */
-  const saveOrLoad = async (call: RefreshCall, grant: Grant): Promise<SaveResult> => {
-    const version = await save(call, grant);
-    if (version === undefined) return { saved: false, stored: await grants.load(grant.userId, grant.appId) };
-    if (grant.trouble?.kind === 'reconnect_needed') {
-      events.connectionBroken({ userId: grant.userId, app: grant.appId, cause: grant.trouble.cause });
+  /** Saves over the version that was read, or loads what another process wrote first. */
+  const saveOrLoad = async (read: ReadableGrant, next: Grant, fence: Fence | undefined): Promise<SaveResult> => {
+    const saved = (version: number): SaveResult => {
+      announce(read.grant, next);
+      return { saved: true, stored: { grant: next, version } };
+    };
+    for (let ifVersion = read.version; ; ) {
+      const version = await grants.save(next, ifVersion, fence);
+      if (version !== undefined) return saved(version);
+      const stored = await grants.load(next.userId, next.appId);
+      if (!stored || 'unreadable' in stored || stored.version === ifVersion) return { saved: false, stored };
+      // An earlier attempt that timed out was carried out after all.
+      if (isSame(stored.grant, next)) return saved(stored.version);
+      if (!isSame(stored.grant, read.grant)) return { saved: false, stored };
+      // A key rotation has only sealed it again.
+      ifVersion = stored.version;
     }
-    return { saved: true, stored: { grant, version } };
   };
 
   /**
@@ -95,7 +72,9 @@ export function createRefreshOutcomes(parts: {
     received: ReceivedTokens,
     change: (grant: Grant) => Grant,
   ): Promise<StoredGrant | undefined> => {
-    let { saved, stored } = await retrySave(() => saveOrLoad(call, change(call.grant)));
+    const save = (read: ReadableGrant, next: Grant, fence?: Fence) =>
+      patiently(() => saveOrLoad(read, next, fence), SAVE_RETRY_TIMEOUT_MS, SAVE_RETRY_PAUSE_MS);
+    let { saved, stored } = await save(call, change(call.grant), call.fence);
     while (!saved && stored && 'grant' in stored && isOlder(stored.grant, call)) {
       const current = stored.grant;
       const sameAccess = current.accessToken === call.grant.accessToken || isOfEarlierCall(current, call);
@@ -105,8 +84,7 @@ export function createRefreshOutcomes(parts: {
         ? change(current)
         : { ...withEntryClosed(call, current), refreshToken: received.refreshToken, rotates: true };
       // Unfenced: another process may hold the lease by now, but it works with older tokens than these.
-      const unfenced: RefreshCall = { ...call, version: stored.version, fence: undefined };
-      ({ saved, stored } = await retrySave(() => saveOrLoad(unfenced, next)));
+      ({ saved, stored } = await save(stored, next));
     }
     if (!saved && !stored) {
       if (received.refreshToken) await provider.revoke(call.app, received.refreshToken, 'refresh_token');
@@ -115,28 +93,31 @@ export function createRefreshOutcomes(parts: {
     return stored;
   };
 
-  const saveResponse = async (call: RefreshCall, response: TokenResponse) => {
+  const saveResponse = (call: RefreshCall, response: TokenResponse) => {
     const now = clock();
-    const lifetimeSeconds = call.app.accessTokenLifetimeSeconds;
     const rotates = response.refreshToken !== undefined;
-    let healed = false;
-    const stored = await saveTokens(call, response, (base) => {
-      healed = base.trouble !== undefined && base.trouble.kind !== 'passing';
-      const next = withTokens(withEntryClosed(call, base), response, now, lifetimeSeconds);
+    return saveTokens(call, response, (grant) => {
+      const next = withTokens(withEntryClosed(call, grant), response, now, call.app.accessTokenLifetimeSeconds);
       return { ...next, rotates, refreshedBy: call.fence?.number };
     });
-    if (healed && stored) events.connectionRecovered({ userId: call.grant.userId, app: call.app.id });
-    return stored;
   };
 
   /** Saves a new refresh token and leaves the access token as it is. */
   const saveRefreshToken = (call: RefreshCall, received: ReceivedTokens) => {
     const { refreshToken } = received;
     const update = refreshToken === undefined ? {} : { refreshToken, rotates: true, refreshedBy: call.fence?.number };
-    return saveTokens(call, received, (base) => ({ ...withEntryClosed(call, base), ...update }));
+    return saveTokens(call, received, (grant) => ({ ...withEntryClosed(call, grant), ...update }));
   };
 
-  const refused = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
+  /** The old refresh token may be spent, so the new one is saved although the rest of the response is dropped (R32). */
+  const saveUnusable = (call: RefreshCall, refreshToken: string | undefined) => {
+    const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
+    return saveTokens(call, update, (grant) =>
+      troubled({ ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_answer'),
+    );
+  };
+
+  const saveRefusal = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
     const stored = await grants.load(call.grant.userId, call.grant.appId);
     if (!stored || 'unreadable' in stored) return stored;
     const { refreshToken, accessToken, trouble } = stored.grant;
@@ -146,15 +127,7 @@ export function createRefreshOutcomes(parts: {
     if (isReplaced || trouble?.kind === 'reconnect_needed') return closeEntry(call, stored);
     const cause = call.lostCall ? 'answer_lost' : 'grant_refused';
     const ended = troubled(withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
-    return (await saveOrLoad({ ...call, version: stored.version }, ended)).stored;
-  };
-
-  /** The old refresh token may be spent, so the new one is saved although the rest of the response is dropped (R32). */
-  const unusable = (call: RefreshCall, refreshToken: string | undefined) => {
-    const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
-    return saveTokens(call, update, (base) =>
-      troubled({ ...withEntryClosed(call, base), ...update }, 'passing', 'unusable_answer'),
-    );
+    return (await saveOrLoad(stored, ended, call.fence)).stored;
   };
 
   const saveTrouble = async (
@@ -164,7 +137,7 @@ export function createRefreshOutcomes(parts: {
     retryAfterSeconds?: number,
   ) => {
     const grant = troubled(withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
-    const { saved, stored } = await saveOrLoad(call, grant);
+    const { saved, stored } = await saveOrLoad(call, grant, call.fence);
     return saved ? stored : closeEntry(call, stored);
   };
 
@@ -172,41 +145,48 @@ export function createRefreshOutcomes(parts: {
   const closeEntry = async (call: RefreshCall, stored: StoredGrant | undefined): Promise<StoredGrant | undefined> => {
     if (!stored || 'unreadable' in stored) return stored;
     const closed = withEntryClosed(call, stored.grant);
-    return closed === stored.grant ? stored : (await saveOrLoad({ ...call, version: stored.version }, closed)).stored;
+    return closed === stored.grant ? stored : (await saveOrLoad(stored, closed, call.fence)).stored;
   };
 
   return {
-    async saveReceivedToken(call, refreshToken) {
+    /**
+     * Saves a new refresh token to the journal before the rest of the response is checked (R32, R38). Never rejects.
+     * @returns the call with the grant as it is then stored
+     */
+    async saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<RefreshCall> {
       const startedAt = call.grant.refresh?.startedAt ?? clock();
-      const received = { ...call.grant, refresh: { startedAt, received: refreshToken } };
-      call.version = (await save(call, received).catch(() => undefined)) ?? call.version;
+      const grant = { ...call.grant, refresh: { startedAt, received: refreshToken } };
+      const result = await saveOrLoad(call, grant, call.fence).catch(() => undefined);
+      return result?.saved ? { ...call, ...result.stored } : call;
     },
 
-    async settle(call, outcome) {
+    /** Saves the outcome and returns the grant as it is then stored. */
+    async settle(call: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined> {
       switch (outcome.kind) {
         case 'tokens':
           return call.scopes ? saveRefreshToken(call, outcome.response) : saveResponse(call, outcome.response);
         case 'refused':
-          return refused(call);
+          return saveRefusal(call);
         case 'unusable':
-          return unusable(call, outcome.refreshToken);
+          return saveUnusable(call, outcome.refreshToken);
         case 'doubtful':
           if (call.scopes && isScopeRefusal(outcome))
-            return saveTokens(call, {}, (base) => withEntrySettled(call, base));
+            return saveTokens(call, {}, (grant) => withEntrySettled(call, grant));
           return saveTrouble(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
           return saveTrouble(call, 'passing', 'app_refused');
         case 'unavailable': {
-          // Without a response the journal entry stays open: the provider may have spent the refresh token.
           const { reason, retryAfterSeconds } = outcome;
           if (!NO_RESPONSE.has(reason)) return saveTrouble(call, 'passing', 'provider_unavailable', retryAfterSeconds);
-          return (await saveOrLoad(call, troubled(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds)))
-            .stored;
+          // Without a response the journal entry stays open: the provider may have spent the refresh token.
+          const grant = troubled(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
+          return (await saveOrLoad(call, grant, call.fence)).stored;
         }
       }
     },
 
-    async withoutRefreshToken(call, usable) {
+    /** Records why a grant without a refresh token no longer works. @param usable whether its access token has not expired */
+    withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined> {
       if (!usable) return saveTrouble(call, 'reconnect_needed', 'access_ended');
       // Only the platform refused it, which does not prove that the provider ended the grant.
       return saveTrouble(call, 'in_doubt', 'access_token_refused');
@@ -219,25 +199,8 @@ export function isScopeRefusal(outcome: RefreshOutcome): boolean {
   return outcome.kind === 'doubtful' && SCOPE_REFUSALS.has(outcome.reason);
 }
 
-function retrySave<T>(work: () => Promise<T>): Promise<T> {
-  return patiently(work, SAVE_RETRY_TIMEOUT_MS, SAVE_RETRY_PAUSE_MS);
-}
-
-/** Closes the journal entry of this call. An entry of another process stays: its call may still get a response. */
-function withEntryClosed({ grant: { refresh: ownEntry } }: RefreshCall, grant: Grant): Grant {
-  const isOwn = grant.refresh && grant.refresh.startedAt === ownEntry?.startedAt;
-  return isOwn ? { ...grant, refresh: undefined } : grant;
-}
-
-/**
- * Closes the journal entry after a response that says nothing about the refresh token. The entry of an earlier call whose
- * response was lost is restored: that call may have spent the token.
- */
-function withEntrySettled(call: RefreshCall, grant: Grant): Grant {
-  const closed = withEntryClosed(call, grant);
-  return closed.refresh || grant.refreshToken !== call.grant.refreshToken
-    ? closed
-    : { ...closed, refresh: call.lostCall };
+function isSame(grant: Grant, other: Grant): boolean {
+  return JSON.stringify(grant) === JSON.stringify(other);
 }
 
 /** True where the tokens of this grant are older than those that the call received. */

@@ -1,6 +1,18 @@
-/** What a stored grant says about earlier refreshes, and how long a refresh may hold its lease. Pure. */
-import type { Grant } from './grant.ts';
-import type { StoredGrant } from './grant-store.ts';
+/** What a stored grant says about refreshing it, and how long a refresh may hold its lease. Pure. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { type Grant, isBackingOff, isRefreshDue, isUsable, spreadOf } from './grant.ts';
+import type { ReadableGrant, StoredGrant } from './grant-store.ts';
+
+export interface RefreshRequest {
+  userId: string;
+  app: ConnectedApp;
+  /** The access token that the platform refused (401): refresh even if none is due, unless it was replaced since. */
+  rejected?: string | undefined;
+  /** Refresh even if none is due where the journal has an open entry, so that the entry is closed. */
+  closesJournal?: boolean;
+  /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
+  scopes?: readonly string[] | undefined;
+}
 
 /** An access token younger than this that is refused all the same: another refresh would not help. */
 const JUST_REFRESHED_MS = 2_000;
@@ -26,6 +38,24 @@ export function refreshTimes(storageDeadlineMilliseconds: number): RefreshTimes 
   return { reconnectMilliseconds, leaseMilliseconds: Math.max(MIN_LEASE_MS, 1.5 * reconnectMilliseconds) };
 }
 
+/** The stored grant if the request needs a call to the provider now; otherwise undefined. */
+export function ifDue(
+  stored: StoredGrant | undefined,
+  { rejected, closesJournal, scopes }: RefreshRequest,
+  now: number,
+): ReadableGrant | undefined {
+  if (!stored || 'unreadable' in stored) return undefined;
+  const { grant } = stored;
+  if (grant.trouble?.kind === 'reconnect_needed') return undefined;
+  if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
+  if (scopes) return grant.refreshToken === undefined ? undefined : stored;
+  const needsToken =
+    isRefused(grant, rejected, now) || !isUsable(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
+  // A refresh token in the journal replaces the one in the grant, which is spent.
+  const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
+  return needsToken || hasEntryToClose ? stored : undefined;
+}
+
 /** True where the platform refused the access token of this grant, and a refresh may help. */
 export function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
   const age = now - grant.obtainedAt;
@@ -35,9 +65,7 @@ export function isRefused(grant: Grant, rejected: string | undefined, now: numbe
 }
 
 /** True where the journal does not say how the last call ended: another process may hold a response that it has not saved. */
-export function mayHaveUnsavedResponse(stored: StoredGrant | undefined, now: number): boolean {
-  if (!stored || 'unreadable' in stored) return false;
-  const { refresh, trouble } = stored.grant;
+export function mayHaveUnsavedResponse({ refresh, trouble }: Grant, now: number): boolean {
   if (!refresh || refresh.received !== undefined) return false;
   const hasEnded = trouble !== undefined && trouble.retryAt > refresh.startedAt;
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;

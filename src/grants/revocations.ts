@@ -6,13 +6,14 @@ import type { ProviderReply, RevocationOutcome } from '../connected-apps/provide
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import { allMembers } from '../storage/paging.ts';
-import { SealError, type Sealer } from '../storage/sealed.ts';
+import type { Sealer } from '../storage/sealed.ts';
+import { createSealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 import { revocationToken } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 
-export interface RevocationRequest {
+interface RevocationRequest {
   /** `nobody` where the token no longer belongs to a user. */
   userId: string;
   appId: string;
@@ -23,10 +24,7 @@ export interface RevocationRequest {
 }
 
 /** Times in milliseconds since the epoch. */
-export interface PendingRevocation {
-  id: string;
-  userId: string;
-  app: string;
+interface Progress {
   since: number;
   attempts: number;
   nextAt: number;
@@ -34,32 +32,18 @@ export interface PendingRevocation {
   said?: ProviderReply | undefined;
 }
 
+export interface PendingRevocation extends Progress {
+  id: string;
+  userId: string;
+  app: string;
+}
+
+type StoredRevocation = RevocationRequest & Progress;
+
 /** `pending`: the provider did not confirm it, and it will be retried. */
-export interface AttemptResult {
+interface AttemptResult {
   outcome: Exclude<RevocationOutcome, 'unconfirmed'> | 'pending';
   /** The provider's response, where it was called. */
-  said?: ProviderReply;
-}
-
-export interface Revocations {
-  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
-  plan(request: RevocationRequest): Promise<string>;
-  /** Drops a planned revocation. */
-  cancel(userId: string, id: string): Promise<void>;
-  /** Calls the provider now. */
-  attempt(app: ConnectedApp, userId: string, id: string): Promise<AttemptResult>;
-  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
-  revokeUnowned: ProviderClient['revoke'];
-  /** Oldest first. */
-  pendingOf(userId: string): Promise<PendingRevocation[]>;
-  page(request: { after?: string | undefined; limit: number }): Promise<{ items: PendingRevocation[]; next?: string }>;
-  retryDue(): Promise<void>;
-}
-
-interface StoredRevocation extends RevocationRequest {
-  since: number;
-  attempts: number;
-  nextAt: number;
   said?: ProviderReply | undefined;
 }
 
@@ -70,6 +54,8 @@ const MAX_AGE_MS = 7 * DAY_MS;
 const BATCH = 50;
 const NOBODY = 'nobody';
 
+export type Revocations = ReturnType<typeof createRevocations>;
+
 export function createRevocations(parts: {
   store: Store;
   sealer: Sealer;
@@ -79,72 +65,68 @@ export function createRevocations(parts: {
   events: Events;
   clock: () => number;
   random: () => number;
-}): Revocations {
-  const { store, sealer, grants, provider, findApp, events, clock, random } = parts;
+}) {
+  const { store, grants, provider, findApp, events, clock, random } = parts;
+  const sealedJson = createSealedJson(parts.sealer);
 
   /** `revocation` is undefined where the record cannot be opened. */
-  const load = async (
-    userId: string,
-    id: string,
-  ): Promise<{ revocation?: StoredRevocation; version: number } | undefined> => {
+  const load = async (userId: string, id: string) => {
     const key = keys.revocation(userId, id);
-    const stored = await store.get(key);
-    if (!stored) return undefined;
-    try {
-      return {
-        revocation: JSON.parse(await sealer.open(stored.value, key)) as StoredRevocation,
-        version: stored.version,
-      };
-    } catch (error) {
-      if (error instanceof SealError) return { version: stored.version };
-      throw error;
-    }
+    const record = await store.get(key);
+    if (!record) return undefined;
+    const { value, version } = record;
+    return { revocation: await sealedJson.open<StoredRevocation>(value, key), version };
   };
 
   const save = async (id: string, revocation: StoredRevocation, ifVersion: number): Promise<void> => {
-    const key = keys.revocation(revocation.userId, id);
-    const value = await sealer.seal(JSON.stringify(revocation), key);
+    const { userId, since, nextAt } = revocation;
+    const key = keys.revocation(userId, id);
+    const value = await sealedJson.seal(revocation, key);
     // The list first: an entry without a record is found and dropped, but a record without an entry is never found.
-    await store.write([
-      { index: keys.revocations, add: JSON.stringify([revocation.userId, id]), score: revocation.nextAt },
-    ]);
+    await store.write([{ index: keys.revocations, add: memberOf(userId, id), score: nextAt }]);
     await store.write([
       { put: key, value, ifVersion },
-      { index: keys.revocationsOf(revocation.userId), add: id, score: revocation.since },
+      { index: keys.revocationsOf(userId), add: id, score: since },
     ]);
   };
 
   const drop = async (userId: string, id: string): Promise<void> => {
     await store.write([{ delete: keys.revocation(userId, id) }, { index: keys.revocationsOf(userId), remove: id }]);
-    await store.write([{ index: keys.revocations, remove: JSON.stringify([userId, id]) }]);
+    await store.write([{ index: keys.revocations, remove: memberOf(userId, id) }]);
   };
 
-  const postpone = async (
-    id: string,
-    revocation: StoredRevocation,
-    version: number,
-    said: ProviderReply | undefined,
-  ): Promise<void> => {
-    const attempts = revocation.attempts + 1;
-    const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1));
-    // `grantVersion` goes: the grant is deleted before the provider is called.
-    await save(
-      id,
-      { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause * (0.75 + random() / 2) },
-      version,
-    );
+  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
+  const plan = async (request: RevocationRequest): Promise<string> => {
+    const id = randomUUID();
+    const now = clock();
+    await save(id, { ...request, since: now, attempts: 0, nextAt: now + MIN_PAUSE_MS }, 0);
+    return id;
   };
 
-  const attempt: Revocations['attempt'] = async (app, userId, id) => {
+  /** Calls the provider now. */
+  const attempt = async (app: ConnectedApp, userId: string, id: string): Promise<AttemptResult> => {
     const { revocation, version = 0 } = (await load(userId, id)) ?? {};
     if (!revocation) return { outcome: 'revoked' };
     const { outcome, said } = await provider.revoke(app, revocation.token, revocation.hint);
-    if (outcome === 'unconfirmed') {
-      await postpone(id, revocation, version, said);
-      return { outcome: 'pending', ...(said && { said }) };
+    if (outcome !== 'unconfirmed') {
+      await drop(userId, id);
+      return { outcome, said };
     }
-    await drop(userId, id);
-    return { outcome, ...(said && { said }) };
+    const attempts = revocation.attempts + 1;
+    const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
+    // `grantVersion` goes: the grant is deleted before the provider is called.
+    const postponed = { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause };
+    await save(id, postponed, version);
+    return { outcome: 'pending', said };
+  };
+
+  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
+  const revokeUnowned: ProviderClient['revoke'] = async (app, token, hint) => {
+    const planned = await plan({ userId: NOBODY, appId: app.id, token, hint }).catch(() => undefined);
+    // Without the store the revocation is attempted once.
+    if (planned === undefined) return provider.revoke(app, token, hint);
+    const { outcome, said } = await attempt(app, NOBODY, planned).catch((): AttemptResult => ({ outcome: 'pending' }));
+    return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, said };
   };
 
   /**
@@ -184,51 +166,43 @@ export function createRevocations(parts: {
   };
 
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
-    const { appId: app, since, attempts, nextAt, said } = (await load(userId, id))?.revocation ?? {};
-    if (app === undefined || since === undefined || attempts === undefined || nextAt === undefined) return [];
+    const { revocation } = (await load(userId, id)) ?? {};
+    if (!revocation) return [];
+    const { appId: app, since, attempts, nextAt, said } = revocation;
     return [{ id, userId, app, since, attempts, nextAt, said }];
   };
 
-  const plan: Revocations['plan'] = async (request) => {
-    const id = randomUUID();
-    const now = clock();
-    await save(id, { ...request, since: now, attempts: 0, nextAt: now + MIN_PAUSE_MS }, 0);
-    return id;
-  };
-
   return {
-    attempt,
-    cancel: drop,
     plan,
+    attempt,
+    revokeUnowned,
 
-    async revokeUnowned(app, token, hint) {
-      const planned = await plan({ userId: NOBODY, appId: app.id, token, hint }).catch(() => undefined);
-      // Without the store the revocation is attempted once.
-      if (planned === undefined) return provider.revoke(app, token, hint);
-      const { outcome, ...rest } = await attempt(app, NOBODY, planned).catch(
-        (): AttemptResult => ({ outcome: 'pending' }),
-      );
-      return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, ...rest };
-    },
+    /** Drops a planned revocation. */
+    cancel: drop,
 
-    async pendingOf(userId) {
+    /** Oldest first. */
+    async pendingOf(userId: string): Promise<PendingRevocation[]> {
       const ids = await allMembers(store, keys.revocationsOf(userId));
       return (await Promise.all(ids.map((id) => pending(userId, id)))).flat();
     },
 
-    async page({ after, limit }) {
-      const page = await store.page(keys.revocations, { limit, ...(after === undefined ? {} : { after }) });
-      const items = (await Promise.all(page.items.map(({ member }) => pending(...placeOf(member))))).flat();
-      return page.next === undefined ? { items } : { items, next: page.next };
+    async page({ after, limit }: { after?: string | undefined; limit: number }) {
+      const { items, next } = await store.page(keys.revocations, { limit, ...(after !== undefined && { after }) });
+      const pages = await Promise.all(items.map(({ member }) => pending(...placeOf(member))));
+      return { items: pages.flat(), next };
     },
 
-    async retryDue() {
+    async retryDue(): Promise<void> {
       const { items } = await store.page(keys.revocations, { limit: BATCH });
       const due = items.filter(({ score }) => score <= clock());
       // A slow provider must not delay the others.
       await Promise.allSettled(due.map(({ member }) => retry(...placeOf(member))));
     },
   };
+}
+
+function memberOf(userId: string, id: string): string {
+  return JSON.stringify([userId, id]);
 }
 
 function placeOf(member: string): [userId: string, id: string] {

@@ -10,6 +10,7 @@ import { described, json, type Operation, PAGE } from '../http/description.ts';
 import type { DisconnectOutcome } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
 import { disconnectText } from '../pages/words.ts';
+import { originOf } from '../sessions/actor.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import {
   connectionJson,
@@ -20,12 +21,6 @@ import {
   disconnectedJson,
 } from './connection-view.ts';
 import type { Connections, DisconnectResult } from './connections.ts';
-
-export interface ConnectionRoutes {
-  list: RequestHandler;
-  one: RequestHandler;
-  disconnect: RequestHandler;
-}
 
 const listSchema = z.object({ connections: z.array(connectionSchema) });
 
@@ -53,6 +48,8 @@ const OUTCOMES: Record<DisconnectResult, DisconnectOutcome> = {
   pending: 'pending',
 };
 
+export type ConnectionRoutes = ReturnType<typeof connectionRoutes>;
+
 export function connectionRoutes(parts: {
   apps: AppStore;
   connections: Connections;
@@ -60,7 +57,7 @@ export function connectionRoutes(parts: {
   servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
   pages: Pages;
   publicHref: string;
-}): ConnectionRoutes {
+}) {
   const { apps, connections, servicesOf, pages, publicHref } = parts;
 
   const appOf = (req: Request): ConnectedApp => {
@@ -83,7 +80,7 @@ export function connectionRoutes(parts: {
       pages.send(res, 'connections/list', { page: pages.signedInFrame(req, 'Your connections'), connections: views });
     }),
 
-    async one(req, res) {
+    one: (async (req, res) => {
       const app = appOf(req);
       const userId = sessionOf(req).user.id;
       const connection = await connections.find(userId, app.id);
@@ -95,13 +92,11 @@ export function connectionRoutes(parts: {
         returnTo: queryField(req, 'return_to'),
         notice: (await pages.flashOf(req)).notice,
       });
-    },
+    }) satisfies RequestHandler,
 
     disconnect: described<RequestHandler>(DISCONNECT, async (req, res) => {
       const app = appOf(req);
-      const { id: requestId, address } = req.context;
-      const origin = { address, requestId };
-      const ended = await connections.end(sessionOf(req).user.id, app, { origin });
+      const ended = await connections.end(sessionOf(req).user.id, app.id, { origin: originOf(req) });
       if (!wantsPage(req)) {
         const outcome = ended ? disconnectedJson(ended) : { revocation: null, provider: null };
         const response = { app: app.id, disconnected: ended !== undefined, ...outcome };

@@ -1,5 +1,4 @@
 /** Sends an access token: as a bearer token (RFC 6750), or with a DPoP proof for each call (RFC 9449). */
-
 import { type DpopKey, dpopProof } from '../connected-apps/dpop.ts';
 import type { Target } from '../outbound/outbound.ts';
 import type { StreamedResponse } from '../outbound/streamed-response.ts';
@@ -12,15 +11,11 @@ export interface CarriedToken {
 }
 
 /** GETs the target. @param headers alternating names and values */
-export type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
-
-export interface TokenCarrier {
-  send(token: CarriedToken, target: Target, send: Send): Promise<StreamedResponse>;
-}
+type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
 
 const MAX_ORIGINS = 1_000;
 
-export function createTokenCarrier(): TokenCarrier {
+export function createTokenCarrier() {
   // The last nonce of each platform (RFC 9449 section 9); a proof without it costs a second call.
   const nonces = remembered<string>(MAX_ORIGINS);
 
@@ -49,7 +44,7 @@ export function createTokenCarrier(): TokenCarrier {
   };
 
   return {
-    send: ({ accessToken, dpopKey }, target, send) =>
+    send: ({ accessToken, dpopKey }: CarriedToken, target: Target, send: Send) =>
       dpopKey ? sendBound(accessToken, dpopKey, target, send) : send(['authorization', `Bearer ${accessToken}`]),
   };
 }

@@ -23,41 +23,43 @@ export type TokenResult =
   | { kind: 'still_refused' }
   | { kind: 'unavailable'; cause: TroubleCause; retryAfterSeconds: number };
 
-export interface TokenVault {
-  /**
-   * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
-   * and the refresh continues in the background.
-   * @param rejected the token that the platform just refused, so that another one is needed
-   * @param ahead a read of the grant that was started with the request
-   */
-  accessToken(userId: string, app: ConnectedApp, rejected?: string, ahead?: GrantReading): Promise<TokenResult>;
-  /** Removes the doubt once the platform has accepted the token. Never rejects. */
-  clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
-}
-
 const MAX_WAIT_MS = 2_000;
 
-export function createTokenVault(parts: { grants: GrantStore; refresher: Refresher; clock: () => number }): TokenVault {
+export type TokenVault = ReturnType<typeof createTokenVault>;
+
+export function createTokenVault(parts: { grants: GrantStore; refresher: Refresher; clock: () => number }) {
   const { grants, refresher, clock } = parts;
 
   return {
-    async accessToken(userId, app, rejected, ahead) {
+    /**
+     * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
+     * and the refresh continues in the background.
+     * @param rejected the token that the platform just refused, so that another one is needed
+     * @param ahead a read of the grant that was started with the request
+     */
+    async accessToken(
+      userId: string,
+      app: ConnectedApp,
+      rejected?: string,
+      ahead?: GrantReading,
+    ): Promise<TokenResult> {
       const stored = await grants.load(userId, app.id, ahead);
-      if (isReady(stored, rejected, clock(), userId)) return resultOf(stored, rejected, clock());
-      const refreshed = refresher.refresh({ userId, app, rejected });
       const current = resultOf(stored, rejected, clock());
-      return current.kind === 'token'
-        ? within(
-            refreshed.then(
-              (newStored) => resultOf(newStored, rejected, clock()),
-              (error: unknown) => ifStoreUnavailable(error, current),
-            ),
-            current,
-          )
-        : resultOf(await refreshed, rejected, clock());
+      if (isReady(stored, rejected, clock(), userId)) return current;
+      const refreshed = refresher
+        .refresh({ userId, app, rejected })
+        .then((newStored) => resultOf(newStored, rejected, clock()));
+      if (current.kind !== 'token') return refreshed;
+      // Without the store no refresh can start, but a token that has not expired still works (F16).
+      const unlessStoreIsDown = (error: unknown): TokenResult => {
+        if (error instanceof AppError && error.code === 'storage_unavailable') return current;
+        throw error;
+      };
+      return within(refreshed.catch(unlessStoreIsDown), current);
     },
 
-    async clearDoubt(userId, appId, accessToken) {
+    /** Removes the doubt once the platform has accepted the token. Never rejects. */
+    async clearDoubt(userId: string, appId: string, accessToken: string): Promise<void> {
       try {
         const stored = await grants.load(userId, appId);
         if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
@@ -68,12 +70,6 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
       }
     },
   };
-}
-
-/** Without the store no refresh can start, but a token that has not expired still works (F16). */
-function ifStoreUnavailable(error: unknown, current: TokenResult): TokenResult {
-  if (error instanceof AppError && error.code === 'storage_unavailable') return current;
-  throw error;
 }
 
 /** The result, or the fallback where the result takes too long. */

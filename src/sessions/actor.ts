@@ -1,4 +1,5 @@
 /** The actor of a request for the audit trail: which user or admin token, from which address. */
+import type { IncomingMessage } from 'node:http';
 import type { Request } from 'express';
 
 export interface RequestOrigin {
@@ -7,14 +8,19 @@ export interface RequestOrigin {
   requestId: string;
 }
 
+/** The origin of an event that a request causes. */
+export function originOf({ context: { address, id: requestId } }: IncomingMessage) {
+  return { address, requestId };
+}
+
 /** To be spread into an audit entry. Without a guard that sets a session or an admin token, the actor is anonymous. */
 export function actorOf(req: Request): RequestOrigin {
-  const { adminToken, session, id: requestId, address } = req.context;
-  const origin = { requestId, address };
+  const { adminToken, session } = req.context;
+  const origin = originOf(req);
   if (adminToken) return { actor: { kind: 'admin_token', id: adminToken.id, name: adminToken.name }, ...origin };
   if (!session) return { actor: { kind: 'anonymous' }, ...origin };
   const { id, name, email } = session.user;
   const label = email ?? name;
   const kind = session.user.admin && req.context.route.startsWith('/admin') ? 'administrator' : 'user';
-  return { actor: { kind, id, ...(label === undefined ? {} : { name: label }) }, ...origin };
+  return { actor: { kind, id, ...(label !== undefined && { name: label }) }, ...origin };
 }

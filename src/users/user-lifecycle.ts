@@ -1,5 +1,4 @@
 /** Acts on a user as a whole: sign out, disable, enable, and delete everything that is stored. */
-import type { AppStore } from '../connected-apps/app-store.ts';
 import type { Connections, Disconnected, EndedBy } from '../grants/connections.ts';
 import type { Store } from '../storage/store.ts';
 import type { User, UserStore } from './user-store.ts';
@@ -20,20 +19,13 @@ export interface UserLifecycle {
 export function createUserLifecycle(parts: {
   store: Pick<Store, 'ready'>;
   users: UserStore;
-  apps: Pick<AppStore, 'find'>;
-  connections: Pick<Connections, 'list' | 'end' | 'forget'>;
+  connections: Pick<Connections, 'list' | 'end'>;
   /** Ends all sessions of a user. */
   sessions: { endAll(userId: string): Promise<void> };
   /** Deletes the user's sign-in records. */
   signIns: { forgetUser(user: { id: string; email?: string | undefined }): Promise<void> };
 }): UserLifecycle {
-  const { store, users, apps, connections, sessions, signIns } = parts;
-
-  const disconnect = async (userId: string, appId: string, by: EndedBy) => {
-    const app = apps.find(appId);
-    const ended = app ? await connections.end(userId, app, by) : await connections.forget(userId, appId, by);
-    return { app: appId, ...(ended ?? { revocation: 'unconfirmed' as const }) };
-  };
+  const { store, users, connections, sessions, signIns } = parts;
 
   return {
     async disable(userId) {
@@ -46,7 +38,9 @@ export function createUserLifecycle(parts: {
 
     async erase(userId, by) {
       const ended: ({ app: string } & Disconnected)[] = [];
-      for (const { app } of await connections.list(userId)) ended.push(await disconnect(userId, app, by));
+      for (const { app } of await connections.list(userId)) {
+        ended.push({ app, ...((await connections.end(userId, app, by)) ?? { revocation: 'unconfirmed' }) });
+      }
       await sessions.endAll(userId);
       const user = await users.find(userId);
       await signIns.forgetUser({ id: userId, email: user?.email });

@@ -1,5 +1,4 @@
 /** Assembles the room: the user store and what can be done to a user as a whole. */
-import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { Store } from '../storage/store.ts';
 import { createUserLifecycle, type UserLifecycle } from './user-lifecycle.ts';
@@ -15,22 +14,19 @@ export interface Users {
 /** @param parts `sessions`, `signInRecords`: what other rooms store about a user */
 export function createUsers(parts: {
   storage: { store: Store };
-  connectedApps: Pick<ConnectedApps, 'apps'>;
   grants: Pick<Grants, 'connections'>;
   sessions: { ofUsers: LifecycleParts['sessions'] };
   signInRecords: LifecycleParts['signIns'];
   clock: () => number;
 }): Users {
-  const { storage, connectedApps, grants, sessions, signInRecords, clock } = parts;
+  const { storage, grants, sessions, signInRecords, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
-  const { apps } = connectedApps;
   return {
     store: users,
     lifecycle: createUserLifecycle({
       store,
       users,
-      apps,
       connections: grants.connections,
       sessions: sessions.ofUsers,
       signIns: signInRecords,

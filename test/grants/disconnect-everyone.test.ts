@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ConnectionIndex, ListedConnection } from '../../src/grants/connection-index.ts';
 import { createDisconnectEveryone } from '../../src/grants/disconnect-everyone.ts';
 import { keys } from '../../src/storage/keys.ts';
@@ -44,9 +43,7 @@ const everyone = () =>
         listed = listed.filter((one) => one.userId !== userId);
         return { revocation: 'revoked' };
       },
-      forget: async () => undefined,
     },
-    findApp: (id) => ({ id }) as ConnectedApp,
     clock: () => NOW,
   });
 const isFinished = async (job: ReturnType<typeof everyone>) =>

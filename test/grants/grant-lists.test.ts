@@ -114,7 +114,7 @@ describe('the list of each state', () => {
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 1, reconnect_needed: 0 });
     now += 2_000;
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 0, reconnect_needed: 1 });
-    await index.settle(grants);
+    await index.settle(grants.load);
     expect([await usersOf('unrenewable'), await usersOf('reconnect_needed')]).toEqual([[], ['ending']]);
   });
 });

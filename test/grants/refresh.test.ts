@@ -103,6 +103,8 @@ const revocationsOf = (of: GrantStore) =>
     clock: () => now,
     random: () => 0.5,
   });
+const connectionsOf = (of: GrantStore) =>
+  createConnections({ grants: of, revocations: revocationsOf(of), findApp: () => APP, events, clock: () => now });
 
 function tokens(
   accessToken: string,
@@ -538,15 +540,15 @@ describe('writes that come in between', () => {
         return found;
       },
     };
-    const connections = createConnections({ grants: slow, revocations: revocationsOf(slow), events, clock: () => now });
-    expect(await connections.end('u1', APP)).toEqual({ revocation: 'revoked' });
+    const connections = connectionsOf(slow);
+    expect(await connections.end('u1', APP.id)).toEqual({ revocation: 'revoked' });
     expect(revoked).toEqual(['rt2']);
     expect(await grants.load('u1', APP.id)).toBeUndefined();
   });
 
   test('connecting again during a refresh: the new consent counts', async () => {
     await stored();
-    const connections = createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
+    const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
       await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {} });
@@ -559,7 +561,7 @@ describe('writes that come in between', () => {
   test('R32, R36: where it brings no refresh token of its own, the one that the refresh brings takes the place of the spent one', async () => {
     const account = { subject: 's1' };
     await stored('u1', { account });
-    const connections = createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
+    const connections = connectionsOf(grants);
     const consent = tokens('at-consent').response;
     answer = async () => {
       await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account });
@@ -714,7 +716,7 @@ describe('what the vault answers', () => {
 });
 
 describe('connections', () => {
-  const connections = () => createConnections({ grants, revocations: revocationsOf(grants), events, clock: () => now });
+  const connections = () => connectionsOf(grants);
   const account = { subject: 's1' };
   const make = (refreshToken: string | undefined, of = account) =>
     connections().make({
@@ -818,7 +820,7 @@ describe('connections', () => {
     await grants.noteUse('u1', APP.id);
     expect(reads).not.toHaveBeenCalled();
     expect(await grants.lastUse('u1', APP.id)).toBe(NOW + 60_000);
-    await connections().end('u1', APP);
+    await connections().end('u1', APP.id);
     await use();
     expect(await grants.lastUse('u1', APP.id)).toBeUndefined();
     await stored();

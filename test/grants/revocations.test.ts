@@ -52,6 +52,8 @@ const events = {
   revocationEnded: (facts: { outcome: string }) => void told.push(facts.outcome),
 } as unknown as Events;
 
+const findApp = (id: string) => (id === APP.id ? APP : undefined);
+
 /** As another process has it: nothing but the store is common. */
 const revocations = () =>
   createRevocations({
@@ -62,7 +64,7 @@ const revocations = () =>
       events,
       clock: () => now,
       random: () => 0.5,
-      findApp: (id) => (id === APP.id ? APP : undefined),
+      findApp,
     },
     provider: {
       async revoke(_app: ConnectedApp, token: string) {
@@ -72,7 +74,7 @@ const revocations = () =>
       },
     },
   });
-const connections = () => createConnections({ grants, revocations: revocations(), events, clock: () => now });
+const connections = () => createConnections({ grants, revocations: revocations(), findApp, events, clock: () => now });
 
 /** @param subject null where the provider does not say */
 const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>
@@ -90,7 +92,7 @@ const retryAfter = async (milliseconds: number) => {
 
 test('R52: a failed revocation is pending, not done; the connection is gone at once; another process tries again until it is confirmed', async () => {
   await connect('rt1');
-  expect(await connections().end('u1', APP)).toEqual({ revocation: 'pending' });
+  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending' });
   expect(await grants.load('u1', APP.id)).toBeUndefined();
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 1 }]);
   await retryAfter(29_000);
@@ -110,13 +112,13 @@ test('R52: a failed revocation is pending, not done; the connection is gone at o
 
 test('R52: what the provider answered is told with it, as far as it answered', async () => {
   await connect('rt1');
-  expect(await connections().end('u1', APP)).toEqual({ revocation: 'pending' });
+  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending' });
   status = 500;
   await connect('rt2');
-  expect(await connections().end('u1', APP)).toEqual({ revocation: 'pending', said: { status: 500 } });
+  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending', said: { status: 500 } });
   [outcome, status] = ['revoked', 200];
   await connect('rt3');
-  expect(await connections().end('u1', APP)).toEqual({ revocation: 'revoked', said: { status: 200 } });
+  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'revoked', said: { status: 200 } });
 });
 
 test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
@@ -207,7 +209,7 @@ test('R52: the withdrawal of a token that was replaced leaves the connection tha
 
 test('R44: the token waits sealed', async () => {
   await connect('rt-canary');
-  await connections().end('u1', APP);
+  await connections().end('u1', APP.id);
   const [pending] = await revocations().pendingOf('u1');
   const kept = await store.get(`revocation:{u1}:${pending?.id}`);
   expect(kept?.value).not.toContain('rt-canary');
@@ -216,7 +218,7 @@ test('R44: the token waits sealed', async () => {
 
 test('R52: after a week it is given up, and that is told', async () => {
   await connect('rt1');
-  await connections().end('u1', APP);
+  await connections().end('u1', APP.id);
   await retryAfter(7 * 86_400_000 + MINUTE);
   expect(told).toEqual(['pending', 'abandoned']);
   expect(await revocations().pendingOf('u1')).toEqual([]);

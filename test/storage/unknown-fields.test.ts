@@ -268,9 +268,9 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
           { index: keys.disconnectJobs, add: APP.id, score: clock() },
         ]),
       async change({ store, clock }) {
-        const connections = { end: async () => undefined, forget: async () => undefined };
+        const connections = { end: async () => undefined };
         const index = { oldest: async () => [], count: async () => 0 } as unknown as ConnectionIndex;
-        const everyone = createDisconnectEveryone({ store, clock, index, connections, findApp: () => APP });
+        const everyone = createDisconnectEveryone({ store, clock, index, connections });
         await everyone.resume();
         expect((await everyone.progress(APP.id))?.finishedAt).toBeDefined();
       },

@@ -26,13 +26,11 @@ export function disconnectionRoutes({ grants, connectedApps, audit, pages, publi
 
   const end = async (req: Request): Promise<Disconnected> => {
     const { userId, rest: appId } = splitId(String(req.params.id));
-    const { actor: by, address, requestId } = actorOf(req);
+    const { actor: by, ...origin } = actorOf(req);
     if (!(await connections.find(userId, appId))) throw connectionGone();
-    const context = { by, origin: { address, requestId }, audited: true };
-    const app = apps.find(appId);
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const ended = await audited(trail, req, { event: 'connection.removed', target, userId }, () =>
-      app ? connections.end(userId, app, context) : connections.forget(userId, appId, context),
+      connections.end(userId, appId, { by, origin, audited: true }),
     );
     if (ended === undefined) throw connectionGone();
     const { revocation, said } = ended;

@@ -121,8 +121,8 @@ describe('the store', () => {
     const signIns = createRecordStore({ store, clock: Date.now });
     const users = createUserStore({ store, clock: Date.now });
     const lifecycle = createUserLifecycle({
-      ...{ store, signIns, users, apps: { find: () => undefined }, sessions: { endAll: async () => {} } },
-      connections: { list: async () => [], end: async () => undefined, forget: async () => undefined },
+      ...{ store, signIns, users, sessions: { endAll: async () => {} } },
+      connections: { list: async () => [], end: async () => undefined },
     });
     return { lifecycle, users, signIns };
   };
