@@ -64,7 +64,7 @@ export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[
     ['POST', '/sessions/:id/end', [requireUser, change], to.sessions.end],
     ['GET', '/account/delete', requireUserOrRedirect, to.erasure.ask],
     ['POST', '/account/delete', [requireUser, change], to.erasure.erase],
-    ['GET', '/session', peekSession, to.signIn.session],
+    ['GET', '/session', peekSession, to.sessions.current],
 
     ['GET', '/connections', requireUserOrRedirect, to.connections.list],
     ['GET', '/connections/:app', requireUserOrRedirect, to.connections.one],

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import { sign, unsign } from 'cookie-signature';
-import type { CookieOptions, Request, RequestHandler, Response } from 'express';
+import type { Request, Response } from 'express';
 import type { SessionData } from 'express-session';
 import type { PublicUrl } from '../config/rules.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
@@ -12,26 +12,6 @@ import { hashOf } from '../storage/keys.ts';
 import { destroy, expressSession, regenerate, save } from './express-session.ts';
 import type { Session } from './session.ts';
 import type { SessionRecords } from './session-record.ts';
-
-export interface BrowserSessions {
-  /** express-session, for the routes that begin and end sessions. */
-  middleware: RequestHandler;
-  /** The valid session of the request's cookie, without express-session; one read of the store. */
-  read(req: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined>;
-  /** The session as this process last read it, without a read of the store. It may have ended: never authorize by it. */
-  lastRead(req: IncomingMessage): Session | undefined;
-  /** Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`. */
-  begin(req: Request, session: NewSession): Promise<void>;
-  /** Ends the browser's session and clears its cookies. Behind `middleware`. */
-  end(req: Request, res: Response): Promise<void>;
-  /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
-  readIdToken(req: Request): Promise<string | undefined>;
-  /** From a signed cookie of their own: the ids under which the browser's pending authorization requests are stored. */
-  readBrowserIds(req: Request): BrowserIds | undefined;
-  browserIdCookie(ids: BrowserIds): { name: string; value: string; options: CookieOptions };
-  /** At sign-out, so that a pending callback cannot finish afterwards (R103). */
-  clearCookies(res: Response): void;
-}
 
 export type NewSession = Pick<SessionData, 'user' | 'app' | 'providerSession' | 'acr' | 'authTime' | 'idToken'>;
 
@@ -46,11 +26,13 @@ const COOKIES_SHARE = 1 / 32;
 /** Longer Cookie headers are not cached, so that one entry stays small. */
 const MAX_CACHED_CHARACTERS = 1_024;
 
+export type BrowserSessions = ReturnType<typeof createBrowserSessions>;
+
 export function createBrowserSessions(parts: {
   records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastRead' | 'write' | 'end' | 'readIdToken'>;
   secrets: readonly string[];
   publicUrl: Pick<PublicUrl, 'secure'>;
-}): BrowserSessions {
+}) {
   const { records, secrets, publicUrl } = parts;
   const { secure } = publicUrl;
   const prefix = secure ? '__Host-' : '';
@@ -75,16 +57,23 @@ export function createBrowserSessions(parts: {
   };
 
   return {
+    /** express-session, for the routes that begin and end sessions. */
     middleware: expressSession({ records, name, secrets, cookie }),
-    read({ headers }, options) {
+
+    /** The valid session of the request's cookie, without express-session; one read of the store. */
+    read({ headers }: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined> {
       const hash = headers.cookie === undefined ? undefined : sessionHashOf(headers.cookie);
       return hash === undefined ? Promise.resolve(undefined) : records.readHashed(hash, options);
     },
-    lastRead({ headers }) {
+
+    /** The session as this process last read it, without a read of the store. It may have ended: never authorize by it. */
+    lastRead({ headers }: IncomingMessage): Session | undefined {
       const hash = headers.cookie === undefined ? undefined : hashes.peek(headers.cookie);
       return hash === undefined ? undefined : records.lastRead(hash);
     },
-    async begin(req, session) {
+
+    /** Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`. */
+    async begin(req: Request, session: NewSession): Promise<void> {
       await regenerate(req);
       Object.assign(req.session, session, {
         browser: describeBrowser(req.headers['user-agent']),
@@ -93,20 +82,29 @@ export function createBrowserSessions(parts: {
       });
       await save(req);
     },
-    async end(req, res) {
+
+    /** Ends the browser's session and clears its cookies. Behind `middleware`. */
+    async end(req: Request, res: Response): Promise<void> {
       await destroy(req);
       clearCookies(res);
     },
-    readIdToken: (req) => records.readIdToken(req.sessionID),
-    readBrowserIds({ headers }) {
+
+    /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
+    readIdToken: (req: Request) => records.readIdToken(req.sessionID),
+
+    /** From a signed cookie of their own: the ids under which the browser's pending authorization requests are stored. */
+    readBrowserIds({ headers }: IncomingMessage): BrowserIds | undefined {
       const value = headers.cookie === undefined ? undefined : parseCookies(headers.cookie)[browserCookieName];
       const [current, earlier] = unsigned(value, secrets)?.split('.') ?? [];
       return current === undefined ? undefined : { current, earlier };
     },
-    browserIdCookie({ current, earlier }) {
+
+    setBrowserIds(res: Response, { current, earlier }: BrowserIds): void {
       const ids = earlier === undefined ? current : `${current}.${earlier}`;
-      return { name: browserCookieName, value: sign(ids, secrets[0] ?? ''), options: cookie };
+      res.cookie(browserCookieName, sign(ids, secrets[0] ?? ''), cookie);
     },
+
+    /** At sign-out, so that a pending callback cannot finish afterwards (R103). */
     clearCookies,
   };
 }

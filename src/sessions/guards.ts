@@ -8,25 +8,14 @@ import { type Credentials, requiring } from '../http/description.ts';
 import type { BrowserSessions } from './browser-sessions.ts';
 import type { Session } from './session.ts';
 
-export interface SessionGuards {
-  /** Adds the session, if there is one, to the request and extends its idle time. */
-  loadSession: RequestHandler;
-  /** As `loadSession`, without extending the idle time. */
-  peekSession: RequestHandler;
-  /** Refuses with `sign_in_required`. */
-  requireUser: RequestHandler;
-  /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
-  admitUser(req: IncomingMessage): Promise<Session>;
-  /** As `requireUser`; redirects a browser to sign in and back. */
-  requireUserOrRedirect: RequestHandler;
-}
-
 const SESSION: Credentials = [{ session: [] }];
+
+export type SessionGuards = ReturnType<typeof createSessionGuards>;
 
 export function createSessionGuards(parts: {
   read: BrowserSessions['read'];
   publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
-}): SessionGuards {
+}) {
   const { read, publicUrl } = parts;
 
   const load = async (req: IncomingMessage, extend: boolean): Promise<Session | undefined> => {
@@ -46,11 +35,25 @@ export function createSessionGuards(parts: {
     return session;
   };
 
+  const loading =
+    (extend: boolean): RequestHandler =>
+    (req, _res, next) =>
+      load(req, extend).then(() => next(), next);
+
   return {
-    admitUser: requiring(SESSION, admitUser),
-    loadSession: (req, _res, next) => load(req, true).then(() => next(), next),
-    peekSession: (req, _res, next) => load(req, false).then(() => next(), next),
+    /** Adds the session, if there is one, to the request and extends its idle time. */
+    loadSession: loading(true),
+
+    /** As `loadSession`, without extending the idle time. */
+    peekSession: loading(false),
+
+    /** Refuses with `sign_in_required`. */
     requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) => admitUser(req).then(() => next(), next)),
+
+    /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
+    admitUser: requiring(SESSION, admitUser),
+
+    /** As `requireUser`; redirects a browser to sign in and back. */
     requireUserOrRedirect: requiring<RequestHandler>(SESSION, (req, res, next) =>
       load(req, true).then((session) => {
         if (session) return next();

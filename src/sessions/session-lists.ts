@@ -9,22 +9,9 @@ export interface ListedSession {
 }
 
 /** How a full list finds the sessions that have ended, and ends the oldest one. */
-export interface SessionsInStore {
+interface SessionsInStore {
   hasEnded(session: ListedSession): Promise<boolean>;
   end(hash: string): Promise<void>;
-}
-
-export interface SessionLists {
-  /**
-   * Adds a session that is about to begin; a full list ends its oldest session to make room.
-   * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
-   * @returns false, with nothing added, if the provider has ended all sessions from tokens issued until then
-   */
-  add(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore): Promise<boolean>;
-  /** The sessions that may still be valid, oldest first. */
-  read(key: string): Promise<ListedSession[]>;
-  /** Refuses sessions from ID tokens issued until then, and returns the listed ones. */
-  close(key: string, issuedUntil: number): Promise<ListedSession[]>;
 }
 
 /** Reading them all must stay cheap, and no user has that many browsers. */
@@ -37,7 +24,9 @@ interface SessionList {
   endedAt?: number;
 }
 
-export function createSessionLists(parts: { store: Store; maxSeconds: number; clock: () => number }): SessionLists {
+export type SessionLists = ReturnType<typeof createSessionLists>;
+
+export function createSessionLists(parts: { store: Store; maxSeconds: number; clock: () => number }) {
   const { store, maxSeconds, clock } = parts;
 
   const load = async (key: string): Promise<{ list: SessionList; version: number }> => {
@@ -55,7 +44,12 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     store.write([{ put: key, value: JSON.stringify(list), ifVersion, lifetimeSeconds: maxSeconds + MARGIN_SECONDS }]);
 
   return {
-    async add(key, session, issuedAt, inStore) {
+    /**
+     * Adds a session that is about to begin; a full list ends its oldest session to make room.
+     * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
+     * @returns false, with nothing added, if the provider has ended all sessions from tokens issued until then
+     */
+    async add(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore): Promise<boolean> {
       for (;;) {
         const { list, version } = await load(key);
         if (list.endedAt !== undefined && issuedAt <= list.endedAt) return false;
@@ -65,9 +59,11 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
       }
     },
 
-    read: async (key) => (await load(key)).list.sessions,
+    /** The sessions that may still be valid, oldest first. */
+    read: async (key: string) => (await load(key)).list.sessions,
 
-    async close(key, issuedUntil) {
+    /** Refuses sessions from ID tokens issued until then, and returns the listed ones. */
+    async close(key: string, issuedUntil: number): Promise<ListedSession[]> {
       for (;;) {
         const { list, version } = await load(key);
         const endedAt = Math.max(issuedUntil, list.endedAt ?? issuedUntil);

@@ -8,27 +8,6 @@ import type { Store } from '../storage/store.ts';
 import type { Session, StoredSession } from './session.ts';
 import type { ListedSession, SessionLists } from './session-lists.ts';
 
-export interface SessionRecords {
-  /** The session if it is valid. `extend` restarts its idle time, with at most one write a minute (or tenth of the idle time). */
-  read(sessionId: string, options: { extend: boolean }): Promise<Session | undefined>;
-  /** As `read`, by the hash of the session's id. */
-  readHashed(hash: string, options: { extend: boolean }): Promise<Session | undefined>;
-  /** The session as this process last read it. It may have ended since: never authorize by it. */
-  lastRead(hash: string): Session | undefined;
-  /**
-   * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
-   * user and by provider session, so that none is ever unlisted.
-   * @throws AppError `sign_in_required` if the provider has already ended the session that a new one comes from
-   */
-  write(sessionId: string, data: SessionData): Promise<void>;
-  /** The ID token that began the session (R100); undefined if there is none, or if it cannot be opened. */
-  readIdToken(sessionId: string): Promise<string | undefined>;
-  /** Leaves a tombstone until the session's last possible use. */
-  end(sessionId: string): Promise<void>;
-  /** As `end`, by the hash of the id of a listed session, which may be only about to begin. */
-  endHashed(hash: string): Promise<void>;
-}
-
 /** The part of the hash that identifies a session to its user; not a secret. */
 export const sessionRefOf = (hash: string): string => hash.slice(0, 16);
 
@@ -56,13 +35,15 @@ const TOUCHES_IN_IDLE_TIME = 10;
 /** A session is written right after its list entry. An entry that is older than this and has no session never got one. */
 export const BEGIN_MS = 60_000;
 
+export type SessionRecords = ReturnType<typeof createSessionRecords>;
+
 export function createSessionRecords(parts: {
   store: Store;
   sealedJson: SealedJson;
   lists: SessionLists;
   lifetimes: { idleSeconds: number; maxSeconds: number };
   clock: () => number;
-}): SessionRecords {
+}) {
   const { store, sealedJson, lists, lifetimes, clock } = parts;
   const idleMs = lifetimes.idleSeconds * 1000;
   const touchMs = Math.min(MAX_TOUCH_MS, idleMs / TOUCHES_IN_IDLE_TIME);
@@ -104,6 +85,10 @@ export function createSessionRecords(parts: {
     return store.write([record, { put: idTokenKey, value, lifetimeSeconds: lifetimes.maxSeconds }]);
   };
 
+  /**
+   * Leaves a tombstone until the session's last possible use. The session may be only about to begin.
+   * @param hash of its id
+   */
   const endHashed = async (hash: string): Promise<void> => {
     await store.write([
       { put: keys.session(hash), value: TOMBSTONE, lifetimeSeconds: lifetimes.maxSeconds },
@@ -135,6 +120,10 @@ export function createSessionRecords(parts: {
     });
   };
 
+  /**
+   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write a minute (or
+   * tenth of the idle time).
+   */
   const readHashed = async (hash: string, { extend }: { extend: boolean }): Promise<Session | undefined> => {
     const current = await find(hash);
     if (!current?.stored || !isValid(current.session)) return undefined;
@@ -153,11 +142,18 @@ export function createSessionRecords(parts: {
   };
 
   return {
-    read: (sessionId, options) => readHashed(hashOf(sessionId), options),
+    read: (sessionId: string, options: { extend: boolean }) => readHashed(hashOf(sessionId), options),
     readHashed,
-    lastRead: (hash) => opened.peek(hash)?.session,
 
-    async write(sessionId, { idToken, ...rest }) {
+    /** The session as this process last read it. It may have ended since: never authorize by it. */
+    lastRead: (hash: string) => opened.peek(hash)?.session,
+
+    /**
+     * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
+     * user and by provider session, so that none is ever unlisted.
+     * @throws AppError `sign_in_required` if the provider has already ended the session that a new one comes from
+     */
+    async write(sessionId: string, { idToken, ...rest }: SessionData): Promise<void> {
       const hash = hashOf(sessionId);
       const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken) };
       // A new session is not in the store yet: insert first, read only if that fails.
@@ -177,13 +173,14 @@ export function createSessionRecords(parts: {
       }
     },
 
-    async readIdToken(sessionId) {
+    /** The ID token that began the session (R100); undefined if there is none, or if it cannot be opened. */
+    async readIdToken(sessionId: string): Promise<string | undefined> {
       const key = keys.sessionIdToken(hashOf(sessionId));
       const record = await store.get(key);
       return record && sealedJson.open<string>(record.value, key);
     },
 
-    async end(sessionId) {
+    async end(sessionId: string): Promise<void> {
       const hash = hashOf(sessionId);
       // A session that was never in the store cannot come back.
       if (await store.get(keys.session(hash))) await endHashed(hash);

@@ -1,38 +1,22 @@
 /** Lists, counts and ends sessions for users, administrators and providers. */
 import { hashOf, keys } from '../storage/keys.ts';
+import { matchingPage } from '../storage/matching-page.ts';
+import { allPages } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import type { Session } from './session.ts';
 import type { ListedSession, SessionLists } from './session-lists.ts';
 import { BEGIN_MS, type SessionRecords, sessionRefOf } from './session-record.ts';
 
-export interface UserSessions {
-  /** The valid sessions of a user, last used first. */
-  list(userId: string): Promise<Session[]>;
-  /** Every valid session, newest first. */
-  page(request: { after?: string | undefined; limit: number }): Promise<{ items: Session[]; next?: string }>;
-  /** How many sessions there are; may include recently expired ones. */
-  count(): Promise<number>;
-  /** Whether a valid session of this user was begun with this ID token. */
-  hasBegunWith(userId: string, idToken: string): Promise<boolean>;
-  /** @returns false if the user has no such session; true also if it has already ended */
-  end(userId: string, ref: string): Promise<boolean>;
-  endAll(userId: string): Promise<void>;
-  /**
-   * Ends the sessions of one session at the provider, or all of a user. A sign-in under way cannot begin another one.
-   * @param issuedUntil refuses ID tokens issued until then: seconds since the epoch, by the provider's clock
-   * @returns how many sessions were valid
-   */
-  endByProvider(which: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number>;
-  /** Removes expired sessions from the index of all sessions. */
-  sweep(): Promise<void>;
-}
+const SWEEP_BATCH = 200;
+
+export type UserSessions = ReturnType<typeof createUserSessions>;
 
 export function createUserSessions(parts: {
   store: Store;
   records: SessionRecords;
   lists: SessionLists;
   clock: () => number;
-}): UserSessions {
+}) {
   const { store, records, lists, clock } = parts;
 
   const read = (hash: string) => records.readHashed(hash, { extend: false });
@@ -43,43 +27,42 @@ export function createUserSessions(parts: {
   const endEach = (hashes: readonly string[]) => Promise.all(hashes.map(records.endHashed));
 
   return {
+    /** How many sessions there are; may include recently expired ones. */
     count: () => store.count(keys.liveSessions),
 
-    async list(userId) {
+    /** The valid sessions of a user, last used first. */
+    async list(userId: string): Promise<Session[]> {
       const sessions = await readAll(await ofUser(userId));
       return sessions.sort((left, right) => right.seenAt - left.seenAt);
     },
 
-    async page({ after, limit }) {
-      const items: Session[] = [];
-      let cursor = after;
-      for (;;) {
-        const size = limit - items.length;
-        const start = cursor === undefined ? {} : { after: cursor };
-        const batch = await store.page(keys.liveSessions, { limit: size, order: 'descending', ...start });
-        items.push(...(await readAll(batch.items.map(({ member }) => member))));
-        cursor = batch.next;
-        if (cursor === undefined) return { items };
-        if (items.length === limit) return { items, next: cursor };
-      }
-    },
+    /** Every valid session, newest first. */
+    page: (options: { after?: string | undefined; limit: number }) =>
+      matchingPage(store, keys.liveSessions, options, read),
 
-    async hasBegunWith(userId, idToken) {
+    /** Whether a valid session of this user was begun with this ID token. */
+    async hasBegunWith(userId: string, idToken: string): Promise<boolean> {
       const idTokenHash = hashOf(idToken);
       return (await readAll(await ofUser(userId))).some((session) => session.idTokenHash === idTokenHash);
     },
 
-    async end(userId, ref) {
+    /** @returns false if the user has no such session; true also if it has already ended */
+    async end(userId: string, ref: string): Promise<boolean> {
       const matching = (await ofUser(userId)).filter((hash) => sessionRefOf(hash) === ref);
       await endEach(matching);
       return matching.length > 0;
     },
 
-    async endAll(userId) {
+    async endAll(userId: string): Promise<void> {
       await endEach(await ofUser(userId));
     },
 
-    async endByProvider(which, issuedUntil) {
+    /**
+     * Ends the sessions of one session at the provider, or all of a user. A sign-in under way cannot begin another one.
+     * @param issuedUntil refuses ID tokens issued until then: seconds since the epoch, by the provider's clock
+     * @returns how many sessions were valid
+     */
+    async endByProvider(which: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number> {
       const list =
         'userId' in which ? keys.sessionsOfUser(which.userId) : keys.sessionsOfProviderSession(which.providerSession);
       const hashes = hashesOf(await lists.close(list, issuedUntil));
@@ -88,18 +71,16 @@ export function createUserSessions(parts: {
       return valid.length;
     },
 
-    async sweep() {
+    /** Removes expired sessions from the index of all sessions. */
+    async sweep(): Promise<void> {
       // A younger entry may belong to a session that is still to be written.
       const begunBefore = clock() - BEGIN_MS;
-      let after: string | undefined;
-      do {
-        const batch = await store.page(keys.liveSessions, { limit: 200, ...(after === undefined ? {} : { after }) });
-        const listed = batch.items.filter(({ score }) => score < begunBefore).map(({ member }) => member);
+      for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
+        const listed = items.filter(({ score }) => score < begunBefore).map(({ member }) => member);
         const sessions = await Promise.all(listed.map(read));
         const ended = listed.filter((_hash, position) => sessions[position] === undefined);
         if (ended.length > 0) await store.write(ended.map((hash) => ({ index: keys.liveSessions, remove: hash })));
-        after = batch.next;
-      } while (after !== undefined);
+      }
     },
   };
 }

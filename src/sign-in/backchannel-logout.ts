@@ -10,6 +10,7 @@ import { AppError } from '../errors.ts';
 import { formField } from '../http/body.ts';
 import { described, json, type Operation } from '../http/description.ts';
 import type { Events } from '../observability/events.ts';
+import { originOf } from '../sessions/actor.ts';
 import type { UserSessions } from '../sessions/user-sessions.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
@@ -57,7 +58,7 @@ export function backchannelLogout(parts: {
   return described<RequestHandler>(BACKCHANNEL_LOGOUT, async (req, res) => {
     const app = apps.signInApps().find(({ id }) => id === req.params.app);
     if (!app) throw new AppError('not_found', { detail: 'There is no app with this id that people sign in with.' });
-    const origin = { address: req.context.address, requestId: req.context.id };
+    const origin = originOf(req);
     const refuse = (reason: string) => {
       events.providerSignedOut({ app: app.id, outcome: 'refused', reason, origin });
       res

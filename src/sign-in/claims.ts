@@ -9,14 +9,14 @@ import { type AdminRule, decidingClaims, FRIENDLY_CLAIMS } from './identity.ts';
 export async function completeClaims(
   { provider, admin }: { provider: Pick<ProviderClient, 'userinfo'>; admin: AdminRule },
   app: ConnectedApp,
-  answer: TokenResponse,
+  response: TokenResponse,
 ): Promise<Claims | undefined> {
-  const { claims } = answer;
+  const { claims } = response;
   if (!claims) return undefined;
   const lacks = (names: string[]) => names.some((name) => claims[name] === undefined);
   const isDecisive = lacks(decidingClaims(app, admin));
   if (!isDecisive && !lacks(FRIENDLY_CLAIMS)) return claims;
-  const more = await provider.userinfo(app, answer, claims.sub).catch((error: unknown) => {
+  const more = await provider.userinfo(app, response, claims.sub).catch((error: unknown) => {
     // A sign-in does without a name, but not with the userinfo of another subject.
     if (isDecisive || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
     return undefined;

@@ -2,14 +2,13 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { AppError } from '../errors.ts';
-import type { Connections } from '../grants/connections.ts';
 import type { Origin } from '../observability/events.ts';
 import type { NewSession } from '../sessions/browser-sessions.ts';
 import { isRecent } from '../sessions/step-up.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
-import type { UserStore } from '../users/user-store.ts';
 import type { Fail } from './fail.ts';
-import { type AdminRule, acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
+import type { CallbackRequest, FlowParts } from './flow.ts';
+import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
 import type { Transaction } from './transaction.ts';
 
 /** What the provider granted, verified. */
@@ -34,33 +33,7 @@ export interface SessionPort {
   end(): Promise<void>;
 }
 
-export interface CompletionParts {
-  connections: Pick<Connections, 'readAhead' | 'make' | 'discard'>;
-  users: Pick<UserStore, 'readAhead' | 'noteSignIn' | 'isDisabled'>;
-  admin: AdminRule;
-  clock: () => number;
-}
-
-/** The browser that came back. */
-interface Browser {
-  origin: Origin | undefined;
-  /** Of the user who is signed in with it. */
-  userId: string | undefined;
-  session: SessionPort;
-}
-
-export interface Completion {
-  /** @throws SignInError */
-  signIn(authorization: Authorization, browser: Browser, log: AttemptLog): Promise<void>;
-  /** @throws SignInError */
-  connection(
-    authorization: Authorization,
-    browser: { origin: Origin | undefined; userId: string },
-    log: AttemptLog,
-  ): Promise<void>;
-}
-
-export function createCompletion(parts: CompletionParts, fail: Fail): Completion {
+export function createCompletion(parts: FlowParts, fail: Fail) {
   const { connections, users, admin, clock } = parts;
 
   /** The named failure where the store or the provider kept something from being saved; any other error as it is. */
@@ -78,7 +51,10 @@ export function createCompletion(parts: CompletionParts, fail: Fail): Completion
   };
 
   return {
-    async signIn({ app, transaction, pendingUnder, scopes, response, claims }, { userId, session, origin }, log) {
+    /** @throws SignInError */
+    async signIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void> {
+      const { app, transaction, pendingUnder, scopes, response, claims } = authorization;
+      const { userId, session, info } = request;
       const appId = app.id;
       if (!claims) throw fail('token_answer_refused', { appId });
       const user = sessionUser(app, claims, admin);
@@ -113,7 +89,7 @@ export function createCompletion(parts: CompletionParts, fail: Fail): Completion
         log.readAhead();
         // Last, so that a sign-in that fails leaves the earlier grant as it was.
         const grant = { userId: user.id, app, response, scopes, account: user };
-        await connections.make({ ...grant, origin, ahead: grantReading });
+        await connections.make({ ...grant, origin: info.origin, ahead: grantReading });
         log.passed('connection');
       } catch (cause) {
         await session.end().catch(() => undefined);
@@ -122,7 +98,13 @@ export function createCompletion(parts: CompletionParts, fail: Fail): Completion
       await log.succeeded('signed_in', user.id);
     },
 
-    async connection({ app, scopes, response, claims }, { userId, origin }, log) {
+    /** @throws SignInError */
+    async connection(
+      { app, scopes, response, claims }: Authorization,
+      userId: string,
+      origin: Origin | undefined,
+      log: AttemptLog,
+    ): Promise<void> {
       const account = claims ? sessionUser(app, claims, admin) : {};
       await connections
         .make({ userId, app, response, scopes, account, chosen: true, origin })

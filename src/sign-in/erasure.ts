@@ -13,11 +13,6 @@ import { sessionOf } from '../sessions/guards.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { UserLifecycle } from '../users/user-lifecycle.ts';
 
-export interface ErasureRoutes {
-  ask: RequestHandler;
-  erase: RequestHandler;
-}
-
 const erasedSchema = z.object({
   deleted: z.literal(true),
   connections: z.array(z.object({ app: z.string(), ...disconnectedAnswer })),
@@ -28,31 +23,27 @@ const ERASE: Operation = {
   responses: { 200: { ...json(erasedSchema), ...PAGE } },
 };
 
+export type ErasureRoutes = ReturnType<typeof erasureRoutes>;
+
 export function erasureRoutes(parts: {
   lifecycle: Pick<UserLifecycle, 'erase'>;
   apps: Pick<AppStore, 'find'>;
   trail: Pick<AuditTrail, 'append'>;
   sessions: Pick<Sessions, 'browser'>;
   pages: Pages;
-}): ErasureRoutes {
+}) {
   const { lifecycle, apps, trail, sessions, pages } = parts;
 
   return {
-    async ask(req, res) {
+    ask: ((req, res) => {
       pages.send(res, 'sign-in/erase', { page: pages.signedInFrame(req, 'Delete everything kept about you') });
-    },
+    }) satisfies RequestHandler,
 
     erase: described<RequestHandler>(ERASE, async (req, res) => {
       const { user } = sessionOf(req);
-      const { actor: by, address, requestId } = actorOf(req);
-      await trail.append({
-        event: 'user.deleted',
-        actor: by,
-        target: { kind: 'user', id: user.id },
-        address,
-        requestId,
-      });
-      const ended = await lifecycle.erase(user.id, { by, origin: { address, requestId } });
+      const { actor: by, ...origin } = actorOf(req);
+      await trail.append({ event: 'user.deleted', actor: by, target: { kind: 'user', id: user.id }, ...origin });
+      const ended = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {
         const disconnected = ended.map((one) => ({ app: one.app, ...disconnectedJson(one) }));

@@ -3,13 +3,16 @@ import type { AppStore } from '../connected-apps/app-store.ts';
 import { type ConnectedApp, callbackUrlOf } from '../connected-apps/connected-app.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { Connections } from '../grants/connections.ts';
+import type { Events } from '../observability/events.ts';
 import type { AttemptLog, AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
-import { callbackAt, singleState } from './callback-url.ts';
+import type { UserStore } from '../users/user-store.ts';
 import { completeClaims } from './claims.ts';
-import { type Authorization, type CompletionParts, createCompletion, type SessionPort } from './completion.ts';
+import { type Authorization, createCompletion, type SessionPort } from './completion.ts';
 import { createFail, providerFailure } from './fail.ts';
-import { sessionUser } from './identity.ts';
-import { createStart, type StartParts, type StartRequest } from './start.ts';
+import { type AdminRule, sessionUser } from './identity.ts';
+import { createStart, type StartRequest } from './start.ts';
+import type { StateSigner } from './state.ts';
 import { registrationOf, TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
 
 export interface CallbackRequest {
@@ -23,37 +26,44 @@ export interface CallbackRequest {
   session: SessionPort;
 }
 
-export interface SignInFlow {
-  /** @returns the URL of the authorization endpoint. @throws SignInError */
-  start(start: StartRequest): Promise<string>;
-  /**
-   * @returns where the browser goes on, or undefined where a signed-in user opens a callback that was used before (R10)
-   * @throws SignInError
-   */
-  finish(callback: CallbackRequest): Promise<string | undefined>;
-  /** Where the provider ends its own session, or undefined where it cannot. @param idToken that began the session */
-  endSessionUrl(appId: string, idToken: string | undefined): Promise<string | undefined>;
-}
-
 interface PendingRequest {
   transaction: Transaction;
   /** The browser's id that it was stored under. */
   pendingUnder: string;
 }
 
-export interface FlowParts extends StartParts, CompletionParts {
+export interface FlowParts {
   apps: AppStore;
   provider: ProviderClient;
-  connections: StartParts['connections'] & CompletionParts['connections'];
+  connections: Connections;
+  users: Pick<UserStore, 'readAhead' | 'noteSignIn' | 'isDisabled'>;
   recorder: AttemptRecorder;
   transactions: Transactions;
+  states: StateSigner;
+  admin: AdminRule;
+  events: Pick<Events, 'signInStarted'>;
+  clock: () => number;
+  publicHref: string;
 }
 
-export function createSignInFlow(parts: FlowParts): SignInFlow {
+/** Each may stand in a callback once (R14). */
+const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description'];
+
+export type SignInFlow = ReturnType<typeof createSignInFlow>;
+
+export function createSignInFlow(parts: FlowParts) {
   const { apps, provider, recorder, transactions, states, admin, clock, publicHref } = parts;
   const fail = createFail({ apps, publicHref });
-  const start = createStart(parts, fail);
+  const startAttempt = createStart(parts, fail);
   const complete = createCompletion(parts, fail);
+
+  const stateOf = ({ searchParams }: URL): string => {
+    const isDoubled = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
+    if (isDoubled) throw fail('parameter_doubled');
+    const state = searchParams.get('state');
+    if (!state) throw fail('state_missing');
+    return state;
+  };
 
   const takePending = async (
     { appId, userId, info }: CallbackRequest,
@@ -74,7 +84,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     throw fail('state_used', { appId });
   };
 
-  /** The app as it was at the start, for the user who started. @throws SignInError */
+  /** The app as it was at the start, for the user who started. */
   const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
     const { purpose } = transaction;
     const about = { appId: transaction.appId, purpose };
@@ -88,7 +98,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return app;
   };
 
-  /** Exchanges the code for tokens and verifies whom they are for. @throws SignInError */
+  /** Exchanges the code for tokens and verifies whom they are for. */
   const authorize = async (
     app: ConnectedApp,
     { transaction, pendingUnder }: PendingRequest,
@@ -109,9 +119,9 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     }
   };
 
-  const finish = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
+  const finishAttempt = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
     log.passed('came_back');
-    const state = singleState(request.callback, fail);
+    const state = stateOf(request.callback);
     const startedAt = states.madeAt(state);
     if (startedAt === undefined) throw fail('state_invented');
     log.learn({ state });
@@ -121,30 +131,33 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     log.learn({ id: transaction.attempt, purpose: transaction.purpose });
     log.passedUpTo('cookie');
     const app = startedApp(transaction, request);
-    const redirectUri = callbackUrlOf(app.id, publicHref);
-    log.passed('redirect_uri', redirectUri);
-    const callback = callbackAt(redirectUri, request.callback);
+    // The URL that was sent, with the parameters that came back: the host and path of the request prove nothing.
+    const callback = new URL(callbackUrlOf(app.id, publicHref));
+    log.passed('redirect_uri', callback.href);
+    callback.search = request.callback.search;
     const authorization = await authorize(app, pending, { callback, state, log });
-    const { userId, session, info } = request;
-    const { origin } = info;
-    if (transaction.purpose === 'connect') {
-      await complete.connection(authorization, { userId: transaction.userId, origin }, log);
-    } else {
-      await complete.signIn(authorization, { userId, session, origin }, log);
-    }
+    if (transaction.purpose === 'sign_in') await complete.signIn(authorization, request, log);
+    else await complete.connection(authorization, transaction.userId, request.info.origin, log);
     return transaction.returnTo;
   };
 
   return {
-    start(request) {
-      return recorder.record(request.app.id, request.info, (log) => start(request, log));
-    },
-    finish(request) {
+    /** @returns the URL of the authorization endpoint. @throws SignInError */
+    start: (request: StartRequest) =>
+      recorder.record(request.app.id, request.info, (log) => startAttempt(request, log)),
+
+    /**
+     * @returns where the browser goes on, or undefined where a signed-in user opens a callback that was used before (R10)
+     * @throws SignInError
+     */
+    finish(request: CallbackRequest): Promise<string | undefined> {
       // The path can hold any text: the record names an app only where there is one.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return recorder.record(appId, request.info, (log) => finish(request, log));
+      return recorder.record(appId, request.info, (log) => finishAttempt(request, log));
     },
-    async endSessionUrl(appId, idToken) {
+
+    /** Where the provider ends its own session, or undefined where it cannot. @param idToken that began the session */
+    async endSessionUrl(appId: string, idToken: string | undefined): Promise<string | undefined> {
       const app = apps.find(appId);
       return app && provider.endSessionUrl(app, { idToken, returnTo: `${publicHref}/` });
     },

@@ -1,55 +1,25 @@
-/** Routes for signing in and out: start, choice of an app, connection, callback, sign-out, and `GET /session`. */
+/** Routes for signing in and out: start, choice of an app, connection, callback, and sign-out. */
 import { randomBytes } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
-import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
-import type { Connections } from '../grants/connections.ts';
 import { formField, formFields, queryField } from '../http/body.ts';
 import { holdsCardNumber } from '../http/card-numbers.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
-import { described, json, type Operation, PAGE } from '../http/description.ts';
+import { described, type Operation, PAGE } from '../http/description.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import { type LocalSite, returnTarget } from '../http/return-path.ts';
 import type { Events } from '../observability/events.ts';
 import type { Pages } from '../pages/pages.ts';
-import type { BrowserIds, NewSession } from '../sessions/browser-sessions.ts';
+import { originOf } from '../sessions/actor.ts';
+import type { NewSession } from '../sessions/browser-sessions.ts';
 import { sessionOf } from '../sessions/guards.ts';
-import type { Session } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
-import { isoTime } from '../time.ts';
 import type { SignInFlow } from './flow.ts';
 import type { StartPurpose } from './start.ts';
-
-export interface SignInRoutes {
-  signIn: RequestHandler;
-  callback: RequestHandler;
-  connect: RequestHandler;
-  signOut: RequestHandler;
-  signOutEverywhere: RequestHandler;
-  session: RequestHandler;
-}
-
-const sessionSchema = z.union([
-  z.object({ signedIn: z.literal(false) }),
-  z.object({
-    signedIn: z.literal(true),
-    user: z.object({
-      id: z.string(),
-      issuer: z.string(),
-      subject: z.string(),
-      name: z.string().nullable(),
-      email: z.string().nullable(),
-      admin: z.boolean(),
-    }),
-    csrfToken: z.string(),
-    expiresAt: z.iso.datetime(),
-    connections: z.array(connectionSchema),
-  }),
-]);
 
 const returnTo = z
   .string()
@@ -85,28 +55,20 @@ const CONNECT: Operation = {
 };
 const SIGN_OUT: Operation = { summary: 'Sign out here and at the provider', responses: { 303: {} } };
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
-const SESSION: Operation = {
-  summary: 'Who is signed in, with the CSRF token and the connections',
-  responses: { 200: json(sessionSchema) },
-};
+
+export type SignInRoutes = ReturnType<typeof signInRoutes>;
 
 export function signInRoutes(parts: {
   apps: AppStore;
   flow: SignInFlow;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
-  connections: Connections;
   limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
   site: LocalSite & { href: string; home: string };
-}): SignInRoutes {
-  const { apps, flow, connections, limits, pages, events, site } = parts;
+}) {
+  const { apps, flow, limits, pages, events, site } = parts;
   const { browser, ofUsers } = parts.sessions;
-
-  const setBrowserIds = (res: Response, ids: BrowserIds) => {
-    const { name, value, options } = browser.browserIdCookie(ids);
-    res.cookie(name, value, options);
-  };
 
   /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
   const begin = async (
@@ -121,7 +83,7 @@ export function signInRoutes(parts: {
     const returnTo = returnTarget(wanted, { ...site, home }, start.app.returnUrls);
     const info = { ...requestInfo(req), browserId: ids.current };
     const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownIds === undefined });
-    setBrowserIds(res, ids);
+    browser.setBrowserIds(res, ids);
     seeOther(res, url);
   };
 
@@ -129,13 +91,21 @@ export function signInRoutes(parts: {
     await browser.begin(req, session);
     const { current } = browser.readBrowserIds(req) ?? {};
     // Otherwise another tab has signed this user in meanwhile, and the cookie has changed since.
-    if (pendingUnder === current) setBrowserIds(res, { current: newBrowserId(), earlier: pendingUnder });
+    if (pendingUnder === current) browser.setBrowserIds(res, { current: newBrowserId(), earlier: pendingUnder });
   };
 
-  const redirectAfterSignOut = async (res: Response, { app }: Session, idToken: string | undefined) => {
-    const url = await flow.endSessionUrl(app, idToken).catch(() => undefined);
-    res.redirect(303, url ?? site.home);
-  };
+  const signOut =
+    ({ everywhere }: { everywhere: boolean }): RequestHandler =>
+    async (req, res) => {
+      const { session } = req.context;
+      if (!session) return res.redirect(303, site.home);
+      const idToken = await browser.readIdToken(req);
+      if (everywhere) await ofUsers.endAll(session.user.id);
+      await browser.end(req, res);
+      events.signedOut({ userId: session.user.id, everywhere, origin: originOf(req) });
+      const url = await flow.endSessionUrl(session.app, idToken).catch(() => undefined);
+      return res.redirect(303, url ?? site.home);
+    };
 
   return {
     signIn: described<RequestHandler>(SIGN_IN, async (req, res) => {
@@ -179,49 +149,8 @@ export function signInRoutes(parts: {
       return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
     }),
 
-    signOut: described<RequestHandler>(SIGN_OUT, async (req, res) => {
-      const { session } = req.context;
-      if (!session) return res.redirect(303, site.home);
-      const idToken = await browser.readIdToken(req);
-      await browser.end(req, res);
-      events.signedOut({ userId: session.user.id, everywhere: false, origin: requestInfo(req).origin });
-      return redirectAfterSignOut(res, session, idToken);
-    }),
-
-    signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, async (req, res) => {
-      const { session } = req.context;
-      if (!session) return res.redirect(303, site.home);
-      const idToken = await browser.readIdToken(req);
-      await ofUsers.endAll(session.user.id);
-      await browser.end(req, res);
-      events.signedOut({ userId: session.user.id, everywhere: true, origin: requestInfo(req).origin });
-      return redirectAfterSignOut(res, session, idToken);
-    }),
-
-    session: described<RequestHandler>(SESSION, async (req, res) => {
-      if (!req.context.session) {
-        res.json({ signedIn: false } satisfies z.output<typeof sessionSchema>);
-        return;
-      }
-      const { user, csrfToken, expiresAt } = sessionOf(req);
-      const userConnections = await connections.list(user.id);
-      res.json({
-        signedIn: true,
-        user: {
-          id: user.id,
-          issuer: user.issuer,
-          subject: user.subject,
-          name: user.name ?? null,
-          email: user.email ?? null,
-          admin: user.admin,
-        },
-        csrfToken,
-        expiresAt: isoTime(expiresAt),
-        connections: userConnections.map((connection) =>
-          connectionJson(connection, apps.find(connection.app), site.href),
-        ),
-      } satisfies z.output<typeof sessionSchema>);
-    }),
+    signOut: described<RequestHandler>(SIGN_OUT, signOut({ everywhere: false })),
+    signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, signOut({ everywhere: true })),
   };
 }
 
@@ -233,8 +162,8 @@ function seeOther(res: Response, url: string): void {
 }
 
 function requestInfo(req: Request): RequestInfo {
-  const { reference, id: requestId, address } = req.context;
-  return { reference, browser: describeBrowser(req.headers['user-agent']), origin: { address, requestId } };
+  const { reference } = req.context;
+  return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req) };
 }
 
 /** Which app's return URLs count is known only once one is chosen; a card number goes no further all the same. */

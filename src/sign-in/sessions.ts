@@ -1,21 +1,38 @@
-/** The user's own sessions: a list, and ending one of them (R56). */
+/** The session of the browser as JSON, and the user's own sessions: a list, and ending one of them (R56). */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
+import type { PublicUrl } from '../config/rules.ts';
+import type { AppStore } from '../connected-apps/app-store.ts';
 import { AppError } from '../errors.ts';
+import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
+import type { Connections } from '../grants/connections.ts';
 import { wantsPage } from '../http/accept.ts';
 import { described, json, type Operation, PAGE } from '../http/description.ts';
 import type { Events } from '../observability/events.ts';
 import type { Notice } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
+import { originOf } from '../sessions/actor.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { isoTime } from '../time.ts';
 
-export interface SessionRoutes {
-  list: RequestHandler;
-  end: RequestHandler;
-}
-
+const currentSchema = z.union([
+  z.object({ signedIn: z.literal(false) }),
+  z.object({
+    signedIn: z.literal(true),
+    user: z.object({
+      id: z.string(),
+      issuer: z.string(),
+      subject: z.string(),
+      name: z.string().nullable(),
+      email: z.string().nullable(),
+      admin: z.boolean(),
+    }),
+    csrfToken: z.string(),
+    expiresAt: z.iso.datetime(),
+    connections: z.array(connectionSchema),
+  }),
+]);
 const listSchema = z.object({
   sessions: z.array(
     z.object({
@@ -29,6 +46,10 @@ const listSchema = z.object({
 });
 const endedSchema = z.object({ id: z.string(), ended: z.literal(true) });
 
+const CURRENT: Operation = {
+  summary: 'Who is signed in, with the CSRF token and the connections',
+  responses: { 200: json(currentSchema) },
+};
 const LIST: Operation = {
   summary: 'Where the user is signed in',
   responses: { 200: { ...json(listSchema), ...PAGE }, 303: {} },
@@ -38,15 +59,37 @@ const END: Operation = {
   responses: { 200: json(endedSchema), 303: {} },
 };
 
+export type SessionRoutes = ReturnType<typeof sessionRoutes>;
+
 export function sessionRoutes(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
+  apps: AppStore;
+  connections: Pick<Connections, 'list'>;
   pages: Pages;
   events: Events;
-  basePath: string;
-}): SessionRoutes {
-  const { sessions, pages, events, basePath } = parts;
+  publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
+}) {
+  const { sessions, apps, connections, pages, events, publicUrl } = parts;
+  const { href, basePath } = publicUrl;
 
   return {
+    current: described<RequestHandler>(CURRENT, async (req, res) => {
+      if (!req.context.session) {
+        res.json({ signedIn: false } satisfies z.output<typeof currentSchema>);
+        return;
+      }
+      const { user, csrfToken, expiresAt } = req.context.session;
+      const { id, issuer, subject, name = null, email = null, admin } = user;
+      const own = await connections.list(id);
+      res.json({
+        signedIn: true,
+        user: { id, issuer, subject, name, email, admin },
+        csrfToken,
+        expiresAt: isoTime(expiresAt),
+        connections: own.map((connection) => connectionJson(connection, apps.find(connection.app), href)),
+      } satisfies z.output<typeof currentSchema>);
+    }),
+
     list: described<RequestHandler>(LIST, async (req, res) => {
       const own = sessionOf(req);
       const listed = (await sessions.ofUsers.list(own.user.id)).map(({ ref, createdAt, seenAt, browser }) => ({
@@ -77,12 +120,7 @@ export function sessionRoutes(parts: {
       if (!(await sessions.ofUsers.end(user.id, id))) {
         throw new AppError('not_found', { detail: 'You have no session with this id, or it ended long ago.' });
       }
-      events.signedOut({
-        userId: user.id,
-        everywhere: false,
-        session: id,
-        origin: { address: req.context.address, requestId: req.context.id },
-      });
+      events.signedOut({ userId: user.id, everywhere: false, session: id, origin: originOf(req) });
       const own = id === ref;
       if (own) sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {

@@ -1,6 +1,5 @@
 /** Makes the sign-in: signing in and out, connecting apps, the user's sessions, and the erasure of the account. */
 import { randomBytes } from 'node:crypto';
-import type { RequestHandler } from 'express';
 import type { Audit } from '../audit/audit.ts';
 import type { Config } from '../config/config.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
@@ -14,23 +13,14 @@ import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import type { Store } from '../storage/store.ts';
 import type { Users } from '../users/users.ts';
 import { backchannelLogout } from './backchannel-logout.ts';
-import { type ErasureRoutes, erasureRoutes } from './erasure.ts';
+import { erasureRoutes } from './erasure.ts';
 import { createSignInFlow } from './flow.ts';
-import { type SignInRoutes, signInRoutes } from './routes.ts';
-import { type SessionRoutes, sessionRoutes } from './sessions.ts';
+import { signInRoutes } from './routes.ts';
+import { sessionRoutes } from './sessions.ts';
 import { createStateSigner } from './state.ts';
 import { createTransactions } from './transaction.ts';
 
-export interface SignIn {
-  routes: {
-    signIn: SignInRoutes;
-    sessions: SessionRoutes;
-    erasure: ErasureRoutes;
-    backchannelLogout: RequestHandler;
-  };
-  /** The stronger sign-in that the administration demands, where it does. */
-  stepUp: { acr: string; href: string } | undefined;
-}
+export type SignIn = ReturnType<typeof createSignIn>;
 
 export function createSignIn(parts: {
   config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
@@ -46,7 +36,7 @@ export function createSignIn(parts: {
   pages: Pages;
   events: Events;
   clock: () => number;
-}): SignIn {
+}) {
   const { config, store, sessions, pages, events, clock } = parts;
   const { publicUrl, sessionSecrets } = config;
   const { origin, href, basePath } = publicUrl;
@@ -61,16 +51,15 @@ export function createSignIn(parts: {
     states: createStateSigner({ secrets: sessionSecrets, randomBytes }),
     publicHref: href,
   });
+  const site = { origin, href, home: `${basePath}/` };
   return {
     routes: {
-      signIn: signInRoutes({
-        ...{ apps, flow, sessions, connections, limits: parts.limits, pages, events },
-        site: { origin, href, home: `${basePath}/` },
-      }),
-      sessions: sessionRoutes({ sessions, pages, events, basePath }),
+      signIn: signInRoutes({ apps, flow, sessions, limits: parts.limits, pages, events, site }),
+      sessions: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
       erasure: erasureRoutes({ lifecycle, apps, trail: parts.audit.trail, sessions, pages }),
       backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
     },
+    /** The stronger sign-in that the administration demands, where it does. */
     stepUp:
       admin.acr === undefined ? undefined : { acr: admin.acr, href: `${href}/sign-in?app=${admin.app}&step_up=1` },
   };

@@ -1,18 +1,13 @@
 /** The start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
-
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
-import type { ProviderClient } from '../connected-apps/provider-client.ts';
-import type { Connections } from '../grants/connections.ts';
-import type { Events } from '../observability/events.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import { STEP_UP_SECONDS } from '../sessions/step-up.ts';
 import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
-import type { AdminRule } from './identity.ts';
+import type { FlowParts } from './flow.ts';
 import { describeRedirectUri } from './redirect-uri.ts';
-import type { StateSigner } from './state.ts';
-import { registrationOf, type Transaction, type Transactions } from './transaction.ts';
+import { registrationOf, type Transaction } from './transaction.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
@@ -29,24 +24,11 @@ export type StartRequest = StartPurpose & {
   scopes?: readonly string[] | undefined;
 };
 
-export interface StartParts {
-  provider: Pick<ProviderClient, 'authorizationUrl'>;
-  connections: Pick<Connections, 'holdsRefreshToken'>;
-  transactions: Pick<Transactions, 'put'>;
-  states: StateSigner;
-  admin: AdminRule;
-  events: Pick<Events, 'signInStarted'>;
-  clock: () => number;
-  publicHref: string;
-}
-
-export type Start = (request: StartRequest, log: AttemptLog) => Promise<string>;
-
 /** The start resolves with the URL of the authorization endpoint, and throws SignInError. */
-export function createStart(parts: StartParts, fail: Fail): Start {
+export function createStart(parts: FlowParts, fail: Fail) {
   const { provider, connections, transactions, states, admin, events, clock, publicHref } = parts;
 
-  return async (request, log) => {
+  return async (request: StartRequest, log: AttemptLog): Promise<string> => {
     const { app, purpose, user, info } = request;
     log.passed('started', app.id);
     log.learn({ purpose, user });

@@ -5,28 +5,22 @@ const RANDOM_BYTES = 16;
 const MAC_BYTES = 16;
 const PATTERN = /^([A-Za-z0-9_-]{22})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/;
 
-export interface StateSigner {
-  /** @param now milliseconds since the epoch */
-  create(now: number): string;
-  /** @returns when the state was created (milliseconds, to the second), or undefined if it was not created here */
-  madeAt(state: string): number | undefined;
-}
+export type StateSigner = ReturnType<typeof createStateSigner>;
 
 /** @param parts `secrets`: the first signs, all verify */
-export function createStateSigner(parts: {
-  secrets: readonly string[];
-  randomBytes: (size: number) => Buffer;
-}): StateSigner {
+export function createStateSigner(parts: { secrets: readonly string[]; randomBytes: (size: number) => Buffer }) {
   const { secrets, randomBytes } = parts;
   const macOf = (secret: string, text: string) =>
     createHmac('sha256', secret).update(`authorization-state:${text}`).digest().subarray(0, MAC_BYTES);
 
   return {
-    create(now) {
+    /** @param now milliseconds since the epoch */
+    create(now: number): string {
       const text = `${randomBytes(RANDOM_BYTES).toString('base64url')}.${Math.floor(now / 1000).toString(36)}`;
       return `${text}.${macOf(secrets[0] ?? '', text).toString('base64url')}`;
     },
-    madeAt(state) {
+    /** @returns when the state was created (milliseconds, to the second), or undefined if it was not created here */
+    madeAt(state: string): number | undefined {
       const [, random = '', time = '', mac = ''] = PATTERN.exec(state) ?? [];
       const actual = Buffer.from(mac, 'base64url');
       const isGenuine = secrets.some((secret) => {

@@ -22,27 +22,19 @@ export type Transaction = {
   | { purpose: 'connect'; userId: string }
 );
 
-export interface Transactions {
-  /**
-   * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
-   * @param isNew the browser received its id just now, so nothing is stored under it
-   */
-  put(browserId: string, state: string, transaction: Transaction, isNew?: boolean): Promise<void>;
-  /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
-  take(browserId: string, state: string): Promise<Transaction | undefined>;
-}
-
 /** Seconds within which a user has to come back from the provider. */
 export const TRANSACTION_SECONDS = 600;
 const MAX_PENDING = 10;
 
 type Pending = Record<string, Transaction>;
 
+export type Transactions = ReturnType<typeof createTransactions>;
+
 /**
  * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
  * nonce are derived from the browser's cookie (connected-apps/nonce-and-verifier.ts).
  */
-export function createTransactions(parts: { store: Store; clock: () => number }): Transactions {
+export function createTransactions(parts: { store: Store; clock: () => number }) {
   const { store, clock } = parts;
 
   const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
@@ -60,7 +52,11 @@ export function createTransactions(parts: { store: Store; clock: () => number })
       : store.write([{ put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS }]);
 
   return {
-    async put(browserId, state, transaction, isNew = false) {
+    /**
+     * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
+     * @param isNew the browser received its id just now, so nothing is stored under it
+     */
+    async put(browserId: string, state: string, transaction: Transaction, isNew = false): Promise<void> {
       const key = keys.transactions(browserId);
       for (let first = true; ; first = false) {
         const { pending, version } = isNew && first ? { pending: {}, version: 0 } : await load(key);
@@ -72,7 +68,8 @@ export function createTransactions(parts: { store: Store; clock: () => number })
       }
     },
 
-    async take(browserId, state) {
+    /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
+    async take(browserId: string, state: string): Promise<Transaction | undefined> {
       const key = keys.transactions(browserId);
       for (;;) {
         const { pending, version } = await load(key);

@@ -2,9 +2,9 @@
 import { sign } from 'cookie-signature';
 import express, { type Request, type Response } from 'express';
 import type { SessionData } from 'express-session';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parsePublicUrl } from '../../src/config/rules.ts';
-import { type BrowserSessions, createBrowserSessions } from '../../src/sessions/browser-sessions.ts';
+import { type BrowserIds, type BrowserSessions, createBrowserSessions } from '../../src/sessions/browser-sessions.ts';
 import { destroy, regenerate, save } from '../../src/sessions/express-session.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import type { SessionRecords } from '../../src/sessions/session-record.ts';
@@ -209,16 +209,24 @@ describe('which cookie counts', () => {
   });
 });
 
+/** The cookie that holds these ids. */
+function idCookieOf(of: BrowserSessions, ids: BrowserIds) {
+  const cookie = vi.fn();
+  of.setBrowserIds({ cookie } as unknown as Response, ids);
+  const [name, value, options] = cookie.mock.calls[0] as [string, string, object];
+  return { name, value, options };
+}
+
 describe('the browser’s id', () => {
   test('comes back from the cookie that was made for it, and from no other', () => {
-    const { name, value, options } = sessions.browserIdCookie({ current: 'browser-1' });
+    const { name, value, options } = idCookieOf(sessions, { current: 'browser-1' });
     expect([name, options]).toEqual(['gatehouse-tx', { httpOnly: true, sameSite: 'lax', path: '/', secure: false }]);
     const read = (of: BrowserSessions, header?: string) => of.readBrowserIds(reader(header));
     expect(read(sessions, `a=b; ${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
     const rotated = sessionsAt('http://127.0.0.1', ['a fresh secret of this test', ...SECRETS]);
     expect(read(rotated, `${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
     const ids = { current: 'browser-2', earlier: 'browser-1' };
-    expect(read(sessions, `${name}=${encodeURIComponent(sessions.browserIdCookie(ids).value)}`)).toEqual(ids);
+    expect(read(sessions, `${name}=${encodeURIComponent(idCookieOf(sessions, ids).value)}`)).toEqual(ids);
     expect(read(sessionsAt('http://127.0.0.1', ['a fresh secret']), `${name}=${value}`)).toBeUndefined();
     expect(read(sessions, `gatehouse=${value}`)).toBeUndefined();
     expect(read(sessions)).toBeUndefined();
@@ -230,5 +238,5 @@ test('by https the cookies are Secure and the host’s own, though the listener 
   const { line } = await call(signIn);
   expect(line).toMatch(/^__Host-gatehouse=s%3A[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
   const options = { httpOnly: true, sameSite: 'lax', path: '/', secure: true };
-  expect(sessions.browserIdCookie({ current: 'b' })).toMatchObject({ name: '__Host-gatehouse-tx', options });
+  expect(idCookieOf(sessions, { current: 'b' })).toMatchObject({ name: '__Host-gatehouse-tx', options });
 });

@@ -98,8 +98,7 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     disable: (req: Request, user: User) => change(req, user, 'user.disabled', () => lifecycle.disable(user.id)),
     enable: (req: Request, user: User) => change(req, user, 'user.enabled', () => lifecycle.enable(user.id)),
     delete(req: Request, user: User) {
-      const { actor: by, address, requestId } = actorOf(req);
-      const origin = { address, requestId };
+      const { actor: by, ...origin } = actorOf(req);
       return change(req, user, 'user.deleted', () => lifecycle.erase(user.id, { by, origin }));
     },
   };
