@@ -30,28 +30,10 @@ export interface AttemptFacts {
   steppedUp?: string;
 }
 
-export interface AttemptLog {
-  /** The id of an attempt that begins with this request. */
-  readonly newId: string;
-  passed(step: StepName, detail?: string): void;
-  /** Passes all steps after the last one, up to this one: for checks that are made in one go. */
-  passedUpTo(step: StepName): void;
-  /** Adds facts for the record and the events, however the request ends. */
-  learn(facts: AttemptFacts): void;
-  /** Begins to read the record that `succeeded` will change. */
-  readAhead(): void;
-  /** Stores a new record, found again by its state. Never rejects. @param start `startedAt` in ms since the epoch */
-  started(start: { state: string; startedAt: number; redirectUri: string }): Promise<void>;
-  /** Never rejects. */
-  succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void>;
-}
+const MAX_DETAIL_CHARACTERS = 500;
 
-export interface AttemptRecorder {
-  /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
-  record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T>;
-  /** True if another browser started the attempt of this state. */
-  isOtherBrowser(request: RequestInfo, state: string): Promise<boolean>;
-}
+export type AttemptLog = ReturnType<typeof openLog>['log'];
+export type AttemptRecorder = ReturnType<typeof createAttemptRecorder>;
 
 interface RecorderParts {
   records: Pick<RecordStore, 'begin' | 'add' | 'readAhead' | 'byState'>;
@@ -59,9 +41,10 @@ interface RecorderParts {
   clock: () => number;
 }
 
-export function createAttemptRecorder(parts: RecorderParts): AttemptRecorder {
+export function createAttemptRecorder(parts: RecorderParts) {
   return {
-    async record(app, request, run) {
+    /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
+    async record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T> {
       const { log, failed } = openLog(parts, app, request);
       try {
         return await run(log);
@@ -70,7 +53,8 @@ export function createAttemptRecorder(parts: RecorderParts): AttemptRecorder {
         throw error;
       }
     },
-    async isOtherBrowser({ browser, browserId, earlierBrowserId }, state) {
+    /** True if another browser started the attempt of this state. */
+    async isOtherBrowser({ browser, browserId, earlierBrowserId }: RequestInfo, state: string): Promise<boolean> {
       const record = await parts.records.byState(state).catch(() => undefined);
       if (!record) return false;
       const ids = [browserId, earlierBrowserId].filter((id) => id !== undefined);
@@ -88,7 +72,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
   let reading: RecordReading | undefined;
 
   const add = (name: StepName, ok: boolean, detail?: string) => {
-    steps.push({ name, at: clock(), ok, ...(detail === undefined ? {} : { detail: detail.slice(0, 500) }) });
+    steps.push({ name, at: clock(), ok, detail: detail?.slice(0, MAX_DETAIL_CHARACTERS) });
   };
   const passedUpTo = (step: StepName) => {
     const last = steps.at(-1);
@@ -104,21 +88,33 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
   };
   const inEvents = () => ({ app, userId: known.user?.id, userName: known.user?.email ?? known.user?.name, origin });
 
-  const log: AttemptLog = {
+  const log = {
+    /** The id of an attempt that begins with this request. */
     newId: attemptIdOf(reference),
-    passed: (step, detail) => add(step, true, detail),
+
+    passed: (step: StepName, detail?: string) => add(step, true, detail),
+
+    /** Passes all steps after the last one, up to this one: for checks that are made in one go. */
     passedUpTo,
-    learn(facts) {
+
+    /** Adds facts for the record and the events, however the request ends. */
+    learn(facts: AttemptFacts): void {
       known = { ...known, ...facts };
     },
-    readAhead() {
+
+    /** Begins to read the record that `succeeded` will change. */
+    readAhead(): void {
       if (known.id !== undefined) reading = records.readAhead(known.id);
     },
-    async started({ redirectUri, ...start }) {
+
+    /** Stores a new record, found again by its state. Never rejects. @param start `startedAt` in ms since the epoch */
+    async started({ redirectUri, ...start }: { state: string; startedAt: number; redirectUri: string }): Promise<void> {
       const { changes } = inRecord();
       await records.begin({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
     },
-    async succeeded(outcome, userId) {
+
+    /** Never rejects. */
+    async succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void> {
       const { changes, attempt } = inRecord();
       const ending = { outcome, failure: undefined, endedAt: clock() };
       await records.add(known.state, { ...changes, userId, ...ending }, attempt);

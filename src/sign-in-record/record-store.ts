@@ -2,42 +2,24 @@
 import { callerNetwork } from '../config/networks.ts';
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
+import { matchingPage } from '../storage/matching-page.ts';
+import { allMembers } from '../storage/paging.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
 import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
 import { createTrim, RECORD_DAYS } from './record-trim.ts';
 
-export interface RecordStore {
-  /** Stores a new attempt, found again by its state. Never rejects: a sign-in may succeed without a record. */
-  begin(record: Omit<SignInRecord, 'id' | 'references'> & { reference: string; state: string }): Promise<void>;
-  /**
-   * Adds to the attempt that began with this state, or stores a new one. Never rejects.
-   * Without a pending request, an address can store only so many new ones in a minute (R95).
-   * @param attempt of the pending request: it need not be found by its state
-   * @returns the id of the attempt, or undefined where nothing was stored
-   */
-  add(state: string | undefined, changes: SignInChanges, attempt?: PendingAttempt): Promise<string | undefined>;
-  /** Begins to read the record that `add` will change. */
-  readAhead(id: string): RecordReading;
-  /** The attempt that began with this state. */
-  byState(state: string): Promise<SignInRecord | undefined>;
-  /** By its id or the reference of an error page, in any case. */
-  find(reference: string): Promise<SignInRecord | undefined>;
-  /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
-  page(request: {
-    after?: string | undefined;
-    limit: number;
-    email?: string | undefined;
-    failedOnly?: boolean | undefined;
-    openOnly?: boolean | undefined;
-  }): Promise<{ items: SignInRecord[]; next?: string }>;
-  /** Deletes every record of a user. */
-  forgetUser(user: { id: string; email?: string | undefined }): Promise<void>;
-  /** Deletes records that are too old or too many. */
-  trim(): Promise<void>;
+type NewAttempt = Omit<SignInRecord, 'id' | 'references'> & { reference: string; state: string };
+
+interface PageRequest {
+  after?: string | undefined;
+  limit: number;
+  email?: string | undefined;
+  failedOnly?: boolean | undefined;
+  openOnly?: boolean | undefined;
 }
 
-export interface PendingAttempt {
+interface PendingAttempt {
   id: string;
   reading?: RecordReading | undefined;
 }
@@ -54,13 +36,14 @@ const MAX_RECORDS = { open: 2_000, all: 50_000 };
  */
 const MAX_NEW_A_MINUTE = 300;
 const MAX_ADDRESSES = 20_000;
-const BATCH = 100;
+
+export type RecordStore = ReturnType<typeof createRecordStore>;
 
 export function createRecordStore(parts: {
   store: Store;
   clock: () => number;
   maxRecords?: { open: number; all: number };
-}): RecordStore {
+}) {
   const { store, clock, maxRecords = MAX_RECORDS } = parts;
   const admit = gateByAddress(clock);
 
@@ -101,35 +84,50 @@ export function createRecordStore(parts: {
     }
   };
 
-  const forget = async (record: SignInRecord): Promise<void> => {
-    await store.write([
-      { delete: keys.signIn(record.id) },
-      ...record.references.map((reference) => ({ delete: keys.signInAlias(aliasOf(reference)) })),
-      ...listsOf(record).map((index) => ({ index, remove: record.id })),
-    ]);
-  };
-
-  const trim = createTrim({ store, clock, maxRecords, load, forget });
-
-  const find = async (reference: string) => {
-    const id = (await idOf(aliasOf(reference))) ?? reference.trim().toLowerCase();
-    return (await load(id))?.record;
+  /** Deletes the records of a list with these ids. */
+  const drop = async (index: string, ids: readonly string[]): Promise<void> => {
+    for (const id of ids) {
+      const { record } = (await load(id)) ?? {};
+      const lists = new Set([index, ...(record ? listsOf(record) : [])]);
+      await store.write([
+        { delete: keys.signIn(id) },
+        ...(record?.references ?? []).map((reference) => ({ delete: keys.signInAlias(aliasOf(reference)) })),
+        ...[...lists].map((list) => ({ index: list, remove: id })),
+      ]);
+    }
   };
 
   return {
-    find,
-    byState: async (state) => {
+    /** By its id or the reference of an error page, in any case. */
+    async find(reference: string): Promise<SignInRecord | undefined> {
+      const id = (await idOf(aliasOf(reference))) ?? reference.trim().toLowerCase();
+      return (await load(id))?.record;
+    },
+
+    /** The attempt that began with this state. */
+    async byState(state: string): Promise<SignInRecord | undefined> {
       const id = await idOf(hashOf(state));
       return id === undefined ? undefined : (await load(id))?.record;
     },
 
-    async begin({ reference, state, ...rest }) {
+    /** Stores a new attempt, found again by its state. Never rejects: a sign-in may succeed without a record. */
+    async begin({ reference, state, ...rest }: NewAttempt): Promise<void> {
       if (!admit('bare', rest.address)) return;
       const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
       await save(record, 0, [hashOf(state)]).catch(() => undefined);
     },
 
-    async add(state, changes, attempt) {
+    /**
+     * Adds to the attempt that began with this state, or stores a new one. Never rejects.
+     * Without a pending request, an address can store only so many new ones in a minute (R95).
+     * @param attempt of the pending request: it need not be found by its state
+     * @returns the id of the attempt, or undefined where nothing was stored
+     */
+    async add(
+      state: string | undefined,
+      changes: SignInChanges,
+      attempt?: PendingAttempt,
+    ): Promise<string | undefined> {
       try {
         const begun = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
         const aliases = [aliasOf(changes.reference)];
@@ -147,38 +145,31 @@ export function createRecordStore(parts: {
       }
     },
 
-    readAhead(id) {
+    /** Begins to read the record that `add` will change. */
+    readAhead(id: string): RecordReading {
       const reading = store.get(keys.signIn(id));
-      // `add` may never await it: then its failure is nobody's.
+      // `add` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.catch(() => undefined);
       return reading;
     },
 
-    async page({ after, limit, email, failedOnly = false, openOnly = false }) {
+    /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
+    page({ after, limit, email, failedOnly = false, openOnly = false }: PageRequest) {
       const list = openOnly ? 'open' : failedOnly ? 'failed' : 'all';
       const index = email !== undefined ? keys.signIns('of', folded(email)) : keys.signIns(list);
-      const page = await store.page(index, { limit, order: 'descending', ...(after === undefined ? {} : { after }) });
-      const stored = await Promise.all(page.items.map(({ member }) => load(member)));
-      const items = stored.flatMap((one) => (one ? [one.record] : []));
-      return page.next === undefined ? { items } : { items, next: page.next };
+      return matchingPage(store, index, { after, limit }, async (id) => (await load(id))?.record);
     },
 
-    async forgetUser({ id, email }) {
+    /** Deletes every record of a user. */
+    async forgetUser({ id, email }: { id: string; email?: string | undefined }): Promise<void> {
       for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
         const index = keys.signIns('of', user);
-        for (;;) {
-          const { items } = await store.page(index, { limit: BATCH });
-          if (items.length === 0) break;
-          for (const { member } of items) {
-            const stored = await load(member);
-            if (stored) await forget(stored.record);
-            await store.write([{ index, remove: member }]);
-          }
-        }
+        await drop(index, await allMembers(store, index));
       }
     },
 
-    trim,
+    /** Deletes records that are too old or too many. */
+    trim: createTrim({ store, clock, maxRecords, load, drop }),
   };
 }
 

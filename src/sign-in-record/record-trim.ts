@@ -1,6 +1,7 @@
 /** Keeps the records of sign-ins within 30 days and their number; no address displaces those of the others (R95). */
 import { callerNetwork } from '../config/networks.ts';
 import { keys } from '../storage/keys.ts';
+import { allPages } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS } from '../time.ts';
 import type { SignInRecord } from './attempt.ts';
@@ -14,17 +15,10 @@ export function createTrim(parts: {
   clock: () => number;
   maxRecords: { open: number; all: number };
   load: (id: string) => Promise<{ record: SignInRecord } | undefined>;
-  forget: (record: SignInRecord) => Promise<void>;
+  /** Deletes the records of a list with these ids. */
+  drop: (index: string, ids: readonly string[]) => Promise<void>;
 }): () => Promise<void> {
-  const { store, clock, maxRecords, load, forget } = parts;
-
-  const drop = async (index: string, ids: readonly string[]): Promise<void> => {
-    for (const id of ids) {
-      const stored = await load(id);
-      if (stored) await forget(stored.record);
-      else await store.write([{ index, remove: id }]);
-    }
-  };
+  const { store, clock, maxRecords, load, drop } = parts;
 
   const dropOld = async (index: string): Promise<void> => {
     const horizon = clock() - RECORD_DAYS * DAY_MS;
@@ -39,14 +33,13 @@ export function createTrim(parts: {
   /** The oldest first, each with the network that it was started from. */
   const withNetworks = async (index: string): Promise<{ id: string; network: string }[]> => {
     const all: { id: string; network: string }[] = [];
-    let after: string | undefined;
-    do {
-      const page = await store.page(index, { limit: BATCH, ...(after === undefined ? {} : { after }) });
-      const stored = await Promise.all(page.items.map(({ member }) => load(member)));
-      const networks = stored.map((one) => callerNetwork(one?.record.address ?? 'unknown'));
-      all.push(...page.items.map(({ member }, place) => ({ id: member, network: networks[place] ?? '' })));
-      after = page.next;
-    } while (after !== undefined);
+    for await (const items of allPages((options) => store.page(index, options), BATCH)) {
+      const attempts = items.map(async ({ member: id }) => {
+        const { record } = (await load(id)) ?? {};
+        return { id, network: callerNetwork(record?.address ?? 'unknown') };
+      });
+      all.push(...(await Promise.all(attempts)));
+    }
     return all;
   };
 
