@@ -7,7 +7,6 @@ import { AppError } from '../errors.ts';
 import { wantsPage } from '../http/accept.ts';
 import { queryField } from '../http/body.ts';
 import { described, json, type Operation, PAGE } from '../http/description.ts';
-import type { DisconnectOutcome } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
 import { disconnectText } from '../pages/words.ts';
 import { originOf } from '../sessions/actor.ts';
@@ -20,7 +19,7 @@ import {
   disconnectedAnswer,
   disconnectedJson,
 } from './connection-view.ts';
-import type { Connections, DisconnectResult } from './connections.ts';
+import type { Connections } from './connections.ts';
 
 const listSchema = z.object({ connections: z.array(connectionSchema) });
 
@@ -39,13 +38,6 @@ const LIST: Operation = {
 const DISCONNECT: Operation = {
   summary: 'Revoke the connection at the provider and delete it here',
   responses: { 200: json(disconnectSchema), 303: {} },
-};
-
-const OUTCOMES: Record<DisconnectResult, DisconnectOutcome> = {
-  revoked: 'revoked',
-  unsupported: 'no_revocation',
-  unconfirmed: 'not_confirmed',
-  pending: 'pending',
 };
 
 export type ConnectionRoutes = ReturnType<typeof connectionRoutes>;
@@ -103,7 +95,7 @@ export function connectionRoutes(parts: {
         res.json(response satisfies z.output<typeof disconnectSchema>);
         return;
       }
-      const notice = ended && disconnectText(OUTCOMES[ended.revocation]);
+      const notice = ended && disconnectText(ended.revocation);
       await pages.redirect(req, res, `${publicHref}/connections/${app.id}`, { notice });
     }),
   };

@@ -92,7 +92,7 @@ export interface ConnectionView {
 }
 
 /** The result of the revocation when a connection was ended. */
-export type DisconnectOutcome = 'revoked' | 'no_revocation' | 'not_confirmed' | 'pending';
+export type DisconnectOutcome = 'revoked' | 'unsupported' | 'unconfirmed' | 'pending';
 
 declare const sanitised: unique symbol;
 /** HTML from `sanitizeThreadHtml`: the only HTML that a page prints without escaping. */

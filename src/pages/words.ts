@@ -60,7 +60,7 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
     tone: 'success',
     text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted what we held.',
   },
-  no_revocation: {
+  unsupported: {
     tone: 'info',
     text: 'Disconnected. We have deleted what we held. This provider offers no way to withdraw access from here: to be thorough, remove it in your account there as well.',
   },
@@ -68,7 +68,7 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
     tone: 'warning',
     text: 'Disconnected here: we use this access no more. The provider has not confirmed yet that it is withdrawn there; we keep asking until it does.',
   },
-  not_confirmed: {
+  unconfirmed: {
     tone: 'warning',
     text: 'Disconnected. We have deleted what we held, but the provider did not confirm that our access is withdrawn. To be certain, remove it in your account there as well.',
   },

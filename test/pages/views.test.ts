@@ -196,7 +196,7 @@ describe('words', () => {
   });
 
   test('what the provider confirmed is said after a disconnect', () => {
-    const say = (disconnected: 'revoked' | 'no_revocation' | 'not_confirmed') =>
+    const say = (disconnected: 'revoked' | 'unsupported' | 'unconfirmed') =>
       visibleText(
         views.render('connections/one', {
           page: signedIn('x'),
@@ -205,8 +205,8 @@ describe('words', () => {
         }),
       );
     expect(say('revoked')).toContain('has confirmed that our access is withdrawn');
-    expect(say('no_revocation')).toContain('offers no way to withdraw access');
-    expect(say('not_confirmed')).toContain('did not confirm that our access is withdrawn');
+    expect(say('unsupported')).toContain('offers no way to withdraw access');
+    expect(say('unconfirmed')).toContain('did not confirm that our access is withdrawn');
   });
 
   test('sign-ins are said without jargon; this browser is signed out, another one is ended', () => {

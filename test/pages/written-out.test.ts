@@ -230,7 +230,7 @@ describe('words for what has a name', () => {
     const sources = ['dataset', 'service', 'cache', 'rules'].map((source) => show('source', source));
     for (const source of sources) expect(source).toMatch(/^\p{Lu}.{10,}$/u);
     expect(new Set(sources).size).toBe(4);
-    const ends = (['revoked', 'no_revocation', 'pending', 'not_confirmed'] as const).map(disconnectText);
+    const ends = (['revoked', 'unsupported', 'pending', 'unconfirmed'] as const).map(disconnectText);
     expect(ends.map(({ tone }) => tone)).toEqual(['success', 'info', 'warning', 'warning']);
     for (const { text } of ends) expect(text).toMatch(/^Disconnected.{20,}\.$/);
   });
