@@ -1,46 +1,33 @@
-/** Bounded caches: the least recently used entry goes first. */
+/** Bounded caches: the least recently used entry goes first. `peek` reads an entry and does not count as a use. */
 import { getHeapStatistics } from 'node:v8';
 import { LRUCache } from 'lru-cache';
 
-type Kept = object | string | number;
+type Cached = object | string | number;
 
-export interface Remembered<T extends Kept> {
-  get(key: string): T | undefined;
-  /** The same where it is no use that would keep it. */
-  peek(key: string): T | undefined;
-  set(key: string, value: T): void;
-  delete(key: string): void;
+/** A cache of that many entries. */
+export function remembered<T extends Cached>(maxEntries: number): LRUCache<string, T, unknown> {
+  // Not `max`: it allocates room for all entries at once, which takes a tenth of the time of a start.
+  return new LRUCache<string, T>({ maxSize: maxEntries, sizeCalculation: () => 1 });
 }
 
-/** @param most entries */
-export function remembered<T extends Kept>(most: number): Remembered<T> {
-  return new LRUCache<string, T>(roomFor(most));
-}
-
-/** Room for so many entries, taken as they come: `max` would take all of it at once, which is a tenth of what a start costs. */
-export const roomFor = (most: number) => ({ maxSize: most, sizeCalculation: () => 1 });
-
-export interface RememberedOfEach<T extends Kept> extends Remembered<T> {
-  /** @param characters how long the texts in it are, all together */
-  set(key: string, value: T, characters?: number): void;
-}
-
-/** What of the heap's limit is for what has just been made, unless Node is told otherwise. */
+/** The part of the heap's limit that Node keeps for new objects, unless it is configured otherwise. */
 const YOUNG_BYTES = 96 * 1024 * 1024;
-/** Of the key, the places in tables, and the objects around what is kept. */
+/** For each entry, beside its texts: the key, its places in tables, and the objects around the value. */
 const ENTRY_BYTES = 300;
 
 /**
- * For what there is one of for each person: so much of it as fits into a share of the memory that Node may use for what
- * lasts. A small machine then remembers few people, and a large one all who are there.
+ * A cache with an entry for each user, session or grant. It uses a share of the memory that Node has for long-lived objects:
+ * on a small machine it holds a few users, on a large one all who are signed in.
  */
-export function rememberedOfEach<T extends Kept>(share: number): RememberedOfEach<T> {
+export function rememberedOfEach<T extends Cached>(share: number) {
   const limit = getHeapStatistics().heap_size_limit;
   const cache = new LRUCache<string, T>({ maxSize: Math.ceil(Math.max(limit - YOUNG_BYTES, limit / 4) * share) });
   return {
-    get: (key) => cache.get(key),
-    peek: (key) => cache.peek(key),
-    set: (key, value, characters = 0) => void cache.set(key, value, { size: ENTRY_BYTES + Math.ceil(characters) }),
-    delete: (key) => void cache.delete(key),
+    get: (key: string) => cache.get(key),
+    peek: (key: string) => cache.peek(key),
+    /** @param characters length of all texts in the value */
+    set: (key: string, value: T, characters = 0) =>
+      void cache.set(key, value, { size: ENTRY_BYTES + Math.ceil(characters) }),
+    delete: (key: string) => cache.delete(key),
   };
 }

@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Express, RequestHandler } from 'express';
 import { holdsCardNumber } from './card-numbers.ts';
 import type { BeginRequest } from './request-context.ts';
-import { isRelayedGet, type RelayedHandler, type Route, relayedHandler, type TakeBudget } from './route-table.ts';
+import { isRelayedGet, type Route, relayedHandler, type TakeBudget } from './route-table.ts';
 
 declare module 'node:http' {
   interface IncomingMessage {
@@ -47,39 +47,23 @@ export function fastPath(parts: {
   };
 }
 
-interface MatchedRoute {
-  path: string;
-  handle: RelayedHandler;
-  parameter: string;
-}
-
 /** Too short for a card number; the guard against those is in Express, which gets everything else. */
-const PARAMETER = /^[A-Za-z0-9]{1,8}$/;
+const PARAMETER = '([A-Za-z0-9]{1,8})';
 
-function relayedRouteFinder({
-  routes,
-  take,
-  basePath,
-}: {
-  routes: readonly Route[];
-  take: TakeBudget;
-  basePath: string;
-}): (path: string) => MatchedRoute | undefined {
-  const withoutParameter = new Map<string, MatchedRoute>();
-  const withParameter: { prefix: string; path: string; handle: RelayedHandler }[] = [];
-  for (const route of routes.filter(isRelayedGet)) {
+/** Finds the relayed route of a path without its query. A parameter can only be the last segment. */
+function relayedRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget; basePath: string }) {
+  const relayed = parts.routes.filter(isRelayedGet).map((route) => {
     const [, path] = route;
-    const handle = relayedHandler(route, take);
-    const [, prefix] = /^(.*\/):\w+$/.exec(path) ?? [];
-    if (prefix === undefined) withoutParameter.set(basePath + path, { path, handle, parameter: '' });
-    else withParameter.push({ prefix: basePath + prefix, path, handle });
-  }
-  return (target) => {
-    const exactMatch = withoutParameter.get(target);
-    if (exactMatch) return exactMatch;
-    const route = withParameter.find(({ prefix }) => target.startsWith(prefix));
-    const parameter = route && target.slice(route.prefix.length);
-    return parameter !== undefined && route && PARAMETER.test(parameter) ? { ...route, parameter } : undefined;
+    const [, fixed = path, parameter] = /^([^:]*)(:\w+)?$/.exec(path) ?? [];
+    const pattern = new RegExp(`^${RegExp.escape(parts.basePath + fixed)}${parameter ? PARAMETER : ''}$`);
+    return { path, pattern, handle: relayedHandler(route, parts.take) };
+  });
+  return (target: string) => {
+    for (const { path, pattern, handle } of relayed) {
+      const match = pattern.exec(target);
+      if (match) return { path, handle, parameter: match[1] ?? '' };
+    }
+    return undefined;
   };
 }
 

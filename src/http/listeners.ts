@@ -42,7 +42,7 @@ export async function bindPorts({
 function bindPort(
   at: { host: string; port: number },
   settings: { host: string; port: string },
-  queue: StartupQueue,
+  queue: ReturnType<typeof createStartupQueue>,
 ): Promise<BoundServer> {
   let current: RequestListener = queue.add;
   const server = createLimitedServer(LISTENER_LIMITS, (req, res) => current(req, res));
@@ -64,16 +64,10 @@ function bindPort(
  */
 const MAX_OPENING_MS = 3_000;
 
-interface StartupQueue {
-  add: RequestListener;
-  /** Hands the waiting requests to the listener. */
-  release(listener: RequestListener): void;
-}
-
-function createStartupQueue(refuse: RequestListener): StartupQueue {
+function createStartupQueue(refuse: RequestListener) {
   const waiting = new Map<ServerResponse, { req: IncomingMessage; timer: NodeJS.Timeout }>();
   return {
-    add(req, res) {
+    add(req: IncomingMessage, res: ServerResponse): void {
       const giveUp = () => {
         waiting.delete(res);
         refuse(req, res);
@@ -84,7 +78,8 @@ function createStartupQueue(refuse: RequestListener): StartupQueue {
         waiting.delete(res);
       });
     },
-    release(listener) {
+    /** Hands the waiting requests to the listener. */
+    release(listener: RequestListener): void {
       for (const [res, { req, timer }] of waiting) {
         clearTimeout(timer);
         listener(req, res);

@@ -1,30 +1,13 @@
 /** Limits how many requests one caller may send in a minute, counted across processes without a write for each request. */
-import { LRUCache } from 'lru-cache';
 import type { Config } from '../config/config.ts';
 import { callerNetwork } from '../config/networks.ts';
 import { AppError } from '../errors.ts';
-import { roomFor } from '../remembered.ts';
+import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
 /** What is counted: requests of an address, a session or a relay token; and by address, started sign-ins and wrong tokens. */
 export type LimitKind = 'address' | 'session' | 'relay-token' | 'sign-in' | 'guess';
-
-export interface RateLimits {
-  /**
-   * Counts a request of the caller.
-   * @returns the caller's requests in this minute
-   * @throws AppError `rate_limited` beyond the limit
-   */
-  take(kind: LimitKind, caller: string): number;
-  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
-  headers(kind: LimitKind, count: number): Record<string, string>;
-  /** As `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
-  check(kind: LimitKind, caller: string): void;
-  /** Writes pending counts to the store now. */
-  flush(): Promise<void>;
-  close(): Promise<void>;
-}
 
 interface Entry {
   kind: LimitKind;
@@ -56,9 +39,10 @@ const BY_ADDRESS: ReadonlySet<LimitKind> = new Set(['address', 'sign-in', 'guess
 const MAX_CALLERS = 50_000;
 const LIFETIME_SECONDS = 120;
 
-const DETAILS: Partial<Record<LimitKind, string>> = {
-  'sign-in': 'Too many sign-ins were started from your network address within a minute. Wait a minute, then try again.',
-};
+const TOO_MANY_REQUESTS =
+  'These are more requests than one caller may send in a minute. Wait as long as Retry-After says.';
+const TOO_MANY_SIGN_INS =
+  'Too many sign-ins were started from your network address within a minute. Wait a minute, then try again.';
 
 /** By address: enough for a misconfigured service to be noticed, too few to search for relay or admin tokens. */
 const TOKEN_GUESSES_PER_MINUTE = 100;
@@ -68,14 +52,16 @@ export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits'])
   return { ...rest, 'relay-token': relayToken, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
 }
 
+export type RateLimits = ReturnType<typeof createRateLimits>;
+
 /** @param parts `perMinute`: 0 for no limit */
 export function createRateLimits(parts: {
   store: Pick<Store, 'increment'>;
   clock: () => number;
   perMinute: Readonly<Record<LimitKind, number>>;
-}): RateLimits {
+}) {
   const { store, clock, perMinute } = parts;
-  const callers = new LRUCache<string, Entry>(roomFor(MAX_CALLERS));
+  const callers = remembered<Entry>(MAX_CALLERS);
   /** Callers at their limit, which must not be evicted in their minute (R97). Few: each has sent as many requests as its limit. */
   const limited = new Map<string, Entry>();
 
@@ -94,6 +80,7 @@ export function createRateLimits(parts: {
     if (countOf(entry) >= perMinute[entry.kind]) limited.set(`${entry.kind} ${entry.caller}`, entry);
   };
 
+  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
   const headersOf = (kind: LimitKind, count: number): Record<string, string> =>
     perMinute[kind] === 0
       ? {}
@@ -114,6 +101,7 @@ export function createRateLimits(parts: {
     retainIfLimited(entry);
   };
 
+  /** Writes pending counts to the store now. */
   const flush = async (): Promise<void> => {
     const minute = Math.floor(clock() / MINUTE_MS);
     for (const table of [callers, limited])
@@ -121,35 +109,41 @@ export function createRateLimits(parts: {
     await Promise.all([...new Set([...callers.values(), ...limited.values()])].map(flushEntry));
   };
 
-  const refuse = (kind: LimitKind, count: number): never => {
-    throw new AppError('rate_limited', {
-      detail:
-        DETAILS[kind] ??
-        'These are more requests than one caller may send in a minute. Wait as long as Retry-After says.',
+  const refusal = (kind: LimitKind, count: number) =>
+    new AppError('rate_limited', {
+      detail: kind === 'sign-in' ? TOO_MANY_SIGN_INS : TOO_MANY_REQUESTS,
       retryAfterSeconds: secondsLeft(clock()),
       headers: headersOf(kind, count),
     });
-  };
 
   const timer = setInterval(() => void flush(), FLUSH_MS).unref();
 
+  /** The caller's entry for this minute; undefined without a limit. @throws AppError `rate_limited` if the limit is reached */
+  const entryBelowLimit = (kind: LimitKind, caller: string): Entry | undefined => {
+    if (perMinute[kind] === 0) return undefined;
+    const entry = entryOf(kind, caller);
+    if (countOf(entry) >= perMinute[kind]) throw refusal(kind, countOf(entry));
+    return entry;
+  };
+
   return {
-    take(kind, caller) {
-      const limit = perMinute[kind];
-      if (limit === 0) return 0;
-      const entry = entryOf(kind, caller);
-      if (countOf(entry) >= limit) refuse(kind, countOf(entry));
+    /**
+     * Counts a request of the caller.
+     * @returns the caller's requests in this minute
+     * @throws AppError `rate_limited` beyond the limit
+     */
+    take(kind: LimitKind, caller: string): number {
+      const entry = entryBelowLimit(kind, caller);
+      if (!entry) return 0;
       entry.own += 1;
       retainIfLimited(entry);
       return countOf(entry);
     },
+
+    /** As `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
+    check: (kind: LimitKind, caller: string) => void entryBelowLimit(kind, caller),
+
     headers: headersOf,
-    check(kind, caller) {
-      const limit = perMinute[kind];
-      if (limit === 0) return;
-      const count = countOf(entryOf(kind, caller));
-      if (count >= limit) refuse(kind, count);
-    },
     flush,
     close: async () => clearInterval(timer),
   };
