@@ -16,8 +16,8 @@ export const PROBLEMS = {
   bin_quota_exhausted: { status: 429, title: 'The BIN look-ups are used up' },
   bin_service_unavailable: { status: 503, title: 'The BIN lookup service cannot be reached' },
   upstream_rate_limited: { status: 429, title: 'The platform limits the number of calls' },
-  upstream_error: { status: 502, title: 'The platform did not answer properly' },
-  upstream_timeout: { status: 504, title: 'The platform took too long to answer' },
+  upstream_error: { status: 502, title: 'The platform did not respond properly' },
+  upstream_timeout: { status: 504, title: 'The platform took too long to respond' },
   provider_unavailable: { status: 503, title: 'The identity provider cannot be reached' },
   storage_unavailable: { status: 503, title: 'The storage cannot be reached' },
   rate_limited: { status: 429, title: 'Too many requests' },
@@ -25,9 +25,9 @@ export const PROBLEMS = {
   not_found: { status: 404, title: 'Nothing is here' },
   method_not_allowed: { status: 405, title: 'This method is not allowed here' },
   length_required: { status: 411, title: 'The request needs a Content-Length' },
-  version_conflict: { status: 409, title: 'Somebody else changed this in the meantime' },
+  version_conflict: { status: 409, title: 'This has been changed in the meantime' },
   too_large: { status: 413, title: 'The request is too large' },
-  overloaded: { status: 503, title: 'Too much is going on here' },
+  overloaded: { status: 503, title: 'Too many requests at the moment' },
   internal: { status: 500, title: 'Something went wrong here' },
 } as const;
 

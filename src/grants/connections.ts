@@ -31,7 +31,7 @@ export interface Disconnected {
   said?: ProviderReply | undefined;
 }
 
-/** Who ended the connection, where it was not its user, and from where. */
+/** How a connection was ended. `by`: left out where its user did. */
 export interface EndedBy {
   by?: By | undefined;
   /** The audit trail has an entry for it already. */

@@ -6,7 +6,7 @@ import { containsCardNumber } from '../observability/card-numbers.ts';
 /** How many layers of percent-encoding are looked through. */
 const MAX_DECODINGS = 3;
 
-/** The text itself, and every text that a reader gets who decodes it once or more. */
+/** The text, and every text that decoding its percent-escapes yields, up to three times. */
 export function decodedForms(text: string): string[] {
   const all = [text];
   let current = text;

@@ -1,4 +1,4 @@
-/** What handlers and guards say about themselves: the OpenAPI document is made of it. */
+/** Descriptions of handlers and guards, which make up the OpenAPI document. */
 import { z } from 'zod';
 
 /** The schema of a body by its media type. */
@@ -29,12 +29,12 @@ export function described<H extends object>(operation: Operation, handler: H): H
   return Object.assign(handler, { operation });
 }
 
-/** Adds to a guard what it asks of the caller. */
+/** Adds to a guard the credentials that it demands. */
 export function requiring<G extends object>(credentials: Credentials, guard: G): G {
   return Object.assign(guard, { credentials });
 }
 
-/** What the guards and the handler ask for together: a later alternative replaces those that it contains. */
+/** The credentials that the guards and the handler demand together: a later alternative replaces those that it contains. */
 export function credentialsOf(steps: readonly object[]): Credentials {
   return steps
     .map((step) => ('credentials' in step ? (step.credentials as Credentials) : []))

@@ -71,5 +71,5 @@ function stream({ status, headers, body }: PassedResponse, req: IncomingMessage,
 }
 
 function brokenOff(cause: unknown): AppError {
-  return new AppError('upstream_error', { logDetail: 'the answer of the platform broke off', cause });
+  return new AppError('upstream_error', { logDetail: 'the response of the platform broke off', cause });
 }

@@ -12,8 +12,8 @@ const IGNORED_UPGRADE = /^h2c?$/i;
 export const plainHttp: RequestHandler = (req, _res, next) => {
   const { upgrade } = req.headers;
   if (upgrade !== undefined && !IGNORED_UPGRADE.test(upgrade))
-    return next(refused('Ask in plain HTTP: nothing here is an upgrade.'));
-  if ((req.headersDistinct.host?.length ?? 0) > 1) return next(refused('Name one host.'));
+    return next(refused('Use plain HTTP: no upgrade is offered here.'));
+  if ((req.headersDistinct.host?.length ?? 0) > 1) return next(refused('Send one Host header.'));
   return next();
 };
 

@@ -112,7 +112,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: RETRY,
   },
   upstream_error: {
-    title: 'The platform did not answer properly',
+    title: 'The platform did not respond properly',
     meaning: 'We reached the platform, but what came back could not be used.',
     whose: 'platform',
     nextStep: 'Try again in {wait}.',

@@ -133,7 +133,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     }
     const outcome = reason !== 'internal' && SIGN_IN_FAILURES[reason].isRefusal ? 'refused' : 'failed';
     const { state, purpose, user } = known;
-    // Anybody can send requests without a state or browser id of ours, at any rate: they leave no record (R54).
+    // Any caller can send requests without a state or browser id of ours, at any rate: they leave no record (R54).
     const isUnsolicited = purpose === undefined && state === undefined && browserId === undefined;
     if (!isUnsolicited) {
       const email = user ? undefined : unprovenEmail(error);

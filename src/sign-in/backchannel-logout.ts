@@ -57,7 +57,7 @@ export function backchannelLogout(parts: {
 
   return described<RequestHandler>(BACKCHANNEL_LOGOUT, async (req, res) => {
     const app = apps.signInApps().find(({ id }) => id === req.params.app);
-    if (!app) throw new AppError('not_found', { detail: 'There is no app with this id that people sign in with.' });
+    if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
     const origin = originOf(req);
     const refuse = (reason: string) => {
       events.providerSignedOut({ app: app.id, outcome: 'refused', reason, origin });

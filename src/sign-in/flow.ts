@@ -98,7 +98,7 @@ export function createSignInFlow(parts: FlowParts) {
     return app;
   };
 
-  /** Exchanges the code for tokens and verifies whom they are for. */
+  /** Exchanges the code for tokens, verifies them, and completes the claims. */
   const authorize = async (
     app: ConnectedApp,
     { transaction, pendingUnder }: PendingRequest,

@@ -58,7 +58,7 @@ function holdPatience(): { end(): void } {
 
 describe('while the platform', () => {
   const timeout = 'The platform took too long';
-  const failed = 'The platform did not answer properly';
+  const failed = 'The platform did not respond properly';
   test.each<[string, FaultKind, string]>([
     ['cuts the connection', { kind: 'reset' }, failed],
     ['answers 500', { kind: 'error' }, failed],
@@ -248,7 +248,7 @@ describe('problem pages', () => {
       {
         type: `${site.url}/problems/upstream_error`,
         code: 'upstream_error',
-        title: 'The platform did not answer properly',
+        title: 'The platform did not respond properly',
         status: 502,
       },
     ]);

@@ -95,7 +95,7 @@ test('a caller who reads slowly slows the platform down, and hears all of it', a
   expect(body.resume).toHaveBeenCalled();
 });
 
-const BROKEN_OFF = { code: 'upstream_error', logDetail: 'the answer of the platform broke off' };
+const BROKEN_OFF = { code: 'upstream_error', logDetail: 'the response of the platform broke off' };
 
 test('one that breaks off before anything of it was sent can still be told as a failure', async () => {
   const cause = new Error('reset');

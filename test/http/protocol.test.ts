@@ -202,7 +202,7 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
   });
 });
 
-const NO_UPGRADE = 'Ask in plain HTTP: nothing here is an upgrade.';
+const NO_UPGRADE = 'Use plain HTTP: no upgrade is offered here.';
 test.each([
   [undefined, ['a'], undefined],
   ['h2c', ['a'], undefined],
@@ -212,8 +212,8 @@ test.each([
   ['h2c, websocket', ['a'], NO_UPGRADE],
   // As HTTP/1.0 allows it.
   [undefined, undefined, undefined],
-  [undefined, ['a', 'b'], 'Name one host.'],
-  [undefined, ['a', 'a'], 'Name one host.'],
+  [undefined, ['a', 'b'], 'Send one Host header.'],
+  [undefined, ['a', 'a'], 'Send one Host header.'],
 ])('R78 an upgrade to %s for %j: %s', (upgrade, host, detail) => {
   const next = vi.fn();
   plainHttp({ headers: { upgrade }, headersDistinct: { host } } as unknown as Request, {} as Response, next);

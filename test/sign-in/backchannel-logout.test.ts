@@ -215,7 +215,7 @@ describe('R58 a logout token', () => {
       const token = await site.provider.logoutToken();
       const answers = await Promise.all(['none', 'connect-only', 'other-client'].map((app) => send(token, app)));
       expect(answers.map(({ status }) => status)).toEqual([404, 404, 400]);
-      const detail = 'There is no app with this id that people sign in with.';
+      const detail = 'There is no sign-in app with this id.';
       for (const { body } of answers.slice(0, 2)) expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
       const reason = JSON.parse(answers[2]?.body ?? '').error_description;
       const told = site.logs().map((line) => JSON.parse(line));
