@@ -240,13 +240,16 @@ describe('R78 what never becomes a request', () => {
     return { line, headers: headers.map((header) => header.replace(String(id), 'ID')), problem, length: body.length };
   };
   const HEADERS = (length: number) => [
+    'Cache-Control: no-store',
+    "Content-Security-Policy: default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    'Cross-Origin-Opener-Policy: same-origin',
+    'Cross-Origin-Resource-Policy: same-origin',
+    'Referrer-Policy: same-origin',
+    'Strict-Transport-Security: max-age=31536000',
+    'X-Content-Type-Options: nosniff',
     'Connection: close',
     'Content-Type: application/problem+json; charset=utf-8',
     `Content-Length: ${length}`,
-    'Cache-Control: no-store',
-    "Content-Security-Policy: default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
-    'Referrer-Policy: same-origin',
-    'X-Content-Type-Options: nosniff',
     'X-Request-Id: ID',
   ];
   const type = (code: string) => `https://gatehouse.test/gate/problems/${code}`;
