@@ -1,141 +1,85 @@
 /** Loads the settings of a program into one frozen object, or reports every fault at once. */
-import { type PublicUrl, wouldCollide } from './rules.ts';
-import { type ConfigSource, readSettings } from './setting.ts';
+import { wouldCollide } from './rules.ts';
+import { type ConfigSource, readSettings, type ValuesOf } from './setting.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
 
-export interface Config {
-  publicUrl: PublicUrl;
-  listen: { host: string; port: number };
-  management: { host: string; port: number };
-  /** The first signs, all verify. */
-  sessionSecrets: readonly string[];
-  /** `kid:base64url` texts, comma-separated; the key ring checks them. */
-  encryptionKeys: string;
-  /** Used where no Redis is set. */
-  dataDirectory: string;
-  redis: RedisSettings | undefined;
-  connectedAppsFile: string | undefined;
-  /** `acr`: required of sign-ins for the admin pages (step-up). */
-  admin: { app: string | undefined; claim: string; values: readonly string[]; acr: string | undefined };
-  /** CIDRs. */
-  trustedProxies: readonly string[];
-  /** Host names, addresses and CIDRs in loopback or private ranges that may be called. */
-  internalHosts: readonly string[];
-  proxy: ProxySettings | undefined;
-  /** Calls to one host: how many at a time, and how many more may wait for their turn. */
-  upstream: { concurrency: number; waiting: number };
-  pages: { operatorName: string; supportContact: string | undefined };
-  session: { idleSeconds: number; maxSeconds: number };
-  bin: { datasetFile: string | undefined; service: BinServiceSettings | undefined };
-  /** Retention of the audit trail. */
-  auditDays: number;
-  /** Requests a minute; 0 for no limit. */
-  rateLimits: { address: number; signIns: number; session: number; relayToken: number };
-  shutdownSeconds: number;
-  logLevel: SettingValues['LOG_LEVEL'];
-  /** Undefined: no span is ever made. */
-  tracing: TracingSettings | undefined;
-  sandboxPort: number;
-}
+export type Config = ReturnType<typeof toConfig>;
+export type TracingSettings = NonNullable<Config['tracing']>;
 
-/** How to connect to Redis, in exactly one of three ways, and the durability that it must have. */
-export type RedisSettings = ({ url: string } | { cluster: string } | { sentinels: string; sentinelName: string }) & {
-  durability: SettingValues['REDIS_DURABILITY'];
-  /** How long a command waits for its reply. */
-  deadlineMilliseconds: number;
-};
+/** The settings of the storage, for commands that run without the other settings of a server. */
+export type StorageConfig = ReturnType<typeof toStorage>;
 
-/** The proxy for https calls; `bypass`: hosts that are called without it, comma-separated. */
-export interface ProxySettings {
-  url: string;
-  bypass: string;
-}
-
-export interface BinServiceSettings {
-  url: string;
-  apiKey: string | undefined;
-  auth: SettingValues['BIN_SERVICE_AUTH'];
-  monthlyQuota: number;
-  /** The part of that quota that is reserved for users. */
-  userReserve: number;
-  /** Calls that one user may cause in a day (UTC). */
-  userDailyQuota: number;
-}
-
-/** Where spans are sent, and which requests are sampled (names of the OpenTelemetry specification). */
-export interface TracingSettings {
-  /** `/v1/traces` is added. */
-  endpoint: string;
-  headers: Readonly<Record<string, string>>;
-  serviceName: string | undefined;
-  sampler: SettingValues['OTEL_TRACES_SAMPLER'];
-  /** From 0 to 1; only for the samplers by ratio. */
-  ratio: number;
-}
-
-/** The settings of the storage alone, for commands that run without the settings of a server. */
-export type StorageConfig = Pick<Config, 'encryptionKeys' | 'dataDirectory' | 'redis'>;
-
-/** The settings of BIN look-ups, in addition to the storage's. */
-export type BinConfig = Pick<Config, 'bin' | 'internalHosts' | 'proxy'>;
-
-/** `values` has a stand-in for each faulty setting: use it to check the files that settings name, never to open anything. */
-export type LoadedConfig =
-  | { config: Config; values: Config; faults: [] }
-  | { config?: never; values: Config; faults: string[] };
-
-export function loadConfig(source: ConfigSource): LoadedConfig {
+/**
+ * `config` is undefined if there are faults. `values` has a stand-in for each faulty setting: use it to check the files that
+ * settings name, never to open anything.
+ */
+export function loadConfig(source: ConfigSource): { config: Config | undefined; values: Config; faults: string[] } {
   const read = readSettings(SETTINGS, source);
-  const values: Config = deepFreeze(toConfig(read.values));
+  const values = deepFreeze(toConfig(read.values));
   const together = [...serverFaults(read.values, read.faulty), ...redisFaults(read.values, read.faulty)];
   const faults = [...read.faults, ...together];
-  return faults.length === 0 ? { config: values, values, faults: [] } : { values, faults };
+  return { config: faults.length === 0 ? values : undefined, values, faults };
 }
 
 export function loadStorageConfig(source: ConfigSource): { values: StorageConfig; faults: string[] } {
   const read = readSettings(STORAGE_SETTINGS, source);
-  return {
-    values: deepFreeze(toStorage(read.values)),
-    faults: [...read.faults, ...redisFaults(read.values, read.faulty)],
-  };
+  const faults = [...read.faults, ...redisFaults(read.values, read.faulty)];
+  return { values: deepFreeze(toStorage(read.values)), faults };
 }
 
-export function loadBinConfig(source: ConfigSource): { values: BinConfig; faults: string[] } {
+/** The settings of BIN look-ups, in addition to the storage's. */
+export function loadBinConfig(source: ConfigSource) {
   const { values, faults } = readSettings(BIN_SETTINGS, source);
   return { values: deepFreeze({ ...toBin(values), ...toOutbound(values) }), faults };
 }
 
-const STORAGE_SETTINGS = pick(SETTINGS, [
-  ...(['ENCRYPTION_KEYS', 'DATA_DIR', 'REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS'] as const),
-  ...(['REDIS_SENTINEL_NAME', 'REDIS_DURABILITY', 'REDIS_TIMEOUT_MS'] as const),
-]);
-const BIN_SETTINGS = pick(SETTINGS, [
-  ...(['BIN_DATASET_FILE', 'BIN_SERVICE_URL', 'BIN_SERVICE_API_KEY', 'BIN_SERVICE_AUTH'] as const),
-  ...(['BIN_SERVICE_MONTHLY_QUOTA', 'BIN_SERVICE_USER_RESERVE', 'BIN_SERVICE_USER_DAILY_QUOTA'] as const),
-  ...(['INTERNAL_HOSTS', 'HTTPS_PROXY', 'NO_PROXY'] as const),
-]);
+const REDIS_SETTINGS = pick(
+  'REDIS_URL',
+  'REDIS_CLUSTER',
+  'REDIS_SENTINELS',
+  'REDIS_SENTINEL_NAME',
+  'REDIS_DURABILITY',
+  'REDIS_TIMEOUT_MS',
+);
+const STORAGE_SETTINGS = { ...REDIS_SETTINGS, ...pick('ENCRYPTION_KEYS', 'DATA_DIR') };
+const OUTBOUND_SETTINGS = pick('INTERNAL_HOSTS', 'HTTPS_PROXY', 'NO_PROXY');
+const BIN_SETTINGS = {
+  ...pick(
+    'BIN_DATASET_FILE',
+    'BIN_SERVICE_URL',
+    'BIN_SERVICE_API_KEY',
+    'BIN_SERVICE_AUTH',
+    'BIN_SERVICE_MONTHLY_QUOTA',
+  ),
+  ...pick('BIN_SERVICE_USER_RESERVE', 'BIN_SERVICE_USER_DAILY_QUOTA'),
+  ...OUTBOUND_SETTINGS,
+};
 
-/** Some settings of a table. */
-export function pick<T, N extends keyof T>(table: T, names: readonly N[]): Pick<T, N> {
-  return Object.fromEntries(names.map((name) => [name, table[name]])) as Pick<T, N>;
+function pick<N extends keyof typeof SETTINGS>(...names: N[]): Pick<typeof SETTINGS, N> {
+  return Object.fromEntries(names.map((name) => [name, SETTINGS[name]])) as Pick<typeof SETTINGS, N>;
 }
 
-function toConfig(values: SettingValues): Config {
+function toConfig(values: SettingValues) {
   return {
     ...toServer(values),
     ...toStorage(values),
     ...toOutbound(values),
     ...toBin(values),
+    /** The first signs, all verify. */
     sessionSecrets: values.SESSION_SECRETS,
     connectedAppsFile: values.CONNECTED_APPS_FILE,
     admin: {
       app: values.ADMIN_APP,
       claim: values.ADMIN_CLAIM,
       values: values.ADMIN_VALUES,
+      /** Required of sign-ins for the admin pages (step-up). */
       acr: values.ADMIN_ACR,
     },
+    /** Calls to one host: how many run at a time, and how many more may wait. */
     upstream: { concurrency: values.UPSTREAM_CONCURRENCY, waiting: values.UPSTREAM_WAITING },
+    /** Retention of the audit trail. */
     auditDays: values.AUDIT_DAYS,
+    /** Requests a minute; 0 for no limit. */
     rateLimits: {
       address: values.RATE_LIMIT_PER_ADDRESS,
       signIns: values.RATE_LIMIT_SIGN_INS_PER_ADDRESS,
@@ -147,16 +91,13 @@ function toConfig(values: SettingValues): Config {
   };
 }
 
-type Values<N extends keyof SettingValues> = Pick<SettingValues, N>;
+type ServerSettings =
+  | ('PUBLIC_URL' | 'HOST' | 'PORT' | 'MANAGEMENT_HOST' | 'MANAGEMENT_PORT' | 'TRUSTED_PROXIES')
+  | ('OPERATOR_NAME' | 'SUPPORT_CONTACT' | 'SESSION_IDLE_SECONDS' | 'SESSION_MAX_SECONDS')
+  | ('SHUTDOWN_SECONDS' | 'LOG_LEVEL');
 
 /** The settings of every program that serves pages. */
-export function toServer(
-  values: Values<
-    | ('PUBLIC_URL' | 'HOST' | 'PORT' | 'MANAGEMENT_HOST' | 'MANAGEMENT_PORT' | 'TRUSTED_PROXIES')
-    | ('OPERATOR_NAME' | 'SUPPORT_CONTACT' | 'SESSION_IDLE_SECONDS' | 'SESSION_MAX_SECONDS')
-    | ('SHUTDOWN_SECONDS' | 'LOG_LEVEL')
-  >,
-) {
+export function toServer(values: Pick<SettingValues, ServerSettings>) {
   return {
     publicUrl: values.PUBLIC_URL,
     listen: { host: values.HOST, port: values.PORT },
@@ -169,15 +110,18 @@ export function toServer(
   };
 }
 
-type RedisNames =
-  | ('REDIS_URL' | 'REDIS_CLUSTER' | 'REDIS_SENTINELS' | 'REDIS_SENTINEL_NAME')
-  | ('REDIS_DURABILITY' | 'REDIS_TIMEOUT_MS');
-
-function toStorage(values: Values<RedisNames | 'ENCRYPTION_KEYS' | 'DATA_DIR'>): StorageConfig {
-  return { encryptionKeys: values.ENCRYPTION_KEYS, dataDirectory: values.DATA_DIR, redis: toRedis(values) };
+function toStorage(values: ValuesOf<typeof STORAGE_SETTINGS>) {
+  return {
+    /** `kid:base64url` texts, comma-separated. */
+    encryptionKeys: values.ENCRYPTION_KEYS,
+    /** Used if no Redis is set. */
+    dataDirectory: values.DATA_DIR,
+    redis: toRedis(values),
+  };
 }
 
-export function toRedis(values: Values<RedisNames>): RedisSettings | undefined {
+/** Exactly one of three ways to connect, or undefined. */
+export function toRedis(values: ValuesOf<typeof REDIS_SETTINGS>) {
   const common = { durability: values.REDIS_DURABILITY, deadlineMilliseconds: values.REDIS_TIMEOUT_MS };
   const { REDIS_URL: url, REDIS_CLUSTER: cluster, REDIS_SENTINELS: sentinels } = values;
   if (url !== undefined) return { url, ...common };
@@ -187,32 +131,37 @@ export function toRedis(values: Values<RedisNames>): RedisSettings | undefined {
 }
 
 /** The settings of outgoing calls. */
-export function toOutbound(values: Values<'INTERNAL_HOSTS' | 'HTTPS_PROXY' | 'NO_PROXY'>) {
+export function toOutbound(values: ValuesOf<typeof OUTBOUND_SETTINGS>) {
   const { INTERNAL_HOSTS: internalHosts, HTTPS_PROXY: url, NO_PROXY: bypass } = values;
   return { internalHosts, proxy: url === undefined ? undefined : { url, bypass } };
 }
 
-function toBin(values: Values<Exclude<keyof typeof BIN_SETTINGS, 'INTERNAL_HOSTS' | 'HTTPS_PROXY' | 'NO_PROXY'>>) {
+function toBin(values: Omit<ValuesOf<typeof BIN_SETTINGS>, keyof typeof OUTBOUND_SETTINGS>) {
   const { BIN_DATASET_FILE: datasetFile, BIN_SERVICE_URL: url, BIN_SERVICE_MONTHLY_QUOTA: monthlyQuota } = values;
   const service = url !== undefined && {
     url,
     apiKey: values.BIN_SERVICE_API_KEY,
     auth: values.BIN_SERVICE_AUTH,
     monthlyQuota,
+    /** The part of that quota that is reserved for users. */
     userReserve: values.BIN_SERVICE_USER_RESERVE ?? Math.floor(monthlyQuota / 10),
+    /** Calls that one user may cause in a day (UTC). */
     userDailyQuota: values.BIN_SERVICE_USER_DAILY_QUOTA ?? Math.ceil(monthlyQuota / 100),
   };
   return { bin: { datasetFile, service: service || undefined } };
 }
 
-function toTracing(values: SettingValues): TracingSettings | undefined {
+/** Undefined: no span is ever made. */
+function toTracing(values: SettingValues) {
   const endpoint = values.OTEL_EXPORTER_OTLP_ENDPOINT;
   if (endpoint === undefined) return undefined;
   return {
+    /** `/v1/traces` is added. */
     endpoint,
     headers: values.OTEL_EXPORTER_OTLP_HEADERS,
     serviceName: values.OTEL_SERVICE_NAME,
     sampler: values.OTEL_TRACES_SAMPLER,
+    /** From 0 to 1; only for the samplers by ratio. */
     ratio: values.OTEL_TRACES_SAMPLER_ARG,
   };
 }
@@ -233,9 +182,9 @@ export function serverFaults(values: Parameters<typeof toServer>[0], faulty: Rea
 }
 
 /** The same for the three ways to connect to Redis. */
-export function redisFaults(values: Values<RedisNames>, faulty: ReadonlySet<string>): string[] {
+export function redisFaults(values: Parameters<typeof toRedis>[0], faulty: ReadonlySet<string>): string[] {
   const faults: string[] = [];
-  const isGiven = (name: RedisNames) => values[name] !== undefined || faulty.has(name);
+  const isGiven = (name: keyof typeof values) => values[name] !== undefined || faulty.has(name);
   if ((['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS'] as const).filter(isGiven).length > 1) {
     faults.push('REDIS_URL, REDIS_CLUSTER and REDIS_SENTINELS exclude each other: keep one of them.');
   }
