@@ -1,8 +1,7 @@
 /** Opens the storage for a command, as the server does, with only the settings that it needs. */
-import { loadStorageConfig } from '../config/config.ts';
 import type { ConfigSource } from '../config/setting.ts';
-import { StartRefused } from '../errors.ts';
-import { checkStorageConfig, type OpenedStorage, openStorage } from '../storage/storage.ts';
+import { type OpenedStorage, openStorage } from '../storage/storage.ts';
+import { readPlace } from './storage-place.ts';
 
 /**
  * Opens the configured storage, does the work, and always closes the storage.
@@ -14,10 +13,7 @@ export async function withStorage<T>(
   work: (storage: OpenedStorage) => Promise<T>,
   lostKeys: readonly string[] = [],
 ): Promise<T> {
-  const { values: config, faults } = loadStorageConfig(source);
-  const checked = checkStorageConfig(config);
-  if (faults.length + checked.faults.length > 0) throw new StartRefused([...faults, ...checked.faults]);
-  const { encryptionKeys } = checked;
+  const { config, encryptionKeys } = readPlace(source);
   const storage = await openStorage({ config, encryptionKeys, clock: Date.now, random: Math.random }, lostKeys);
   try {
     return await work(storage);

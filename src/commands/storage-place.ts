@@ -1,19 +1,13 @@
 /** Parses a storage on the command line: `sqlite`, `redis`, a folder, or a URL. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadStorageConfig, type StorageConfig } from '../config/config.ts';
+import { loadStorageConfig } from '../config/config.ts';
 import type { ConfigSource } from '../config/setting.ts';
 import { StartRefused } from '../errors.ts';
-import type { Sealer } from '../storage/sealed.ts';
 import { DATABASE_FILE } from '../storage/sqlite/store.ts';
 import { checkStorageConfig, createStorageSealer } from '../storage/storage.ts';
 
-export interface StoragePlace {
-  config: StorageConfig;
-  sealer: Sealer;
-  /** For messages; never contains a password. */
-  name: string;
-}
+export type StoragePlace = ReturnType<typeof readPlace>;
 
 const REDIS_PLACES = ['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS', 'REDIS_SENTINEL_NAME'];
 
@@ -22,7 +16,7 @@ const REDIS_PLACES = ['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS', 'REDIS_SE
  *   Default: the storage of the settings
  * @throws StartRefused with all faults of the settings, or for another place
  */
-export function readPlace(source: ConfigSource, place?: string): StoragePlace {
+export function readPlace(source: ConfigSource, place?: string) {
   const { values: config, faults } = loadStorageConfig({ ...source, env: envOf(source.env, place) });
   const checked = checkStorageConfig(config);
   const unset =
@@ -31,8 +25,10 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
       : [];
   const all = [...faults, ...checked.faults, ...unset];
   if (all.length > 0) throw new StartRefused(all);
-  const sealer = createStorageSealer(checked.encryptionKeys);
-  return { config, sealer, name: config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}` };
+  const { encryptionKeys } = checked;
+  /** For messages; never contains a password. */
+  const name = config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}`;
+  return { config, encryptionKeys, sealer: createStorageSealer(encryptionKeys), name };
 }
 
 /** @throws StartRefused if there is no database; opening the storage would create one */
