@@ -1,13 +1,12 @@
 /** The backup file: a head line, a line for each item, and an end line that proves that the file is complete. */
-import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
-import { link, open, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { z } from 'zod';
 import { AppError, codeOf } from '../errors.ts';
 import { parseJson } from '../json.ts';
-import { createCopyTally, differences, lineOf, type Tally } from '../storage/copy-tally.ts';
+import { createCopyTally, lineOf } from '../storage/copy-tally.ts';
 import type { KeptItem } from '../storage/store.ts';
+import { writeWholeFile } from './whole-file.ts';
 
 const FORMAT = 'gatehouse-backup';
 const VERSION = 1;
@@ -24,20 +23,16 @@ const ITEM = z.union([
   z.strictObject({ log: text.min(1), id: text.regex(/^[1-9]\d{0,14}$/), at: whole, entry: text }),
 ]);
 const HEAD = z.looseObject({ format: z.literal(FORMAT), version: whole, made: z.iso.datetime() });
-const KINDS = z.record(text, z.strictObject({ count: whole, digest: text }));
+const KINDS = z.record(text, whole);
 const END = z.strictObject({ items: whole, kinds: KINDS, sha256: text.length(64), seal: text });
 
 /** The last line. `sha256` covers the bytes of all lines before it, and `seal` is that digest, sealed. */
 export type BackupEnd = z.infer<typeof END>;
 
-export interface WrittenBackup {
-  made: string;
-  end: BackupEnd;
-  bytes: number;
-}
+export type WrittenBackup = Awaited<ReturnType<typeof writeBackup>>;
 
 /**
- * Writes a backup that only the file's owner can read. The file gets its name once it is complete and flushed to disk.
+ * Writes a backup that only the file's owner can read.
  * @param parts `replace`: overwrite an existing file; `seal`: seals the digest
  * @throws AppError if the file exists
  */
@@ -47,24 +42,21 @@ export async function writeBackup(parts: {
   items: AsyncIterable<KeptItem[]>;
   seal: (digest: string) => Promise<string>;
   advance: (done: number) => void;
-}): Promise<WrittenBackup> {
+}) {
   const { file, replace, items, seal, advance } = parts;
-  if (!replace && existsSync(file)) throw alreadyExists(file);
-  const draft = `${file}.${randomUUID().slice(0, 8)}.part`;
-  const handle = await open(draft, 'wx', 0o600);
-  try {
-    const digest = createHash('sha256');
-    const tally = createCopyTally();
-    let bytes = 0;
-    const write = async (lines: string) => {
-      await handle.writeFile(lines);
+  const digest = createHash('sha256');
+  const tally = createCopyTally();
+  const made = new Date().toISOString();
+  let bytes = 0;
+  const writeAll = async (write: (lines: string) => Promise<void>): Promise<BackupEnd> => {
+    const writeCounted = async (lines: string) => {
+      await write(lines);
       bytes += Buffer.byteLength(lines);
     };
-    const writeDigested = async (lines: string) => {
+    const writeDigested = (lines: string) => {
       digest.update(lines);
-      await write(lines);
+      return writeCounted(lines);
     };
-    const made = new Date().toISOString();
     await writeDigested(`${JSON.stringify({ format: FORMAT, version: VERSION, made })}\n`);
     for await (const batch of items) {
       tally.add(batch);
@@ -72,36 +64,12 @@ export async function writeBackup(parts: {
       advance(batch.length);
     }
     const sha256 = digest.digest('hex');
-    const end: BackupEnd = { items: tally.count(), kinds: tally.result(), sha256, seal: await seal(sha256) };
-    await write(`${JSON.stringify({ end })}\n`);
-    await handle.sync();
-    await handle.close();
-    await renameDraft(draft, file, replace);
-    return { made, end, bytes };
-  } catch (error) {
-    await handle.close().catch(() => undefined);
-    throw error;
-  } finally {
-    await rm(draft, { force: true });
-  }
-}
-
-async function renameDraft(draft: string, file: string, replace: boolean): Promise<void> {
-  if (replace) await rename(draft, file);
-  else {
-    // Unlike rename, link fails if another program has created the file meanwhile.
-    await link(draft, file).catch((error: unknown) => {
-      if (codeOf(error) === 'EEXIST') throw alreadyExists(file);
-      // Some file systems do not support links.
-      return rename(draft, file);
-    });
-  }
-  const folder = await open(dirname(file), 'r');
-  await folder.sync().finally(() => folder.close());
-}
-
-function alreadyExists(file: string): AppError {
-  return new AppError('invalid_request', { detail: `${file} already exists. Give another name, or --force.` });
+    const end = { items: tally.count(), kinds: tally.counts(), sha256, seal: await seal(sha256) };
+    await writeCounted(`${JSON.stringify({ end })}\n`);
+    return end;
+  };
+  const end = await writeWholeFile(file, writeAll, { replace });
+  return { made, end, bytes };
 }
 
 export interface ReadBackup {
@@ -120,7 +88,7 @@ export async function* readBackup(
   advance: (bytes: number) => void = () => undefined,
 ): AsyncGenerator<KeptItem[], ReadBackup> {
   const digest = createHash('sha256');
-  const tally = createCopyTally();
+  let count = 0;
   let made: string | undefined;
   let end: BackupEnd | undefined;
   for await (const lines of linesOf(file, advance)) {
@@ -132,14 +100,13 @@ export async function* readBackup(
       else items.push(readItem(file, line));
       if (end === undefined) digest.update(line).update('\n');
     }
-    tally.add(items);
+    count += items.length;
     if (items.length > 0) yield items;
   }
   if (made === undefined) throw notABackup(file);
   if (end === undefined) throw broken(file, 'its end is missing');
   if (digest.digest('hex') !== end.sha256) throw broken(file, 'its digest does not match');
-  const [difference] = differences(end.kinds as Tally, tally.result());
-  if (difference !== undefined || tally.count() !== end.items) throw broken(file, difference ?? 'items are missing');
+  if (count !== end.items) throw broken(file, 'it does not have the number of items that its last line states');
   return { made, end };
 }
 

@@ -24,7 +24,9 @@ export function addBackupCommand(program: Command, terminal: Terminal): void {
     .addHelpText('after', HELP)
     .action(async (file: string, { force = false, json = false }: { force?: boolean; json?: boolean }) => {
       const written = await backUp(terminal, file, force);
-      printResult(terminal, { json, data: dataOf(file, written), text: textOf(file, written) });
+      const { items, kinds, sha256 } = written.end;
+      const data = { file, made: written.made, items, kinds, sha256, bytes: written.bytes };
+      printResult(terminal, { json, data, text: textOf(file, written) });
     });
 }
 
@@ -41,11 +43,6 @@ function backUp(terminal: Terminal, file: string, replace: boolean): Promise<Wri
     await auditOperator(store, { event: 'storage.backed_up', facts: { items: end.items, bytes, sha256: end.sha256 } });
     return written;
   });
-}
-
-function dataOf(file: string, { made, end: { items, kinds, sha256 }, bytes }: WrittenBackup) {
-  const counts = Object.fromEntries(Object.entries(kinds).map(([kind, { count }]) => [kind, count]));
-  return { file, made, items, kinds: counts, sha256, bytes };
 }
 
 function textOf(file: string, { made, end, bytes }: WrittenBackup): string {

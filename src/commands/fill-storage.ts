@@ -89,7 +89,7 @@ export async function tallyOf(store: Store, advance: (done: number) => void = ()
 /** @throws AppError with the kinds that differ, in number or content */
 export function assertSame(expected: CopyTally, actual: CopyTally): void {
   const horizon = Date.now() + MARGIN_MS;
-  const different = differences(expected.result(horizon), actual.result(horizon));
+  const different = differences(expected, actual, horizon);
   if (different.length === 0) return;
   throw conflict(
     `The two storages differ (${different.join('; ')}). Another process has written to one of them. Stop every process and run this again.`,
@@ -119,7 +119,7 @@ async function assertFree(store: Store, replace: boolean): Promise<void> {
   if (replace) return;
   const tally = await tallyOf(store);
   if (tally.count() === 0) return;
-  const kinds = Object.entries(tally.result()).map(([kind, { count }]) => `${kind}: ${count}`);
+  const kinds = Object.entries(tally.counts()).map(([kind, count]) => `${kind}: ${count}`);
   throw conflict(
     `The target storage is not empty: it holds ${tally.count().toLocaleString('en-GB')} items (${kinds.join(', ')}). ` +
       'Move the database away (DATA_DIR/gatehouse.sqlite and the files beside it), or use an empty Redis database.',

@@ -6,10 +6,10 @@ import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-
 import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
 import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
-import { openDraft } from './draft.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
 import { startProgress, type Terminal } from './terminal.ts';
+import { writeWholeFile } from './whole-file.ts';
 
 export interface ImportOptions {
   source?: string;
@@ -36,19 +36,19 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
     ...(options.date && { asOf: options.date }),
     ...(options.licence && { licence: options.licence }),
   };
-  const draft = options.badRows === undefined ? undefined : openDraft(options.badRows);
   const progress = startProgress(terminal, 'Importing', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
   const faults: RowFault[] = [];
-  const read = await readDatasetFile(file, {
-    about,
-    columns: options.columns,
-    onBytes: progress.advance,
-    ...(draft && { onFault: (fault) => faults.push(fault) }),
-  }).finally(progress.stop);
-  // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
-  faults.sort((one, other) => one.line - other.line);
-  await draft?.write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
-  draft?.keep();
+  const facts = { about, columns: options.columns, onBytes: progress.advance };
+  const readWithFaults = async (write: (text: string) => Promise<void>) => {
+    const read = await readDatasetFile(file, { ...facts, onFault: (fault) => faults.push(fault) });
+    // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
+    faults.sort((one, other) => one.line - other.line);
+    await write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
+    return read;
+  };
+  const reading =
+    options.badRows === undefined ? readDatasetFile(file, facts) : writeWholeFile(options.badRows, readWithFaults);
+  const read = await reading.finally(progress.stop);
   if (read.problem !== undefined) throw new AppError('invalid_request', { detail: read.problem });
   return read as { dataset: Dataset; report: FileReport };
 }

@@ -11,9 +11,9 @@ import { AppError, StartRefused } from '../errors.ts';
 import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import type { Store } from '../storage/store.ts';
-import { openDraft } from './draft.ts';
 import { withStorage } from './open-storage.ts';
 import { startProgress, type Terminal } from './terminal.ts';
+import { writeWholeFile } from './whole-file.ts';
 
 export interface EnrichOptions {
   column: string;
@@ -31,24 +31,20 @@ async function enrichWith(
   { column, out }: EnrichOptions,
 ): Promise<EnrichReport> {
   return withEnrichment(terminal, store, async ({ lookup }) => {
-    const { gzipped } = await inspectFile(file).catch((error: unknown) => refuseFile(file, error));
+    const { gzipped } = await inspectFile(file).catch((error: unknown) => {
+      throw fileRefused(file, error);
+    });
     const bytes = createReadStream(file);
     // An error in unzipping destroys the stream that is read, so the callback has nothing to do.
     const input = gzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
-    const draft = out === undefined ? undefined : openDraft(out);
     const progress = startProgress(terminal, 'Enriching', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
     bytes.on('data', (chunk) => progress.advance(chunk.length));
-    const write = draft ? draft.write : (text: string) => writeAll(terminal.out, text);
-    try {
-      const report = await enrichCsv({ input, column, lookup, write });
-      draft?.keep();
-      return report;
-    } catch (error) {
-      draft?.drop();
-      return isFileError(error) ? refuseFile(file, error) : Promise.reject(error);
-    } finally {
-      progress.stop();
-    }
+    const enrich = (write: (text: string) => Promise<void>) =>
+      enrichCsv({ input, column, lookup, write }).catch((error: unknown) => {
+        throw isFileError(error) ? fileRefused(file, error) : error;
+      });
+    const enriched = out === undefined ? enrich((text) => writeAll(terminal.out, text)) : writeWholeFile(out, enrich);
+    return enriched.finally(progress.stop);
   });
 }
 
@@ -58,8 +54,8 @@ function isFileError(error: unknown): boolean {
   return /^(EISDIR|EACCES|EIO|Z_\w+)$/.test(code);
 }
 
-function refuseFile(file: string, error: unknown): never {
-  throw new AppError('invalid_request', { detail: unreadable(file, error) });
+function fileRefused(file: string, error: unknown): AppError {
+  return new AppError('invalid_request', { detail: unreadable(file, error) });
 }
 
 async function withEnrichment<T>({ source }: Terminal, store: Store, work: (bins: Bins) => Promise<T>): Promise<T> {

@@ -1,84 +1,72 @@
-/** The comparison of copies: how many items of each kind there are, and a digest of them that no order changes. Pure. */
+/** Compares copies of a store: the number of items of each kind, and a digest of them that does not depend on their order. */
 import { hash } from 'node:crypto';
 import { kindOf } from './keys.ts';
 import type { KeptItem } from './store.ts';
 
-export interface KindTally {
-  count: number;
-  /** The sum of the SHA-256 of all items modulo 2^256, in hexadecimal: finds errors, and is no proof against a forger. */
-  digest: string;
-}
-
-/** By kind, such as `grant`, `index connections`, `counter bin-quota`, `log audit`. */
-export type Tally = Readonly<Record<string, KindTally>>;
-
-export interface CopyTally {
-  add(items: readonly KeptItem[]): void;
-  /** Of everything, or of what lasts beyond that time (milliseconds since the epoch): the rest may be gone from one of two copies. */
-  result(outliving?: number): Tally;
-  count(): number;
-}
-
+/** `digest`: the sum of the SHA-256 of all items modulo 2^256. It finds errors, and is no proof against a forger. */
 interface Sum {
   count: number;
-  total: bigint;
+  digest: bigint;
 }
 
+const NOTHING: Sum = { count: 0, digest: 0n };
 const MODULUS = 1n << 256n;
-const MINUTE = 60_000;
-const FOR_EVER = Number.POSITIVE_INFINITY;
+const MINUTE_MS = 60_000;
 
-export function createCopyTally(): CopyTally {
-  /** By kind, then by the minute in which the items end. */
+export type CopyTally = ReturnType<typeof createCopyTally>;
+
+export function createCopyTally() {
+  /** By kind, such as `grant`, `index connections` or `log audit`, and then by the minute in which the items expire. */
   const kinds = new Map<string, Map<number, Sum>>();
   let count = 0;
 
+  /** The sum of each kind, over the items that expire later than that time (milliseconds since the epoch). */
+  const sums = (outliving = 0): Map<string, Sum> =>
+    new Map(
+      [...kinds].map(([kind, minutes]) => {
+        const lasting = [...minutes].filter(([minute]) => minute * MINUTE_MS >= outliving);
+        return [kind, lasting.reduce((total, [, sum]) => plus(total, sum), NOTHING)];
+      }),
+    );
+
   return {
-    add(items) {
+    add(items: readonly KeptItem[]): void {
       count += items.length;
       for (const item of items) {
-        const kind = labelOf(item);
-        const minutes = kinds.get(kind) ?? new Map<number, Sum>();
-        kinds.set(kind, minutes);
-        const end =
-          'expiresAt' in item && item.expiresAt !== undefined ? Math.floor(item.expiresAt / MINUTE) : FOR_EVER;
-        const sum = minutes.get(end) ?? { count: 0, total: 0n };
-        sum.count += 1;
-        sum.total = (sum.total + BigInt(`0x${hash('sha256', lineOf(item))}`)) % MODULUS;
-        minutes.set(end, sum);
+        const minutes = kinds.get(kindOfItem(item)) ?? new Map<number, Sum>();
+        const minute = Math.floor(('expiresAt' in item ? (item.expiresAt ?? Infinity) : Infinity) / MINUTE_MS);
+        const digest = BigInt(`0x${hash('sha256', lineOf(item))}`);
+        minutes.set(minute, plus(minutes.get(minute) ?? NOTHING, { count: 1, digest }));
+        kinds.set(kindOfItem(item), minutes);
       }
     },
-    result(outliving = 0) {
-      const tallies = [...kinds]
-        .toSorted(([a], [b]) => (a < b ? -1 : 1))
-        .map(([kind, minutes]) => {
-          const sums = [...minutes].filter(([end]) => end * MINUTE >= outliving).map(([, sum]) => sum);
-          const total = sums.reduce((whole, sum) => whole + sum.total, 0n) % MODULUS;
-          const tally = {
-            count: sums.reduce((whole, sum) => whole + sum.count, 0),
-            digest: total.toString(16).padStart(64, '0'),
-          };
-          return [kind, tally] as const;
-        });
-      return Object.fromEntries(tallies.filter(([, tally]) => tally.count > 0));
-    },
     count: () => count,
+    /** The number of items of each kind. */
+    counts: (): Record<string, number> =>
+      Object.fromEntries([...sums()].map(([kind, sum]) => [kind, sum.count] as const).toSorted()),
+    sums,
   };
 }
 
-/** The kinds in which two copies differ, each in words. */
-export function differences(expected: Tally, found: Tally): string[] {
-  const kinds = [...new Set([...Object.keys(expected), ...Object.keys(found)])].toSorted();
-  return kinds.flatMap((kind) => {
-    const [before, after] = [expected[kind], found[kind]];
-    if (before?.digest === after?.digest && before?.count === after?.count) return [];
-    return [
-      `${kind}: ${before?.count ?? 0} expected, ${after?.count ?? 0} found${before?.count === after?.count ? ', with another content' : ''}`,
-    ];
+function plus(one: Sum, other: Sum): Sum {
+  return { count: one.count + other.count, digest: (one.digest + other.digest) % MODULUS };
+}
+
+/**
+ * The kinds in which two copies differ, each in words.
+ * @param outliving only items that expire later count, since one of the copies may lack the others
+ */
+export function differences(expected: CopyTally, found: CopyTally, outliving: number): string[] {
+  const [before, after] = [expected.sums(outliving), found.sums(outliving)];
+  return [...new Set([...before.keys(), ...after.keys()])].toSorted().flatMap((kind) => {
+    const { count, digest } = before.get(kind) ?? NOTHING;
+    const now = after.get(kind) ?? NOTHING;
+    if (digest === now.digest && count === now.count) return [];
+    return [`${kind}: ${count} expected, ${now.count} found${count === now.count ? ', with another content' : ''}`];
   });
 }
 
-/** An item as one line of JSON, its members always in the same order. */
+/** An item as one line of JSON, with its members always in the same order. */
 export function lineOf(item: KeptItem): string {
   if ('record' in item) {
     const { record, value, version, expiresAt } = item;
@@ -89,7 +77,7 @@ export function lineOf(item: KeptItem): string {
   return JSON.stringify({ log: item.log, id: item.id, at: item.at, entry: item.entry });
 }
 
-function labelOf(item: KeptItem): string {
+function kindOfItem(item: KeptItem): string {
   if ('record' in item) return kindOf(item.record);
   if ('index' in item) return `index ${kindOf(item.index)}`;
   return 'counter' in item ? `counter ${kindOf(item.counter)}` : `log ${kindOf(item.log)}`;

@@ -1,11 +1,11 @@
-/** Copies that fit every store: the entries of logs are named by their place, and what stands for one store alone is left out. */
+/** Copies that fit every store: log entries are named by their place, and a note that is about one store is left out. */
 import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
 import { patiently } from './patience.ts';
 import type { KeptItem, Store } from './store.ts';
 
 /**
- * What the store keeps, without the note that it is out of service. The id of a log's entry is its place among all
- * entries of the copy, from 1 on, and so are members of indexes that are such ids; one without its entry is left out.
+ * What the store holds, except the note that it is out of service. The id of a log entry is its place among all entries of
+ * the copy, from 1 on. Members of indexes that are ids of log entries are places, too; those without an entry are left out.
  */
 export async function* copyOut(store: Store): AsyncGenerator<KeptItem[]> {
   const places = new Map<string, number>();
@@ -28,7 +28,7 @@ export async function* copyOut(store: Store): AsyncGenerator<KeptItem[]> {
   }
 }
 
-/** Puts items of a copy into a store that nobody else uses, waiting up to a minute where it does not answer. */
+/** Writes items of a copy into a store that no other process uses. Waits up to a minute if the store does not respond. */
 export async function copyIn(store: Store, items: readonly KeptItem[]): Promise<void> {
   const named = items.map((item): KeptItem => {
     if ('log' in item) return { ...item, id: store.logIdAt(Number(item.id)) };
@@ -39,7 +39,7 @@ export async function copyIn(store: Store, items: readonly KeptItem[]): Promise<
   await patiently(() => store.load(named));
 }
 
-/** The log whose entries the members of this index are. */
+/** The log whose entries are the members of this index. */
 function logOf(item: KeptItem): string | undefined {
   return 'index' in item ? LOG_OF_INDEX[kindOf(item.index)] : undefined;
 }
