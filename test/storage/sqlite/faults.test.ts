@@ -106,7 +106,7 @@ describe('a locked database', () => {
 });
 
 test('a full disk refuses writes and the readiness probe with storage_unavailable; reads go on, and nothing is damaged', async () => {
-  const child = startChild('sqlite-worker.ts', [directory, 'fill'], { fileSizeBlocks: 2_048 });
+  const child = startChild('store-worker.ts', [directory, 'fill'], { fileSizeBlocks: 2_048 });
   const [write, probe, read] = await child.ended;
   expect(write).toMatch(/^storage_unavailable [0-9]+$/);
   expect(probe).toMatch(/^storage_unavailable [0-9]+$/);

@@ -1,13 +1,23 @@
-/** One process of the tests that need several on one Redis: does the named task and prints a line for each result. */
-
+/**
+ * One process of the tests that need several on one store: does the named task and prints a line for each result.
+ * Arguments: a Redis URL or the directory of a database, the task, the name of this process, the time to start at.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError } from '../../src/errors.ts';
 import { createRedisStore } from '../../src/storage/redis/store.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
-const [url = '', task = '', name = ''] = process.argv.slice(2);
+const [place = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
 const print = (line: string | number) => void process.stdout.write(`${line}\n`);
 
 const TASKS: Record<string, (store: Store) => Promise<void>> = {
+  /** Leaves a record of itself. */
+  async sign(store) {
+    await store.write([{ put: `signed by ${name}`, value: 'v' }]);
+    print(name);
+  },
+
   /** Takes every key of the round and prints those it got. */
   async take(store) {
     for (let n = 0; n < 100; n += 1) {
@@ -66,8 +76,45 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     print('listening');
     await new Promise((resolve) => process.stdin.once('end', resolve).resume());
   },
+
+  /** Writes until the disk is full, and prints what then becomes of a write, of the probe and of a read. */
+  async fill(store) {
+    await store.write([{ put: 'first', value: 'kept' }]);
+    let refused: unknown;
+    for (let n = 0; refused === undefined && n < 1_000; n += 1) {
+      await store.write([{ put: `filler ${n}`, value: 'x'.repeat(50_000) }]).catch((error: unknown) => {
+        refused = error;
+      });
+    }
+    print(codeOf(refused));
+    print(codeOf(await store.ready().catch((error: unknown) => error)));
+    print((await store.get('first'))?.value ?? 'lost');
+  },
+
+  /** Writes pairs under keys of the named kind for ever, and prints each number once its write was answered. */
+  async storm(store) {
+    for (let n = Number((await store.get(`${name}:{p}:left`))?.value ?? 0) + 1; ; n += 1) {
+      const value = String(n);
+      await store.write([
+        { put: `${name}:{p}:left`, value },
+        { put: `${name}:{p}:filler ${n % 20}`, value: value.repeat(500) },
+        { index: `${name}:{p}:numbers`, add: value, score: n },
+        { put: `${name}:{p}:right`, value },
+      ]);
+      print(n);
+    }
+  },
 };
 
-const store = await createRedisStore({ url, durability: 'none', deadlineMilliseconds: 10_000 });
+function codeOf(error: unknown): string {
+  return error instanceof AppError ? `${error.code} ${error.retryAfterSeconds}` : String(error);
+}
+
+// Until then the process only waits, so that several open the database at the same moment.
+while (Date.now() < Number(startAt)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
+const deadlineMilliseconds = 10_000;
+const store = place.startsWith('redis:')
+  ? await createRedisStore({ url: place, durability: 'none', deadlineMilliseconds })
+  : await createSqliteStore({ directory: place, deadlineMilliseconds });
 await TASKS[task]?.(store);
 await store.close();
