@@ -112,7 +112,7 @@ export async function createRelayTokens(parts: {
 
   return {
     async create(id, wanted) {
-      const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, undefined, { id });
+      const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const now = clock();
       const secrets = [{ hash: hashOf(secret) }];
       const token = await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets });
@@ -146,7 +146,7 @@ export async function createRelayTokens(parts: {
     change: (id, version, wanted) => change(id, version, (kept) => ({ ...kept, ...wanted })),
 
     async rotate(id, overlapSeconds) {
-      const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, undefined, { id });
+      const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const token = await change(id, undefined, (kept) => {
         const now = clock();
         const [last] = kept.secrets;

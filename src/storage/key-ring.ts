@@ -28,9 +28,9 @@ export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | {
 }
 
 /** A new entry for ENCRYPTION_KEYS, in the form `kid:base64url`; the key id begins with its date. */
-export function generateEncryptionKey(now: Date, random: (bytes: number) => Buffer = randomBytes): string {
+export function generateEncryptionKey(now: Date): string {
   const date = now.toISOString().slice(0, 10).replaceAll('-', '');
-  return `k${date}-${random(2).toString('hex')}:${random(KEY_BYTES).toString('base64url')}`;
+  return `k${date}-${randomBytes(2).toString('hex')}:${randomBytes(KEY_BYTES).toString('base64url')}`;
 }
 
 /** Returns the key, or the fault as the end of a sentence. */

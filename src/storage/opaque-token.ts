@@ -1,19 +1,12 @@
-/** Our own opaque credentials: prefix, id, secret of 256 bits and a checksum, so that secret scanners can tell one. */
+/** Our own opaque credentials: prefix, id, secret of 256 bits and a checksum, which lets secret scanners recognise them. */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { hashOf } from './keys.ts';
 
-export interface OpaqueToken {
-  /** What finds the token's record; not secret. */
-  id: string;
-  /** Shown once, kept as `hashOf(secret)` alone. */
-  secret: string;
-}
-
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const ID_BYTES = 8;
 const SECRET_BYTES = 32;
-/** What 8 and 32 bytes and a CRC32 take in base 62. */
+/** The lengths of 8 bytes, 32 bytes and a CRC32 in base 62. */
 const ID_LENGTH = 11;
 const SECRET_LENGTH = 43;
 const CHECKSUM_LENGTH = 6;
@@ -21,30 +14,26 @@ const BODY = /^[0-9A-Za-z]{60}$/;
 const ID = /^[0-9A-Za-z]{11}$/;
 
 /**
- * A new token: `text` is what its holder keeps, and nobody can make it again.
+ * A new token. `id` is not secret and finds the token's record; `secret` is stored only as `hashOf(secret)`; `text` is what
+ * the holder gets, and is shown once.
  * @param prefix with its underscore, such as `gthr_`
- * @param options `id`: one that was drawn before, or that of an earlier token of which this one is the next secret
+ * @param id of the record; that of an existing token gives it a new secret
  */
-export function createOpaqueToken(
-  prefix: string,
-  random: (bytes: number) => Buffer = randomBytes,
-  options: { id?: string } = {},
-): OpaqueToken & { text: string } {
-  const id = options.id ?? newOpaqueTokenId(random);
-  const secret = base62(random(SECRET_BYTES), SECRET_LENGTH);
+export function createOpaqueToken(prefix: string, id = newOpaqueTokenId()) {
+  const secret = base62(randomBytes(SECRET_BYTES), SECRET_LENGTH);
   return { id, secret, text: `${prefix}${id}${secret}${checksum(prefix + id + secret)}` };
 }
 
 /**
- * The id of a token that is about to be made, so that its audit entry can name it. In base 62, since one hexadecimal id in
- * some thousands holds enough digits to be refused as a card number (R85).
+ * The id of a token before it is created, so that its audit entry can name it. In base 62, because some hexadecimal ids have
+ * enough digits to be refused as a card number (R85).
  */
-export function newOpaqueTokenId(random: (bytes: number) => Buffer = randomBytes): string {
-  return base62(random(ID_BYTES), ID_LENGTH);
+export function newOpaqueTokenId(): string {
+  return base62(randomBytes(ID_BYTES), ID_LENGTH);
 }
 
-/** The parts of a token of that prefix; undefined for anything that cannot be one. Whether it is known is another question. */
-export function parseOpaqueToken(prefix: string, text: string): OpaqueToken | undefined {
+/** The parts of a token with that prefix and a correct checksum, known or not; undefined for any other text. */
+export function parseOpaqueToken(prefix: string, text: string): { id: string; secret: string } | undefined {
   if (!text.startsWith(prefix)) return undefined;
   const body = text.slice(prefix.length);
   if (!BODY.test(body)) return undefined;
@@ -53,20 +42,20 @@ export function parseOpaqueToken(prefix: string, text: string): OpaqueToken | un
   return { id: signed.slice(0, ID_LENGTH), secret: signed.slice(ID_LENGTH) };
 }
 
-/** True for what may be the id of such a token, so that nothing else becomes a part of a stored key. */
+/** True for the form of such an id, so that no other text becomes part of a stored key. */
 export function isOpaqueTokenId(text: string): boolean {
   return ID.test(text);
 }
 
-/** Compares a secret with the kept hash in constant time (R50). */
+/** Compares a secret with the stored hash in constant time (R50). */
 export function matchesHash(secret: string, hash: string): boolean {
   return isSameHash(Buffer.from(hashOf(secret)), hash);
 }
 
-/** The same with the secret's hash, for whoever remembers that. */
+/** The same for a caller that has cached the secret's hash. */
 export function isSameHash(given: Buffer, hash: string): boolean {
-  const kept = Buffer.from(hash);
-  return given.length === kept.length && timingSafeEqual(given, kept);
+  const stored = Buffer.from(hash);
+  return given.length === stored.length && timingSafeEqual(given, stored);
 }
 
 function checksum(text: string): string {

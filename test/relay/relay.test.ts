@@ -327,7 +327,7 @@ describe('where a token may stand', () => {
     expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
     const expired = await admin.makeToken({ expiresAt: new Date(Date.now() + 1_000).toISOString() });
     await until(async () => (await admin.call('GET', `/relay-tokens/${expired.id}`)).json.expired === true);
-    const wrongSecret = createOpaqueToken('gthr_', undefined, { id: tokenId }).text;
+    const wrongSecret = createOpaqueToken('gthr_', tokenId).text;
     const subject = await asUser();
     const seen = new Set<string>();
     for (const text of [revoked.token, expired.token, wrongSecret, createOpaqueToken('gthr_').text, inventedToken()]) {

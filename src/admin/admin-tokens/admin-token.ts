@@ -51,7 +51,7 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
 
   return {
     async create({ id, name, scope, expiresAt }) {
-      const { secret, text } = createOpaqueToken(ADMIN_TOKEN_PREFIX, undefined, { id });
+      const { secret, text } = createOpaqueToken(ADMIN_TOKEN_PREFIX, id);
       const kept = { id, name, scope, createdAt: clock(), expiresAt, hash: hashOf(secret) };
       return { token: await records.create(kept), text };
     },
