@@ -1,5 +1,4 @@
-/** Chores: background work that is done from time to time, by one process at a time. */
-
+/** Chores: background work that one process at a time does at intervals. */
 import { keys } from './keys.ts';
 import { createLeases } from './lease.ts';
 import type { Store } from './store.ts';
@@ -7,24 +6,19 @@ import type { Store } from './store.ts';
 export interface Chore {
   name: string;
   everyMilliseconds: number;
-  /** What fails is done at the next turn. */
+  /** If it fails, it is repeated at the next interval. */
   work: () => Promise<unknown>;
 }
 
-export interface Chores {
-  /** Begins no further turn, and resolves once what is being done is done. */
-  close(): Promise<void>;
-}
-
-const LEASE_MILLISECONDS = 30_000;
+const LEASE_MS = 30_000;
 
 /**
- * Starts each soon after the start and then at its interval; the lease keeps other processes from doing the same meanwhile.
- * @param parts `random` (0 to 1) spreads the turns of processes that started together
+ * Starts each chore soon, and then at its interval. A lease keeps other processes from doing the same chore at the same time.
+ * @param parts `random` (0 to 1) spreads the chores of processes that started together
  */
-export function startChores(parts: { store: Store; random: () => number; chores: readonly Chore[] }): Chores {
+export function startChores(parts: { store: Store; random: () => number; chores: readonly Chore[] }) {
   const { store, random, chores } = parts;
-  const leases = createLeases({ store, milliseconds: LEASE_MILLISECONDS });
+  const leases = createLeases({ store, milliseconds: LEASE_MS });
   const underWay = new Set<Promise<unknown>>();
   const timers = new Map<string, NodeJS.Timeout>();
   let stopped = false;
@@ -45,7 +39,8 @@ export function startChores(parts: { store: Store; random: () => number; chores:
   for (const chore of chores) plan(chore, Math.min(chore.everyMilliseconds, 5_000) * (0.5 + random() / 2));
 
   return {
-    async close() {
+    /** Starts no further chore, and resolves once those under way are done. */
+    async close(): Promise<void> {
       stopped = true;
       for (const timer of timers.values()) clearTimeout(timer);
       await Promise.all(underWay);

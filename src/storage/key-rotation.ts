@@ -1,70 +1,71 @@
-/** The change of keys while Gatehouse runs: every sealed record is sealed again with the first key, never over a newer one. */
+/** Changes the key while Gatehouse runs: seals every record again with the first key, and never overwrites a newer record. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 import { keysInUse, resealKeyCheck, retireKey } from './key-check.ts';
 import { kindOf, SEALED_KINDS } from './keys.ts';
 import { patiently } from './patience.ts';
 import { SealError, type Sealer } from './sealed.ts';
-import { countSealed, kidsIn, resealedText } from './sealed-records.ts';
+import { countSealed, kidsIn, resealedText, sumOf } from './sealed-records.ts';
 import type { Store, WalkedRecord } from './store.ts';
 
 export interface RotationResult {
   resealed: number;
-  /** Records that no key opens, by kind: they were left as they are, and fail for their owner alone. */
+  /** The number of records of each kind that no key opens. They stay as they are. */
   unreadable: ReadonlyMap<string, number>;
   /** Keys that seal nothing any more and can be dropped. */
   retired: readonly string[];
 }
 
-/** Few enough that a request which waits for the same database is kept waiting for milliseconds. */
+/** Few enough that a request waits only milliseconds for the same database. */
 const SEALED_AT_ONCE = 32;
-/** Each pass finds what the one before could not: records that were written by others under an older key meanwhile. */
+/** Each pass finds the records that others wrote with an older key during the pass before. */
 const MAX_PASSES = 10;
 
 /**
- * May be stopped at any moment, and begun again: what is sealed by the first key already is passed over.
- * Rejects with `AppError('storage_unavailable')` once the store has been away for a minute.
- * @param advance told of each number of records that are done
- * @param assertNobodyBehind rejects where somebody may still seal with another key; asked before any key is let go
+ * May be stopped at any moment and run again: records that the first key seals are skipped.
+ * @param advance called with the number of records that were done
+ * @param assertAllUse rejects if a process may still seal with another key; called before any key is retired
+ * @throws AppError `storage_unavailable` once the store has been unavailable for a minute
  */
 export async function rotateKeys(
   store: Store,
   sealer: Sealer,
   advance: (done: number) => void,
-  assertNobodyBehind: () => Promise<void> = async () => undefined,
+  assertAllUse: () => Promise<void> = async () => undefined,
 ): Promise<RotationResult> {
   const rotator = createRotator(store, sealer, advance);
   for (let pass = 1; pass <= MAX_PASSES; pass += 1) {
     if ((await patiently(() => rotator.pass())) > 0) continue;
-    await patiently(assertNobodyBehind);
-    // Somebody may have sealed with an older key just before they were asked, or ended.
+    await patiently(assertAllUse);
+    // A process may have sealed with an older key just before it responded, or ended.
     if ((await patiently(() => rotator.pass())) > 0) continue;
     await patiently(() => resealKeyCheck(store, sealer));
     const inUse = await patiently(() => keysInUse(store));
     const retired = inUse.filter((kid) => kid !== sealer.sealingKid);
     for (const kid of retired) await patiently(() => retireKey(store, kid));
-    return { resealed: rotator.resealed(), unreadable: tally(rotator.unreadable), retired };
+    return { resealed: rotator.resealed(), unreadable: rotator.unreadable(), retired };
   }
   const detail = 'Records are sealed with an older key again and again: some process still has it first in the list.';
   throw new AppError('version_conflict', { detail });
 }
 
 function createRotator(store: Store, sealer: Sealer, advance: (done: number) => void) {
+  /** The keys of records that no key opens. */
   const unreadable = new Set<string>();
   let resealed = 0;
+
+  const isDue = (record: WalkedRecord) => kidsIn(sealer, record).some((kid) => kid !== sealer.sealingKid);
 
   const reseal = async (record: WalkedRecord): Promise<boolean> => {
     for (let now: WalkedRecord | undefined = record; now && isDue(now); now = await read(store, record.key)) {
       const step = { put: now.key, value: await resealedText(sealer, now), ifVersion: now.version };
-      // Whoever wrote in between has the newer content: that is read, and judged again.
+      // If the record has changed, the new version is read and checked again.
       if (await store.write([{ ...step, lifetimeSeconds: 'unchanged' }])) return true;
     }
     return false;
   };
 
-  const isDue = (record: WalkedRecord) => kidsIn(sealer, record).some((kid) => kid !== sealer.sealingKid);
-
-  const settle = async (record: WalkedRecord): Promise<number> => {
+  const resealIfReadable = async (record: WalkedRecord): Promise<number> => {
     try {
       return (await patiently(() => reseal(record))) ? 1 : 0;
     } catch (error) {
@@ -75,32 +76,33 @@ function createRotator(store: Store, sealer: Sealer, advance: (done: number) => 
   };
 
   return {
-    unreadable,
     resealed: () => resealed,
-    /** Answers how many records it has changed. */
+    unreadable() {
+      const byKind = Map.groupBy(unreadable, kindOf);
+      return new Map([...byKind].map(([kind, recordKeys]) => [kind, recordKeys.length]));
+    },
+    /** Returns how many records it has changed. */
     async pass(): Promise<number> {
-      let changed = 0;
+      const before = resealed;
       for await (const records of store.walk()) {
         const due = records.filter((record) => isDue(record) && !unreadable.has(record.key));
         while (due.length > 0) {
           const batch = due.splice(0, SEALED_AT_ONCE);
           const since = performance.now();
-          const done = (await Promise.all(batch.map(settle))).reduce((sum, one) => sum + one, 0);
-          changed += done;
-          resealed += done;
+          for (const changed of await Promise.all(batch.map(resealIfReadable))) resealed += changed;
           advance(batch.length);
-          // As long a pause as the work took leaves the store to requests for half the time.
+          // A pause as long as the work leaves half of the time to requests.
           await sleep(performance.now() - since);
         }
       }
-      return changed;
+      return resealed - before;
     },
   };
 }
 
 /**
- * Gives up a key that is lost for good: the store can then be opened without it. What it sealed is deleted where nobody
- * misses it, and otherwise left, so that its owner sees that it cannot be read.
+ * Gives up a lost key, so that the store can be opened without it. Records that it sealed are deleted if users do not need
+ * them; the others stay, so that their owners see that they cannot be read.
  */
 export async function forgetKey(store: Store, sealer: Sealer, kid: string): Promise<void> {
   for await (const records of store.walk()) {
@@ -113,20 +115,14 @@ export async function forgetKey(store: Store, sealer: Sealer, kid: string): Prom
   await retireKey(store, kid);
 }
 
-/** How many records are still to be sealed again; waits for a store that is away, as the rotation does. */
+/** The number of records that are to be sealed again. Waits for an unavailable store, as the rotation does. */
 export async function countDue(store: Store, sealer: Sealer): Promise<number> {
   const counts = await patiently(() => countSealed(store, sealer));
   counts.delete(sealer.sealingKid);
-  return [...counts.values()].flatMap((kinds) => [...kinds.values()]).reduce((sum, count) => sum + count, 0);
+  return counts.values().reduce((total, ofKid) => total + sumOf(ofKid), 0);
 }
 
 async function read(store: Store, key: string): Promise<WalkedRecord | undefined> {
   const record = await store.get(key);
   return record && { key, ...record };
-}
-
-function tally(recordKeys: ReadonlySet<string>): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const key of recordKeys) counts.set(kindOf(key), (counts.get(kindOf(key)) ?? 0) + 1);
-  return counts;
 }

@@ -1,4 +1,4 @@
-/** The holding of leases: renewed while the work lasts, released by its owner alone. */
+/** Does work under a lease, which is renewed while the work lasts and released only by its owner. */
 import { randomUUID } from 'node:crypto';
 import { patiently } from './patience.ts';
 import type { Store } from './store.ts';
@@ -10,14 +10,13 @@ export interface Fence {
 
 export interface Leases {
   /**
-   * Does the work under the lease if it can be had at once; answers undefined, with nothing done, while another holds it.
-   * A holder that stops living loses it after `milliseconds`; one that was merely stopped may go on, and its fence then
-   * refuses its writes.
+   * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
+   * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
    */
   hold<T>(lease: string, work: (fence: Fence) => Promise<T>): Promise<{ value: T } | undefined>;
 }
 
-const RELEASE_PAUSE_MILLISECONDS = 200;
+const RELEASE_PAUSE_MS = 200;
 
 /** @param parts `milliseconds`: how long a lease outlives its holder; it is renewed three times in that time */
 export function createLeases(parts: {
@@ -29,17 +28,15 @@ export function createLeases(parts: {
   /** Retries in the background while the store is unavailable. If it stays so, the lease ends by itself. */
   const release = async (lease: string, owner: string) => {
     const attempt = () => store.releaseLease(lease, owner);
-    await attempt().catch(
-      () => void patiently(attempt, milliseconds, RELEASE_PAUSE_MILLISECONDS).catch(() => undefined),
-    );
+    await attempt().catch(() => void patiently(attempt, milliseconds, RELEASE_PAUSE_MS).catch(() => undefined));
   };
 
   return {
     async hold(lease, work) {
       const owner = randomUUID();
       let number: number | undefined;
-      // Counted from when the lease was asked for, since the store may have given it long before it says so. A renewal that
-      // fails is tried again at the next; what the work writes is fenced in any case.
+      // Started before the lease is acquired, because the store's response may come late. A failed renewal is repeated at the
+      // next interval, and the fence protects what the work writes.
       const renewal = setInterval(
         () => void store.renewLease(lease, owner, milliseconds).catch(() => undefined),
         milliseconds / 3,

@@ -1,11 +1,11 @@
-/** One page of what an index lists, the newest first: reads on until the page is full of what matches. */
+/** A page of the items that an index lists, newest first. Reads on until enough of them match. */
 import { encodeCursor } from './paging.ts';
 import type { Store } from './store.ts';
 
 export interface MatchingOptions<T> {
   /** A page's `next`. */
   after?: string | undefined;
-  /** Infinity for everything. */
+  /** Infinity for all items. */
   limit: number;
   /** Default: everything matches. */
   isMeant?: (item: T) => boolean;
@@ -18,7 +18,7 @@ export interface MatchingPage<T> {
 
 const MAX_BATCH = 200;
 
-/** @param load answers undefined for a member that is no longer there */
+/** @param load returns undefined for a member that no longer exists */
 export async function matchingPage<T>(
   store: Pick<Store, 'page'>,
   index: string,
@@ -28,7 +28,7 @@ export async function matchingPage<T>(
   const items: T[] = [];
   let [cursor, last] = [after, after];
   for (;;) {
-    // One more than wanted tells whether a page follows.
+    // One more than wanted shows whether another page follows.
     const options = { limit: Math.min(limit + 1, MAX_BATCH), order: 'descending' as const };
     const batch = await store.page(index, cursor === undefined ? options : { ...options, after: cursor });
     const loaded = await Promise.all(batch.items.map(({ member }) => load(member)));

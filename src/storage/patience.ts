@@ -1,23 +1,20 @@
-/** Retries while unavailable: a store that is away for a moment does not end long work. */
+/** Retries while the store is unavailable, so that a short outage does not end long work. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 
-const MINUTE_MILLISECONDS = 60_000;
-const PAUSE_MILLISECONDS = 500;
-
-/** Does it again while the store does not answer. The work may be done twice: what was rejected is unknown. */
+/** Repeats the work while the store is unavailable. It may be done twice, because the result of a rejected write is unknown. */
 export async function patiently<T>(
   work: () => Promise<T>,
-  mostMilliseconds = MINUTE_MILLISECONDS,
-  pauseMilliseconds = PAUSE_MILLISECONDS,
+  maxMilliseconds = 60_000,
+  pauseMilliseconds = 500,
 ): Promise<T> {
-  const until = performance.now() + mostMilliseconds;
+  const deadline = performance.now() + maxMilliseconds;
   for (;;) {
     try {
       return await work();
     } catch (error) {
-      const passing = error instanceof AppError && error.code === 'storage_unavailable';
-      if (!passing || performance.now() > until) throw error;
+      const isUnavailable = error instanceof AppError && error.code === 'storage_unavailable';
+      if (!isUnavailable || performance.now() > deadline) throw error;
       await sleep(pauseMilliseconds);
     }
   }

@@ -1,4 +1,4 @@
-/** Sealed records of one kind that an index lists, such as webhooks: created, changed over the version that was read, removed. */
+/** Sealed records of one kind that an index lists, such as webhooks. A change demands the version that was read. */
 import { AppError } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { type MatchingOptions, type MatchingPage, matchingPage } from './matching-page.ts';
@@ -11,22 +11,22 @@ export interface Versioned<T> {
   version: number;
 }
 
-/** `T`: what is stored. `View`: what of it callers may know. */
+/** `T`: the stored content. `View`: the part of it that callers may see. */
 export interface Records<T, View> {
   find(id: string): Promise<View | undefined>;
-  /** All that is stored, secrets included. */
+  /** The stored content, including secrets. */
   read(id: string): Promise<Versioned<T> | undefined>;
-  /** The newest first, without those that cannot be opened. */
+  /** Newest first, without records that cannot be opened. */
   page(options: MatchingOptions<View>): Promise<MatchingPage<View>>;
-  /** @throws AppError `version_conflict` where the id is taken */
+  /** @throws AppError `version_conflict` if the id is taken */
   create(value: T): Promise<View>;
   /**
-   * Undefined where there is none. `next` keeps members that it does not know: a newer version may have written them.
-   * @param version the one that was read; undefined for whichever is there
+   * Undefined if there is no such record. `next` keeps members that it does not know: a newer release may have written them.
+   * @param version the one that was read; undefined for the current one
    * @throws AppError `version_conflict`
    */
   change(id: string, version: number | undefined, next: (value: T) => T): Promise<View | undefined>;
-  /** Returns false where there was none. */
+  /** Returns false if there was no such record. */
   remove(id: string): Promise<boolean>;
 }
 
@@ -36,18 +36,18 @@ export interface RecordsParts<T, View> {
   /** Lists the ids by `createdAt`. */
   index: string;
   keyOf: (id: string) => string;
-  /** Of the ids, before what `newOpaqueTokenId` draws. Nothing else that a caller sends is looked up. */
+  /** Of the ids, before the result of `newOpaqueTokenId`. Other texts that a caller sends are not looked up. */
   prefix?: string;
-  /** What a record is, in messages. */
+  /** The name of such a record in messages. */
   noun: string;
-  /** Keys of what goes with a record. */
+  /** Keys of records that are removed with it. */
   beside?: (id: string) => readonly string[];
   toView: (record: Versioned<T>) => View;
   /** `error`: `find`, `read` and `change` throw AppError `internal` for a record that cannot be opened. Default: it counts as absent. */
   whenUnreadable?: 'absent' | 'error';
 }
 
-/** Opened records: each counts only for the very version that was just read. */
+/** Opened records. Each is valid only for the version that was just read. */
 const MAX_CACHED = 1_000;
 
 export function createRecords<T extends { id: string; createdAt: number }, View>(
@@ -60,9 +60,9 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
 
   const load = async (id: string): Promise<Versioned<T> | 'unreadable' | undefined> => {
     if (!isId(id)) return undefined;
-    const known = opened.get(id);
-    const stored = await store.getUnless(keyOf(id), known?.version);
-    if (stored === 'unchanged') return known;
+    const cached = opened.get(id);
+    const stored = await store.getUnless(keyOf(id), cached?.version);
+    if (stored === 'unchanged') return cached;
     if (!stored) return undefined;
     const value = await sealedJson.open<T>(stored.value, keyOf(id));
     if (value === undefined) return 'unreadable';
@@ -72,8 +72,8 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
   };
 
   const read = async (id: string): Promise<Versioned<T> | undefined> => {
-    const found = await load(id);
-    if (found !== 'unreadable') return found;
+    const record = await load(id);
+    if (record !== 'unreadable') return record;
     if (parts.whenUnreadable !== 'error') return undefined;
     throw new AppError('internal', { logDetail: `the record ${keyOf(id)} cannot be opened` });
   };
@@ -101,15 +101,15 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
     read,
     page: (options) =>
       matchingPage(store, index, options, async (id) => {
-        const found = await load(id);
-        return found && found !== 'unreadable' ? toView(found) : undefined;
+        const record = await load(id);
+        return record && record !== 'unreadable' ? toView(record) : undefined;
       }),
     create: (value) => save(value, 0),
     async change(id, version, next) {
-      const found = await read(id);
-      if (!found) return undefined;
-      if (version !== undefined && version !== found.version) throw conflict();
-      return save(next(found.value), found.version);
+      const record = await read(id);
+      if (!record) return undefined;
+      if (version !== undefined && version !== record.version) throw conflict();
+      return save(next(record.value), record.version);
     },
     async remove(id) {
       if (!isId(id)) return false;

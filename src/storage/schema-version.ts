@@ -1,10 +1,10 @@
-/** The version of what is stored: a program that is too old for it, or too new for the processes that run, refuses to start. */
+/** The schema version of the storage: a program that is too old for it, or too new for the running processes, refuses to start. */
 import { StartRefused } from '../errors.ts';
 import { callKeyRoll } from './key-roll-call.ts';
 import { keys, SCHEMA, type SchemaVersion } from './keys.ts';
 import type { Store } from './store.ts';
 
-/** @param text of the record. @throws StartRefused where the program is too old for what is stored */
+/** @param text of the record. @throws StartRefused if the program is too old for the storage */
 export function assertReadable(text: string | undefined, own = SCHEMA): void {
   const { version, oldestReader } = schemaOf(text);
   if (oldestReader <= own.version) return;
@@ -15,8 +15,8 @@ export function assertReadable(text: string | undefined, own = SCHEMA): void {
 }
 
 /**
- * Notes in the storage what this program writes into it.
- * @throws StartRefused where the program is too old, or a process runs that could not read what this one writes
+ * Notes this program's schema version in the storage.
+ * @throws StartRefused if the program is too old, or a running process could not read what this one writes
  */
 export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
   for (;;) {

@@ -1,24 +1,24 @@
-/** How sealed values lie in records: found wherever they stand in the text, counted by key id, and sealed again. */
+/** Sealed values inside records: finds them anywhere in the text, counts them by key id, and seals them again. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { keys, kindOf } from './keys.ts';
 import type { Sealer } from './sealed.ts';
 import type { Store, WalkedRecord } from './store.ts';
 
-/** What can be a sealed value, as the sealer then judges. */
+/** Text that may be a sealed value; the sealer decides. */
 const CANDIDATE = /eyJ[A-Za-z0-9_-]{1,509}\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{22}/g;
 
-/** Number of records by key id and kind; a record that two keys seal counts for both. */
+/** The number of records by key id and kind. A record that two keys seal counts for both. */
 export type SealCounts = Map<string, Map<string, number>>;
 
 /** The ids of the keys that seal something in this record. */
 export function kidsIn(sealer: Sealer, { key, value }: WalkedRecord): string[] {
-  // What proves the keys is sealed by each of them for as long as it counts.
+  // The records that prove the keys are not resealed like others: each key has its own.
   if (key.startsWith(keys.keyCheck)) return [];
   const kids = (value.match(CANDIDATE) ?? []).map((sealed) => sealer.kidOf(sealed));
   return [...new Set(kids.filter((kid) => kid !== undefined))];
 }
 
-/** Looks at every record, so that no kind of record can be forgotten. */
+/** Reads every record, so that no kind can be forgotten. */
 export async function countSealed(store: Store, sealer: Sealer): Promise<SealCounts> {
   const counts: SealCounts = new Map();
   for await (const records of store.walk()) {
@@ -28,7 +28,7 @@ export async function countSealed(store: Store, sealer: Sealer): Promise<SealCou
         counts.set(kid, ofKid.set(kindOf(record.key), (ofKid.get(kindOf(record.key)) ?? 0) + 1));
       }
     }
-    // The embedded database answers at once: without a pause nobody else would be served until all are counted.
+    // The embedded database never makes this wait, so without a pause no request would be served meanwhile.
     await turn();
   }
   return counts;
@@ -38,7 +38,7 @@ export function sumOf(ofKid: ReadonlyMap<string, number> | undefined): number {
   return [...(ofKid?.values() ?? [])].reduce((sum, count) => sum + count, 0);
 }
 
-/** The record's text with every sealed value sealed by the first key. Rejects with `SealError` where one cannot be opened. */
+/** The record's text with every sealed value sealed by the first key. @throws SealError if one cannot be opened */
 export async function resealedText(sealer: Sealer, { key, value }: WalkedRecord): Promise<string> {
   let text = value;
   for (const sealed of new Set(value.match(CANDIDATE) ?? [])) {

@@ -1,15 +1,8 @@
-/** Notes when a record was last used: at most once a minute for each record and process, and only while the record is there. */
+/** Notes when a record was last used: at most once a minute for each record and process, and only if the record still exists. */
 import { remembered } from '../remembered.ts';
 import type { Store } from './store.ts';
 
-export interface UseNotes {
-  /** Never rejects. A request does not wait for it. */
-  note(id: string, text: string): Promise<void>;
-  /** The text of the last note. */
-  last(id: string): Promise<string | undefined>;
-}
-
-const USE_MILLISECONDS = 60_000;
+const INTERVAL_MS = 60_000;
 const MAX_NOTES = 10_000;
 
 /** @param parts `keyOf`: of the record; `noteKeyOf`: of the note; `clock`: milliseconds since the epoch */
@@ -18,23 +11,25 @@ export function createUseNotes(parts: {
   clock: () => number;
   keyOf: (id: string) => string;
   noteKeyOf: (id: string) => string;
-}): UseNotes {
+}) {
   const { store, clock, keyOf, noteKeyOf } = parts;
   const notedAt = remembered<number>(MAX_NOTES);
   return {
-    async note(id, text) {
+    /** Never rejects. A request does not wait for it. */
+    async note(id: string, text: string): Promise<void> {
       const now = clock();
       const last = notedAt.get(id);
-      if (last !== undefined && now >= last && now - last < USE_MILLISECONDS) return;
+      if (last !== undefined && now >= last && now - last < INTERVAL_MS) return;
       notedAt.set(id, now);
       try {
-        // A call may end after the record was removed: then nothing is left behind.
+        // The record may have been removed during the request: then nothing is written.
         await store.write([{ exists: keyOf(id) }, { put: noteKeyOf(id), value: text }]);
       } catch {
         notedAt.delete(id);
       }
     },
-    async last(id) {
+    /** The text of the last note. */
+    async last(id: string): Promise<string | undefined> {
       return (await store.get(noteKeyOf(id)))?.value;
     },
   };
