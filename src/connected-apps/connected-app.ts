@@ -23,7 +23,7 @@ const absoluteUrlOr = (missing?: string) =>
   text(2000, missing).refine((value) => /^https?:\/\/[^\s\\#@]+$/i.test(value) && URL.canParse(value), {
     message: 'Give an absolute URL without user name or fragment, beginning with https://.',
   });
-const absoluteUrl = absoluteUrlOr();
+const absoluteUrl = absoluteUrlOr().meta({ format: 'uri' });
 
 const callbackUrls = z
   .array(text(2000))
@@ -47,14 +47,15 @@ const signIn = z.strictObject({
   ),
 });
 
+const endpoint = (title: string) => absoluteUrl.optional().meta({ title });
 const endpoints = z.strictObject({
-  authorization: absoluteUrl.optional(),
-  token: absoluteUrl.optional(),
-  revocation: absoluteUrl.optional(),
-  introspection: absoluteUrl.optional(),
-  userinfo: absoluteUrl.optional(),
-  endSession: absoluteUrl.optional(),
-  jwks: absoluteUrl.optional(),
+  authorization: endpoint('Authorization endpoint'),
+  token: endpoint('Token endpoint'),
+  revocation: endpoint('Revocation endpoint'),
+  introspection: endpoint('Introspection endpoint'),
+  userinfo: endpoint('Userinfo endpoint'),
+  endSession: endpoint('End-session endpoint'),
+  jwks: endpoint('Signing keys (JWKS)'),
 });
 
 const parameters = z
@@ -71,9 +72,11 @@ const parameters = z
   });
 
 /** The rate limits of the platform, for one whose responses do not state them. */
+const callsPerMinute = (title: string, max: number) =>
+  z.int().min(1).max(max).optional().meta({ title, description: 'Only where its responses do not state it.' });
 const rateLimit = z.strictObject({
-  perUserPerMinute: z.int().min(1).max(1_000_000).optional(),
-  perAppPerMinute: z.int().min(1).max(10_000_000).optional(),
+  perUserPerMinute: callsPerMinute('Calls a minute that the platform allows each user', 1_000_000),
+  perAppPerMinute: callsPerMinute('Calls a minute that it allows the whole app', 10_000_000),
 });
 
 export const TOKEN_ENDPOINT_AUTH_METHODS = [
@@ -86,7 +89,10 @@ export const TOKEN_ENDPOINT_AUTH_METHODS = [
 /** Whether a protection beyond the plain code flow is used; `auto` leaves it to the provider's metadata. */
 const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
-/** An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. */
+/**
+ * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. The admin form
+ * draws each field with a title as it is described here; the others stand in its template.
+ */
 export const connectedAppSchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]{1,40}$/, 'An id is 1 to 40 of a-z, 0-9 and "-".'),
   name: text(100, 'Enter a name.'),
@@ -110,15 +116,31 @@ export const connectedAppSchema = z.strictObject({
     .regex(/^(\/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$/, 'A path begins with "/" and has no "..", query or escapes.')
     .default('/1/threads/current'),
   signIn: signIn.optional(),
-  returnUrls: z.array(returnUrl).max(50).default([]),
-  accessTokenLifetimeSeconds: z.int().min(1).max(31_536_000).optional(),
-  parameters: parameters.optional(),
-  refresh: z.enum(['rotating', 'reusable']).optional(),
-  providerSignOut: z.boolean().default(true),
-  par: protection,
-  dpop: protection,
-  disabled: z.boolean().optional(),
+  returnUrls: z.array(returnUrl).max(50).default([]).meta({
+    title: 'Return URLs',
+    description: 'Where users may be sent back to after signing in, beside pages of this service.',
+  }),
+  parameters: parameters.optional().meta({
+    title: 'Extra authorization parameters',
+    description: 'None that belongs to the protocol.',
+  }),
+  accessTokenLifetimeSeconds: z.int().min(1).max(31_536_000).optional().meta({
+    title: 'Seconds that an access token lasts',
+    description: 'Only where the provider does not state it.',
+  }),
+  refresh: z.enum(['rotating', 'reusable']).optional().meta({ title: 'Refresh tokens' }),
+  par: protection.meta({
+    title: 'Pushed authorization requests (PAR)',
+    description:
+      'The request goes from here to the provider, and no browser can read or change it. If required, the app does not work with a provider that lacks it.',
+  }),
+  dpop: protection.meta({
+    title: 'Tokens bound to a key (DPoP)',
+    description: 'A stolen access token is of no use without our key. If required, other tokens are refused.',
+  }),
   rateLimit: rateLimit.optional(),
+  providerSignOut: z.boolean().default(true).meta({ title: 'Signing out here also signs out at the provider' }),
+  disabled: z.boolean().optional(),
 });
 
 export type ConnectedAppRegistration = z.output<typeof connectedAppSchema>;

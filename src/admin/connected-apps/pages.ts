@@ -16,6 +16,7 @@ import { listQuery } from '../listing.ts';
 import type { AdminListData, AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
 import type { ConnectedAppChanges, RemovedApp } from './changes.ts';
+import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, APP_SECRETS, changedAppForm, newAppForm, registrationOf, valuesOfApp } from './form.ts';
 import { type ChangedForm, createProviderReading, type NewForm } from './provider-reading.ts';
@@ -28,6 +29,7 @@ declare module '../../pages/page-data.ts' {
     'admin/connected-apps': AdminListData & { apps: readonly AppRow[]; unreadable: readonly string[] };
     'admin/register-app': AdminPageData & {
       form: NewForm;
+      drawn: readonly DrawnField[];
       provider: ProviderFacts | undefined;
       callbackPattern: string;
     };
@@ -35,6 +37,7 @@ declare module '../../pages/page-data.ts' {
       app: AppRow;
       connections: number;
       form: ChangedForm;
+      drawn: readonly DrawnField[];
       provider: ProviderFacts | undefined;
       callbackPattern: string;
     };
@@ -75,6 +78,7 @@ export function connectedAppPages(parts: {
     title: 'Register an app',
     faults: form.faults,
     form,
+    drawn: DRAWN_FIELDS,
     provider: await provider.shown(form),
     callbackPattern: ownCallback(form.values.id === '' ? 'ID' : form.values.id),
   }));
@@ -88,6 +92,7 @@ export function connectedAppPages(parts: {
       app: rowOf(app),
       connections: app.connections ?? 0,
       form,
+      drawn: DRAWN_FIELDS,
       provider: await provider.shown(form),
       callbackPattern: app.callbackUrl,
     };

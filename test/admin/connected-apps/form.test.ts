@@ -1,0 +1,38 @@
+/** The form of a connected app shows every field of a registration, and gives it back as it was. */
+import { expect, test } from 'vitest';
+import { newAppForm, registrationOf, valuesOfApp } from '../../../src/admin/connected-apps/form.ts';
+import { connectedAppSchema } from '../../../src/connected-apps/connected-app.ts';
+
+const LEAST = {
+  ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', clientId: 'c', scopes: ['openid'] },
+  callbackUrls: ['https://gatehouse.test/oauth/callback/platform'],
+};
+const HOST = 'https://elsewhere.test';
+const FULL = {
+  ...LEAST,
+  ...{ discoveryUrl: `${HOST}/d`, apiBaseUrl: HOST, threadPath: '/t', tokenEndpointAuthMethod: 'private_key_jwt' },
+  endpoints: Object.fromEntries(
+    Object.keys(connectedAppSchema.shape.endpoints.unwrap().shape).map((name) => [name, `${HOST}/${name}`]),
+  ),
+  signIn: { allow: { claim: 'groups', values: ['staff', 'partners'] } },
+  ...{ returnUrls: [`${HOST}/1`, `${HOST}/2`], accessTokenLifetimeSeconds: 60, parameters: { audience: 'a=b', x: '' } },
+  ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
+  rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
+};
+
+test.each([
+  ['with nothing but what it needs', LEAST],
+  ['with every field', FULL],
+])('an app %s', (_words, given) => {
+  const app = connectedAppSchema.parse(given);
+  const { id, initialAccessToken: _, ...form } = newAppForm.parse(valuesOfApp(app));
+  expect(
+    connectedAppSchema
+      .extend({ clientSecret: connectedAppSchema.shape.name.optional() })
+      .parse({ id, ...registrationOf(form, form.callbackUrl) }),
+  ).toEqual(app);
+});
+
+test('there is no field that is not tried here, but the one that has a button of its own', () => {
+  expect(Object.keys(connectedAppSchema.shape).filter((name) => !(name in FULL))).toEqual(['disabled']);
+});
