@@ -1,4 +1,5 @@
 /** Counts of events by hour and by day: kept in memory, written together every few seconds, for all processes. */
+import { changeJson } from '../storage/change-json.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS, DAY_SECONDS, HOUR_MS, isoTime } from '../time.ts';
@@ -35,8 +36,6 @@ const UNITS = {
   hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
   day: { milliseconds: DAY_MS, characters: 10, lifetimeSeconds: 40 * DAY_SECONDS },
 } as const;
-/** Of concurrent processes, one succeeds in each attempt. */
-const MAX_ATTEMPTS = 20;
 /** Where the store is so slow that every read overlaps a write, the last read counts. */
 const MAX_READS = 3;
 
@@ -58,19 +57,9 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
     return named.names;
   };
 
-  const add = async (name: string, counts: Counts): Promise<void> => {
+  const add = (name: string, counts: Counts): Promise<void> => {
     const { lifetimeSeconds } = name.length === UNITS.hour.characters ? UNITS.hour : UNITS.day;
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
-      const stored = await store.get(keys.tally(name));
-      const sum = added(stored ? (JSON.parse(stored.value) as Counts) : {}, counts);
-      const put = {
-        put: keys.tally(name),
-        value: JSON.stringify(sum),
-        ifVersion: stored?.version ?? 0,
-        lifetimeSeconds,
-      };
-      if (await store.write([put])) return;
-    }
+    return changeJson<Counts>(store, { key: keys.tally(name), lifetimeSeconds }, {}, (stored) => added(stored, counts));
   };
 
   const flush = (): Promise<void> => {

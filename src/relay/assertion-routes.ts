@@ -8,12 +8,6 @@ import { described, json, type Operation } from '../http/description.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
-export interface AssertionRoutes {
-  /** Behind a guard that requires a user. */
-  verify: RequestHandler;
-  keySet: RequestHandler;
-}
-
 const audienceSchema = z.string().regex(/^[\x21-\x7e]{1,200}$/);
 
 const VERIFY: Operation = {
@@ -29,9 +23,11 @@ const KEY_SET: Operation = {
   responses: { 200: json(z.object({ keys: z.array(z.looseObject({ kty: z.string(), kid: z.string() })) })) },
 };
 
-export function assertionRoutes(parts: { ownKeys: OwnKeys; assertions: UserAssertions }): AssertionRoutes {
-  const { ownKeys, assertions } = parts;
+export type AssertionRoutes = ReturnType<typeof assertionRoutes>;
+
+export function assertionRoutes({ ownKeys, assertions }: { ownKeys: OwnKeys; assertions: UserAssertions }) {
   return {
+    /** Behind a guard that requires a user. */
     verify: described<RequestHandler>(VERIFY, async (req, res) => {
       const audience = queryField(req, 'audience');
       if (audience !== undefined && !audienceSchema.safeParse(audience).success) {

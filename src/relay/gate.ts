@@ -6,15 +6,7 @@ import { bearerOf } from '../http/bearer.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import { addHeaders } from '../http/response-head.ts';
 import type { UserStore } from '../users/user-store.ts';
-import {
-  decide,
-  type RelayCall,
-  type RelayDecision,
-  type RelayRefusal,
-  type RelayScope,
-  type RelaySubject,
-  SUBJECT_ID,
-} from './policy.ts';
+import { decide, type RelayCall, type RelayRefusal, type RelayScope, type RelaySubject, SUBJECT_ID } from './policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokens } from './relay-token.ts';
 import type { ServiceAccounts } from './service-account.ts';
 import type { UserAssertions } from './user-assertion.ts';
@@ -30,30 +22,9 @@ export interface RelayCaller {
 /** The subject that a request names or proves, before it is looked up in the store. */
 export type NamedSubject = { kind: 'user'; id: string; proven: boolean } | { kind: 'service_account'; id: string };
 
-export type RelayAccess = Pick<RelayCall, 'route'> &
-  Partial<Pick<RelayCall, 'app' | 'subject' | 'unnarrowed' | 'idToken'>>;
+export type RelayAccess = Omit<RelayCall, 'address' | 'now'>;
 
-export interface RelayGate {
-  /**
-   * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
-   * @throws AppError `relay_token_invalid`, `rate_limited`
-   */
-  authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
-  /** As `authenticate`, for a token from elsewhere; undefined if it is not valid. @throws AppError `rate_limited` */
-  authenticateToken(
-    token: string | undefined,
-    req: IncomingMessage,
-    res: ServerResponse,
-  ): Promise<RelayCaller | undefined>;
-  decide(caller: RelayCaller, access: RelayAccess): RelayDecision;
-  /** Counts a refusal. @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
-  authorize(caller: RelayCaller, access: RelayAccess): void;
-  /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
-  readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject>;
-  /** Adds what the store knows of the user or service account. */
-  loadSubject(named: NamedSubject): Promise<RelaySubject>;
-  count(caller: RelayCaller, access: RelayAccess, result: UseResult): void;
-}
+export type RelayGate = ReturnType<typeof createRelayGate>;
 
 export function createRelayGate(parts: {
   tokens: RelayTokens;
@@ -64,10 +35,15 @@ export function createRelayGate(parts: {
   accounts: Pick<ServiceAccounts, 'find'>;
   apps: Pick<AppStore, 'find'>;
   clock: () => number;
-}): RelayGate {
+}) {
   const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;
 
-  const authenticateToken: RelayGate['authenticateToken'] = async (text, req, res) => {
+  /** As `authenticate`, for a token from elsewhere; undefined if it is not valid. @throws AppError `rate_limited` */
+  const authenticateToken = async (
+    text: string | undefined,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<RelayCaller | undefined> => {
     const { address, id: requestId } = req.context;
     const token = text === undefined ? undefined : await tokens.verify(text);
     if (!token) {
@@ -79,64 +55,82 @@ export function createRelayGate(parts: {
     return { token, address, requestId };
   };
 
-  const decideAccess: RelayGate['decide'] = (caller, access) => {
-    const { route, app, subject, unnarrowed = false, idToken = false } = access;
-    return decide(caller.token, { route, app, subject, unnarrowed, idToken, address: caller.address, now: clock() });
-  };
-
-  const count: RelayGate['count'] = ({ token, address, requestId }, { route, app, subject }, result) => {
+  const count = (
+    { token, address, requestId }: RelayCaller,
+    { route, app, subject }: RelayAccess,
+    result: UseResult,
+  ): void => {
     uses.note({
-      ...{ token: { id: token.id, name: token.name }, route, app, result, address, requestId },
+      token: { id: token.id, name: token.name },
+      route,
+      app,
+      result,
+      address,
+      requestId,
       // Only ids that exist: a service may have sent a token in place of an id.
       userId: subject?.kind === 'user' && subject.state !== 'unknown' ? subject.id : undefined,
       serviceAccount: subject?.kind === 'service_account' && subject.app !== undefined ? subject.id : undefined,
     });
   };
 
+  /** Applies the policy, and counts a refusal. */
+  const refusal = (caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined => {
+    const decision = decide(caller.token, { ...access, address: caller.address, now: clock() });
+    if (decision.allowed) return undefined;
+    count(caller, access, decision.rule);
+    return decision;
+  };
+
   const provenUser = async (assertion: string, caller: RelayCaller): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token);
     if (id !== undefined) return { kind: 'user', id, proven: true };
     count(caller, { route: 'threads:read' }, 'userAssertion');
-    throw refused('not_allowed', {
+    throw new AppError('not_allowed', {
       detail:
         'Rule userAssertion: the user assertion is not ours, has expired, or has another audience. Get a new one.',
     });
   };
 
   return {
-    authenticateToken,
-    decide: decideAccess,
-    count,
-    async loadSubject(named) {
-      const { kind, id } = named;
-      if (kind === 'user') return { ...named, state: SUBJECT_ID.test(id) ? await users.stateOf(id) : 'unknown' };
-      const account = await accounts.find(id);
-      const apiBaseUrl = account && apps.find(account.app)?.apiBaseUrl;
-      const moved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
-      return { kind, id, app: account?.app, moved };
-    },
-    async authenticate(req, res) {
-      const { given, text } = relayTokenOf(req);
-      const caller = await authenticateToken(text, req, res);
+    /**
+     * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
+     * @throws AppError `relay_token_invalid`, `rate_limited`
+     */
+    async authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller> {
+      const { given, token } = bearerOf(req);
+      const caller = await authenticateToken(hasTokenInUrl(req) ? undefined : token, req, res);
       if (!caller) throw invalidToken(given);
       return caller;
     },
-    authorize(caller, access) {
-      const decision = decideAccess(caller, access);
-      if (decision.allowed) return;
-      count(caller, access, decision.rule);
-      throw refusalOf(decision, access.route);
+    authenticateToken,
+    count,
+    refusal,
+    /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
+    authorize(caller: RelayCaller, access: RelayAccess): void {
+      const refused = refusal(caller, access);
+      if (refused) throw errorOf(refused, access.route);
     },
-    async readSubject(req, caller) {
+    /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
+    async readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject> {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       const user = headerOf(req, 'gatehouse-user');
       const account = headerOf(req, 'gatehouse-service-account');
       if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw oneSubject();
       if (assertion !== undefined) return provenUser(assertion, caller);
       const id = user ?? account ?? '';
-      if (!SUBJECT_ID.test(id))
-        throw refused('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
+      if (!SUBJECT_ID.test(id)) {
+        throw new AppError('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
+      }
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
+    },
+    /** Adds what the store knows of the user or service account. */
+    async loadSubject(named: NamedSubject): Promise<RelaySubject> {
+      const { kind, id } = named;
+      if (kind === 'user') return { ...named, state: SUBJECT_ID.test(id) ? await users.stateOf(id) : 'unknown' };
+      const account = await accounts.find(id);
+      const apiBaseUrl = account && apps.find(account.app)?.apiBaseUrl;
+      const moved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
+      return { kind, id, app: account?.app, moved };
     },
   };
 }
@@ -145,10 +139,9 @@ const NO_USER_ID =
   'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address.';
 const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
 
-/** Refuses a request with a relay token in the URL, whatever its header holds: URLs end up in logs. */
-function relayTokenOf(req: IncomingMessage): { given: boolean; text: string | undefined } {
-  const { given, token } = bearerOf(req);
-  return { given, text: req.url?.includes(RELAY_TOKEN_PREFIX) ? undefined : token };
+/** Such a request is refused whatever its header holds, because URLs end up in logs. */
+export function hasTokenInUrl(req: IncomingMessage): boolean {
+  return req.url?.includes(RELAY_TOKEN_PREFIX) === true;
 }
 
 function headerOf(req: IncomingMessage, name: string): string | undefined {
@@ -160,7 +153,7 @@ function headerOf(req: IncomingMessage, name: string): string | undefined {
 
 /** The same response for unknown, expired, revoked and malformed tokens (R84). */
 function invalidToken(given: boolean): AppError {
-  return refused('relay_token_invalid', {
+  return new AppError('relay_token_invalid', {
     detail: given
       ? 'Send a relay token that is valid, once, as "Authorization: Bearer gthr_…".'
       : 'Send a relay token as "Authorization: Bearer gthr_…".',
@@ -169,24 +162,17 @@ function invalidToken(given: boolean): AppError {
 }
 
 function oneSubject(): AppError {
-  return refused('invalid_request', {
+  return new AppError('invalid_request', {
     detail:
       'Name the subject: send exactly one of Gatehouse-User-Assertion, Gatehouse-User and Gatehouse-Service-Account.',
   });
 }
 
 /** The error for a refusing rule. An expired token gets the response of an unknown one. */
-function refusalOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
+function errorOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
   if (rule === 'expiresAt') return invalidToken(true);
-  if (unknown) return refused('not_found', { detail });
-  if (rule !== 'scopes' && rule !== 'apps') return refused('not_allowed', { detail });
+  if (unknown) return new AppError('not_found', { detail });
+  if (rule !== 'scopes' && rule !== 'apps') return new AppError('not_allowed', { detail });
   const challenge = `Bearer error="insufficient_scope"${rule === 'scopes' ? `, scope="${scope}"` : ''}`;
-  return refused('insufficient_scope', { detail, headers: { 'WWW-Authenticate': challenge } });
-}
-
-function refused(
-  code: 'relay_token_invalid' | 'insufficient_scope' | 'not_allowed' | 'not_found' | 'invalid_request',
-  options: { detail: string; headers?: Record<string, string> },
-): AppError {
-  return new AppError(code, options);
+  return new AppError('insufficient_scope', { detail, headers: { 'WWW-Authenticate': challenge } });
 }

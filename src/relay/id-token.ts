@@ -4,21 +4,16 @@ import { JWT_TOLERANCE_SECONDS, MAX_IAT_AHEAD_SECONDS } from '../connected-apps/
 import type { UserSessions } from '../sessions/user-sessions.ts';
 import { userIdOf } from '../users/user-id.ts';
 
-export interface IdTokens {
-  /** The user's id; undefined if the token does not prove one now. */
-  userOf(token: string): Promise<string | undefined>;
-}
-
 const MAX_CHARACTERS = 16_384;
 const MAX_AGE_SECONDS = 600;
 
-export function createIdTokens(parts: {
-  userSessions: Pick<UserSessions, 'hasBegunWith'>;
-  clock: () => number;
-}): IdTokens {
+export type IdTokens = ReturnType<typeof createIdTokens>;
+
+export function createIdTokens(parts: { userSessions: Pick<UserSessions, 'hasBegunWith'>; clock: () => number }) {
   const { userSessions, clock } = parts;
   return {
-    async userOf(token) {
+    /** The user's id; undefined if the token does not prove one now. */
+    async userOf(token: string): Promise<string | undefined> {
       const { iss, sub, iat, exp } = token.length > MAX_CHARACTERS ? {} : decoded(token);
       if (iss === undefined || sub === undefined || iat === undefined || exp === undefined) return undefined;
       const now = clock() / 1000;

@@ -92,8 +92,8 @@ export type RelaySubject =
 export interface RelayCall {
   route: RelayScope;
   /** Undefined for BIN look-ups, as is the subject. */
-  app: string | undefined;
-  subject: RelaySubject | undefined;
+  app?: string | undefined;
+  subject?: RelaySubject | undefined;
   /** The client address, by the peer or a trusted proxy. */
   address: string;
   /** Milliseconds since the epoch. */
@@ -113,10 +113,10 @@ export type RelayDecision = { allowed: true } | RelayRefusal;
 
 /** Applies `RULES` in order; the first that refuses decides. */
 export function decide(policy: RelayPolicy, call: RelayCall): RelayDecision {
-  const refusingRule = RULES.find(({ refuses }) => refuses(policy, call));
-  if (!refusingRule) return { allowed: true };
-  const { rule, detail, unknown = false } = refusingRule;
-  return { allowed: false, rule, detail, ...(unknown && { unknown }) };
+  const refusing = RULES.find(({ refuses }) => refuses(policy, call));
+  if (!refusing) return { allowed: true };
+  const { refuses: _, ...refusal } = refusing;
+  return { allowed: false, ...refusal };
 }
 
 export const SERVICE_ACCOUNT_MOVED =
@@ -131,7 +131,7 @@ const RULES: readonly {
 }[] = [
   {
     rule: 'expiresAt',
-    detail: 'Rule expiresAt: the relay token has ended. Rotate it with a later end.',
+    detail: 'Rule expiresAt: the relay token has expired. Give it a later end.',
     refuses: ({ expiresAt }, { now }) => now >= expiresAt,
   },
   {

@@ -2,7 +2,7 @@
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import { createOpaqueToken, isSameHash, parseOpaqueToken } from '../storage/opaque-token.ts';
-import { createRecords, type Records, type Versioned } from '../storage/records.ts';
+import { createRecords, type Versioned } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createUseNotes } from '../storage/use-notes.ts';
@@ -32,26 +32,9 @@ export interface RelayTokenUse {
   address: string;
 }
 
-export interface RelayTokens extends Pick<Records<KeptToken, RelayToken>, 'find' | 'page'> {
-  /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
-  create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }>;
-  /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
-  verify(text: string): Promise<RelayToken | undefined>;
-  /** Records a use, at most once a minute. Never rejects; callers need not await it. */
-  noteUse(id: string, address: string): Promise<void>;
-  lastUse(id: string): Promise<RelayTokenUse | undefined>;
-  /** Undefined if there is no such token. @throws AppError `version_conflict` */
-  change(id: string, version: number, wanted: WantedRelayToken): Promise<RelayToken | undefined>;
-  /** Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no such token. */
-  rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined>;
-  /** @returns false if there is no such token */
-  revoke(id: string): Promise<boolean>;
-  close(): Promise<void>;
-}
-
 /** `until` is undefined for the current secret, which expires with the token. */
-type KeptSecret = { hash: string; until?: number };
-type KeptToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly KeptSecret[] };
+type StoredSecret = { hash: string; until?: number };
+type StoredToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly StoredSecret[] };
 /** A parsed token: the id of its record, and the hash that the record must hold. */
 type ParsedToken = { id: string; hash: Buffer };
 
@@ -60,13 +43,11 @@ const MAX_CACHE_AGE_MS = 400;
 const MAX_CACHED = 10_000;
 const CHANNEL = 'relay-tokens';
 
-export async function createRelayTokens(parts: {
-  store: Store;
-  sealedJson: SealedJson;
-  clock: () => number;
-}): Promise<RelayTokens> {
+export type RelayTokens = Awaited<ReturnType<typeof createRelayTokens>>;
+
+export async function createRelayTokens(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
   const { store, sealedJson, clock } = parts;
-  const records = createRecords<KeptToken, RelayToken>({
+  const records = createRecords<StoredToken, RelayToken>({
     store,
     sealedJson,
     index: keys.relayTokens,
@@ -76,7 +57,7 @@ export async function createRelayTokens(parts: {
     beside: (id) => [keys.relayTokenUse(id)],
   });
   const uses = createUseNotes({ store, clock, keyOf: keys.relayToken, noteKeyOf: keys.relayTokenUse });
-  const cache = remembered<{ record: Versioned<KeptToken>; readAt: number }>(MAX_CACHED);
+  const cache = remembered<{ record: Versioned<StoredToken>; readAt: number }>(MAX_CACHED);
   const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
 
   // Saves hashing the secret on each call. Only valid tokens are cached, so that guesses cannot evict them.
@@ -88,7 +69,7 @@ export async function createRelayTokens(parts: {
     return parsed && { id: parsed.id, hash: Buffer.from(hashOf(parsed.secret)) };
   };
 
-  const findForCall = async (id: string): Promise<Versioned<KeptToken> | undefined> => {
+  const findForCall = async (id: string): Promise<Versioned<StoredToken> | undefined> => {
     const readAt = performance.now();
     const cached = cache.get(id);
     if (cached && readAt - cached.readAt < MAX_CACHE_AGE_MS) return cached.record;
@@ -111,16 +92,16 @@ export async function createRelayTokens(parts: {
   };
 
   return {
-    async create(id, wanted) {
+    /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
+    async create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }> {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const now = clock();
       const secrets = [{ hash: hashOf(secret) }];
-      const token = await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets });
-      await announce(id);
-      return { token, text };
+      return { token: await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets }), text };
     },
 
-    async verify(text) {
+    /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
+    async verify(text: string): Promise<RelayToken | undefined> {
       const parsed = parse(text);
       const record = parsed && (await findForCall(parsed.id));
       if (!parsed || !record) return undefined;
@@ -133,30 +114,39 @@ export async function createRelayTokens(parts: {
       return tokenOf(record, now);
     },
 
-    noteUse: (id, address) => uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
+    /** Records a use, at most once a minute. Never rejects; callers need not await it. */
+    noteUse: (id: string, address: string): Promise<void> =>
+      uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
 
     find: records.find,
     page: records.page,
 
-    async lastUse(id) {
+    async lastUse(id: string): Promise<RelayTokenUse | undefined> {
       const text = await uses.last(id);
       return text === undefined ? undefined : (JSON.parse(text) as RelayTokenUse);
     },
 
-    change: (id, version, wanted) => change(id, version, (kept) => ({ ...kept, ...wanted })),
+    /** Undefined if there is no such token. @throws AppError `version_conflict` */
+    change: (id: string, version: number, wanted: WantedRelayToken) =>
+      change(id, version, (stored) => ({ ...stored, ...wanted })),
 
-    async rotate(id, overlapSeconds) {
+    /**
+     * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no
+     * such token.
+     */
+    async rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined> {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
-      const token = await change(id, undefined, (kept) => {
+      const token = await change(id, undefined, (stored) => {
         const now = clock();
-        const [last] = kept.secrets;
+        const [last] = stored.secrets;
         const overlapping = last && overlapSeconds > 0 ? [{ hash: last.hash, until: now + overlapSeconds * 1000 }] : [];
-        return { ...kept, rotatedAt: now, secrets: [{ hash: hashOf(secret) }, ...overlapping] };
+        return { ...stored, rotatedAt: now, secrets: [{ hash: hashOf(secret) }, ...overlapping] };
       });
       return token && { token, text };
     },
 
-    async revoke(id) {
+    /** @returns false if there is no such token */
+    async revoke(id: string): Promise<boolean> {
       const revoked = await records.remove(id);
       if (revoked) await announce(id);
       return revoked;
@@ -169,7 +159,7 @@ export async function createRelayTokens(parts: {
 /** For records that an older version stored without a newer member. */
 const DEFAULTS = relayPolicySchema.partial().parse({});
 
-function tokenOf({ value, version }: Versioned<KeptToken>, now: number): RelayToken {
+function tokenOf({ value, version }: Versioned<StoredToken>, now: number): RelayToken {
   const { secrets, ...token } = value;
   const until = secrets.map((secret) => secret.until).find((end) => end !== undefined && end > now);
   return { ...DEFAULTS, ...token, overlapEndsAt: until, version };

@@ -1,5 +1,4 @@
 /** Makes the relay, through which back-end services call the platform for users or service accounts. */
-import type { RequestHandler } from 'express';
 import type { Audit } from '../audit/audit.ts';
 import type { ThreadApp } from '../connected-apps/app-store.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
@@ -11,35 +10,18 @@ import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
-import { type AssertionRoutes, assertionRoutes } from './assertion-routes.ts';
-import { createRelayGate, type RelayGate } from './gate.ts';
+import { assertionRoutes } from './assertion-routes.ts';
+import { createRelayGate } from './gate.ts';
 import { createIdTokens } from './id-token.ts';
-import { createRelayTokens, type RelayTokens } from './relay-token.ts';
-import { type RelayRoutes, relayRoutes } from './routes.ts';
-import {
-  checkApiToken,
-  createServiceAccounts,
-  type ServiceAccounts,
-  serviceAccountFetch,
-  type TokenCheck,
-} from './service-account.ts';
+import { createRelayTokens } from './relay-token.ts';
+import { relayRoutes } from './routes.ts';
+import { checkApiToken, createServiceAccounts, serviceAccountFetch } from './service-account.ts';
 import { createTokenExchange } from './token-exchange.ts';
 import { tokenExchangeRoute } from './token-routes.ts';
 import { createUserAssertions } from './user-assertion.ts';
-import { createRelayUses, type RelayUses } from './uses.ts';
+import { createRelayUses } from './uses.ts';
 
-export interface Relay {
-  tokens: RelayTokens;
-  accounts: ServiceAccounts;
-  uses: RelayUses;
-  gate: RelayGate;
-  routes: RelayRoutes;
-  /** Tries a token on the app's platform. */
-  checkApiToken(app: ThreadApp, apiToken: string): Promise<TokenCheck>;
-  tokenExchange: RequestHandler;
-  assertions: AssertionRoutes;
-  close(): Promise<void>;
-}
+export type Relay = Awaited<ReturnType<typeof createRelay>>;
 
 /** @throws AppError `storage_unavailable` */
 export async function createRelay(parts: {
@@ -54,15 +36,16 @@ export async function createRelay(parts: {
   limits: RateLimits;
   publicHref: string;
   clock: () => number;
-}): Promise<Relay> {
-  const { storage, outbound, audit, connectedApps, grants, threads, limits, sessions, publicHref, clock } = parts;
+}) {
+  const { storage, outbound, audit, connectedApps, grants, threads, users, limits, sessions, publicHref, clock } =
+    parts;
   const { store, sealedJson } = storage;
   const { apps, ownKeys } = connectedApps;
   const tokens = await createRelayTokens({ store, sealedJson, clock });
   const accounts = createServiceAccounts({ store, sealedJson, clock });
   const assertions = createUserAssertions({ ownKeys, publicHref, clock });
   const uses = createRelayUses({ store, audit, clock, count: (outcome) => audit.tallies.count(`relay.${outcome}`) });
-  const gate = createRelayGate({ tokens, assertions, uses, limits, users: parts.users.store, accounts, apps, clock });
+  const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
   const { vault, narrowed } = grants;
   const idTokens = createIdTokens({ userSessions: sessions.ofUsers, clock });
   const exchange = createTokenExchange({
@@ -74,11 +57,12 @@ export async function createRelay(parts: {
     accounts,
     uses,
     gate,
-    checkApiToken: (app, apiToken) => checkApiToken(app, apiToken, outbound),
+    /** Tries a token on the app's platform. */
+    checkApiToken: (app: ThreadApp, apiToken: string) => checkApiToken(app, apiToken, outbound),
     routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),
-    async close() {
+    async close(): Promise<void> {
       await uses.close();
       await tokens.close();
     },

@@ -8,7 +8,7 @@ import type { GrantStore } from '../grants/grant-store.ts';
 import { queryField } from '../http/body.ts';
 import { type Credentials, described, type Operation, requiring } from '../http/description.ts';
 import { passResponse } from '../http/pass-response.ts';
-import type { Admit, RelayedHandler } from '../http/route-table.ts';
+import type { Admit } from '../http/route-table.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
 import type { NamedSubject, RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { RelayScope } from './policy.ts';
@@ -20,24 +20,13 @@ declare module '../http/request-context.ts' {
   }
 }
 
-export interface RelayRoutes {
-  admitThread: Admit;
-  currentThread: RelayedHandler;
-  /** Authorizes BIN look-ups, and counts the call once the response is sent. The handler is the one for browsers. */
-  admitBin: Admit;
-  /** The same as Express middleware. */
-  binGuard: RequestHandler;
-  /** Refuses forms, which the handler accepts from pages. */
-  jsonOnly: RequestHandler;
-}
-
 export function relayRoutes(parts: {
   gate: RelayGate;
   apps: AppStore;
   grants: Pick<GrantStore, 'readAhead'>;
   /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
   threads: { user: ThreadCall; serviceAccount: ThreadCall };
-}): RelayRoutes {
+}) {
   const { gate, apps, grants, threads } = parts;
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
@@ -66,6 +55,7 @@ export function relayRoutes(parts: {
     return caller;
   };
 
+  /** Counts the call once the response is sent. The handler is the one for browsers. */
   const admitBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const access: RelayAccess = { route: 'bin:read' };
     const caller = await admit(req, res, access);
@@ -76,7 +66,7 @@ export function relayRoutes(parts: {
 
   return {
     // Refuses a token without the scope before the user or service account is read.
-    admitThread: requiring(relayToken('threads:read'), (req, res) => admit(req, res, { route: 'threads:read' })),
+    admitThread: requiring<Admit>(relayToken('threads:read'), (req, res) => admit(req, res, { route: 'threads:read' })),
 
     currentThread: described(CURRENT_THREAD, async (req: IncomingMessage, res: ServerResponse) => {
       const caller = callerOf(req);
@@ -96,14 +86,16 @@ export function relayRoutes(parts: {
     }),
 
     admitBin: requiring(relayToken('bin:read'), admitBin),
+    /** The same as Express middleware. */
     binGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
       admitBin(req, res).then(() => next(), next),
     ),
 
-    jsonOnly(req, _res, next) {
+    /** Refuses forms, which the handler accepts from pages. */
+    jsonOnly: ((req, _res, next) => {
       const detail = 'Send the body as JSON, with "Content-Type: application/json".';
       next(req.is('application/json') ? undefined : new AppError('invalid_request', { detail }));
-    },
+    }) satisfies RequestHandler,
   };
 }
 

@@ -1,12 +1,11 @@
 /** Service accounts: platform API tokens without a user; entered once, stored sealed, and never shown again. */
-
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { createRecords, type Records, viewWithout } from '../storage/records.ts';
+import { createRecords, viewWithout } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { SERVICE_ACCOUNT_MOVED } from './policy.ts';
@@ -25,44 +24,19 @@ export interface ServiceAccount {
   version: number;
 }
 
-interface KeptAccount extends Omit<ServiceAccount, 'version'> {
+interface StoredAccount extends Omit<ServiceAccount, 'version'> {
   apiToken: string;
-}
-
-export interface ServiceAccounts extends Pick<Records<KeptAccount, ServiceAccount>, 'find' | 'page' | 'remove'> {
-  /** @param wanted `id`: from `newServiceAccountId`; `platform`: origin of the platform that accepts the token */
-  create(wanted: {
-    id: string;
-    name: string;
-    app: string;
-    apiToken: string;
-    platform: string;
-  }): Promise<ServiceAccount>;
-  /**
-   * Undefined if there is no such account.
-   * @param wanted `entered`: a new API token; undefined to leave it unchanged
-   * @throws AppError `version_conflict`
-   */
-  change(
-    id: string,
-    version: number,
-    wanted: { name: string; entered?: { apiToken: string; platform: string } | undefined },
-  ): Promise<ServiceAccount | undefined>;
-  /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
-  apiToken(id: string, platform: string): Promise<string | undefined>;
 }
 
 const PREFIX = 'sa';
 /** Created before the account, so that the audit entry written first can name it. */
 export const newServiceAccountId = (): string => PREFIX + newOpaqueTokenId();
 
-export function createServiceAccounts(parts: {
-  store: Store;
-  sealedJson: SealedJson;
-  clock: () => number;
-}): ServiceAccounts {
+export type ServiceAccounts = ReturnType<typeof createServiceAccounts>;
+
+export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
   const { store, sealedJson, clock } = parts;
-  const records = createRecords<KeptAccount, ServiceAccount>({
+  const records = createRecords<StoredAccount, ServiceAccount>({
     store,
     sealedJson,
     index: keys.serviceAccounts,
@@ -77,18 +51,29 @@ export function createServiceAccounts(parts: {
     find: records.find,
     page: records.page,
     remove: records.remove,
-    create({ id, name, app, apiToken, platform }) {
+    /** @param wanted `id`: from `newServiceAccountId` */
+    create({ id, name, app, apiToken, platform }: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>) {
       const now = clock();
       return records.create({ id, name, app, apiToken, platform, createdAt: now, tokenSetAt: now });
     },
-    change(id, version, { name, entered }) {
-      const renewed = entered === undefined ? {} : { ...entered, tokenSetAt: clock() };
-      return records.change(id, version, (kept) => ({ ...kept, name, ...renewed }));
+    /**
+     * Undefined if there is no such account.
+     * @param wanted `entered`: a new API token; undefined to leave it unchanged
+     * @throws AppError `version_conflict`
+     */
+    change(
+      id: string,
+      version: number,
+      { name, entered }: { name: string; entered?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
+    ) {
+      const renewed = entered && { ...entered, tokenSetAt: clock() };
+      return records.change(id, version, (stored) => ({ ...stored, name, ...renewed }));
     },
-    async apiToken(id, platform) {
-      const kept = (await records.read(id))?.value;
-      if (kept && kept.platform !== platform) throw new AppError('not_allowed', { detail: SERVICE_ACCOUNT_MOVED });
-      return kept?.apiToken;
+    /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
+    async apiToken(id: string, platform: string): Promise<string | undefined> {
+      const stored = (await records.read(id))?.value;
+      if (stored && stored.platform !== platform) throw new AppError('not_allowed', { detail: SERVICE_ACCOUNT_MOVED });
+      return stored?.apiToken;
     },
   };
 }

@@ -1,31 +1,48 @@
 /** Token exchange (RFC 8693): finds the subject and the connected app of a request, and issues an access token. */
+import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { TROUBLE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { NarrowedTokens } from '../grants/narrowed-token.ts';
 import type { TokenVault } from '../grants/token-vault.ts';
-import type { RelayCaller, RelayGate } from './gate.ts';
+import type { RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { IdTokens } from './id-token.ts';
 import type { RelayRule, RelaySubject } from './policy.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
 export const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token';
-export const SUBJECT_TOKEN_TYPES = {
+const GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+const SUBJECT_TOKEN_TYPES = {
   assertion: 'urn:ietf:params:oauth:token-type:jwt',
   idToken: 'urn:ietf:params:oauth:token-type:id_token',
   user: 'urn:gatehouse:token-type:user',
 } as const;
 
-/** The parameters of the request; none is repeated. */
-export interface ExchangeRequest {
-  subjectToken: string;
-  subjectTokenType: string;
-  audience: string | undefined;
-  resource: string | undefined;
-  /** Undefined: all granted scopes. */
-  scopes: readonly string[] | undefined;
-}
+/** RFC 8693 section 2.1. The messages are for `error_description`. */
+export const exchangeRequestSchema = z.object({
+  grant_type: z.literal(GRANT_TYPE, {
+    error: ({ input }) => (input === undefined ? 'Give the grant_type.' : `The grant_type here is ${GRANT_TYPE}.`),
+  }),
+  subject_token: z
+    .string('Give subject_token and subject_token_type.')
+    .describe('a user assertion, an ID token of the provider, or a user id'),
+  subject_token_type: z.enum(
+    SUBJECT_TOKEN_TYPES,
+    `Give one of these as subject_token_type: ${Object.values(SUBJECT_TOKEN_TYPES).join(', ')}.`,
+  ),
+  audience: z
+    .string()
+    .optional()
+    .describe('id of a connected app; may be left out where resource or the relay token leaves only one'),
+  resource: z.string().optional().describe('the API base URL of a connected app, or a URL below it (RFC 8707)'),
+  scope: z.string().optional().describe('granted scopes, with spaces between them; all of them where left out'),
+  requested_token_type: z
+    .literal(ACCESS_TOKEN_TYPE, `The requested_token_type here is ${ACCESS_TOKEN_TYPE}.`)
+    .optional(),
+});
+
+export type ExchangeRequest = z.output<typeof exchangeRequestSchema>;
 
 /** `error` as in RFC 6749 section 5.2 and RFC 8693 section 2.2.2. Expected failures are values. */
 export type ExchangeResult =
@@ -38,17 +55,21 @@ export type ExchangeResult =
       expiresInSeconds: number | undefined;
     }
   | { kind: 'refused'; error: ExchangeError; description: string }
-  | { kind: 'unavailable'; description: string; retryAfterSeconds: number };
+  | { kind: 'unavailable'; retryAfterSeconds: number };
 
 export const EXCHANGE_ERRORS = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'] as const;
-export type ExchangeError = (typeof EXCHANGE_ERRORS)[number];
+type ExchangeError = (typeof EXCHANGE_ERRORS)[number];
 
-export interface TokenExchange {
-  /** Counts every outcome at the gate. */
-  exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult>;
-}
+/** RFC 8693 section 2.2.2: `invalid_request` for a subject that policy refuses, `invalid_target` for a target. */
+const RULE_ERRORS: Partial<Record<RelayRule, ExchangeError>> = {
+  apps: 'invalid_target',
+  users: 'invalid_request',
+  assertUser: 'invalid_request',
+  acceptIdTokens: 'invalid_request',
+  fullScope: 'invalid_scope',
+};
 
-type Refusal = Exclude<ExchangeResult, { kind: 'token' }>;
+export type TokenExchange = ReturnType<typeof createTokenExchange>;
 
 export function createTokenExchange(parts: {
   apps: AppStore;
@@ -60,76 +81,75 @@ export function createTokenExchange(parts: {
   grants: Pick<GrantStore, 'load'>;
   publicHref: string;
   clock: () => number;
-}): TokenExchange {
+}) {
   const { apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock } = parts;
 
-  const refuseProof = (caller: RelayCaller, proof: 'userAssertion' | 'idToken'): Refusal => {
-    gate.count(caller, { route: 'token:exchange' }, proof);
-    return invalidSubject();
+  const refusedByPolicy = (caller: RelayCaller, access: RelayAccess): ExchangeResult | undefined => {
+    const refusal = gate.refusal(caller, access);
+    return refusal && refuse(RULE_ERRORS[refusal.rule] ?? 'unauthorized_client', refusal.detail);
   };
 
-  const userOf = async (caller: RelayCaller, request: ExchangeRequest): Promise<RelaySubject | Refusal> => {
-    const { subjectToken, subjectTokenType } = request;
-    switch (subjectTokenType) {
-      case SUBJECT_TOKEN_TYPES.assertion: {
-        const id = await assertions.verify(subjectToken, caller.token);
-        return id === undefined
-          ? refuseProof(caller, 'userAssertion')
-          : gate.loadSubject({ kind: 'user', id, proven: true });
-      }
-      case SUBJECT_TOKEN_TYPES.idToken: {
-        const id = await idTokens.userOf(subjectToken);
-        return id === undefined ? refuseProof(caller, 'idToken') : gate.loadSubject({ kind: 'user', id, proven: true });
-      }
-      case SUBJECT_TOKEN_TYPES.user:
-        return gate.loadSubject({ kind: 'user', id: subjectToken, proven: false });
-      default:
-        return refuse('invalid_request', `Give one of these as subject_token_type: ${TYPES}.`);
-    }
+  /** Undefined if the subject token proves nothing, which is counted. */
+  const subjectOf = async (
+    caller: RelayCaller,
+    { subject_token: token, subject_token_type: type }: ExchangeRequest,
+  ): Promise<RelaySubject | undefined> => {
+    if (type === SUBJECT_TOKEN_TYPES.user) return gate.loadSubject({ kind: 'user', id: token, proven: false });
+    const isIdToken = type === SUBJECT_TOKEN_TYPES.idToken;
+    const id = await (isIdToken ? idTokens.userOf(token) : assertions.verify(token, caller.token));
+    if (id !== undefined) return gate.loadSubject({ kind: 'user', id, proven: true });
+    gate.count(caller, { route: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
+    return undefined;
   };
 
-  const appOf = ({ audience, resource }: ExchangeRequest, { token }: RelayCaller): ConnectedApp | Refusal => {
-    const usable = apps.list().filter((app) => !app.disabled);
-    const matching = usable.filter(
-      (app) =>
-        (audience === undefined || app.id === audience) && (resource === undefined || isResourceOf(app, resource)),
-    );
+  /** Undefined unless the request and the relay token leave exactly one. */
+  const appOf = ({ audience, resource }: ExchangeRequest, { token }: RelayCaller): ConnectedApp | undefined => {
+    const matching = apps
+      .list()
+      .filter((app) => !app.disabled)
+      .filter((app) => audience === undefined || app.id === audience)
+      .filter((app) => resource === undefined || isResourceOf(app, resource));
     const isAmbiguous = audience === undefined && matching.length > 1;
     const candidates = isAmbiguous ? matching.filter(({ id }) => token.apps.includes(id)) : matching;
-    const [app] = candidates;
-    if (app && candidates.length === 1) return app;
-    return refuse('invalid_target', 'Name one connected app: its id as audience, or its API base URL as resource.');
+    return candidates.length === 1 ? candidates[0] : undefined;
+  };
+
+  const grantOf = async (userId: string, app: ConnectedApp) => {
+    const stored = await grants.load(userId, app.id);
+    return stored && 'grant' in stored ? stored.grant : undefined;
+  };
+
+  const issued = (
+    userId: string,
+    app: ConnectedApp,
+    { accessToken, scopes }: { accessToken: string; scopes: readonly string[] },
+    expiresAt: number | undefined,
+  ): ExchangeResult => {
+    const expiresInSeconds =
+      expiresAt === undefined ? undefined : Math.max(0, Math.floor((expiresAt - clock()) / 1000));
+    return { kind: 'token', userId, app: app.id, accessToken, scopes, expiresInSeconds };
   };
 
   /** The access token with every granted scope. */
   const wholeToken = async (userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
     const result = await vault.accessToken(userId, app);
+    const connectUrl = `${publicHref}/connections/${app.id}`;
     switch (result.kind) {
       case 'token': {
         if (result.dpopKey !== undefined) return refuse('invalid_target', BOUND);
-        const stored = await grants.load(userId, app.id);
-        const expiresAt =
-          stored && 'grant' in stored && stored.grant.accessToken === result.accessToken
-            ? stored.grant.expiresAt
-            : undefined;
-        return issued(
-          { userId, app: app.id, accessToken: result.accessToken, scopes: result.scopes },
-          expiresAt,
-          clock(),
-        );
+        const grant = await grantOf(userId, app);
+        return issued(userId, app, result, grant?.accessToken === result.accessToken ? grant.expiresAt : undefined);
       }
       case 'not_connected':
-        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl(app)}`);
+        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl}`);
       case 'reconnect_needed':
-        return refuse('invalid_target', `${TROUBLE_WORDS[result.cause]} The user connects again at ${connectUrl(app)}`);
+        return refuse('invalid_target', `${TROUBLE_WORDS[result.cause]} The user connects again at ${connectUrl}`);
       case 'still_refused':
         return unavailable(30);
       case 'unavailable':
         return unavailable(result.retryAfterSeconds);
     }
   };
-
-  const connectUrl = (app: ConnectedApp) => `${publicHref}/connections/${app.id}`;
 
   const narrowerToken = async (
     caller: RelayCaller,
@@ -138,57 +158,60 @@ export function createTokenExchange(parts: {
     scopes: readonly string[],
   ): Promise<ExchangeResult> => {
     const result = await narrowed.accessToken(subject.id, app, scopes);
-    if (result.kind === 'narrowed') {
-      const { accessToken, expiresAt } = result;
-      return issued({ userId: subject.id, app: app.id, accessToken, scopes: result.scopes }, expiresAt, clock());
+    switch (result.kind) {
+      case 'narrowed':
+        return issued(subject.id, app, result, result.expiresAt);
+      case 'unavailable':
+        return unavailable(result.retryAfterSeconds);
+      case 'no_grant': {
+        // The vault gives the reason. If it has a token by now, the client retries.
+        const whole = await wholeToken(subject.id, app);
+        return whole.kind === 'token' ? unavailable(1) : whole;
+      }
+      case 'unsupported': {
+        const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
+        return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
+      }
     }
-    if (result.kind === 'unavailable') return unavailable(result.retryAfterSeconds);
-    if (result.kind === 'no_grant') return wholeRefusal(await wholeToken(subject.id, app));
-    const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
-    const decision = gate.decide(caller, access);
-    if (decision.allowed) return wholeToken(subject.id, app);
-    gate.count(caller, access, decision.rule);
-    return refuse('invalid_scope', decision.detail);
   };
 
   const tokenFor = async (
     caller: RelayCaller,
     subject: RelaySubject,
     app: ConnectedApp,
-    scopes: readonly string[] | undefined,
+    { scope }: ExchangeRequest,
   ): Promise<ExchangeResult> => {
-    const whole = scopes === undefined ? await wholeToken(subject.id, app) : undefined;
-    if (whole || scopes === undefined) return whole ?? unavailable(5);
-    const stored = await grants.load(subject.id, app.id);
-    if (stored && 'grant' in stored && stored.grant.dpopKey !== undefined) return refuse('invalid_target', BOUND);
-    const granted = stored && 'grant' in stored ? stored.grant.scopes : undefined;
-    if (granted && !scopes.every((scope) => granted.includes(scope))) {
+    const scopes = [...new Set(scope?.split(' ').filter((one) => one !== ''))];
+    if (scopes.length === 0) return wholeToken(subject.id, app);
+    const grant = await grantOf(subject.id, app);
+    if (!grant) return wholeToken(subject.id, app);
+    if (grant.dpopKey !== undefined) return refuse('invalid_target', BOUND);
+    if (!scopes.every((one) => grant.scopes.includes(one))) {
       return refuse('invalid_scope', 'Ask only for scopes that the user has granted.');
     }
-    const isWhole = !granted || granted.every((scope) => scopes.includes(scope));
+    const isWhole = grant.scopes.every((granted) => scopes.includes(granted));
     return isWhole ? wholeToken(subject.id, app) : narrowerToken(caller, subject, app, scopes);
   };
 
   return {
-    async exchange(caller, request) {
-      const idToken = request.subjectTokenType === SUBJECT_TOKEN_TYPES.idToken;
+    /** Counts every outcome at the gate. */
+    async exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult> {
+      const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
       const access = { route: 'token:exchange' as const, idToken };
-      const first = gate.decide(caller, access);
-      if (!first.allowed) {
-        gate.count(caller, access, first.rule);
-        return policyRefusal(first.rule, first.detail);
+      const refusedAtOnce = refusedByPolicy(caller, access);
+      if (refusedAtOnce) return refusedAtOnce;
+      const subject = await subjectOf(caller, request);
+      if (!subject) {
+        return refuse('invalid_request', 'The subject_token is not valid, has expired, or has another audience.');
       }
-      const subject = await userOf(caller, request);
-      if (!isSubject(subject)) return subject;
       const app = appOf(request, caller);
-      if ('error' in app || 'description' in app) return app;
-      const full = { ...access, app: app.id, subject };
-      const decision = gate.decide(caller, full);
-      if (!decision.allowed) {
-        gate.count(caller, full, decision.rule);
-        return policyRefusal(decision.rule, decision.detail);
+      if (!app) {
+        return refuse('invalid_target', 'Name one connected app: its id as audience, or its API base URL as resource.');
       }
-      const result = await tokenFor(caller, subject, app, request.scopes);
+      const full = { ...access, app: app.id, subject };
+      const refused = refusedByPolicy(caller, full);
+      if (refused) return refused;
+      const result = await tokenFor(caller, subject, app, request);
       gate.count(caller, full, result.kind === 'token' ? 'answered' : 'failed');
       return result;
     },
@@ -197,11 +220,6 @@ export function createTokenExchange(parts: {
 
 /** A token bound to our key (RFC 9449) is of no use to the service. */
 const BOUND = 'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
-const TYPES = Object.values(SUBJECT_TOKEN_TYPES).join(', ');
-
-function isSubject(value: RelaySubject | Refusal): value is RelaySubject {
-  return value.kind === 'user' || value.kind === 'service_account';
-}
 
 /** True if the resource (RFC 8707) is the app's API base URL or below it. */
 function isResourceOf(app: ConnectedApp, resource: string): boolean {
@@ -209,40 +227,13 @@ function isResourceOf(app: ConnectedApp, resource: string): boolean {
   const [base, url] = [URL.parse(app.apiBaseUrl), URL.parse(resource)];
   if (!base || !url || url.hash !== '' || url.origin !== base.origin) return false;
   const path = base.pathname.replace(/\/+$/, '');
-  return url.pathname === path || url.pathname === `${path}/` || url.pathname.startsWith(`${path}/`);
+  return url.pathname === path || url.pathname.startsWith(`${path}/`);
 }
 
-function issued(
-  facts: { userId: string; app: string; accessToken: string; scopes: readonly string[] },
-  expiresAt: number | undefined,
-  now: number,
-): ExchangeResult {
-  const expiresInSeconds = expiresAt === undefined ? undefined : Math.max(0, Math.floor((expiresAt - now) / 1000));
-  return { kind: 'token', ...facts, expiresInSeconds };
-}
-
-function refuse(error: ExchangeError, description: string): Refusal {
+function refuse(error: ExchangeError, description: string): ExchangeResult {
   return { kind: 'refused', error, description };
 }
 
-function invalidSubject(): Refusal {
-  return refuse('invalid_request', 'The subject_token is not valid, has expired, or has another audience.');
-}
-
-function unavailable(retryAfterSeconds: number): Refusal {
-  return { kind: 'unavailable', description: 'The provider is unavailable. Try again later.', retryAfterSeconds };
-}
-
-/** Without a grant to narrow, the vault gives the reason. If it has a token by now, the client retries. */
-function wholeRefusal(result: ExchangeResult): ExchangeResult {
-  return result.kind === 'token' ? unavailable(1) : result;
-}
-
-/** RFC 8693 section 2.2.2: `invalid_request` for a subject that policy refuses, `invalid_target` for a target. */
-function policyRefusal(rule: RelayRule, description: string): Refusal {
-  if (rule === 'apps') return refuse('invalid_target', description);
-  if (rule === 'users' || rule === 'assertUser' || rule === 'acceptIdTokens') {
-    return refuse('invalid_request', description);
-  }
-  return refuse('unauthorized_client', description);
+function unavailable(retryAfterSeconds: number): ExchangeResult {
+  return { kind: 'unavailable', retryAfterSeconds };
 }

@@ -2,36 +2,25 @@
 import { randomUUID } from 'node:crypto';
 import type { OwnKeys } from '../connected-apps/own-keys.ts';
 
-export interface UserAssertions {
-  /** @param audience the service that may use it; undefined for the relay itself */
-  issue(userId: string, audience?: string): Promise<string>;
-  /**
-   * The user's id if we signed the assertion, it has not expired, and its audience is the relay or this service; otherwise
-   * undefined.
-   */
-  verify(assertion: string, token: { id: string; name: string }): Promise<string | undefined>;
-}
-
-export const ASSERTION_SECONDS = 60;
+const LIFETIME_SECONDS = 60;
 /** An explicit type (RFC 8725 section 3.11), so that no other JWT that we sign is accepted as an assertion. */
 const TYPE = 'gatehouse-user+jwt';
 
+export type UserAssertions = ReturnType<typeof createUserAssertions>;
+
 /** @param parts `publicHref`: the issuer, and the audience of the relay */
-export function createUserAssertions(parts: {
-  ownKeys: OwnKeys;
-  publicHref: string;
-  clock: () => number;
-}): UserAssertions {
+export function createUserAssertions(parts: { ownKeys: OwnKeys; publicHref: string; clock: () => number }) {
   const { ownKeys, publicHref, clock } = parts;
   return {
-    issue(userId, audience) {
+    /** @param audience the service that may use it; undefined for the relay itself */
+    issue(userId: string, audience = publicHref): Promise<string> {
       const iat = Math.floor(clock() / 1000);
-      const times = { iat, exp: iat + ASSERTION_SECONDS };
-      const claims = { iss: publicHref, sub: userId, aud: audience ?? publicHref, ...times, jti: randomUUID() };
-      return ownKeys.sign(claims, { typ: TYPE });
+      const claims = { iss: publicHref, sub: userId, aud: audience, iat, exp: iat + LIFETIME_SECONDS };
+      return ownKeys.sign({ ...claims, jti: randomUUID() }, { typ: TYPE });
     },
 
-    async verify(assertion, token) {
+    /** The user's id; undefined unless we signed the assertion, it has not expired, and is for the relay or this service. */
+    async verify(assertion: string, token: { id: string; name: string }): Promise<string | undefined> {
       const claims = await ownKeys.verify(assertion, {
         typ: TYPE,
         issuer: publicHref,

@@ -21,6 +21,7 @@ import { createGrantStore } from '../../src/grants/grant-store.ts';
 import { createRevocations } from '../../src/grants/revocations.ts';
 import type { Events } from '../../src/observability/events.ts';
 import type { Outbound } from '../../src/outbound/outbound.ts';
+import { relayPolicySchema } from '../../src/relay/policy.ts';
 import { createRelayTokens, type RelayTokens } from '../../src/relay/relay-token.ts';
 import { createServiceAccounts, newServiceAccountId } from '../../src/relay/service-account.ts';
 import { createRelayUses } from '../../src/relay/uses.ts';
@@ -69,7 +70,7 @@ const consentOf = (accessToken: string): Consent => ({
   },
 });
 const WANTED = { scopes: ['bin:read' as const], apps: [], users: 'none' as const, networks: [], expiresAt: 9e15 };
-const RELAY_TOKEN = { ...WANTED, assertUser: false, fullScope: false, acceptIdTokens: false, binCallsPerMonth: null };
+const RELAY_TOKEN = { ...relayPolicySchema.parse(WANTED), binCallsPerMonth: null };
 const REPORT = { shape: 'bin-list-data', taken: 1, skipped: 0, faults: [] };
 const silent = { note: () => undefined };
 const ids = { account: newServiceAccountId(), webhook: newWebhookId(), token: newOpaqueTokenId() };
