@@ -3,18 +3,7 @@ import type { Connections, Disconnected, EndedBy } from '../grants/connections.t
 import type { Store } from '../storage/store.ts';
 import type { User, UserStore } from './user-store.ts';
 
-export interface UserLifecycle {
-  /** Marks the user first and then ends the sessions: a sign-in in progress sees the mark, or its session is ended. */
-  disable(userId: string): Promise<User | undefined>;
-  enable(userId: string): Promise<User | undefined>;
-  signOut(userId: string): Promise<void>;
-  /**
-   * Revokes and deletes the connections, then ends the sessions, then deletes everything else. Audit entries stay for
-   * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that
-   * depends on its persistence settings.
-   */
-  erase(userId: string, by: EndedBy): Promise<({ app: string } & Disconnected)[]>;
-}
+export type UserLifecycle = ReturnType<typeof createUserLifecycle>;
 
 export function createUserLifecycle(parts: {
   store: Pick<Store, 'ready'>;
@@ -24,19 +13,25 @@ export function createUserLifecycle(parts: {
   sessions: { endAll(userId: string): Promise<void> };
   /** Deletes the user's sign-in records. */
   signIns: { forgetUser(user: { id: string; email?: string | undefined }): Promise<void> };
-}): UserLifecycle {
+}) {
   const { store, users, connections, sessions, signIns } = parts;
 
   return {
-    async disable(userId) {
+    /** Marks the user first and then ends the sessions: a sign-in in progress sees the mark, or its session is ended. */
+    async disable(userId: string): Promise<User | undefined> {
       const user = await users.setDisabled(userId, true);
       if (user) await sessions.endAll(userId);
       return user;
     },
-    enable: (userId) => users.setDisabled(userId, false),
-    signOut: (userId) => sessions.endAll(userId),
+    enable: (userId: string) => users.setDisabled(userId, false),
+    signOut: (userId: string) => sessions.endAll(userId),
 
-    async erase(userId, by) {
+    /**
+     * Revokes and deletes the connections, then ends the sessions, then deletes everything else. Audit entries stay for
+     * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that
+     * depends on its persistence settings.
+     */
+    async erase(userId: string, by: EndedBy): Promise<({ app: string } & Disconnected)[]> {
       const ended: ({ app: string } & Disconnected)[] = [];
       for (const { app } of await connections.list(userId)) {
         ended.push({ app, ...((await connections.end(userId, app, by)) ?? { revocation: 'unconfirmed' }) });

@@ -18,7 +18,13 @@ export interface User {
 
 export type UserState = 'active' | 'disabled' | 'unknown';
 
-export interface UserPage {
+interface PageRequest {
+  after?: string | undefined;
+  limit: number;
+  q?: string | undefined;
+}
+
+interface UserPage {
   users: User[];
   next?: string;
 }
@@ -29,32 +35,6 @@ export interface UserReading {
   record: Promise<StoredRecord | undefined>;
 }
 
-export interface UserStore {
-  /**
-   * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
-   * @param ahead used only if it is a reading of this user
-   */
-  noteSignIn(user: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>, ahead?: UserReading): Promise<User>;
-  find(id: string): Promise<User | undefined>;
-  /** Starts the read that `stateOf`, `isDisabled` and `noteSignIn` need. */
-  readAhead(id: string): UserReading;
-  isDisabled(id: string, ahead?: UserReading): Promise<boolean>;
-  stateOf(id: string, ahead?: UserReading): Promise<UserState>;
-  /** Returns the changed user, or undefined if there is no user with this id. */
-  setDisabled(id: string, disabled: boolean): Promise<User | undefined>;
-  /**
-   * Returns false if there is no such user. For a disabled user the record stays, without name and address, so that
-   * they cannot sign in again as a new user.
-   */
-  remove(id: string): Promise<boolean>;
-  /**
-   * Sorted by the last sign-in, newest first. With `q`: users with a name, a word of a name, an address, an id or a
-   * subject that starts with it, in alphabetical order of that.
-   */
-  page(request: { after?: string | undefined; limit: number; q?: string | undefined }): Promise<UserPage>;
-  count(): Promise<number>;
-}
-
 /** Share of the heap for cached states. */
 const USERS_SHARE = 1 / 64;
 const MAX_TERMS = 10;
@@ -62,7 +42,9 @@ const MAX_TERM_CHARACTERS = 100;
 /** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
 const END = '\t';
 
-export function createUserStore({ store, clock }: { store: Store; clock: () => number }): UserStore {
+export type UserStore = ReturnType<typeof createUserStore>;
+
+export function createUserStore({ store, clock }: { store: Store; clock: () => number }) {
   const read = (id: string, ahead?: UserReading) => (ahead?.id === id ? ahead.record : store.get(keys.user(id)));
 
   const load = async (id: string, ahead?: UserReading): Promise<{ user: User | undefined; version: number }> => {
@@ -74,7 +56,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   // Needed for each relayed call of a service. An entry is valid only for the version that was just read.
   const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
-  const stateOf: UserStore['stateOf'] = async (id, ahead) => {
+  const stateOf = async (id: string, ahead?: UserReading): Promise<UserState> => {
     const stored = await read(id, ahead);
     if (!stored) return 'unknown';
     const cached = states.get(id);
@@ -136,16 +118,24 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   return {
     find,
     stateOf,
-    isDisabled: async (id, ahead) => (await stateOf(id, ahead)) === 'disabled',
+    isDisabled: async (id: string, ahead?: UserReading): Promise<boolean> => (await stateOf(id, ahead)) === 'disabled',
 
-    readAhead(id) {
+    /** Starts the read that `stateOf`, `isDisabled` and `noteSignIn` need. */
+    readAhead(id: string): UserReading {
       const record = store.get(keys.user(id));
       // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
       record.catch(() => undefined);
       return { id, record };
     },
 
-    async noteSignIn(identity, ahead) {
+    /**
+     * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
+     * @param ahead used only if it is a reading of this user
+     */
+    async noteSignIn(
+      identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>,
+      ahead?: UserReading,
+    ): Promise<User> {
       const now = clock();
       const { before, after } = await change(
         identity.id,
@@ -153,9 +143,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           user?.disabledAt === undefined
             ? {
                 ...user,
-                ...{ name: undefined, email: undefined },
+                name: undefined,
+                email: undefined,
                 ...identity,
-                ...{ firstSignInAt: user?.firstSignInAt ?? now, lastSignInAt: now },
+                firstSignInAt: user?.firstSignInAt ?? now,
+                lastSignInAt: now,
               }
             : undefined,
         // Writing the index early is safe: lists and searches leave out entries without a matching user.
@@ -166,7 +158,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return user;
     },
 
-    async setDisabled(id, disabled) {
+    /** Returns the changed user, or undefined if there is no user with this id. */
+    async setDisabled(id: string, disabled: boolean): Promise<User | undefined> {
       const { after } = await change(id, (user) => {
         if (!user) return undefined;
         const { disabledAt, ...rest } = user;
@@ -175,16 +168,18 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return after;
     },
 
-    async remove(id) {
+    /**
+     * Returns false if there is no such user. For a disabled user the record stays, without name and address, so that
+     * they cannot sign in again as a new user.
+     */
+    async remove(id: string): Promise<boolean> {
       const { user, version } = await load(id);
       if (!user) return false;
       if (user.disabledAt !== undefined) {
         const { name: _, email: __, ...anonymous } = user;
         await index(anonymous, user);
-        return (
-          (await store.write([{ put: keys.user(id), value: JSON.stringify(anonymous), ifVersion: version }])) !==
-          undefined
-        );
+        const value = JSON.stringify(anonymous);
+        return (await store.write([{ put: keys.user(id), value, ifVersion: version }])) !== undefined;
       }
       await store.write([
         { index: keys.users, remove: id },
@@ -194,7 +189,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return (await store.write([{ delete: keys.user(id), ifVersion: version }])) !== undefined;
     },
 
-    async page({ after, limit, q }) {
+    /**
+     * Sorted by the last sign-in, newest first. With `q`: users with a name, a word of a name, an address, an id or a
+     * subject that starts with it, in alphabetical order of that.
+     */
+    async page({ after, limit, q }: PageRequest): Promise<UserPage> {
       const prefix = normalised(q ?? '');
       if (after !== undefined) decodeCursor(after);
       if (prefix !== '') return search(prefix, after, limit);
@@ -203,13 +202,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         order: 'descending',
         ...(after === undefined ? {} : { after }),
       });
-      const users = (await Promise.all(page.items.map(({ member }) => find(member)))).filter(
-        (user) => user !== undefined,
-      );
-      return page.next === undefined ? { users } : { users, next: page.next };
+      const users = await Promise.all(page.items.map(({ member }) => find(member)));
+      return { users: users.filter((user) => user !== undefined), ...(page.next && { next: page.next }) };
     },
 
-    count: () => store.count(keys.users),
+    count: (): Promise<number> => store.count(keys.users),
   };
 }
 
