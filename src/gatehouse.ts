@@ -101,7 +101,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const apiDocs = createApiDocs(faces);
   const app = createApp({ ...faces, observability, admin, home, apiDocs });
 
-  const chores = [audit, grants, signInRecords, sessions].flatMap((one) => one.chores);
+  const chores = [audit, grants, signInRecords, sessions, webhooks].flatMap((one) => one.chores);
   room(startChores({ store, random, chores }));
   const opened = rooms.move();
   return {

@@ -6,6 +6,8 @@ import type { Store } from './store.ts';
 export interface Chore {
   name: string;
   everyMilliseconds: number;
+  /** Asked before the lease is taken, which is a write, for work that is rarely due. */
+  isDue?: () => Promise<boolean>;
   /** If it fails, it is repeated at the next interval. */
   work: () => Promise<unknown>;
 }
@@ -23,10 +25,14 @@ export function startChores(parts: { store: Store; random: () => number; chores:
   const timers = new Map<string, NodeJS.Timeout>();
   let stopped = false;
 
+  const run = async ({ name, isDue, work }: Chore): Promise<void> => {
+    if (!isDue || (await isDue())) await leases.hold(keys.choreLease(name), work);
+  };
+
   const plan = (chore: Chore, milliseconds: number): void => {
     if (stopped) return;
     const timer = setTimeout(() => {
-      const turn = leases.hold(keys.choreLease(chore.name), chore.work).catch(() => undefined);
+      const turn = run(chore).catch(() => undefined);
       underWay.add(turn);
       void turn.finally(() => {
         underWay.delete(turn);

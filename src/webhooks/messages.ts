@@ -28,18 +28,16 @@ export interface WebhookMessage {
   tries: readonly WebhookTry[];
 }
 
-type KeptMessage = WebhookMessage & { body: string };
-
-export interface WebhookMessages {
-  /** Queues a message in the background; never throws. */
-  announce(event: WebhookEvent, data: Readonly<Record<string, string | undefined>>): void;
-  /** Sends the messages that are due. Call it in one process at a time. */
-  deliver(): Promise<void>;
-  /** The latest messages of one webhook, newest first. */
-  latest(webhookId: string): Promise<WebhookMessage[]>;
-  /** Resolves once everything announced is stored. */
-  settle(): Promise<void>;
+interface Sent {
+  answer: string;
+  isDelivered?: boolean;
+  /** No further attempt. */
+  isFinal?: boolean;
 }
+
+type StoredMessage = WebhookMessage & { body: string };
+/** What a message says, such as the user and the app of a connection. */
+type Data = Readonly<Record<string, string | undefined>>;
 
 /** The pause before each of the eight attempts, about 16 hours in total. */
 const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
@@ -49,6 +47,8 @@ const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 const MAX_CONCURRENT = 50;
 const MAX_LISTED = 200;
 
+export type WebhookMessages = ReturnType<typeof createWebhookMessages>;
+
 export function createWebhookMessages(parts: {
   store: Store;
   webhooks: WebhookStore;
@@ -56,27 +56,19 @@ export function createWebhookMessages(parts: {
   audit: Pick<AuditNotes, 'note'>;
   clock: () => number;
   random: () => number;
-}): WebhookMessages {
+}) {
   const { store, webhooks, outbound, audit, clock, random } = parts;
   let storing: Promise<void> = Promise.resolve();
 
-  const enqueue = async (event: WebhookEvent, data: Readonly<Record<string, string | undefined>>, now: number) => {
+  const enqueue = async (event: WebhookEvent, data: Data, now: number) => {
     const isMeant = ({ enabled, events }: Webhook) => enabled && events.includes(event);
     const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, isMeant });
     const timestamp = isoTime(now);
     for (const { id: webhook } of receivers) {
       const id = `msg_${newOpaqueTokenId()}${newOpaqueTokenId()}`;
       const body = JSON.stringify({ type: event, timestamp, data });
-      const message: KeptMessage = {
-        id,
-        webhook,
-        event,
-        createdAt: now,
-        state: 'waiting',
-        nextAt: now,
-        tries: [],
-        body,
-      };
+      const due = { createdAt: now, nextAt: now, state: 'waiting' as const, tries: [] };
+      const message: StoredMessage = { id, webhook, event, body, ...due };
       await store.write([
         { put: keys.webhookMessage(id), value: JSON.stringify(message), lifetimeSeconds: LIFETIME_SECONDS },
         { index: keys.webhookDue, add: id, score: now },
@@ -93,19 +85,15 @@ export function createWebhookMessages(parts: {
     await store.write(items.map(({ member }) => ({ index, remove: member })));
   };
 
-  const load = async (id: string): Promise<KeptMessage | undefined> => {
+  const load = async (id: string): Promise<StoredMessage | undefined> => {
     const record = await store.get(keys.webhookMessage(id));
-    return record && (JSON.parse(record.value) as KeptMessage);
+    return record && (JSON.parse(record.value) as StoredMessage);
   };
 
-  const send = async ({
-    id,
-    webhook,
-    body,
-  }: KeptMessage): Promise<{ answer: string; isDelivered: boolean; isFinal: boolean }> => {
+  const send = async ({ id, webhook, body }: StoredMessage): Promise<Sent> => {
     const target = await webhooks.target(webhook).catch(unreadable);
-    if (target === 'unreadable') return { answer: 'the webhook cannot be opened', isDelivered: false, isFinal: false };
-    if (!target) return { answer: 'the webhook is gone or switched off', isDelivered: false, isFinal: true };
+    if (target === 'unreadable') return { answer: 'the webhook cannot be opened' };
+    if (!target) return { answer: 'the webhook is gone or switched off', isFinal: true };
     const timestamp = String(Math.floor(clock() / 1000));
     const headers = {
       'content-type': 'application/json',
@@ -118,11 +106,7 @@ export function createWebhookMessages(parts: {
       const { status } = await outbound.fetch(target.url, { method: 'POST', headers, body }, LIMITS);
       return { answer: String(status), isDelivered: status >= 200 && status < 300, isFinal: status === 410 };
     } catch (error) {
-      return {
-        answer: error instanceof OutboundError ? error.reason : 'connection',
-        isDelivered: false,
-        isFinal: false,
-      };
+      return { answer: error instanceof OutboundError ? error.reason : 'connection' };
     }
   };
 
@@ -138,7 +122,7 @@ export function createWebhookMessages(parts: {
     const pause = isFinal ? undefined : PAUSES_SECONDS[tries.length];
     const nextAt = isDelivered || pause === undefined ? undefined : now + pause * 1000 * (0.9 + random() / 5);
     const state = isDelivered ? 'taken' : nextAt === undefined ? 'given_up' : 'waiting';
-    const next: KeptMessage = { ...message, tries, nextAt, state };
+    const next: StoredMessage = { ...message, tries, nextAt, state };
     await store.write([
       { put: keys.webhookMessage(id), value: JSON.stringify(next), lifetimeSeconds: LIFETIME_SECONDS },
       nextAt === undefined
@@ -152,16 +136,23 @@ export function createWebhookMessages(parts: {
   };
 
   return {
-    announce(event, data) {
+    /** Queues a message in the background; never throws. */
+    announce(event: WebhookEvent, data: Data): void {
       const now = clock();
       storing = storing.then(() => enqueue(event, data, now)).catch(() => undefined);
     },
-    async deliver() {
+    async isDue(): Promise<boolean> {
+      const { items } = await store.page(keys.webhookDue, { limit: 1 });
+      return items.some(({ score }) => score <= clock());
+    },
+    /** Sends the messages that are due. Call it in one process at a time. */
+    async deliver(): Promise<void> {
       const { items } = await store.page(keys.webhookDue, { limit: MAX_CONCURRENT });
       const due = items.filter(({ score }) => score <= clock());
       await Promise.all(due.map(({ member }) => attempt(member)));
     },
-    async latest(webhookId) {
+    /** The latest messages of one webhook, newest first. */
+    async latest(webhookId: string): Promise<WebhookMessage[]> {
       const { items } = await store.page(keys.webhookMessages(webhookId), { limit: 50, order: 'descending' });
       const messages = await Promise.all(items.map(({ member }) => load(member)));
       return messages.flatMap((message) => {
@@ -170,7 +161,8 @@ export function createWebhookMessages(parts: {
         return [view];
       });
     },
-    settle: () => storing,
+    /** Resolves once everything announced is stored. */
+    settle: (): Promise<void> => storing,
   };
 }
 

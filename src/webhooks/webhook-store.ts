@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { createRecords, type Records, viewWithout } from '../storage/records.ts';
+import { createRecords, viewWithout } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 
@@ -26,24 +26,17 @@ export interface Webhook {
 
 export type WantedWebhook = Pick<Webhook, 'url' | 'events' | 'enabled'>;
 /** The sealed record. `secret`: `whsec_` and 32 bytes in base64. */
-type KeptWebhook = Omit<Webhook, 'version'> & { secret: string };
-
-export interface WebhookStore extends Pick<Records<KeptWebhook, Webhook>, 'find' | 'page' | 'remove'> {
-  /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
-  create(id: string, wanted: WantedWebhook): Promise<{ webhook: Webhook; secret: string }>;
-  /** Undefined where there is none. @throws AppError `version_conflict` */
-  change(id: string, version: number, wanted: WantedWebhook): Promise<Webhook | undefined>;
-  /** Where to send and what to sign with; undefined for one that is gone or switched off. */
-  target(id: string): Promise<{ url: string; secret: string } | undefined>;
-}
+type StoredWebhook = Omit<Webhook, 'version'> & { secret: string };
 
 const PREFIX = 'wh';
 /** Created before the webhook, so that the audit entry written first can name it. */
 export const newWebhookId = (): string => PREFIX + newOpaqueTokenId();
 
-export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }): WebhookStore {
+export type WebhookStore = ReturnType<typeof createWebhookStore>;
+
+export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
   const { store, sealedJson, clock } = parts;
-  const records = createRecords<KeptWebhook, Webhook>({
+  const records = createRecords<StoredWebhook, Webhook>({
     store,
     sealedJson,
     index: keys.webhooks,
@@ -58,15 +51,18 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     find: records.find,
     page: records.page,
     remove: records.remove,
-    async create(id, { url, events, enabled }) {
+    /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
+    async create(id: string, { url, events, enabled }: WantedWebhook): Promise<{ webhook: Webhook; secret: string }> {
       const secret = `whsec_${randomBytes(32).toString('base64')}`;
       return { webhook: await records.create({ id, url, events, enabled, createdAt: clock(), secret }), secret };
     },
-    change: (id, version, { url, events, enabled }) =>
-      records.change(id, version, (kept) => ({ ...kept, url, events, enabled })),
-    async target(id) {
-      const kept = (await records.read(id))?.value;
-      return kept?.enabled ? { url: kept.url, secret: kept.secret } : undefined;
+    /** Undefined where there is none. @throws AppError `version_conflict` */
+    change: (id: string, version: number, { url, events, enabled }: WantedWebhook) =>
+      records.change(id, version, (stored) => ({ ...stored, url, events, enabled })),
+    /** Where to send and what to sign with; undefined for one that is gone or switched off. */
+    async target(id: string): Promise<{ url: string; secret: string } | undefined> {
+      const stored = (await records.read(id))?.value;
+      return stored?.enabled ? { url: stored.url, secret: stored.secret } : undefined;
     },
   };
 }
