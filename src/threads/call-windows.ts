@@ -4,16 +4,6 @@ import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
-export interface CallWindows {
-  /**
-   * Reserves one call. Returns undefined, or the whole seconds until another call may be free.
-   * @param limit calls in any 60 s
-   */
-  reserve(appId: string, ownerId: string, limit: number): Promise<number | undefined>;
-  /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
-  release(appId: string, ownerId: string, reservedAt: number): Promise<void>;
-}
-
 const WINDOW_MS = 10_000;
 /** Together with the current window they always cover the last minute. */
 const PAST_WINDOWS = 6;
@@ -24,8 +14,9 @@ const FINAL_MS = 2_000;
 const LATE_MS = 100;
 const MAX_CACHED = 20_000;
 
-export function createCallWindows(parts: { store: Store; clock: () => number }): CallWindows {
-  const { store, clock } = parts;
+export type CallWindows = ReturnType<typeof createCallWindows>;
+
+export function createCallWindows({ store, clock }: { store: Store; clock: () => number }) {
   const finals = remembered<number>(MAX_CACHED);
 
   const countIn = async (appId: string, ownerId: string, window: number, now: number): Promise<number> => {
@@ -41,14 +32,17 @@ export function createCallWindows(parts: { store: Store; clock: () => number }):
     await store.increment(key, -1, { lifetimeSeconds: KEPT_SECONDS }).catch(() => undefined);
   };
 
-  const reserve: CallWindows['reserve'] = async (appId, ownerId, limit) => {
+  /**
+   * Reserves one call. Returns undefined, or the whole seconds until another call may be free.
+   * @param limit calls in any 60 s
+   */
+  const reserve = async (appId: string, ownerId: string, limit: number): Promise<number | undefined> => {
     const now = clock();
     const current = windowAt(now);
     const windows = Array.from({ length: PAST_WINDOWS }, (_none, at) => current - PAST_WINDOWS + at);
     const counts = await Promise.all(windows.map((window) => countIn(appId, ownerId, window, now)));
-    const spent = counts.reduce((sum, count) => sum + count, 0);
+    const left = limit - sumOf(counts);
     const key = keys.providerCalls(appId, ownerId, current);
-    const left = limit - spent;
     const reserved =
       left > 0 ? await store.increment(key, 1, { lifetimeSeconds: KEPT_SECONDS, limit: left }) : undefined;
     if (reserved === undefined) {
@@ -64,10 +58,14 @@ export function createCallWindows(parts: { store: Store; clock: () => number }):
 
   return {
     reserve,
-    // Release from the window that counted the call: in a later one it would permit a call too many.
-    release: (appId, ownerId, reservedAt) => decrement(keys.providerCalls(appId, ownerId, windowAt(reservedAt))),
+    /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
+    release: (appId: string, ownerId: string, reservedAt: number): Promise<void> =>
+      // From the window that counted the call: in a later one it would permit a call too many.
+      decrement(keys.providerCalls(appId, ownerId, windowAt(reservedAt))),
   };
 }
+
+const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0);
 
 function windowAt(time: number): number {
   return Math.floor(time / WINDOW_MS);
@@ -75,7 +73,7 @@ function windowAt(time: number): number {
 
 /** Windows leave the minute oldest first. A call is free once enough of them have left. */
 function secondsUntilRoom(counts: readonly number[], current: number, limit: number, now: number): number {
-  let total = counts.reduce((sum, count) => sum + count, 0);
+  let total = sumOf(counts);
   for (const [at, count] of counts.entries()) {
     total -= count;
     if (total >= limit) continue;

@@ -2,6 +2,7 @@
  * The provider's rate limits as one budget for all processes: from the settings and its responses, with a share for
  * browsers.
  */
+import type { IncomingHttpHeaders } from 'node:http';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { remembered } from '../remembered.ts';
 import type { Store } from '../storage/store.ts';
@@ -22,30 +23,19 @@ export interface BudgetedCall {
 
 type Counted = Readonly<Record<'own' | 'everybody', boolean>>;
 
-export interface ProviderBudget {
-  /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
-  take(call: BudgetedCall): Promise<number | undefined> | number | undefined;
-  /** Takes over what a response says about the provider's limits. */
-  update(call: BudgetedCall, headers: Readonly<Record<string, string | string[] | undefined>>): void;
-  /**
-   * The provider has refused this call because of its rate limit.
-   * @param stated whether it said how long to wait. A guess holds back services only, not users
-   */
-  refused(call: BudgetedCall, retryAfterSeconds: number, stated: boolean): void;
-  close(): Promise<void>;
-}
-
 const BROWSER_SHARE = 0.2;
 const EVERYBODY = '*';
 const CHANNEL = 'provider-budget';
 const MAX_SECONDS = 3_600;
 const MAX_HOLDS = 10_000;
 
+export type ProviderBudget = Awaited<ReturnType<typeof createProviderBudget>>;
+
 export async function createProviderBudget(parts: {
   store: Pick<Store, 'publish' | 'subscribe' | 'increment'>;
   windows: CallWindows;
   clock: () => number;
-}): Promise<ProviderBudget> {
+}) {
   const { store, windows, clock } = parts;
   /** When each hold ends, in milliseconds since the epoch. */
   const holds = remembered<number>(MAX_HOLDS);
@@ -128,14 +118,16 @@ export async function createProviderBudget(parts: {
   };
 
   return {
-    take(call) {
+    /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
+    take(call: BudgetedCall): Promise<number | undefined> | number | undefined {
       const wait = heldFor(call);
       if (wait > 0) return wait;
       if (call.caller === 'service') return takeStated(call);
       return call.app.rateLimit ? reserve(call) : undefined;
     },
 
-    update(call, headers) {
+    /** Takes over what a response says about the provider's limits. */
+    update(call: BudgetedCall, headers: IncomingHttpHeaders): void {
       const { app, ownerId, counted } = call;
       const now = clock();
       applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.own === true);
@@ -144,7 +136,11 @@ export async function createProviderBudget(parts: {
       if (companySeconds > 0) hold(nameOf('everybody', app.id, EVERYBODY), companySeconds);
     },
 
-    refused({ app, ownerId }, retryAfterSeconds, stated) {
+    /**
+     * The provider has refused this call because of its rate limit.
+     * @param stated whether it said how long to wait. A guess holds back services only, not users
+     */
+    refused({ app, ownerId }: BudgetedCall, retryAfterSeconds: number, stated: boolean): void {
       hold(nameOf(stated ? 'everybody' : 'services', app.id, ownerId), retryAfterSeconds);
     },
 
@@ -171,11 +167,7 @@ function shareOf(limit: number, caller: Caller): number {
 const DEFAULT_RESET_SECONDS = 60;
 
 /** `…-Reset` is a UTC timestamp in seconds. Some providers send the seconds left, or 0 once the limit is spent. */
-function readLimit(
-  headers: Readonly<Record<string, string | string[] | undefined>>,
-  prefix: string,
-  now: number,
-): StatedLimit | undefined {
+function readLimit(headers: IncomingHttpHeaders, prefix: string, now: number): StatedLimit | undefined {
   const limit = wholeNumber(headers[`${prefix}-limit`]);
   const remaining = wholeNumber(headers[`${prefix}-remaining`]);
   if (limit === undefined || remaining === undefined) return undefined;

@@ -11,10 +11,6 @@ import type { BrowserSessions } from '../sessions/browser-sessions.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { ThreadCall } from './thread-call.ts';
 
-export interface ThreadRoutes {
-  current: RelayedHandler;
-}
-
 const CURRENT: Operation = {
   summary: 'The current thread of the user, as the platform responds',
   query: z.object({
@@ -28,12 +24,14 @@ const CURRENT: Operation = {
   responses: { 200: { '*/*': z.unknown() } },
 };
 
+export type ThreadRoutes = ReturnType<typeof threadRoutes>;
+
 export function threadRoutes(parts: {
   apps: AppStore;
   threads: ThreadCall;
   sessions: Pick<BrowserSessions, 'lastRead'>;
   grants: Pick<GrantStore, 'readAhead'>;
-}): ThreadRoutes {
+}) {
   const { apps, threads, sessions, grants } = parts;
 
   const respond = (req: IncomingMessage, res: ServerResponse, ahead?: GrantReading) => {

@@ -12,18 +12,7 @@ export interface StatedLimit {
   resetAt: number | undefined;
 }
 
-export interface StatedWindows {
-  /**
-   * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
-   * response states the limit.
-   * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
-   */
-  take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined;
-  /** @param wasCounted false for a service's call that had no ticket */
-  update(appId: string, ownerId: string, stated: StatedLimit, wasCounted: boolean): void;
-}
-
-export interface Ticket {
+interface Ticket {
   wait: undefined;
   /** For a call that was not made. */
   release(): void;
@@ -58,7 +47,7 @@ export function createStatedWindows(parts: {
   store: Pick<Store, 'increment'>;
   clock: () => number;
   shareOf: (limit: number) => number;
-}): StatedWindows {
+}) {
   const { store, clock, shareOf } = parts;
   const windows = remembered<Window>(MAX_WINDOWS);
 
@@ -107,11 +96,17 @@ export function createStatedWindows(parts: {
   };
 
   return {
-    take(appId, ownerId) {
+    /**
+     * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
+     * response states the limit.
+     * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
+     */
+    take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined {
       const window = windows.get(`${appId} ${ownerId}`);
       return window && clock() < window.endsAt ? fetchTicket(window) : undefined;
     },
-    update(appId, ownerId, { limit, resetAt }, wasCounted) {
+    /** @param wasCounted false for a service's call that had no ticket */
+    update(appId: string, ownerId: string, { limit, resetAt }: StatedLimit, wasCounted: boolean): void {
       if (resetAt === undefined || resetAt - clock() > MAX_WINDOW_MS) return;
       const name = `${appId} ${ownerId}`;
       const share = shareOf(limit);

@@ -33,18 +33,6 @@ export interface ThreadStream extends Omit<ThreadResponse, 'body'> {
   body: StreamedBody;
 }
 
-export interface ThreadCall {
-  /**
-   * GETs `{apiBaseUrl}{threadPath}` with the user's access token.
-   * @param request `signal`: aborted when the caller disconnects, which also ends the call to the platform
-   * @throws AppError `not_connected`, `reconnect_needed`, `provider_unavailable`, `upstream_rate_limited`,
-   *   `upstream_error`, `upstream_timeout`, `overloaded`
-   */
-  current(request: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse>;
-  /** The same with a streamed body. @param stop stopped when the caller disconnects */
-  stream(request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream>;
-}
-
 export interface ThreadLimits extends BodyLimits {
   /** Until the platform's headers arrive or the call has failed, a token refresh included. */
   headersMilliseconds: number;
@@ -56,6 +44,8 @@ export const THREAD_LIMITS: ThreadLimits = {
   maxBytes: 32 * 1024 * 1024,
 };
 
+export type ThreadCall = ReturnType<typeof createThreadCall>;
+
 export function createThreadCall(parts: {
   authorizedFetch: AuthorizedFetch;
   publicHref: string;
@@ -63,7 +53,7 @@ export function createThreadCall(parts: {
   clock: () => number;
   /** Called if the platform refuses the call because of its rate limit. */
   onLimited?: ((request: ThreadRequest, limit: RateLimit) => void) | undefined;
-}): ThreadCall {
+}) {
   const { authorizedFetch, publicHref, limits, clock, onLimited } = parts;
 
   const assertPassedOn = async (request: ThreadRequest, response: StreamedResponse): Promise<void> => {
@@ -73,7 +63,13 @@ export function createThreadCall(parts: {
     throw refusal;
   };
 
-  // Not split into async functions: each further promise costs measurable time in a relayed call.
+  /**
+   * GETs `{apiBaseUrl}{threadPath}` with the user's access token. Not split into async functions: each further promise costs
+   * measurable time in a relayed call.
+   * @param stop stopped when the caller disconnects, which also ends the call to the platform
+   * @throws AppError `not_connected`, `reconnect_needed`, `provider_unavailable`, `upstream_rate_limited`,
+   *   `upstream_error`, `upstream_timeout`, `overloaded`
+   */
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
     const { userId, app, ahead } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
@@ -94,7 +90,8 @@ export function createThreadCall(parts: {
 
   return {
     stream,
-    async current({ signal, ...request }) {
+    /** The same without a streamed body. @param request `signal`: aborted when the caller disconnects */
+    async current({ signal, ...request }: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse> {
       const stop = createStop();
       signal.addEventListener('abort', stop.stop, { once: true });
       if (signal.aborted) stop.stop();

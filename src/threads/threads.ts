@@ -1,4 +1,4 @@
-/** Assembles the room: thread calls for browsers and for services, all within the provider's one budget. */
+/** Makes the room: thread calls for browsers and for services, all within the provider's one budget. */
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { Store } from '../storage/store.ts';
@@ -7,15 +7,7 @@ import { createCallWindows } from './call-windows.ts';
 import { type Caller, createProviderBudget } from './provider-budget.ts';
 import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
-export interface Threads {
-  /** For browsers, with the user's token. */
-  browser: ThreadCall;
-  /** For services, with a user's token. */
-  service: ThreadCall;
-  /** For services, with the token that `fetch` sends. */
-  serviceWith(fetch: AuthorizedFetch): ThreadCall;
-  close(): Promise<void>;
-}
+export type Threads = Awaited<ReturnType<typeof createThreads>>;
 
 /** @throws AppError `storage_unavailable` */
 export async function createThreads(parts: {
@@ -23,9 +15,9 @@ export async function createThreads(parts: {
   grants: Pick<Grants, 'fetch'>;
   publicHref: string;
   clock: () => number;
-}): Promise<Threads> {
-  const { grants, publicHref, clock } = parts;
-  const { store } = parts.storage;
+}) {
+  const { storage, grants, publicHref, clock } = parts;
+  const { store } = storage;
   const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
   const callWith = (fetch: AuthorizedFetch, caller: Caller): ThreadCall =>
     createThreadCall({
@@ -37,9 +29,12 @@ export async function createThreads(parts: {
         budget.refused({ app, ownerId, caller }, seconds, stated),
     });
   return {
+    /** For browsers, with the user's token. */
     browser: callWith(grants.fetch, 'browser'),
+    /** For services, with a user's token. */
     service: callWith(grants.fetch, 'service'),
-    serviceWith: (fetch) => callWith(fetch, 'service'),
+    /** For services, with the token that `fetch` sends. */
+    serviceWith: (fetch: AuthorizedFetch) => callWith(fetch, 'service'),
     close: budget.close,
   };
 }
