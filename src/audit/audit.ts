@@ -6,19 +6,12 @@ import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { HOUR_MS } from '../time.ts';
 import { auditedEvents } from './audited-events.ts';
-import { type AuditNotes, createAuditNotes } from './notes.ts';
+import { createAuditNotes } from './notes.ts';
 import { talliedEvents } from './tallied-events.ts';
-import { createTallies, type Tallies } from './tallies.ts';
-import { type AuditTrail, createAuditTrail } from './trail.ts';
+import { createTallies } from './tallies.ts';
+import { createAuditTrail } from './trail.ts';
 
-export interface Audit {
-  trail: AuditTrail;
-  note: AuditNotes['note'];
-  tallies: Tallies;
-  chores: readonly Chore[];
-  /** Stores the queued entries and counts. */
-  close(): Promise<void>;
-}
+export type Audit = Awaited<ReturnType<typeof createAudit>>;
 
 /** @param parts `wasEmpty`: the store was empty when this process started. @throws AppError `storage_unavailable` */
 export async function createAudit(parts: {
@@ -26,30 +19,32 @@ export async function createAudit(parts: {
   events: EventSource;
   days: number;
   clock: () => number;
-}): Promise<Audit> {
+}) {
   const { storage, events, days, clock } = parts;
   const { store, sealer } = storage;
-  const trail = createAuditTrail({ store, clock, days, tell: (audit) => events.audited({ audit }) });
+  const trail = createAuditTrail({ store, clock, days, onStored: (audit) => events.audited({ audit }) });
   const notes = createAuditNotes({ trail, clock, lost: (entries) => events.auditLost({ entries }) });
   const tallies = createTallies({ store, clock });
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));
   const noteEmpty = () => trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });
   if (storage.wasEmpty) await noteEmpty();
+  const chores: readonly Chore[] = [
+    {
+      // A Redis without persistence can come back empty: users sign in again, and the trail says why (F5).
+      name: 'watch-storage',
+      everyMilliseconds: 15_000,
+      work: async () => (await refoundIfEmpty(store, sealer)) && (await noteEmpty()),
+    },
+    { name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim },
+  ];
   return {
     trail,
     note: notes.note,
     tallies,
-    chores: [
-      {
-        // A Redis without persistence can come back empty: users sign in again, and the trail says why (F5).
-        name: 'watch-storage',
-        everyMilliseconds: 15_000,
-        work: async () => (await refoundIfEmpty(store, sealer)) && (await noteEmpty()),
-      },
-      { name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim },
-    ],
-    async close() {
+    chores,
+    /** Stores the queued entries and counts. */
+    async close(): Promise<void> {
       await Promise.all([notes.settle(), tallies.close()]);
     },
   };

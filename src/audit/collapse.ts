@@ -1,25 +1,23 @@
 /** Collapses entries that a caller can cause at any rate: a few per minute are stored, and one that counts the rest (R54, R94). */
 import type { AuditEntry } from './kinds.ts';
 
-export interface Collapse {
-  note(entry: AuditEntry): void;
-  /** Stores the counts so far. */
-  flush(): void;
-}
-
 const MINUTE_MS = 60_000;
 /** Per minute, event and process, for all anonymous callers together. */
 const MAX_ANONYMOUS = 60;
-const REPEATED: ReadonlySet<AuditEntry['event']> = new Set([
-  ...(['admin.refused', 'sign_in.refused', 'session.end_refused', 'relay_token.exchanged'] as const),
+const REPEATED = new Set<AuditEntry['event']>([
+  'admin.refused',
+  'sign_in.refused',
+  'session.end_refused',
+  'relay_token.exchanged',
 ]);
 
 /** @param keep stores an entry. `at`: when it happened, in milliseconds since the epoch */
-export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at: number) => void): Collapse {
+export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at: number) => void) {
   const groups = new Map<string, { passed: number; times: number; last?: { entry: AuditEntry; at: number } }>();
   let minute = 0;
   let timer: NodeJS.Timeout | undefined;
 
+  /** Stores the counts so far. */
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
@@ -31,7 +29,7 @@ export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at
 
   return {
     flush,
-    note(entry) {
+    note(entry: AuditEntry) {
       const at = clock();
       const group = groupOf(entry);
       if (!group) return keep(entry, at);

@@ -68,8 +68,11 @@ const EVERYDAY =
   /^(?:sign_in|session|connection|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.given_up)$/;
 
 /** Never changes, not even by administrators: a read-only admin token can cause them. */
-const NO_CHANGES: ReadonlySet<AuditEvent> = new Set([
-  ...(['admin.refused', 'admin.stepped_up', 'audit.exported', 'connected_app.checked'] as const),
+const NO_CHANGES = new Set<AuditEvent>([
+  'admin.refused',
+  'admin.stepped_up',
+  'audit.exported',
+  'connected_app.checked',
 ]);
 
 /** True for a change of settings, users or keys, and for every action of an administrator except reading. */
@@ -77,7 +80,7 @@ export function isChange({ event, actor }: AuditEntry): boolean {
   return !NO_CHANGES.has(event) && (ADMINISTRATORS.has(actor.kind) || !EVERYDAY.test(event));
 }
 
-const ADMINISTRATORS: ReadonlySet<AuditActor['kind']> = new Set(['administrator', 'admin_token', 'operator']);
+const ADMINISTRATORS = new Set<AuditActor['kind']>(['administrator', 'admin_token', 'operator']);
 
 /** Who did it. `anonymous`: not signed in. `operator`: on the command line. */
 export interface AuditActor {
@@ -87,7 +90,7 @@ export interface AuditActor {
 }
 
 /** What it was done to. `kind`: the resource, such as `connected_app`. */
-export interface AuditTarget {
+interface AuditTarget {
   kind: string;
   id: string;
   name?: string | undefined;

@@ -4,20 +4,6 @@ import { createCollapse } from './collapse.ts';
 import type { AuditEntry } from './kinds.ts';
 import type { AuditTrail } from './trail.ts';
 
-export interface AuditNotes {
-  /** Queues an entry. Never throws. An action that must not happen unrecorded awaits `AuditTrail.append` instead. */
-  note(entry: AuditEntry): void;
-  /** Resolves once every entry is stored, or after a few seconds. */
-  settle(): Promise<void>;
-}
-
-export interface AuditNotesParts {
-  trail: Pick<AuditTrail, 'append'>;
-  clock: () => number;
-  /** Called with the number of entries that could not be stored. */
-  lost: (count: number) => void;
-}
-
 /** Entries within this time are written together: a sign-in alone makes several. */
 const BATCH_MS = 20;
 const MAX_QUEUED = 5_000;
@@ -25,7 +11,15 @@ const MAX_CONCURRENT = 50;
 const RETRY_MS = 500;
 const SETTLE_MS = 3_000;
 
-export function createAuditNotes({ trail, clock, lost }: AuditNotesParts): AuditNotes {
+export type AuditNotes = ReturnType<typeof createAuditNotes>;
+
+/** @param parts `lost`: called with the number of entries that could not be stored */
+export function createAuditNotes(parts: {
+  trail: Pick<AuditTrail, 'append'>;
+  clock: () => number;
+  lost: (count: number) => void;
+}) {
+  const { trail, clock, lost } = parts;
   const queue: { entry: AuditEntry; at: number }[] = [];
   let worker: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -59,8 +53,10 @@ export function createAuditNotes({ trail, clock, lost }: AuditNotesParts): Audit
   });
 
   return {
+    /** Queues an entry. Never throws. An action that must not happen unrecorded awaits `AuditTrail.append` instead. */
     note: collapse.note,
-    async settle() {
+    /** Resolves once every entry is stored, or after a few seconds. */
+    async settle(): Promise<void> {
       collapse.flush();
       closing = true;
       clearTimeout(timer);

@@ -11,7 +11,7 @@ const MAX_FACT_ITEMS = 50;
 const HARMFUL = /[\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Makes a text safe for a log line, a terminal and a page. */
-export function harmless(text: string): string {
+function harmless(text: string): string {
   return text.replace(HARMFUL, '\ufffd').toWellFormed().slice(0, MAX_TEXT_LENGTH);
 }
 

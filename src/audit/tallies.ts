@@ -4,7 +4,7 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS, DAY_SECONDS, HOUR_MS, isoTime } from '../time.ts';
 
-export const TALLIED = [
+const TALLIED = [
   'sign_in.succeeded',
   'sign_in.refused',
   'sign_in.failed',
@@ -22,15 +22,6 @@ export interface TallySpan {
   counts: Partial<Record<Tallied, number>>;
 }
 
-export interface Tallies {
-  /** Synchronous; never throws. */
-  count(event: Tallied): void;
-  /** The last hours or days including the current one, oldest first. */
-  read(unit: 'hour' | 'day', number: number): Promise<TallySpan[]>;
-  /** Writes the remaining counts and stops. */
-  close(): Promise<void>;
-}
-
 const FLUSH_MS = 3_000;
 const UNITS = {
   hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
@@ -41,7 +32,9 @@ const MAX_READS = 3;
 
 type Counts = TallySpan['counts'];
 
-export function createTallies({ store, clock }: { store: Store; clock: () => number }): Tallies {
+export type Tallies = ReturnType<typeof createTallies>;
+
+export function createTallies({ store, clock }: { store: Store; clock: () => number }) {
   let unwritten = new Map<string, Counts>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
@@ -96,7 +89,8 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
   };
 
   return {
-    count(event) {
+    /** Synchronous; never throws. */
+    count(event: Tallied): void {
       for (const name of namesAt(clock())) {
         const counts = unwritten.get(name) ?? {};
         counts[event] = (counts[event] ?? 0) + 1;
@@ -105,7 +99,8 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
       scheduleFlush();
     },
 
-    async read(unit, number) {
+    /** The last hours or days including the current one, oldest first. */
+    async read(unit: keyof typeof UNITS, number: number): Promise<TallySpan[]> {
       for (let reading = 1; ; reading += 1) {
         const written = writing;
         await written;
@@ -115,7 +110,8 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
       }
     },
 
-    async close() {
+    /** Writes the remaining counts and stops. */
+    async close(): Promise<void> {
       closed = true;
       clearTimeout(timer);
       await flush();

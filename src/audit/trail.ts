@@ -1,5 +1,4 @@
 /** The audit trail: appended to and never changed, found again by its facets, exported whole, and kept for a set time. */
-
 import { keys } from '../storage/keys.ts';
 import { encodeCursor } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
@@ -8,22 +7,18 @@ import { ALL_ENTRIES, type AuditFilter, CHANGES, indexesFor, indexesOf, matches,
 import type { AuditEntry, AuditRecord } from './kinds.ts';
 import { cleanEntry, decodeEntry, recordOf, searchText } from './record.ts';
 
-export interface AuditPage {
+interface PageRequest {
+  after?: string | undefined;
+  limit: number;
+  filter?: AuditFilter;
+}
+
+interface AuditPage {
   /** Newest first. May have fewer items than `limit`, even none, although there is a `next`: see `searchedTo`. */
   items: AuditRecord[];
   next?: string;
   /** Set where the search ran out of time: entries since this time (ISO 8601) have been searched. */
   searchedTo?: string;
-}
-
-export interface AuditTrail {
-  /** Resolves once the entry is stored. `at`: milliseconds since the epoch, now where left out. @throws AppError `storage_unavailable` */
-  append(entry: AuditEntry, at?: number): Promise<void>;
-  page(request: { after?: string | undefined; limit: number; filter?: AuditFilter }): Promise<AuditPage>;
-  /** Every matching entry, oldest first, read in batches. */
-  export(filter?: AuditFilter): AsyncIterable<AuditRecord>;
-  /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns how many. */
-  trim(): Promise<number>;
 }
 
 export interface AuditTrailParts {
@@ -35,7 +30,7 @@ export interface AuditTrailParts {
   /** The maximum number of changes, and of other entries. */
   maxEntries?: number;
   /** Called with each stored entry, for log shippers. */
-  tell?: (record: AuditRecord) => void;
+  onStored?: (record: AuditRecord) => void;
 }
 
 const BATCH = 250;
@@ -46,8 +41,10 @@ const TRIM_BATCH = 50;
 /** The indexes that `trim` reads. */
 const TRIMMED = [ALL_ENTRIES, CHANGES, OTHERS];
 
-export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
-  const { store, clock, days = 365, maxEntries = 1_000_000, tell } = parts;
+export type AuditTrail = ReturnType<typeof createAuditTrail>;
+
+export function createAuditTrail(parts: AuditTrailParts) {
+  const { store, clock, days = 365, maxEntries = 1_000_000, onStored } = parts;
   const log = keys.auditLog;
 
   /** By id. */
@@ -98,13 +95,14 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
   };
 
   return {
-    async append(entry, at = clock()) {
+    /** Resolves once the entry is stored. `at`: milliseconds since the epoch. @throws AppError `storage_unavailable` */
+    async append(entry: AuditEntry, at = clock()): Promise<void> {
       const clean = cleanEntry(entry);
       const id = await store.append(log, JSON.stringify(clean), at, indexesOf(clean));
-      tell?.(recordOf(id, at, clean));
+      onStored?.(recordOf(id, at, clean));
     },
 
-    async page({ after, limit, filter = {} }) {
+    async page({ after, limit, filter = {} }: PageRequest): Promise<AuditPage> {
       const index = await narrowest(filter);
       const until = performance.now() + SEARCH_MS;
       const items: AuditRecord[] = [];
@@ -125,7 +123,8 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       }
     },
 
-    async *export(filter = {}) {
+    /** Every matching entry, oldest first, read in batches. */
+    async *export(filter: AuditFilter = {}): AsyncIterable<AuditRecord> {
       let after: string | undefined;
       do {
         const read = await store.readLog(log, { limit: BATCH, ...(after === undefined ? {} : { after }) });
@@ -137,7 +136,8 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       } while (after !== undefined);
     },
 
-    async trim() {
+    /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns how many. */
+    async trim(): Promise<number> {
       let removed = await removeOldest(ALL_ENTRIES, { until: clock() - days * DAY_MS });
       for (const index of [CHANGES, OTHERS]) {
         removed += await removeOldest(index, { count: (await store.count(index)) - maxEntries });

@@ -23,8 +23,6 @@ const KEY_SET: Operation = {
   responses: { 200: json(z.object({ keys: z.array(z.looseObject({ kty: z.string(), kid: z.string() })) })) },
 };
 
-export type AssertionRoutes = ReturnType<typeof assertionRoutes>;
-
 export function assertionRoutes({ ownKeys, assertions }: { ownKeys: OwnKeys; assertions: UserAssertions }) {
   return {
     /** Behind a guard that requires a user. */

@@ -45,7 +45,7 @@ export const exchangeRequestSchema = z.object({
 export type ExchangeRequest = z.output<typeof exchangeRequestSchema>;
 
 /** `error` as in RFC 6749 section 5.2 and RFC 8693 section 2.2.2. Expected failures are values. */
-export type ExchangeResult =
+type ExchangeResult =
   | {
       kind: 'token';
       userId: string;

@@ -14,7 +14,7 @@ import type { RelayRule, RelayScope } from './policy.ts';
  */
 export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
 
-export interface RelayUse {
+interface RelayUse {
   token: { id: string; name: string };
   route: RelayScope;
   app?: string | undefined;
@@ -33,7 +33,7 @@ export interface HourOfUse {
 }
 
 /** One service that used a connection. Times in milliseconds since the epoch. */
-export interface ServiceUse {
+interface ServiceUse {
   id: string;
   name: string;
   route: RelayScope;

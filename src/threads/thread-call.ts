@@ -13,7 +13,7 @@ import { readableOf, type StreamedBody, type StreamedResponse } from '../outboun
 import { isEncoded } from '../outbound/whole-response.ts';
 import { passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
 
-export interface ThreadRequest {
+interface ThreadRequest {
   userId: string;
   app: ThreadApp;
   /** A read of the grant that was started early. */
@@ -28,7 +28,7 @@ export interface ThreadResponse {
   body: Readable;
 }
 
-export interface ThreadStream extends Omit<ThreadResponse, 'body'> {
+interface ThreadStream extends Omit<ThreadResponse, 'body'> {
   /** Fails if the platform exceeds the deadline or the byte limit. */
   body: StreamedBody;
 }

@@ -16,7 +16,7 @@ export interface User {
   disabledAt?: number | undefined;
 }
 
-export type UserState = 'active' | 'disabled' | 'unknown';
+type UserState = 'active' | 'disabled' | 'unknown';
 
 interface PageRequest {
   after?: string | undefined;
@@ -30,7 +30,7 @@ interface UserPage {
 }
 
 /** A read that was started early and that several calls of one request share. */
-export interface UserReading {
+interface UserReading {
   id: string;
   record: Promise<StoredRecord | undefined>;
 }

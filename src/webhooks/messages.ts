@@ -11,7 +11,7 @@ import { DAY_SECONDS, isoTime } from '../time.ts';
 import type { Webhook, WebhookEvent, WebhookStore } from './webhook-store.ts';
 
 /** One attempt. `answer`: the status of the response, or why there was none. */
-export interface WebhookTry {
+interface WebhookTry {
   /** Milliseconds since the epoch, like every time in this file. */
   at: number;
   answer: string;

@@ -24,7 +24,7 @@ export interface Webhook {
   version: number;
 }
 
-export type WantedWebhook = Pick<Webhook, 'url' | 'events' | 'enabled'>;
+type WantedWebhook = Pick<Webhook, 'url' | 'events' | 'enabled'>;
 /** The sealed record. `secret`: `whsec_` and 32 bytes in base64. */
 type StoredWebhook = Omit<Webhook, 'version'> & { secret: string };
 

@@ -99,7 +99,7 @@ test.skipIf(missingRedis !== undefined)(
     const place = await emptyPlace('Redis');
     await place.look(async (store) => {
       const records: AuditRecord[] = [];
-      const trail = createAuditTrail({ store, clock: () => START, tell: (record) => void records.push(record) });
+      const trail = createAuditTrail({ store, clock: () => START, onStored: (record) => void records.push(record) });
       for (let n = 0; n < 200; n += 1) await trail.append(signedIn);
       expect(records.filter((record) => containsCardNumber(JSON.stringify(record)))).toEqual([]);
       // The same id everywhere, so that a collector knows what it has.

@@ -126,7 +126,7 @@ describe('keeping', () => {
 
   test('entries are exported whole, the oldest first, and told to log shippers as they are kept', async () => {
     const told: string[] = [];
-    const trail = trailOf({ tell: ({ id }) => told.push(id) });
+    const trail = trailOf({ onStored: ({ id }) => told.push(id) });
     for (let n = 0; n < 600; n += 1) void trail.append(entry(), START + n);
     await trail.append(entry({ event: 'user.deleted' }), START + 600);
     const ids = await all(trail.export());
