@@ -18,7 +18,7 @@ import type { Webhooks } from '../webhooks/webhooks.ts';
 import { type AdminTokens, createAdminTokens } from './admin-tokens/admin-token.ts';
 import { createAdminGuards } from './guards.ts';
 import { type AdminPages, createAdminPages } from './page.ts';
-import { adminResources, adminRoutes } from './routes.ts';
+import { adminResources, adminRoutes, MENU } from './routes.ts';
 
 export interface Admin {
   routes: readonly Route[];
@@ -66,6 +66,6 @@ export function createAdmin(
     origin: publicUrl.origin,
     stepUp: signIn.stepUp && { ...signIn.stepUp, home: `${publicUrl.basePath}/admin` },
   });
-  const resources = adminResources({ ...parts, pages: createAdminPages(parts.pages), tokens });
+  const resources = adminResources({ ...parts, pages: createAdminPages(parts.pages, MENU), tokens });
   return { routes: adminRoutes(resources, guards) };
 }

@@ -4,9 +4,12 @@ import type { Flash } from '../pages/flash.ts';
 import type { FieldFault, MadeSecret, Notice, PageData, PageName, SignedInFrame } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
 
+/** `path`: below `/admin`. */
+type Menu = readonly { path: string; label: string }[];
+
 /** What every page receives beside the data of its resource. */
 export interface AdminPageData {
-  page: SignedInFrame;
+  page: SignedInFrame & { menu: Menu };
   notice?: Notice | undefined;
   made?: MadeSecret | undefined;
 }
@@ -32,7 +35,7 @@ export type PageContent<K extends PageName> = Omit<PageData[K], keyof AdminPageD
 
 export type AdminPages = ReturnType<typeof createAdminPages>;
 
-export function createAdminPages(pages: Pages) {
+export function createAdminPages(pages: Pages, menu: Menu) {
   return {
     redirectAfter: pages.redirectAfter,
 
@@ -48,7 +51,7 @@ export function createAdminPages(pages: Pages) {
         const [content, flash] = await Promise.all([contentOf({ req, res, form }), pages.flashOf(req)]);
         if (!content) return;
         const { title, faults, ...data } = content;
-        const page = pages.signedInFrame(req, title, faults);
+        const page = { ...pages.signedInFrame(req, title, faults), menu };
         pages.send(res, name, { ...data, ...flash, page } as unknown as PageData[K]);
       };
       const handler: RequestHandler = (req, res) => show(req, res);

@@ -2,10 +2,10 @@
 import type { Request } from 'express';
 import type { z } from 'zod';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
-import type { AuditTrail } from '../audit/trail.ts';
 import { AppError } from '../errors.ts';
 import { operation } from '../http/operation.ts';
 import type { Records } from '../storage/records.ts';
+import type { AdminParts } from './admin.ts';
 import { audited } from './change.ts';
 import { type ListQuery, listOf, listQuery, listRequest, matches, pageOptions } from './listing.ts';
 
@@ -20,23 +20,34 @@ interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
   work(req: Request, body: z.output<Body>): Promise<Changed<T, Added>>;
 }
 
+interface RemovalCall {
+  summary: string;
+  event: AuditEvent;
+  /** After the button of the page. */
+  notice: string;
+  work(id: string): Promise<unknown>;
+}
+
 export type Resource<T extends { id: string }, S extends z.ZodObject> = ReturnType<typeof createResource<T, S>>;
 
-export function createResource<T extends { id: string }, S extends z.ZodObject>(parts: {
-  /** With its article, such as "a webhook". */
-  name: string;
-  /** In the audit trail. */
-  kind: string;
-  /** Of the list in the API. */
-  url: string;
-  records: Pick<Records<unknown, T>, 'find' | 'page'>;
-  /** The texts that `q` is searched in. */
-  textsOf(item: T): readonly string[];
-  schema: S;
-  toJson(item: T): z.output<S> | Promise<z.output<S>>;
-  trail: Pick<AuditTrail, 'append'>;
-}) {
-  const { name, kind, url, records, textsOf, schema, toJson, trail } = parts;
+export function createResource<T extends { id: string }, S extends z.ZodObject>(
+  { audit, pages, publicUrl }: Pick<AdminParts, 'audit' | 'pages' | 'publicUrl'>,
+  about: {
+    /** Such as "relay token": `relay_token` in the audit trail, `relay-tokens` in paths. */
+    name: string;
+    records: Pick<Records<unknown, T>, 'find' | 'page'>;
+    /** The name of an item in the audit trail. */
+    nameOf(item: T): string;
+    /** The texts that `q` is searched in. */
+    textsOf(item: T): readonly string[];
+    schema: S;
+    toJson(item: T): z.output<S> | Promise<z.output<S>>;
+  },
+) {
+  const { name, records, nameOf, textsOf, schema, toJson } = about;
+  const path = `${name.replaceAll(' ', '-')}s`;
+  /** Of the page with the list. */
+  const home = `${publicUrl.basePath}/admin/${path}`;
 
   /** The item that the path names. @throws AppError `not_found` */
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
@@ -47,6 +58,22 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     return { items: await Promise.all(items.map(toJson)), ...rest };
   };
 
+  /**
+   * Writes the audit entry, then makes the change.
+   * @param change returns undefined if the item is gone
+   * @throws AppError `not_found`
+   */
+  const auditedChange = async <R>(
+    req: Request,
+    event: AuditEvent,
+    { id, name: label }: { id: string; name: string },
+    change: () => Promise<R | undefined>,
+    facts?: AuditEntry['facts'],
+  ): Promise<R> => {
+    const target = { kind: name.replaceAll(' ', '_'), id, name: label };
+    return (await audited(audit.trail, req, { event, target, facts }, change)) ?? throwUnknown(name);
+  };
+
   const answerOf = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);
   const answer = async <A extends z.ZodRawShape>({ item, ...added }: Changed<T, A>) => ({
     ...(await toJson(item)),
@@ -54,8 +81,10 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   });
 
   return {
+    home,
     find,
     toJson,
+    audited: auditedChange,
 
     /** The part of the list that the query of an HTML page asks for. */
     async listedFor(req: Request) {
@@ -64,33 +93,19 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       return { items, next, q: query.q };
     },
 
-    /**
-     * Writes the audit entry, then makes the change.
-     * @param change undefined if the item is gone
-     * @throws AppError `not_found`
-     */
-    async audited<R>(
-      req: Request,
-      event: AuditEvent,
-      target: { id: string; name: string },
-      change: () => Promise<R | undefined>,
-      facts?: AuditEntry['facts'],
-    ): Promise<R> {
-      const entry = { event, target: { kind, id: target.id, name: target.name }, facts };
-      return (await audited(trail, req, entry, change)) ?? throwUnknown(name);
-    },
-
     list: operation(
-      { summary: `List ${plain(name)}s, the newest first`, query: listQuery, answer: listOf(schema) },
+      { summary: `List ${name}s, the newest first`, query: listQuery, answer: listOf(schema) },
       ({ query }) => listed(query),
     ),
 
-    one: operation({ summary: `Read ${name}`, answer: schema }, async ({ req }) => toJson(await find(req))),
+    one: operation({ summary: `Read ${withArticle(name)}`, answer: schema }, async ({ req }) =>
+      toJson(await find(req)),
+    ),
 
     create<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
       return operation({ summary, body, answer: answerOf(added), status: 201 }, async (call) => {
         const changed = await work(call.req, call.body);
-        call.res.set('Location', `${url}/${changed.item.id}`);
+        call.res.set('Location', `${publicUrl.basePath}/admin/api/${path}/${changed.item.id}`);
         return answer(changed);
       });
     },
@@ -100,12 +115,27 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
         answer(await work(call.req, call.body)),
       );
     },
+
+    /** Removes the item that the path names. */
+    removal({ summary, event, notice, work }: RemovalCall) {
+      const remove = async (req: Request): Promise<void> => {
+        const item = await find(req);
+        await auditedChange(req, event, { id: item.id, name: nameOf(item) }, () => work(item.id));
+      };
+      return {
+        byApi: operation({ summary }, ({ req }) => remove(req)),
+        byForm: pages.button(async (req) => {
+          await remove(req);
+          return { url: home, flash: { notice: { tone: 'success', text: notice } } };
+        }),
+      };
+    },
   };
 }
 
-/** @param name with its article, such as "a webhook". @throws AppError `not_found` */
+/** @throws AppError `not_found` */
 export function throwUnknown(name: string): never {
-  throw new AppError('not_found', { detail: `There is no ${plain(name)} with this id.` });
+  throw new AppError('not_found', { detail: `There is no ${name} with this id.` });
 }
 
-const plain = (name: string) => name.replace(/^an? /, '');
+const withArticle = (name: string) => `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;

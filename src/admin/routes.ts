@@ -1,4 +1,4 @@
-/** Every route of the administration with its guard, on one screen, and the resources that handle them. */
+/** Every route of the administration with its guard, on one screen, with the menu and the resources that handle them. */
 import type { Route } from '../http/route-table.ts';
 import type { AdminParts } from './admin.ts';
 import { adminTokenRoutes } from './admin-tokens/routes.ts';
@@ -17,6 +17,24 @@ import { sessionRoutes } from './sessions/routes.ts';
 import { signInRoutes } from './sign-ins/routes.ts';
 import { userRoutes } from './users/routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
+
+/** The menu of the pages, with paths below `/admin`. */
+export const MENU = [
+  { path: '', label: 'Overview' },
+  { path: 'connected-apps', label: 'Connected apps' },
+  { path: 'relay-tokens', label: 'Relay tokens' },
+  { path: 'policy', label: 'What would happen if' },
+  { path: 'service-accounts', label: 'Service accounts' },
+  { path: 'users', label: 'Users' },
+  { path: 'connections', label: 'Connections' },
+  { path: 'sessions', label: 'Sessions' },
+  { path: 'sign-ins', label: 'Sign-ins' },
+  { path: 'audit', label: 'Audit trail' },
+  { path: 'bin', label: 'BIN data' },
+  { path: 'keys', label: 'Keys' },
+  { path: 'webhooks', label: 'Webhooks' },
+  { path: 'admin-tokens', label: 'Admin tokens' },
+];
 
 export type AdminResources = ReturnType<typeof adminResources>;
 

@@ -2,7 +2,6 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
-import { operation } from '../../http/operation.ts';
 import { type FormView, formHandler, wholeNumber } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import { newOpaqueTokenId } from '../../storage/opaque-token.ts';
@@ -47,15 +46,13 @@ const tokenForm = z.object({
 
 const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'read', days: '90' }, faults: [] };
 
-export function adminTokenRoutes({ tokens, audit, pages, publicUrl, clock }: AdminParts) {
-  const { basePath } = publicUrl;
-  const home = `${basePath}/admin/admin-tokens`;
+export function adminTokenRoutes(parts: AdminParts) {
+  const { tokens, pages, clock } = parts;
 
-  const resource = createResource({
-    name: 'an admin token',
-    kind: 'admin_token',
-    url: `${basePath}/admin/api/admin-tokens`,
+  const resource = createResource(parts, {
+    name: 'admin token',
     records: tokens,
+    nameOf: ({ name }) => name,
     textsOf: ({ id, name }) => [id, name],
     schema: tokenJson,
     toJson: async (token) => ({
@@ -65,7 +62,6 @@ export function adminTokenRoutes({ tokens, audit, pages, publicUrl, clock }: Adm
       expired: token.expiresAt <= clock(),
       lastUsedAt: isoOrNull(await tokens.lastUse(token.id)),
     }),
-    trail: audit.trail,
   });
 
   const expiryOf = (expiresAt: string): number => {
@@ -85,10 +81,12 @@ export function adminTokenRoutes({ tokens, audit, pages, publicUrl, clock }: Adm
     return { item, token: text };
   };
 
-  const revoke = async (req: Request) => {
-    const token = await resource.find(req);
-    await resource.audited(req, 'admin_token.revoked', token, () => tokens.revoke(token.id));
-  };
+  const revocation = resource.removal({
+    summary: 'Revoke an admin token: no call with it is answered any more',
+    event: 'admin_token.revoked',
+    notice: 'Admin token revoked. Every call with it is refused.',
+    work: tokens.revoke,
+  });
 
   const list = pages.page(
     'admin/admin-tokens',
@@ -107,15 +105,12 @@ export function adminTokenRoutes({ tokens, audit, pages, publicUrl, clock }: Adm
       fieldOf: { expiresAt: 'days' },
       async work(req, { name, scope, days }) {
         const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
-        return { url: home, flash: { notice: CREATED, made: { name, text: token } } };
+        return { url: resource.home, flash: { notice: CREATED, made: { name, text: token } } };
       },
       show: list.show,
     }),
 
-    revokeByForm: pages.button(async (req) => {
-      await revoke(req);
-      return { url: home, flash: { notice: REVOKED } };
-    }),
+    revokeByForm: revocation.byForm,
 
     list: resource.list,
     one: resource.one,
@@ -125,11 +120,8 @@ export function adminTokenRoutes({ tokens, audit, pages, publicUrl, clock }: Adm
       added: { token: z.string() },
       work: create,
     }),
-    revoke: operation({ summary: 'Revoke an admin token: no call with it is answered any more' }, ({ req }) =>
-      revoke(req),
-    ),
+    revoke: revocation.byApi,
   };
 }
 
 const CREATED: Notice = { tone: 'success', text: 'Admin token created.' };
-const REVOKED: Notice = { tone: 'success', text: 'Admin token revoked. Every call with it is refused.' };

@@ -16,7 +16,7 @@ import type { AdminPageData } from '../page.ts';
 declare module '../../pages/page-data.ts' {
   interface PageData {
     'admin/audit': AdminPageData & {
-      entries: readonly AuditView[];
+      entries: readonly ReturnType<typeof auditView>[];
       form: Record<AuditField, string>;
       events: readonly { name: string; words: string }[];
       /** The query of this page without its place in the list. */
@@ -25,21 +25,6 @@ declare module '../../pages/page-data.ts' {
       searchedTo: string | undefined;
     };
   }
-}
-
-export interface AuditView {
-  at: string;
-  words: string;
-  who: string;
-  whoId: string | undefined;
-  whom: string | undefined;
-  whomId: string | undefined;
-  /** The user concerned, unless that is the actor or the target. */
-  userId: string | undefined;
-  from: string | undefined;
-  outcome: string | undefined;
-  requestId: string | undefined;
-  facts: readonly (readonly [string, string])[];
 }
 
 const FIELDS = ['event', 'who', 'whom', 'from', 'to', 'text'] as const;
@@ -162,7 +147,7 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   anonymous: 'Somebody not signed in',
 };
 
-export function auditView(record: AuditRecord): AuditView {
+function auditView(record: AuditRecord) {
   const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
   const isShown = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
   return {
@@ -172,11 +157,12 @@ export function auditView(record: AuditRecord): AuditView {
     whoId: actor.id,
     whom: target?.name ?? target?.id,
     whomId: target?.id,
+    /** The user concerned, unless that is the actor or the target. */
     userId: isShown ? undefined : userId,
     from: address,
     outcome,
     requestId,
-    facts: Object.entries(facts ?? {}).map(([name, value]) => [
+    facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [
       name,
       Array.isArray(value) ? value.join(', ') : String(value),
     ]),

@@ -11,19 +11,13 @@ declare module '../../pages/page-data.ts' {
   interface PageData {
     'admin/bin': AdminPageData & {
       bins: BinOverview;
-      networks: readonly Bar[];
-      countries: readonly Bar[];
+      networks: ReturnType<typeof barsOf>;
+      countries: ReturnType<typeof barsOf>;
       attribution: readonly string[];
       importCommand: string;
       builtInLacks: string;
     };
   }
-}
-
-/** A bar of a chart. `length`: percent of the longest bar. `percent`: its share of all rows, as text. */
-export interface Bar extends Share {
-  length: number;
-  percent: string;
 }
 
 const MAX_BARS = 12;
@@ -98,8 +92,8 @@ export function binRoutes({ bins, pages }: AdminParts) {
   };
 }
 
-/** The longest bars, and all others as one. */
-function barsOf(shares: readonly Share[], rows: number): Bar[] {
+/** The longest bars, and all others as one. `length`: percent of the longest. `percent`: the share of all rows, as text. */
+function barsOf(shares: readonly Share[], rows: number) {
   const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
   const others = shares.slice(most);
   const sum = others.reduce((total, one) => total + one.rows, 0);

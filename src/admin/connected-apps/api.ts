@@ -6,7 +6,7 @@ import { operation } from '../../http/operation.ts';
 import { listOf, listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import type { ConnectedAppFacts } from './facts.ts';
-import { type ProviderRegistration, wantedApp } from './provider-registration.ts';
+import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
 import { appJson, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
@@ -21,10 +21,10 @@ const removedJson = z.object({
 export function connectedAppApi(parts: {
   facts: ConnectedAppFacts;
   changes: ConnectedAppChanges;
-  registration: ProviderRegistration;
+  registerAtProvider: RegisterAtProvider;
   publicHref: string;
 }) {
-  const { facts, changes, registration, publicHref } = parts;
+  const { facts, changes, registerAtProvider, publicHref } = parts;
 
   const created = async (res: Response, id: string) => {
     res.set('Location', `${publicHref}/admin/api/connected-apps/${id}`);
@@ -51,7 +51,7 @@ export function connectedAppApi(parts: {
         answer: appJson,
         status: 201,
       },
-      async ({ req, res, body }) => created(res, (await registration.register(req, body)).app.id),
+      async ({ req, res, body }) => created(res, (await registerAtProvider(req, body)).app.id),
     ),
 
     replace: operation(

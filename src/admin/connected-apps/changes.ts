@@ -15,22 +15,12 @@ import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from './provi
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
 
-/** All throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
-export interface ConnectedAppChanges {
-  create(req: Request, given: NewApp, byProvider?: RegistrationExtras): Promise<RegisteredApp>;
-  /** Throws as `create` would; stores nothing. */
-  judgeNew(given: NewApp): Promise<void>;
-  replace(req: Request, id: string, given: ChangedApp): Promise<RegisteredApp>;
-  /**
-   * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there too.
-   * @param version undefined: any version
-   */
-  remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
-}
+export type ConnectedAppChanges = ReturnType<typeof createConnectedAppChanges>;
 
 /** `withdrawal`: only if Gatehouse had registered the app at the provider. */
 export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal: Withdrawal; clientId: string };
 
+/** All throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
 export function createConnectedAppChanges(parts: {
   apps: Pick<AppStore, 'list'>;
   registry: AppRegistry;
@@ -38,10 +28,10 @@ export function createConnectedAppChanges(parts: {
   examine: Outbound['examine'];
   withdraw: Withdraw;
   countConnections: (appId: string) => Promise<number>;
-}): ConnectedAppChanges {
+}) {
   const { apps, registry, trail, examine, withdraw, countConnections } = parts;
 
-  const judge = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
+  const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
       ...coherenceFaults(registration),
       ...(await addressFaults(registration, examine)),
@@ -75,18 +65,23 @@ export function createConnectedAppChanges(parts: {
     return count === 0 ? [] : paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
   };
 
-  const judgeNew = async ({ clientSecret, ...registration }: NewApp): Promise<void> => {
+  const checkNew = async ({ clientSecret, ...registration }: NewApp): Promise<void> => {
     const { id } = registration;
     const taken = registry.isFromFile(id) || (await registry.find(id)) !== undefined;
-    await judge(registration, [...(taken ? [TAKEN] : []), ...secretFaults(registration, clientSecret, undefined)]);
+    await check(registration, [...(taken ? [TAKEN] : []), ...secretFaults(registration, clientSecret, undefined)]);
   };
 
   return {
-    judgeNew,
+    /** Throws as `create` would; stores nothing. */
+    checkNew,
 
-    async create(req, { clientSecret, ...registration }, byProvider) {
+    async create(
+      req: Request,
+      { clientSecret, ...registration }: NewApp,
+      byProvider?: RegistrationExtras,
+    ): Promise<RegisteredApp> {
       const { id, name } = registration;
-      await judgeNew({ clientSecret, ...registration });
+      await checkNew({ clientSecret, ...registration });
       const entry = { event: 'connected_app.created', target: { kind: 'connected_app', id, name } } as const;
       return audited(trail, req, entry, async () => {
         const made = await registry.create(registration, clientSecret, byProvider);
@@ -95,11 +90,11 @@ export function createConnectedAppChanges(parts: {
       });
     },
 
-    async replace(req, id, { version, clientSecret, ...given }) {
+    async replace(req: Request, id: string, { version, clientSecret, ...given }: ChangedApp): Promise<RegisteredApp> {
       const before = await existing(id);
       if (before.version !== version) throw conflict();
       const registration = { ...given, id };
-      await judge(registration, [
+      await check(registration, [
         ...(given.id === undefined || given.id === id ? [] : [FIXED_ID]),
         ...secretFaults(registration, clientSecret, before.app),
         ...(await issuerFaults(before.app, registration)),
@@ -113,7 +108,11 @@ export function createConnectedAppChanges(parts: {
       });
     },
 
-    async remove(req, id, version) {
+    /**
+     * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there too.
+     * @param version undefined: any version
+     */
+    async remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp> {
       if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
       const { app, version: current, management } = await existing(id);
       if (version !== undefined && version !== current) throw conflict();

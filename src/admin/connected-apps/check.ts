@@ -31,7 +31,7 @@ export function connectedAppCheckRoutes({ connectedApps, audit, pages }: AdminPa
   const { apps, check } = connectedApps;
 
   const run = async (req: Request) => {
-    const app = apps.find(String(req.params.id)) ?? throwUnknown('a connected app');
+    const app = apps.find(String(req.params.id)) ?? throwUnknown('connected app');
     const target = { kind: 'connected_app', id: app.id, name: app.name };
     const found = await audited(audit.trail, req, { event: 'connected_app.checked', target }, () => check.run(app));
     const findings = found.map((finding) => ({ ...finding, title: CHECKS[finding.check] }));

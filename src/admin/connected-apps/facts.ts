@@ -47,7 +47,7 @@ export function connectedAppFacts(parts: {
       }
       const registered = registry.isFromFile(id) ? undefined : await registry.find(id);
       const app = registered?.app ?? (registry.isFromFile(id) ? apps.find(id) : undefined);
-      if (!app) throwUnknown('a connected app');
+      if (!app) throwUnknown('connected app');
       return { ...appView(app, registered, publicHref), connections: await countConnections(id) };
     },
   };

@@ -20,7 +20,7 @@ import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, APP_SECRETS, changedAppForm, newAppForm, registrationOf, valuesOfApp } from './form.ts';
 import { type ChangedForm, createProviderReading, type NewForm } from './provider-reading.ts';
-import { type ProviderRegistration, wantedApp } from './provider-registration.ts';
+import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
 import { type AppView, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
@@ -49,14 +49,14 @@ type AppRow = AppView & { secret: SecretAge };
 export function connectedAppPages(parts: {
   facts: ConnectedAppFacts;
   changes: ConnectedAppChanges;
-  registration: ProviderRegistration;
+  registerAtProvider: RegisterAtProvider;
   readProvider: ReadProviderFacts;
   pages: AdminPages;
   clock: () => number;
   publicHref: string;
   basePath: string;
 }) {
-  const { facts, changes, registration, readProvider, pages, clock, publicHref, basePath } = parts;
+  const { facts, changes, registerAtProvider, readProvider, pages, clock, publicHref, basePath } = parts;
   const provider = createProviderReading({ readProvider });
   const ownCallback = (id: string) => callbackUrlOf(id, publicHref);
   const home = `${basePath}/admin/connected-apps`;
@@ -111,10 +111,7 @@ export function connectedAppPages(parts: {
       const { clientId, clientSecret, ...wanted } = registrationOf(form, callbackUrls(id, form.callbackUrl));
       const isThere = formField(req.body, 'do') === 'register_there';
       const { app } = isThere
-        ? await registration.register(
-            req,
-            checked(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }),
-          )
+        ? await registerAtProvider(req, checked(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }))
         : await changes.create(req, checked(newApp, { ...wanted, id, clientId, clientSecret }));
       const notice = isThere ? NOTICES.registered_there : NOTICES.registered;
       return done(`/${app.id}`, isUsable(app, publicHref) ? notice : NOTICES.registered_unusable);

@@ -22,13 +22,7 @@ export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).ext
 
 export type WantedApp = z.output<typeof wantedApp>;
 
-export interface ProviderRegistration {
-  /**
-   * Checks the app before the provider registers it. If it then cannot be stored here, the registration at the provider is
-   * deleted again. @throws AppError with faults
-   */
-  register(req: Request, wanted: WantedApp): Promise<RegisteredApp>;
-}
+export type RegisterAtProvider = ReturnType<typeof createProviderRegistration>;
 
 export function createProviderRegistration(parts: {
   changes: ConnectedAppChanges;
@@ -37,7 +31,7 @@ export function createProviderRegistration(parts: {
   registerAt: DynamicRegistration['register'];
   withdraw: Withdraw;
   publicHref: string;
-}): ProviderRegistration {
+}) {
   const { changes, trail, readProvider, registerAt, withdraw, publicHref } = parts;
 
   const endpointOf = async ({ issuer, discoveryUrl }: WantedApp): Promise<string> => {
@@ -47,29 +41,31 @@ export function createProviderRegistration(parts: {
     return facts.registrationEndpoint;
   };
 
-  return {
-    async register(req, { initialAccessToken, ...app }) {
-      await changes.judgeNew({ ...app, ...STAND_IN });
-      const endpoint = await endpointOf(app);
-      const { id, name, issuer } = app;
-      const entry = { event: 'connected_app.registered', target: { kind: 'connected_app', id, name } } as const;
-      const client = await audited(trail, req, { ...entry, facts: { issuer } }, async () => {
-        const outcome = await registerAt(endpoint, wantedClient(app, publicHref), initialAccessToken);
-        if (outcome.fault !== undefined) throw refusal('#/initialAccessToken', outcome.fault);
-        return outcome.client;
-      });
-      const { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } = client;
-      // Public clients and methods that sign need no secret, even if the provider assigns one.
-      const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
-      const kept = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
-      try {
-        const secretExpiresAt = secret === undefined ? undefined : clientSecretExpiresAt;
-        return await changes.create(req, kept, { secretExpiresAt, management });
-      } catch (error) {
-        const withdrawal = management && (await withdraw(req, kept, management));
-        throw withWithdrawal(error, withdrawal, clientId);
-      }
-    },
+  /**
+   * Checks the app before the provider registers it. If it then cannot be stored here, the registration at the provider is
+   * deleted again. @throws AppError with faults
+   */
+  return async (req: Request, { initialAccessToken, ...app }: WantedApp): Promise<RegisteredApp> => {
+    await changes.checkNew({ ...app, ...STAND_IN });
+    const endpoint = await endpointOf(app);
+    const { id, name, issuer } = app;
+    const entry = { event: 'connected_app.registered', target: { kind: 'connected_app', id, name } } as const;
+    const client = await audited(trail, req, { ...entry, facts: { issuer } }, async () => {
+      const outcome = await registerAt(endpoint, wantedClient(app, publicHref), initialAccessToken);
+      if (outcome.fault !== undefined) throw refusal('#/initialAccessToken', outcome.fault);
+      return outcome.client;
+    });
+    const { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } = client;
+    // Public clients and methods that sign need no secret, even if the provider assigns one.
+    const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
+    const kept = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
+    try {
+      const secretExpiresAt = secret === undefined ? undefined : clientSecretExpiresAt;
+      return await changes.create(req, kept, { secretExpiresAt, management });
+    } catch (error) {
+      const withdrawal = management && (await withdraw(req, kept, management));
+      throw withWithdrawal(error, withdrawal, clientId);
+    }
   };
 }
 

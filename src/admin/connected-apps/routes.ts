@@ -19,10 +19,17 @@ export function connectedAppRoutes(parts: AdminParts) {
   const withdraw = createWithdraw({ registration: atProvider, trail });
   const changes = createConnectedAppChanges({ apps, registry, trail, examine, withdraw, countConnections });
   const registerAt = atProvider.register;
-  const registration = createProviderRegistration({ changes, trail, readProvider, registerAt, withdraw, publicHref });
+  const registerAtProvider = createProviderRegistration({
+    changes,
+    trail,
+    readProvider,
+    registerAt,
+    withdraw,
+    publicHref,
+  });
   return {
-    pages: connectedAppPages({ facts, changes, registration, readProvider, pages, clock, publicHref, basePath }),
-    api: connectedAppApi({ facts, changes, registration, publicHref }),
+    pages: connectedAppPages({ facts, changes, registerAtProvider, readProvider, pages, clock, publicHref, basePath }),
+    api: connectedAppApi({ facts, changes, registerAtProvider, publicHref }),
     check: connectedAppCheckRoutes(parts),
   };
 }

@@ -44,7 +44,7 @@ export function disconnectionRoutes({ grants, connectedApps, audit, pages, publi
     const appId = String(req.params.id);
     const app = apps.find(appId);
     const count = await index.count(appId);
-    if (!app && count === 0) throwUnknown('a connected app');
+    if (!app && count === 0) throwUnknown('connected app');
     const target = { kind: 'connected_app', id: appId, name: app?.name };
     const entry = { event: 'connection.everyone_removed', target, facts: { connections: count } } as const;
     return audited(trail, req, entry, () => everyone.start(appId, actorOf(req).actor));

@@ -10,18 +10,9 @@ declare module '../../pages/page-data.ts' {
   interface PageData {
     'admin/home': AdminPageData & {
       overview: OverviewView;
-      charts: readonly ChartView[];
+      charts: ReturnType<typeof chartsOf>;
     };
   }
-}
-
-/** One chart, and the table that it is drawn from. */
-export interface ChartView {
-  id: string;
-  title: string;
-  series: readonly { label: string; tone: 'good' | 'notice' | 'bad' }[];
-  rows: readonly { at: string; values: readonly number[] }[];
-  totals: readonly number[];
 }
 
 const RANGES = { day: { unit: 'hour', number: 24 }, month: { unit: 'day', number: 30 } } as const;
@@ -121,7 +112,8 @@ export function overviewRoutes({ audit, grants, users, sessions, bins, pages }: 
   };
 }
 
-function chartsOf({ spans }: OverviewView): ChartView[] {
+/** `rows` is the table that a chart is drawn from. */
+function chartsOf({ spans }: OverviewView) {
   return CHARTS.map(({ id, title, series }) => {
     const rows = spans.map(({ at, counts }) => ({ at, values: series.map(([name]) => counts[name] ?? 0) }));
     const totals = series.map((_one, place) => rows.reduce((sum, { values }) => sum + (values[place] ?? 0), 0));

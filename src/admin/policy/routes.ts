@@ -63,7 +63,7 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
   };
 
   const explained = async (asked: Question): Promise<RelayDecision> => {
-    const token = (await tokens.find(asked.relayToken)) ?? throwUnknown('a relay token');
+    const token = (await tokens.find(asked.relayToken)) ?? throwUnknown('relay token');
     const { route, address } = asked;
     const isExchange = route === 'token:exchange';
     const exchange = { unnarrowed: isExchange && asked.unnarrowed, idToken: isExchange && asked.proof === 'id_token' };

@@ -60,11 +60,6 @@ export function relayTokenChanges(parts: {
       const work = () => tokens.rotate(token.id, overlapSeconds);
       return madeOf(await resource.audited(req, 'relay_token.rotated', token, work, { overlapSeconds }));
     },
-
-    async revoke(req: Request): Promise<void> {
-      const token = await resource.find(req);
-      await resource.audited(req, 'relay_token.revoked', token, () => tokens.revoke(token.id));
-    },
   };
 }
 

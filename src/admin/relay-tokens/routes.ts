@@ -1,6 +1,5 @@
 /** Relay tokens in the administration: listed, created, changed, rotated and revoked, by page and by API. */
 import { z } from 'zod';
-import { operation } from '../../http/operation.ts';
 import { type FormView, formHandler } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import { RELAY_WORDS } from '../../relay/policy.ts';
@@ -56,23 +55,26 @@ interface TokenForms {
 
 const secret = { token: z.string().describe('only this answer ever holds it') };
 
-export function relayTokenRoutes({ relay, connectedApps, audit, pages, publicUrl, clock }: AdminParts) {
+export function relayTokenRoutes(parts: AdminParts) {
+  const { relay, connectedApps, pages, clock } = parts;
   const { tokens, uses } = relay;
   const { apps } = connectedApps;
-  const { basePath } = publicUrl;
-  const home = `${basePath}/admin/relay-tokens`;
 
-  const resource = createResource({
-    name: 'a relay token',
-    kind: 'relay_token',
-    url: `${basePath}/admin/api/relay-tokens`,
+  const resource = createResource(parts, {
+    name: 'relay token',
     records: tokens,
+    nameOf: ({ name }) => name,
     textsOf: ({ id, name }) => [id, name],
     schema: relayTokenJson,
     toJson: async (token: RelayToken) => relayTokenView(token, await tokens.lastUse(token.id), clock()),
-    trail: audit.trail,
   });
-  const { create, change, rotate, revoke } = relayTokenChanges({ resource, tokens, apps, clock });
+  const { create, change, rotate } = relayTokenChanges({ resource, tokens, apps, clock });
+  const revocation = resource.removal({
+    summary: 'Revoke a relay token: no process answers a call with it after a second',
+    event: 'relay_token.revoked',
+    notice: 'Relay token revoked. Every call with it is refused.',
+    work: tokens.revoke,
+  });
   const choices = () => apps.list().map(({ id, name }) => ({ id, name }));
 
   const list = pages.page(
@@ -109,7 +111,10 @@ export function relayTokenRoutes({ relay, connectedApps, audit, pages, publicUrl
       fieldOf: TOKEN_FIELDS,
       async work(req, typed) {
         const { item, token } = await create(req, inputOf(typed, clock()));
-        return { url: `${home}/${item.id}`, flash: { notice: CREATED, made: { name: item.name, text: token } } };
+        return {
+          url: `${resource.home}/${item.id}`,
+          flash: { notice: CREATED, made: { name: item.name, text: token } },
+        };
       },
       show: list.show,
     }),
@@ -121,7 +126,7 @@ export function relayTokenRoutes({ relay, connectedApps, audit, pages, publicUrl
       async work(req, { version, ...typed }) {
         const { id, expiresAt } = await resource.find(req);
         await change(req, { ...inputOf(typed, clock(), expiresAt), version });
-        return { url: `${home}/${id}`, flash: { notice: CHANGED } };
+        return { url: `${resource.home}/${id}`, flash: { notice: CHANGED } };
       },
       show: (req, res, form) => one.show(req, res, { form }),
     }),
@@ -131,15 +136,15 @@ export function relayTokenRoutes({ relay, connectedApps, audit, pages, publicUrl
       schema: rotationForm,
       async work(req, { overlapHours }) {
         const { item, token } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
-        return { url: `${home}/${item.id}`, flash: { notice: ROTATED, made: { name: item.name, text: token } } };
+        return {
+          url: `${resource.home}/${item.id}`,
+          flash: { notice: ROTATED, made: { name: item.name, text: token } },
+        };
       },
       show: (req, res, form) => one.show(req, res, { rotation: form }),
     }),
 
-    revokeByForm: pages.button(async (req) => {
-      await revoke(req);
-      return { url: home, flash: { notice: REVOKED } };
-    }),
+    revokeByForm: revocation.byForm,
 
     list: resource.list,
     one: resource.one,
@@ -160,14 +165,10 @@ export function relayTokenRoutes({ relay, connectedApps, audit, pages, publicUrl
       added: secret,
       work: rotate,
     }),
-    revoke: operation(
-      { summary: 'Revoke a relay token: no process answers a call with it after a second' },
-      ({ req }) => revoke(req),
-    ),
+    revoke: revocation.byApi,
   };
 }
 
 const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
 const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };
 const ROTATED: Notice = { tone: 'success', text: 'The token has a new secret.' };
-const REVOKED: Notice = { tone: 'success', text: 'Relay token revoked. Every call with it is refused.' };

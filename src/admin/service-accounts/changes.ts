@@ -55,11 +55,6 @@ export function serviceAccountChanges(parts: {
       const work = () => accounts.change(account.id, version, { name, entered });
       return { item: await resource.audited(req, 'service_account.changed', account, work, facts) };
     },
-
-    async remove(req: Request): Promise<void> {
-      const account = await resource.find(req);
-      await resource.audited(req, 'service_account.deleted', account, () => accounts.remove(account.id));
-    },
   };
 }
 

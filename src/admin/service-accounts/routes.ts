@@ -1,6 +1,5 @@
 /** Service accounts in the administration: their platform API tokens are entered here, and never shown again. */
 import { z } from 'zod';
-import { operation } from '../../http/operation.ts';
 import { type FormView, faultsOfRow, formHandler } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import type { AdminParts } from '../admin.ts';
@@ -29,26 +28,30 @@ type Replacement = FormView<typeof replacementForm> & { id: string };
 
 const EMPTY_FORM: FormView<typeof newForm> = { values: { name: '', app: '', apiToken: '' }, faults: [] };
 
-export function serviceAccountRoutes({ relay, connectedApps, audit, pages, publicUrl, clock }: AdminParts) {
-  const { apps } = connectedApps;
-  const { basePath } = publicUrl;
-  const home = `${basePath}/admin/service-accounts`;
+export function serviceAccountRoutes(parts: AdminParts) {
+  const { relay, pages, clock } = parts;
+  const { apps } = parts.connectedApps;
 
-  const resource = createResource({
-    name: 'a service account',
-    kind: 'service_account',
-    url: `${basePath}/admin/api/service-accounts`,
+  const resource = createResource(parts, {
+    name: 'service account',
     records: relay.accounts,
+    nameOf: ({ name }) => name,
     textsOf: ({ id, name, app }) => [id, name, app],
     schema: accountJson,
     toJson: accountView,
-    trail: audit.trail,
   });
-  const { create, change, remove } = serviceAccountChanges({
+  const { create, change } = serviceAccountChanges({
     resource,
     accounts: relay.accounts,
     apps,
     check: relay.checkApiToken,
+  });
+
+  const removal = resource.removal({
+    summary: 'Delete a service account and its API token',
+    event: 'service_account.deleted',
+    notice: 'The service account and its API token are deleted.',
+    work: relay.accounts.remove,
   });
 
   const list = pages.page(
@@ -78,7 +81,7 @@ export function serviceAccountRoutes({ relay, connectedApps, audit, pages, publi
       secrets: ['apiToken'],
       async work(req, wanted) {
         await create(req, wanted);
-        return { url: home, flash: { notice: CREATED } };
+        return { url: resource.home, flash: { notice: CREATED } };
       },
       show: (req, res, form) => list.show(req, res, { form }),
     }),
@@ -90,15 +93,12 @@ export function serviceAccountRoutes({ relay, connectedApps, audit, pages, publi
       async work(req, entered) {
         const { name, version } = await resource.find(req);
         await change(req, { name, version, apiToken: entered.apiToken });
-        return { url: home, flash: { notice: REPLACED } };
+        return { url: resource.home, flash: { notice: REPLACED } };
       },
       show: (req, res, form) => list.show(req, res, { replacement: { ...form, id: String(req.params.id) } }),
     }),
 
-    removeByForm: pages.button(async (req) => {
-      await remove(req);
-      return { url: home, flash: { notice: REMOVED } };
-    }),
+    removeByForm: removal.byForm,
 
     list: resource.list,
     one: resource.one,
@@ -112,7 +112,7 @@ export function serviceAccountRoutes({ relay, connectedApps, audit, pages, publi
       body: changedAccount,
       work: change,
     }),
-    remove: operation({ summary: 'Delete a service account and its API token' }, ({ req }) => remove(req)),
+    remove: removal.byApi,
   };
 }
 
@@ -121,4 +121,3 @@ const CREATED: Notice = {
   text: 'The platform accepted the API token. It is saved and never shown again.',
 };
 const REPLACED: Notice = { tone: 'success', text: 'The new API token is saved, and used from now on.' };
-const REMOVED: Notice = { tone: 'success', text: 'The service account and its API token are deleted.' };

@@ -65,8 +65,7 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
   const { connections } = grants;
   const { apps } = connectedApps;
 
-  const find = async (req: Request): Promise<User> =>
-    (await store.find(String(req.params.id))) ?? throwUnknown('a user');
+  const find = async (req: Request): Promise<User> => (await store.find(String(req.params.id))) ?? throwUnknown('user');
 
   const listed = async ({ after, limit, q }: ListQuery) => {
     const { users: found, ...rest } = await store.page({ after: after || undefined, limit, q });
@@ -87,19 +86,20 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     };
   };
 
-  const change = <T>(req: Request, user: User, event: AuditEvent, work: () => Promise<T>): Promise<T> => {
+  /** Makes a change of the user that the path names. */
+  const change = async <T>(req: Request, event: AuditEvent, work: (id: string) => Promise<T>) => {
+    const user = await find(req);
     const target = { kind: 'user', id: user.id, name: user.email ?? user.name };
-    return audited(audit.trail, req, { event, target }, work);
+    return { user, result: await audited(audit.trail, req, { event, target }, () => work(user.id)) };
   };
 
   const changes = {
-    'sign-out': (req: Request, user: User) =>
-      change(req, user, 'session.ended_everywhere', () => lifecycle.signOut(user.id)),
-    disable: (req: Request, user: User) => change(req, user, 'user.disabled', () => lifecycle.disable(user.id)),
-    enable: (req: Request, user: User) => change(req, user, 'user.enabled', () => lifecycle.enable(user.id)),
-    delete(req: Request, user: User) {
+    'sign-out': (req: Request) => change(req, 'session.ended_everywhere', lifecycle.signOut),
+    disable: (req: Request) => change(req, 'user.disabled', lifecycle.disable),
+    enable: (req: Request) => change(req, 'user.enabled', lifecycle.enable),
+    delete(req: Request) {
       const { actor: by, ...origin } = actorOf(req);
-      return change(req, user, 'user.deleted', () => lifecycle.erase(user.id, { by, origin }));
+      return change(req, 'user.deleted', (id) => lifecycle.erase(id, { by, origin }));
     },
   };
 
@@ -134,8 +134,7 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     changeByForm: pages.button(async (req) => {
       const wanted = String(req.params.change);
       if (!isChange(wanted)) throw new AppError('not_found', { detail: 'There is no such change.' });
-      const user = await find(req);
-      await changes[wanted](req, user);
+      const { user } = await changes[wanted](req);
       const place = wanted === 'delete' ? '' : `/${user.id}`;
       return {
         url: `${publicUrl.basePath}/admin/users${place}`,
@@ -155,26 +154,23 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     one: operation({ summary: 'Read a user with sessions and connections', answer: userWithAllJson }, async ({ req }) =>
       withAll(await find(req)),
     ),
-    signOut: operation({ summary: 'End every session of a user' }, async ({ req }) =>
-      changes['sign-out'](req, await find(req)),
-    ),
+    signOut: operation({ summary: 'End every session of a user' }, ({ req }) => changes['sign-out'](req)),
     disable: operation(
       { summary: 'Disable a user: out at the next request, and no new sign-in', answer: userJson },
       async ({ req }) => {
-        const user = await find(req);
-        return userView((await changes.disable(req, user)) ?? user);
+        const { user, result } = await changes.disable(req);
+        return userView(result ?? user);
       },
     ),
     enable: operation({ summary: 'Enable a user again', answer: userJson }, async ({ req }) => {
-      const user = await find(req);
-      return userView((await changes.enable(req, user)) ?? user);
+      const { user, result } = await changes.enable(req);
+      return userView(result ?? user);
     }),
     remove: operation(
       { summary: 'Delete everything kept about a user, connections revoked first', answer: deletedJson },
       async ({ req }) => {
-        const user = await find(req);
-        const ended = await changes.delete(req, user);
-        return { id: user.id, connections: ended.map((each) => ({ app: each.app, ...disconnectedJson(each) })) };
+        const { user, result } = await changes.delete(req);
+        return { id: user.id, connections: result.map((ended) => ({ app: ended.app, ...disconnectedJson(ended) })) };
       },
     ),
   };

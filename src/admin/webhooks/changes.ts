@@ -37,15 +37,11 @@ export function webhookChanges(parts: {
     /** @throws AppError `version_conflict` */
     async change(req: Request, { version, ...wanted }: z.output<typeof changedWebhook>) {
       const webhook = await resource.find(req);
+      const { id } = webhook;
       await checkAddress(wanted.url);
       const facts = { host: hostOf(wanted), events: wanted.events, enabled: wanted.enabled };
-      const work = () => webhooks.change(webhook.id, version, wanted);
-      return { item: await resource.audited(req, 'webhook.changed', targetOf(webhook), work, facts) };
-    },
-
-    async remove(req: Request): Promise<void> {
-      const webhook = await resource.find(req);
-      await resource.audited(req, 'webhook.deleted', targetOf(webhook), () => webhooks.remove(webhook.id));
+      const work = () => webhooks.change(id, version, wanted);
+      return { item: await resource.audited(req, 'webhook.changed', { id, name: hostOf(webhook) }, work, facts) };
     },
   };
 }
@@ -53,6 +49,4 @@ export function webhookChanges(parts: {
 const ADDRESS_ADVICE = 'Give an https address that is open to everybody, or one that INTERNAL_HOSTS names.';
 
 /** Path and query can hold the receiver's own secret, so the audit trail gets the origin alone. */
-const hostOf = ({ url }: { url: string }) => new URL(url).origin;
-
-const targetOf = (webhook: Webhook) => ({ id: webhook.id, name: hostOf(webhook) });
+export const hostOf = ({ url }: { url: string }) => new URL(url).origin;

@@ -8,7 +8,7 @@ import type { AdminParts } from '../admin.ts';
 import { listOf } from '../listing.ts';
 import type { AdminListData, AdminPageData, PageRequest } from '../page.ts';
 import { createResource } from '../resource.ts';
-import { webhookChanges } from './changes.ts';
+import { hostOf, webhookChanges } from './changes.ts';
 import {
   changedWebhook,
   type MessageView,
@@ -41,22 +41,25 @@ const changeForm = newForm.extend({ enabled: ticked, version: recordVersion });
 
 const EMPTY_FORM: FormView<typeof newForm> = { values: { url: '', events: WEBHOOK_EVENTS }, faults: [] };
 
-export function webhookRoutes({ webhooks, outbound, audit, pages, publicUrl }: AdminParts) {
-  const { registered, messages } = webhooks;
-  const { basePath } = publicUrl;
-  const home = `${basePath}/admin/webhooks`;
+export function webhookRoutes(parts: AdminParts) {
+  const { pages, outbound } = parts;
+  const { registered, messages } = parts.webhooks;
 
-  const resource = createResource({
-    name: 'a webhook',
-    kind: 'webhook',
-    url: `${basePath}/admin/api/webhooks`,
+  const resource = createResource(parts, {
+    name: 'webhook',
     records: registered,
+    nameOf: (webhook) => hostOf(webhook),
     textsOf: ({ id, url }) => [id, url],
     schema: webhookJson,
     toJson: webhookView,
-    trail: audit.trail,
   });
-  const { create, change, remove } = webhookChanges({ resource, webhooks: registered, examine: outbound.examine });
+  const { create, change } = webhookChanges({ resource, webhooks: registered, examine: outbound.examine });
+  const removal = resource.removal({
+    summary: 'Delete a webhook; what waits for it is not sent any more',
+    event: 'webhook.deleted',
+    notice: 'Webhook deleted. Pending messages are not sent.',
+    work: registered.remove,
+  });
   const messagesOf = async ({ id }: Webhook) => (await messages.latest(id)).map(messageView);
 
   const list = pages.page(
@@ -89,7 +92,7 @@ export function webhookRoutes({ webhooks, outbound, audit, pages, publicUrl }: A
       schema: newForm,
       async work(req, wanted) {
         const { item, secret } = await create(req, { ...wanted, enabled: true });
-        return { url: `${home}/${item.id}`, flash: { notice: ADDED, made: { name: item.url, text: secret } } };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: ADDED, made: { name: item.url, text: secret } } };
       },
       show: list.show,
     }),
@@ -99,15 +102,12 @@ export function webhookRoutes({ webhooks, outbound, audit, pages, publicUrl }: A
       schema: changeForm,
       async work(req, wanted) {
         const { item } = await change(req, wanted);
-        return { url: `${home}/${item.id}`, flash: { notice: CHANGED } };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: CHANGED } };
       },
       show: one.show,
     }),
 
-    removeByForm: pages.button(async (req) => {
-      await remove(req);
-      return { url: home, flash: { notice: REMOVED } };
-    }),
+    removeByForm: removal.byForm,
 
     list: resource.list,
     one: resource.one,
@@ -122,14 +122,11 @@ export function webhookRoutes({ webhooks, outbound, audit, pages, publicUrl }: A
       work: create,
     }),
     replace: resource.change({ summary: 'Change a webhook', body: changedWebhook, work: change }),
-    remove: operation({ summary: 'Delete a webhook; what waits for it is not sent any more' }, ({ req }) =>
-      remove(req),
-    ),
+    remove: removal.byApi,
   };
 }
 
 const ADDED: Notice = { tone: 'success', text: 'Webhook added.' };
-const REMOVED: Notice = { tone: 'success', text: 'Webhook deleted. Pending messages are not sent.' };
 const CHANGED: Notice = { tone: 'success', text: 'Saved.' };
 
 function valuesOf({ url, events, enabled, version }: Webhook): FormView<typeof changeForm>['values'] {
