@@ -1,47 +1,61 @@
 /** The BIN overview for administrators: data set and coverage, call quota, health of the service, and cache. */
+import { z } from 'zod';
 import type { Bins } from './bin.ts';
 import { countryByAlpha2 } from './country.ts';
 import type { Coverage, DatasetAbout } from './dataset.ts';
-import type { RowFault } from './dataset-file.ts';
-import type { LookupOutcome } from './lookup.ts';
-import type { QuotaStatus } from './quota.ts';
 import type { DatasetVersion } from './stored-dataset.ts';
 import type { ServiceHealth } from './tally.ts';
 
-/** `file`: of `BIN_DATASET_FILE`. Instants are ISO 8601, absent facts null. */
-export interface DatasetView {
-  origin: 'file' | 'import' | 'built_in';
-  source: string;
-  asOf: string;
-  licence: string;
-  rows: number;
-  /** Skipped rows; null for the built-in data set. */
-  badRows: number | null;
-  /** The first hundred skipped rows. */
-  faults: readonly RowFault[];
-  importedAt: string | null;
-}
+/** The rows of a network or a country. */
+const share = z.object({
+  key: z.string().nullable().describe('the network, or the alpha-2 code; null: none is named'),
+  name: z.string(),
+  rows: z.int(),
+});
+const about = { source: z.string(), asOf: z.string(), licence: z.string(), rows: z.int() };
+const instant = z.iso.datetime();
 
-/** Number of rows of a network or country. `key`: null for rows without one. */
-export interface Share {
-  key: string | null;
-  name: string;
-  rows: number;
-}
-
-export interface BinOverview {
-  dataset: DatasetView;
-  /** The data set that `bin rollback` would restore. */
-  previous: Pick<DatasetView, 'source' | 'asOf' | 'licence' | 'rows' | 'importedAt'> | null;
-  networks: Share[];
-  countries: Share[];
-  quota: QuotaStatus | null;
-  service: { status: 'not_set' | 'never_asked' | 'answering' | 'failing' } & ServiceHealth;
+/** As JSON, and for the page. */
+export const binOverviewSchema = z.object({
+  dataset: z.object({
+    origin: z
+      .enum(['file', 'import', 'built_in'])
+      .describe('file: that of BIN_DATASET_FILE, which wins over an import'),
+    ...about,
+    badRows: z.int().nullable().describe('rows left out; null: built in'),
+    faults: z.array(z.object({ line: z.int(), reason: z.string() })).describe('the first hundred of those rows'),
+    importedAt: instant.nullable(),
+  }),
+  previous: z
+    .object({ ...about, importedAt: instant.nullable() })
+    .nullable()
+    .describe('what "bin rollback" would bring back'),
+  networks: z.array(share),
+  countries: z.array(share),
+  quota: z
+    .object({
+      used: z.int(),
+      limit: z.int(),
+      userReserve: z.int().describe('calls that only users may cause'),
+      userDailyQuota: z.int().describe('calls that one user may cause in a day (UTC)'),
+      resetsAt: instant,
+    })
+    .nullable()
+    .describe('calls to the BIN lookup service this month (UTC); null where none is set'),
+  service: z.object({
+    status: z.enum(['not_set', 'never_asked', 'answering', 'failing']),
+    lastAnswerAt: instant.optional(),
+    lastFailureAt: instant.optional(),
+    lastFailure: z.string().optional(),
+  }),
   /** For this UTC month and all processes. */
-  lookups: { month: string; outcomes: Record<LookupOutcome, number> };
+  lookups: z.object({ month: z.string(), outcomes: z.record(z.string(), z.int()) }),
   /** `hitRate`: 0 to 1; null if the cache has not been used this month. */
-  cache: { hits: number; misses: number; hitRate: number | null };
-}
+  cache: z.object({ hits: z.int(), misses: z.int(), hitRate: z.number().nullable() }),
+});
+
+export type BinOverview = z.output<typeof binOverviewSchema>;
+export type Share = z.output<typeof share>;
 
 /** @throws AppError `storage_unavailable` */
 export async function overviewOf(bins: Bins): Promise<BinOverview> {
@@ -62,7 +76,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
       origin,
       ...aboutOf(shown),
       badRows: report?.skipped ?? null,
-      faults: report?.faults ?? [],
+      faults: [...(report?.faults ?? [])],
       importedAt: version?.importedAt ?? null,
     },
     // While the file is used, a rollback would have no effect.

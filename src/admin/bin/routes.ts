@@ -1,8 +1,7 @@
 /** BIN data in the administration: the data set in use, its coverage, the quota of calls, the lookup service and the cache. */
-import { z } from 'zod';
 import { BUILT_IN_ATTRIBUTION, BUILT_IN_LACKS, IMPORT_COMMAND } from '../../bin/built-in-dataset.ts';
 import { COUNTRY_ATTRIBUTION } from '../../bin/country.ts';
-import { type BinOverview, overviewOf, type Share } from '../../bin/overview.ts';
+import { type BinOverview, binOverviewSchema, overviewOf, type Share } from '../../bin/overview.ts';
 import { operation } from '../../http/operation.ts';
 import type { AdminParts } from '../admin.ts';
 import type { AdminPageData } from '../page.ts';
@@ -21,50 +20,6 @@ declare module '../../pages/page-data.ts' {
 }
 
 const MAX_BARS = 12;
-
-const share = z.object({
-  key: z.string().nullable().describe('the network, or the alpha-2 code; null: none is named'),
-  name: z.string(),
-  rows: z.int(),
-});
-const about = { source: z.string(), asOf: z.string(), licence: z.string(), rows: z.int() };
-const instant = z.iso.datetime();
-
-const overviewJson = z.object({
-  dataset: z.object({
-    origin: z
-      .enum(['file', 'import', 'built_in'])
-      .describe('file: that of BIN_DATASET_FILE, which wins over an import'),
-    ...about,
-    badRows: z.int().nullable().describe('rows left out; null: built in'),
-    faults: z.array(z.object({ line: z.int(), reason: z.string() })).describe('the first hundred of those rows'),
-    importedAt: instant.nullable(),
-  }),
-  previous: z
-    .object({ ...about, importedAt: instant.nullable() })
-    .nullable()
-    .describe('what "bin rollback" would bring back'),
-  networks: z.array(share),
-  countries: z.array(share),
-  quota: z
-    .object({
-      used: z.int(),
-      limit: z.int(),
-      userReserve: z.int().describe('calls that only users may cause'),
-      userDailyQuota: z.int().describe('calls that one user may cause in a day (UTC)'),
-      resetsAt: instant,
-    })
-    .nullable()
-    .describe('calls to the BIN lookup service this month (UTC); null where none is set'),
-  service: z.object({
-    status: z.enum(['not_set', 'never_asked', 'answering', 'failing']),
-    lastAnswerAt: instant.optional(),
-    lastFailureAt: instant.optional(),
-    lastFailure: z.string().optional(),
-  }),
-  lookups: z.object({ month: z.string(), outcomes: z.record(z.string(), z.int()) }),
-  cache: z.object({ hits: z.int(), misses: z.int(), hitRate: z.number().nullable() }),
-});
 
 export function binRoutes({ bins, pages }: AdminParts) {
   const page = pages.page('admin/bin', async () => {
@@ -85,7 +40,7 @@ export function binRoutes({ bins, pages }: AdminParts) {
     overview: operation(
       {
         summary: 'BIN data: the data set, its coverage, the budget of calls, the service, the cache',
-        answer: overviewJson,
+        answer: binOverviewSchema,
       },
       () => overviewOf(bins),
     ),
