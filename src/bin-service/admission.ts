@@ -59,8 +59,7 @@ export function createAdmissions(parts: {
   const charge = (charged: Charged): Admission | Promise<Admission> => {
     const seconds = bans.secondsLeft(charged.banned);
     if (seconds > 0) return bannedFor(seconds);
-    const taken = quota.take(charged.subject, charged.limit);
-    return 'then' in taken ? taken.then((later) => admissionOf(charged, later)) : admissionOf(charged, taken);
+    return quota.take(charged.subject, charged.limit).then((taken) => admissionOf(charged, taken));
   };
 
   const chargeFree = (address: string) => {

@@ -120,7 +120,6 @@ export function assembleBinService(parts: {
     async close() {
       await chores.close();
       await limits.close();
-      await quota.close();
       await outbound.close();
     },
   };

@@ -141,6 +141,7 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'last-use',
   'limit',
   'problem',
+  'plan-use',
 ]);
 
 export function isRelaxed(key: string): boolean {

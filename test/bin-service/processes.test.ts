@@ -80,7 +80,7 @@ describe('R87 a restart', () => {
     await second.close();
   });
 
-  test('after kill -9 under load never passes the limit, and loses what was reserved at most', async () => {
+  test('after kill -9 under load never passes the limit, and loses no more than was under way', async () => {
     const killed = await start();
     const counting = killed.ask(1_500);
     // Many are counted by then, and many are to come.
@@ -89,8 +89,8 @@ describe('R87 a restart', () => {
     const last = await start();
     const total = granted([first, await counting, await last.ask(LIMIT + 50)]);
     expect(total).toBeLessThanOrEqual(LIMIT);
-    // A sixteenth of what was left may have been reserved, and answers on their way are lost too.
-    expect(total).toBeGreaterThan(LIMIT * 0.85);
+    // Counted, but not answered: one for each connection.
+    expect(total).toBeGreaterThanOrEqual(LIMIT - 16);
     await stop(last.program, 'SIGTERM');
     expect(await last.program.ended).toEqual({ status: 0, signal: null });
   });
