@@ -3,6 +3,7 @@ import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { builtInDataset } from '../bin/built-in-dataset.ts';
 import type { DatasetFile } from '../bin/dataset-file.ts';
+import { testCards } from '../bin/test-cards.ts';
 import { isInNetworks } from '../config/networks.ts';
 import { createProvider } from '../connected-apps/connected-apps.ts';
 import { clientAddress } from '../http/client-address.ts';
@@ -44,6 +45,8 @@ export function assembleBinService(parts: {
   /** Searched before the built-in data set. */
   datasetFile?: DatasetFile | undefined;
   logDestination: LogDestination;
+  /** Only for a sandbox: test cards are answered with all facts, marked as test data. */
+  withTestCards?: boolean | undefined;
   /** Keys that are valid beside those of accounts. */
   fixedAccess?: ((key: string) => KeyAccess | undefined) | undefined;
 }): BinServiceAssembly {
@@ -106,6 +109,7 @@ export function assembleBinService(parts: {
 
   const listener = createBinService({
     datasets: [() => datasetFile?.dataset, () => builtIn],
+    testData: parts.withTestCards ? testCards() : undefined,
     accounts: { accessOf: (key) => parts.fixedAccess?.(key) ?? accounts.accessOf(key) },
     ...{ quota, bans, addressOf, freeMonthlyRequests, basePath },
     secure: publicUrl.secure,

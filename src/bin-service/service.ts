@@ -5,7 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { builtInDataset } from '../bin/built-in-dataset.ts';
-import { type DatasetSources, findLocalFacts } from '../bin/local-facts.ts';
+import type { Dataset } from '../bin/dataset.ts';
+import { type DatasetSources, findInDataset, findLocalFacts } from '../bin/local-facts.ts';
 import { withAge } from '../bin/lookup-result.ts';
 import { type Bin, parseBin } from '../bin/parse-bin.ts';
 import { recordHeaders } from '../bin/requests.ts';
@@ -24,6 +25,8 @@ import { createQuota, type Quota } from './quota.ts';
 export interface BinServiceParts {
   /** Default: the built-in data set alone. */
   datasets?: DatasetSources | undefined;
+  /** Searched first; what it answers is marked `Gatehouse-Source: test-data`. */
+  testData?: Dataset | undefined;
   /** Called for internal errors, to log them. */
   onFailure?: ((error: unknown) => void) | undefined;
   /** Called after each response, for metrics: `dataset`, `rules`, or the code of a refusal. */
@@ -90,11 +93,13 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
 
   const respond = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {
     if (refusal) return refuse(req, res, refusal, headers);
-    const found = findLocalFacts(bin, datasets);
+    const test = findInDataset(bin, parts.testData);
+    const found = test ?? findLocalFacts(bin, datasets);
     if (!found) return refuse(req, res, { code: 'bin_not_found' }, headers);
-    const origin = Object.entries(recordHeaders(withAge(found, Date.now()))).flat();
+    const aged = withAge(found, Date.now());
+    const origin = Object.entries(recordHeaders(test ? { ...aged, source: TEST_DATA } : aged)).flat();
     const all = ['Content-Type', 'application/json; charset=utf-8', ...origin, ...headers];
-    const facts = { status: 200, id: randomUUID(), outcome: found.source };
+    const facts = { status: 200, id: randomUUID(), outcome: test ? 'dataset' : found.source };
     return send(req, res, { ...facts, headers: all, body: JSON.stringify(found.record) });
   };
 
@@ -122,6 +127,7 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
   };
 }
 
+const TEST_DATA = 'test-data';
 const RETRY_SECONDS = '2';
 
 function admissionParts(parts: BinServiceParts) {

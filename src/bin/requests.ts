@@ -53,7 +53,8 @@ export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCa
 }
 
 /** Response headers that say where the record comes from. `Retry-After`: the service may know more then. */
-export function recordHeaders({ source, asOf, digitsMatched, outdated, unasked }: LookupFound): Record<string, string> {
+export function recordHeaders(found: Omit<LookupFound, 'source'> & { source: string }): Record<string, string> {
+  const { source, asOf, digitsMatched, outdated, unasked } = found;
   const headers: Record<string, string> = {
     'Gatehouse-Source': source,
     'Gatehouse-As-Of': asOf,

@@ -48,7 +48,7 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
         INTERNAL_HOSTS: new URL(issuer).hostname,
         LOG_LEVEL: logLevel,
       });
-      service = await openBinService({ settings, ...parts });
+      service = await openBinService({ settings, withTestCards: true, ...parts });
     },
     close: async () => service?.close(),
   };

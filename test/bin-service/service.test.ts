@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { testCards } from '../../src/bin/test-cards.ts';
 import { createBinService } from '../../src/bin-service/service.ts';
 import { AppError } from '../../src/errors.ts';
 import { datasetOf } from '../support/bins.ts';
@@ -57,6 +58,21 @@ test.each([
   expect(response.headers.get('gatehouse-source')).toBe('rules');
   expect(response.headers.get('gatehouse-as-of')).toBe('2026-06-30');
   expect(response.headers.get('gatehouse-outdated')).toBeNull();
+});
+
+test.each([
+  ['424242', 'credit', 'Visa Credit', false],
+  ['51051051', 'debit', 'Mastercard Prepaid', true],
+  ['400005', 'debit', 'Visa Debit', false],
+])('the test card %s has all facts where test data are on, and is marked', async (digits, type, brand, prepaid) => {
+  const sandbox = createServer(createBinService({ testData: testCards() })).listen(0, '127.0.0.1');
+  await once(sandbox, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/${digits}`);
+  expect(response.headers.get('gatehouse-source')).toBe('test-data');
+  expect(await response.json()).toMatchObject({
+    ...{ type, brand, prepaid, country: { alpha2: 'US' }, bank: { name: 'Test card, no bank' } },
+  });
+  sandbox.close();
 });
 
 test('facts of 2017 say that they are outdated', async () => {

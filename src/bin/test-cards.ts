@@ -1,0 +1,42 @@
+/**
+ * The test cards that payment providers publish, by their first digits. For the sandbox: a look-up there has all facts.
+ */
+import { createDataset, type Dataset } from './dataset.ts';
+
+/** As the card numbers of https://docs.stripe.com/testing and of other providers begin. No type: cards of both have it. */
+const CARDS: readonly [prefix: string, scheme: string, type: string, brand: string, country: string][] = [
+  ['424242', 'visa', 'credit', 'Visa Credit', 'US'],
+  ['411111', 'visa', 'credit', 'Visa Credit', 'US'],
+  ['401288', 'visa', 'credit', 'Visa Credit', 'US'],
+  ['400005', 'visa', 'debit', 'Visa Debit', 'US'],
+  ['555555', 'mastercard', 'credit', 'Mastercard Credit', 'US'],
+  ['222300', 'mastercard', 'credit', 'Mastercard Credit', 'US'],
+  ['520082', 'mastercard', 'debit', 'Debit Mastercard', 'US'],
+  ['510510', 'mastercard', 'debit', 'Mastercard Prepaid', 'US'],
+  ['378282', 'amex', 'credit', 'American Express', 'US'],
+  ['371449', 'amex', 'credit', 'American Express', 'US'],
+  ['378734', 'amex', 'credit', 'American Express Corporate', 'US'],
+  ['601111', 'discover', 'credit', 'Discover', 'US'],
+  ['601100', 'discover', 'credit', 'Discover', 'US'],
+  ['601198', 'discover', 'debit', 'Discover Debit', 'US'],
+  ['305693', 'diners', 'credit', 'Diners Club', 'US'],
+  ['362272', 'diners', 'credit', 'Diners Club', 'US'],
+  ['385200', 'diners', 'credit', 'Diners Club', 'US'],
+  ['353011', 'jcb', 'credit', 'JCB', 'JP'],
+  ['356600', 'jcb', 'credit', 'JCB', 'JP'],
+  ['620000', 'unionpay', '', 'UnionPay', 'CN'],
+];
+
+/** The name of the bank says that these are test data, wherever a record is shown. */
+export function testCards(): Dataset {
+  return createDataset({
+    source: 'test cards of payment providers',
+    asOf: '2026-11-23',
+    licence: 'published by the payment providers',
+    entries: CARDS.map(([prefix, scheme, type, brand, country]) => ({
+      ...{ start: prefix, end: prefix, scheme, type, brand, country },
+      prepaid: brand.includes('Prepaid'),
+      bank: { name: 'Test card, no bank' },
+    })),
+  });
+}
