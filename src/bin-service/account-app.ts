@@ -1,5 +1,5 @@
 /** The Express application of the account pages: middleware in order, and every route with its guard. */
-import express, { type Express } from 'express';
+import express, { type Express, type RequestHandler } from 'express';
 import type { PublicUrl } from '../config/rules.ts';
 import { readBody, requireContentLength } from '../http/body.ts';
 import { enterExpress } from '../http/fast-path.ts';
@@ -18,6 +18,8 @@ export function createAccountApp(parts: {
   publicUrl: PublicUrl;
   begin: BeginRequest;
   routes: AccountRoutes;
+  /** For a payment system, with its own token instead of a session. */
+  confirmPlan: RequestHandler;
   browsers: Browsers;
   problems: ProblemParts;
   isTrusted: (address: string) => boolean;
@@ -42,6 +44,7 @@ export function createAccountApp(parts: {
       ['GET', '/account/callback', [getOnly, loadSession], to.callback],
       ['POST', '/account/sign-out', [requireUser, change], to.signOut],
       ['POST', '/account/plan', [requireUser, change], to.choosePlan],
+      ['POST', '/account/confirmations', [readBody], parts.confirmPlan],
       ['POST', '/account/keys', [requireUser, change], to.makeKey],
       ['POST', '/account/keys/:key/addresses', [requireUser, change], to.setNetworks],
       ['POST', '/account/keys/:key/revoke', [requireUser, change], to.revokeKey],

@@ -5,7 +5,7 @@ import { isoTime } from '../time.ts';
 import type { Account } from './accounts.ts';
 import type { addressesForm, keyForm } from './key-forms.ts';
 import { type Month, monthOf } from './month.ts';
-import { FREE_PLAN, type Plan } from './plans.ts';
+import { FREE_PLAN, type FreeTier, type Plan } from './plans.ts';
 
 /** Requests this month. The `…Text` members are formatted, such as "10,000". */
 export interface UsageMeter {
@@ -14,6 +14,8 @@ export interface UsageMeter {
   limit: number;
   usedText: string;
   limitText: string;
+  /** Such as "6,000 a minute"; absent without such a limit. */
+  rateText?: string | undefined;
   /** ISO 8601. */
   resetsAt: string;
 }
@@ -34,7 +36,16 @@ export interface BinAccountPage {
   free: UsageMeter;
   /** Absent if registration is switched off. */
   signIn?: { name: string } | undefined;
-  plans: readonly { name: string; title: string; limitText: string; state: 'current' | 'asked' | 'open' }[];
+  plans: readonly {
+    name: string;
+    title: string;
+    limitText: string;
+    rateText?: string | undefined;
+    support?: string | undefined;
+    state: 'current' | 'asked' | 'open';
+  }[];
+  /** Seconds after which a request for a plan is confirmed; absent if the operator confirms it. */
+  confirmSeconds?: number | undefined;
   account?:
     | { id: string; plan?: UsageMeter | undefined; asked?: string | undefined; keys: readonly KeyView[] }
     | undefined;
@@ -60,6 +71,7 @@ export function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
     limit: plan.monthlyRequests,
     usedText: formatted(counted),
     limitText: formatted(plan.monthlyRequests),
+    rateText: rateOf(plan),
     resetsAt: isoTime(month.end),
   };
 }
@@ -69,28 +81,32 @@ export function accountPage(parts: {
   page: PageFrame;
   baseUrl: string;
   address: string;
-  freeMonthlyRequests: number;
+  free: FreeTier;
   plans: readonly Plan[];
   signIn: { name: string } | undefined;
   account: Account | undefined;
   used: { free: number; account: number };
+  confirmSeconds: number | undefined;
   now: number;
   fresh: Partial<Pick<BinAccountPage, 'made' | 'form' | 'addresses' | 'notice'>>;
 }): BinAccountPage {
-  const { account, used, plans, page, baseUrl, address, signIn, fresh } = parts;
+  const { account, used, plans, baseUrl, address, signIn, confirmSeconds, fresh } = parts;
+  const page = { ...parts.page, supportContact: account?.plan?.support ?? parts.page.supportContact };
   const month = monthOf(parts.now);
-  const free = { name: FREE_PLAN, monthlyRequests: parts.freeMonthlyRequests };
+  const free: Plan = { ...parts.free, name: FREE_PLAN };
   const stateOf = ({ name }: Plan) => {
     if (account?.requested?.name === name) return 'asked';
     return account?.plan?.name === name ? 'current' : 'open';
   };
   return {
-    ...{ page, baseUrl, address, signIn, form: NEW_KEY, ...fresh },
+    ...{ page, baseUrl, address, signIn, confirmSeconds, form: NEW_KEY, ...fresh },
     free: meterOf(free, used.free, month),
     plans: plans.map((plan) => ({
       name: plan.name,
       title: titleOf(plan.name),
       limitText: formatted(plan.monthlyRequests),
+      rateText: rateOf(plan),
+      support: plan.support,
       state: stateOf(plan),
     })),
     account: account && {
@@ -106,6 +122,10 @@ export function accountPage(parts: {
 }
 
 const NEW_KEY: FormView<typeof keyForm> = { values: { name: '', networks: '' }, faults: [] };
+
+function rateOf({ requestsPerMinute }: Plan): string | undefined {
+  return requestsPerMinute === undefined ? undefined : `${formatted(requestsPerMinute)} a minute`;
+}
 
 function titleOf(name: string): string {
   return name.charAt(0).toUpperCase() + name.slice(1);

@@ -12,7 +12,7 @@ import { type Account, type Accounts, MAX_KEYS } from './accounts.ts';
 import { accountSubject, freeSubject } from './admission.ts';
 import type { Browsers } from './browser.ts';
 import { addressesForm, keyForm } from './key-forms.ts';
-import type { Plan } from './plans.ts';
+import type { FreeTier, Plan } from './plans.ts';
 import type { Quota } from './quota.ts';
 import type { SignIn } from './sign-in.ts';
 
@@ -35,13 +35,15 @@ export function accountRoutes(parts: {
   quota: Quota;
   limits: Pick<RateLimits, 'take'>;
   plans: readonly Plan[];
-  freeMonthlyRequests: number;
+  free: FreeTier;
+  /** Only for a demo: requests for a plan are confirmed after so many seconds. */
+  confirmSeconds: number | undefined;
   pages: Pages;
   publicUrl: { href: string; origin: string };
   randomToken: () => string;
   clock: () => number;
 }): AccountRoutes {
-  const { accounts, browsers, quota, limits, plans, pages, publicUrl, randomToken, clock } = parts;
+  const { accounts, browsers, quota, limits, plans, pages, publicUrl, confirmSeconds, randomToken, clock } = parts;
   const here = `${publicUrl.href}/account`;
 
   type Fresh = Partial<Pick<BinAccountPage, 'made' | 'form' | 'addresses' | 'notice'>>;
@@ -54,8 +56,8 @@ export function accountRoutes(parts: {
     const { form, addresses } = fresh;
     const faults = form?.faults ?? (addresses && faultsOfRow(addresses.faults, addresses.key));
     const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'BIN look-up');
-    const { freeMonthlyRequests, signIn } = parts;
-    const facts = { page, baseUrl: publicUrl.href, address, plans, freeMonthlyRequests, signIn, account, used };
+    const { free, signIn } = parts;
+    const facts = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
     pages.send(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));
   };
 
@@ -81,6 +83,8 @@ export function accountRoutes(parts: {
     async show(req, res) {
       const account = req.context.session && (await accountOf(req));
       const { notice, made } = await pages.flashOf(req);
+      // The demo confirms the order meanwhile.
+      if (account?.requested && confirmSeconds !== undefined) res.set('Refresh', String(confirmSeconds + 1));
       await send(req, res, account, { notice, made });
     },
 
@@ -121,9 +125,12 @@ export function accountRoutes(parts: {
     async choosePlan(req, res) {
       const chosen = plans.find(({ name }) => name === formField(req.body, 'plan'));
       if (!chosen) throw new AppError('invalid_request', { detail: 'Choose one of the plans.' });
+      const { id } = sessionOf(req).user;
       await pages.redirectAfter(req, res, async () =>
-        done(await accounts.requestPlan(sessionOf(req).user.id, chosen), CHOSEN),
+        done(await accounts.requestPlan(id, chosen), chosenText(confirmSeconds)),
       );
+      if (confirmSeconds !== undefined)
+        setTimeout(() => void accounts.confirmPlan(id).catch(() => undefined), confirmSeconds * 1000).unref();
     },
 
     makeKey: formHandler({
@@ -160,7 +167,12 @@ const OTHER_ACCOUNT_WORDS = {
   title: 'Another account is signed in',
   nextStep: 'Sign out, then sign in with the account you want. Or go on as you were.',
 };
-const CHOSEN = 'You have requested the plan. It starts once the operator has confirmed it.';
+function chosenText(confirmSeconds: number | undefined): string {
+  return confirmSeconds === undefined
+    ? 'You have ordered the plan. It starts once your payment is confirmed.'
+    : `You have ordered the plan. This demo takes no payment, and confirms it in ${confirmSeconds} seconds.`;
+}
+
 const CHANGED = 'Allowed addresses changed.';
 const REVOKED = 'Key revoked. It no longer works.';
 const TOO_MANY = `You already have ${MAX_KEYS} keys. Revoke one that you no longer use.`;

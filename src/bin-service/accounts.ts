@@ -48,8 +48,11 @@ export interface Accounts {
   register(identity: Identity): Promise<Account>;
   find(id: string): Promise<Account | undefined>;
   requestPlan(id: string, plan: Plan): Promise<Account | undefined>;
-  /** For the operator. Returns undefined if no plan was requested. */
-  confirmPlan(id: string): Promise<Account | undefined>;
+  /**
+   * Returns undefined if no plan was requested, or another one than `name`.
+   * @param name of the plan that was paid for; default: the one requested
+   */
+  confirmPlan(id: string, name?: string): Promise<Account | undefined>;
   /** For the operator: removes the plan and any request for one. The keys stay, but are refused. */
   endPlan(id: string): Promise<Account | undefined>;
   /** Accounts whose plan is to be confirmed, oldest request first. */
@@ -135,13 +138,13 @@ export function createAccounts(parts: {
       return change(id, (account) => ({ ...account, requested: { ...plan, at: clock() } }));
     },
 
-    async confirmPlan(id) {
+    async confirmPlan(id, name) {
       const changed = await change(id, ({ requested, ...account }) => {
-        if (!requested) return undefined;
-        const { name, monthlyRequests } = requested;
-        return { ...account, plan: { name, monthlyRequests, since: clock() } };
+        if (!requested || (name !== undefined && requested.name !== name)) return undefined;
+        const { at: _at, ...plan } = requested;
+        return { ...account, plan: { ...plan, since: clock() } };
       });
-      await store.write([{ index: keys.planRequests, remove: id }]);
+      if (changed) await store.write([{ index: keys.planRequests, remove: id }]);
       return changed;
     },
 

@@ -1,11 +1,13 @@
-/** Decides whether a look-up is allowed: API key, allowed addresses, bans, and the month's quota. */
+/** Decides whether a look-up is allowed: API key, allowed addresses, bans, the minute's rate, and the month's quota. */
 import type { IncomingMessage } from 'node:http';
 import { callerNetwork } from '../config/networks.ts';
+import { AppError } from '../errors.ts';
 import type { ClientAddress } from '../http/client-address.ts';
+import type { RateLimits } from '../http/rate-limit.ts';
 import type { Accounts, KeyAccess } from './accounts.ts';
 import type { Bans } from './bans.ts';
 import { readCredentials } from './credentials.ts';
-import { FREE_PLAN } from './plans.ts';
+import { FREE_PLAN, type FreeTier, type Plan } from './plans.ts';
 import type { Refusal } from './problems.ts';
 import type { Quota, Taken } from './quota.ts';
 import { rateLimit, rateLimitPolicy } from './rate-headers.ts';
@@ -24,8 +26,7 @@ export interface Admissions {
 /** `subject` is charged, and `banned` is banned after too many refusals. */
 interface Charged {
   subject: string;
-  plan: string;
-  limit: number;
+  plan: Plan;
   banned: string;
   isFree: boolean;
 }
@@ -39,15 +40,18 @@ export function createAdmissions(parts: {
   accounts: Pick<Accounts, 'accessOf'> | undefined;
   quota: Quota;
   bans: Bans;
-  freeMonthlyRequests: number;
+  limits: Pick<RateLimits, 'take'>;
+  /** Of callers without a key. */
+  free: FreeTier;
 }): Admissions {
-  const { addressOf, accounts, quota, bans, freeMonthlyRequests } = parts;
+  const { addressOf, accounts, quota, bans, limits } = parts;
+  const free: Plan = { ...parts.free, name: FREE_PLAN };
 
-  const admissionOf = ({ plan, limit, banned, isFree }: Charged, charge: Taken): Admission | Promise<Admission> => {
+  const admissionOf = ({ plan, banned, isFree }: Charged, charge: Taken): Admission | Promise<Admission> => {
     const { granted, remaining, resetSeconds, month } = charge;
     const headers = [
-      ...['RateLimit-Policy', rateLimitPolicy(plan, limit, month)],
-      ...['RateLimit', rateLimit(plan, remaining, resetSeconds)],
+      ...['RateLimit-Policy', rateLimitPolicy(plan, month)],
+      ...['RateLimit', rateLimit(plan.name, remaining, resetSeconds)],
     ];
     if (granted) return { headers };
     const usedUp: Admission = { refusal: quotaSpent(isFree, resetSeconds), headers };
@@ -59,12 +63,15 @@ export function createAdmissions(parts: {
   const charge = (charged: Charged): Admission | Promise<Admission> => {
     const seconds = bans.secondsLeft(charged.banned);
     if (seconds > 0) return bannedFor(seconds);
-    return quota.take(charged.subject, charged.limit).then((taken) => admissionOf(charged, taken));
+    const { subject, plan } = charged;
+    const waitSeconds = takeOfMinute(limits, subject, plan);
+    if (waitSeconds > 0) return tooFast(waitSeconds);
+    return quota.take(subject, plan.monthlyRequests).then((taken) => admissionOf(charged, taken));
   };
 
   const chargeFree = (address: string) => {
     const subject = freeSubject(address);
-    return charge({ subject, plan: FREE_PLAN, limit: freeMonthlyRequests, banned: subject, isFree: true });
+    return charge({ subject, plan: free, banned: subject, isFree: true });
   };
 
   /** Invalid keys count towards a ban, against guessing. */
@@ -77,10 +84,9 @@ export function createAdmissions(parts: {
     if (!access) return refuseKey(address);
     if (!access.allows(address)) return forbidden('address_not_listed');
     if (!access.plan) return forbidden('no_plan');
-    const { name, monthlyRequests } = access.plan;
     const subject = accountSubject(access.accountId);
     const banned = `${subject} ${callerNetwork(address)}`;
-    return charge({ subject, plan: name, limit: monthlyRequests, banned, isFree: false });
+    return charge({ subject, plan: access.plan, banned, isFree: false });
   };
 
   return {
@@ -95,6 +101,22 @@ export function createAdmissions(parts: {
         : chargeKey(address, access);
     },
   };
+}
+
+/** Returns the seconds to wait; 0 if the request is within the rate of the plan. */
+function takeOfMinute(limits: Pick<RateLimits, 'take'>, subject: string, { requestsPerMinute }: Plan): number {
+  if (requestsPerMinute === undefined) return 0;
+  try {
+    limits.take('plan', subject, requestsPerMinute);
+    return 0;
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'rate_limited') return error.retryAfterSeconds ?? 1;
+    throw error;
+  }
+}
+
+function tooFast(seconds: number): Admission {
+  return { refusal: { code: 'rate_limited', headers: { 'Retry-After': String(seconds) } }, headers: [] };
 }
 
 export function freeSubject(address: string): string {

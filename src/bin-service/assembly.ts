@@ -27,6 +27,7 @@ import { accountRoutes } from './account-routes.ts';
 import { createAccounts, type KeyAccess } from './accounts.ts';
 import { createBans } from './bans.ts';
 import { createBrowsers } from './browser.ts';
+import { confirmationHandler } from './payments.ts';
 import { createQuota } from './quota.ts';
 import { createBinService } from './service.ts';
 import type { BinServiceSettings } from './settings.ts';
@@ -45,13 +46,15 @@ export function assembleBinService(parts: {
   /** Searched before the built-in data set. */
   datasetFile?: DatasetFile | undefined;
   logDestination: LogDestination;
-  /** Only for a sandbox: test cards are answered with all facts, marked as test data. */
-  withTestCards?: boolean | undefined;
   /** Keys that are valid beside those of accounts. */
   fixedAccess?: ((key: string) => KeyAccess | undefined) | undefined;
+  /** Only for a sandbox: test cards are answered with all facts, marked as test data. */
+  withTestCards?: boolean | undefined;
+  /** Only for a demo: requests for a plan are confirmed after so many seconds. */
+  confirmSeconds?: number | undefined;
 }): BinServiceAssembly {
   const { settings, store, datasetFile } = parts;
-  const { publicUrl, freeMonthlyRequests, plans } = settings;
+  const { publicUrl, free, plans } = settings;
   const clock = Date.now;
   const randomToken = () => randomBytes(32).toString('base64url');
 
@@ -99,9 +102,10 @@ export function assembleBinService(parts: {
     publicUrl,
     begin: requestContext({ metrics, isTrusted, addressOf, headers }),
     routes: accountRoutes({
-      ...{ accounts, browsers, signIn, quota, plans, freeMonthlyRequests, pages, publicUrl },
-      ...{ limits, randomToken, clock },
+      ...{ accounts, browsers, signIn, quota, plans, free, pages, publicUrl },
+      ...{ limits, randomToken, clock, confirmSeconds: parts.confirmSeconds },
     }),
+    confirmPlan: confirmationHandler({ accounts, limits, token: settings.paymentToken }),
     browsers,
     problems: { pages, events, references: NO_REFERENCES, publicHref, basePath, clock },
     isTrusted,
@@ -111,7 +115,8 @@ export function assembleBinService(parts: {
     datasets: [() => datasetFile?.dataset, () => builtIn],
     testData: parts.withTestCards ? testCards() : undefined,
     accounts: { accessOf: (key) => parts.fixedAccess?.(key) ?? accounts.accessOf(key) },
-    ...{ quota, bans, addressOf, freeMonthlyRequests, basePath },
+    ...{ quota, bans, limits, addressOf, free, basePath },
+    accountUrl: `${publicHref}/account`,
     secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),
@@ -129,7 +134,7 @@ export function assembleBinService(parts: {
   };
 }
 
-/** Only the starts of sign-ins are limited by the minute: each leaves a record. */
+/** Starts of sign-ins are limited by the minute, because each leaves a record; look-ups by the plan of their caller. */
 const RATE_LIMITS = { address: 0, signIns: 60, session: 0, relayToken: 0 };
 
 /** There are no administration pages to look up a reference. */

@@ -1,15 +1,21 @@
-/** Plans: how many requests a month an account may make. */
+/** Plans: how many requests an account may make in a month and in a minute, and where it gets support. */
 
 export interface Plan {
   /** 1 to 40 of a-z, 0-9 and "-"; shown with a capital. */
   name: string;
   monthlyRequests: number;
+  /** Absent: no limit. */
+  requestsPerMinute?: number;
+  /** An e-mail address or a URL, in place of SUPPORT_CONTACT. */
+  support?: string;
 }
 
-/** For requests without a key, counted by address. */
+/** The limits of requests without a key, counted by address. */
+export type FreeTier = Pick<Plan, 'monthlyRequests' | 'requestsPerMinute'>;
+
 export const FREE_PLAN = 'free';
 
-const FORMAT = /^([a-z0-9-]{1,40}):([1-9]\d{0,11})$/;
+const FORMAT = /^([a-z0-9-]{1,40}):([1-9]\d{0,11})(?::([1-9]\d{0,8}))?(?::(https:\/\/\S+|[^\s:@]+@[^\s:@]+))?$/;
 
 /**
  * Parses the entries of `PLANS`, in the order in which pages offer them. Each fault continues the name of the setting.
@@ -18,15 +24,22 @@ export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults:
   const plans: Plan[] = [];
   const faults: string[] = [];
   for (const entry of entries) {
-    const [, name, requests] = FORMAT.exec(entry) ?? [];
+    const [, name, requests, perMinute, support] = FORMAT.exec(entry) ?? [];
     if (name === undefined) {
-      faults.push(`: "${entry}" is not NAME:REQUESTS, such as starter:100000.`);
+      faults.push(
+        `: "${entry}" is not NAME:REQUESTS[:PER_MINUTE[:SUPPORT]], such as starter:100000:6000:help@example.com.`,
+      );
     } else if (name === FREE_PLAN) {
       faults.push(': "free" is reserved for requests without a key: set FREE_MONTHLY_REQUESTS instead.');
     } else if (plans.some((plan) => plan.name === name)) {
       faults.push(`: "${name}" is listed twice.`);
     } else {
-      plans.push({ name, monthlyRequests: Number(requests) });
+      plans.push({
+        name,
+        monthlyRequests: Number(requests),
+        ...(perMinute !== undefined && { requestsPerMinute: Number(perMinute) }),
+        ...(support !== undefined && { support }),
+      });
     }
   }
   return { plans, faults };

@@ -11,6 +11,7 @@ const CODES = {
   not_found: PROBLEMS.not_found,
   method_not_allowed: PROBLEMS.method_not_allowed,
   bin_quota_exhausted: PROBLEMS.bin_quota_exhausted,
+  rate_limited: PROBLEMS.rate_limited,
   storage_unavailable: PROBLEMS.storage_unavailable,
   internal: PROBLEMS.internal,
 } as const;
@@ -34,6 +35,7 @@ const DETAILS: Partial<Record<LookupProblemCode, string>> = {
   bin_not_found: 'Check the digits, or try more of them: up to 8.',
   not_found: 'Use GET /{bin}, where {bin} is the first 6 to 8 digits of a card number.',
   method_not_allowed: 'This service is read-only: use GET.',
+  rate_limited: 'These are more requests than your plan allows in a minute. Wait as long as Retry-After says.',
   storage_unavailable: 'Try again in a few seconds.',
 };
 
@@ -43,15 +45,20 @@ const RULES = {
   banned:
     'Your address continued to call after it had been refused, and is banned for now. Wait as long as Retry-After says.',
   free_used_up:
-    'Your address has used up its free look-ups for this month. Wait for the next month (UTC), or use a key.',
+    'Your address has used up its free look-ups for this month. Wait for the next month (UTC), or make a key on the account page.',
   plan_used_up:
-    'Your plan’s look-ups for this month are used up. Wait for the next month (UTC), or choose a larger plan.',
+    'Your plan’s look-ups for this month are used up. Wait for the next month (UTC), or choose a larger plan on the account page.',
 } as const;
 
-/** @param id a UUID, also in `X-Request-Id` */
-export function problemDocument({ code, rule }: Refusal, id: string): { status: number; body: string } {
+/** @param id a UUID, also in `X-Request-Id`; `accountUrl`: undefined without an account page */
+export function problemDocument(
+  { code, rule }: Refusal,
+  id: string,
+  accountUrl: string | undefined,
+): { status: number; body: string } {
   const { status, title } = CODES[code];
-  const detail = rule === undefined ? DETAILS[code] : RULES[rule];
+  const text = rule === undefined ? DETAILS[code] : RULES[rule];
+  const detail = accountUrl === undefined ? text : text?.replace('the account page', `the account page, ${accountUrl}`);
   const document = {
     type: `urn:gatehouse:problem:${code}`,
     title,

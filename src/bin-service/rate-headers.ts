@@ -1,9 +1,11 @@
 /** The rate limit headers (draft-ietf-httpapi-ratelimit-headers). */
 import type { Month } from './month.ts';
+import type { Plan } from './plans.ts';
 
-/** For example `"free";q=10000;w=2592000`: the quota, and the window in seconds. */
-export function rateLimitPolicy(plan: string, limit: number, { start, end }: Month): string {
-  return `"${plan}";q=${limit};w=${(end - start) / 1000}`;
+/** For example `"free";q=10000;w=2592000, "minute";q=1200;w=60`: each quota, and its window in seconds. */
+export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Plan, { start, end }: Month): string {
+  const monthly = `"${name}";q=${monthlyRequests};w=${(end - start) / 1000}`;
+  return requestsPerMinute === undefined ? monthly : `${monthly}, "minute";q=${requestsPerMinute};w=60`;
 }
 
 /** For example `"free";r=9999;t=3600`: the remaining requests, and the seconds until the reset. */

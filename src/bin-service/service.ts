@@ -13,11 +13,13 @@ import { recordHeaders } from '../bin/requests.ts';
 import { AppError } from '../errors.ts';
 import { type ClientAddress, clientAddress } from '../http/client-address.ts';
 import { PROBLEM_TYPE } from '../http/problem-document.ts';
+import type { RateLimits } from '../http/rate-limit.ts';
 import { flatDataHeaders, securityHeaders } from '../http/security-headers.ts';
 import type { Accounts } from './accounts.ts';
 import { type Admission, createAdmissions } from './admission.ts';
 import { type Bans, createBans } from './bans.ts';
 import { createMemoryCounters } from './counters.ts';
+import type { FreeTier } from './plans.ts';
 import { problemDocument, type Refusal } from './problems.ts';
 import { createQuota, type Quota } from './quota.ts';
 
@@ -31,23 +33,28 @@ export interface BinServiceParts {
   onFailure?: ((error: unknown) => void) | undefined;
   /** Called after each response, for metrics: `dataset`, `rules`, or the code of a refusal. */
   onResponse?: ((outcome: string) => void) | undefined;
-  /** Default 10,000. */
-  freeMonthlyRequests?: number | undefined;
+  /** Limits of callers without a key; default 10,000 a month. */
+  free?: FreeTier | undefined;
   /** Default: no key is valid. */
   accounts?: Pick<Accounts, 'accessOf'> | undefined;
   quota?: Quota | undefined;
   bans?: Bans | undefined;
+  /** Default: no limit by the minute. */
+  limits?: Pick<RateLimits, 'take'> | undefined;
   /** Default: the peer's own address. */
   addressOf?: ClientAddress | undefined;
   /** The path of `PUBLIC_URL`, without a final slash. */
   basePath?: string | undefined;
   /** Whether `PUBLIC_URL` is https; default false. */
   secure?: boolean | undefined;
+  /** Refusals name it; default: there is none. */
+  accountUrl?: string | undefined;
   /** Handles pages. `isPage` is called with the path without the base path. */
   pages?: { isPage: (path: string, req: IncomingMessage) => boolean; listener: RequestListener } | undefined;
 }
 
 export const FREE_MONTHLY_REQUESTS = 10_000;
+export const FREE_REQUESTS_PER_MINUTE = 1_200;
 export const BAN_DEFAULTS = { refusals: 1_000, seconds: 3_600 };
 
 interface LookupResponse {
@@ -78,7 +85,7 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
 
   const refuse = (req: IncomingMessage, res: ServerResponse, refusal: Refusal, more: readonly string[] = []) => {
     const id = randomUUID();
-    const { status, body } = problemDocument(refusal, id);
+    const { status, body } = problemDocument(refusal, id, parts.accountUrl);
     const type = ['Content-Type', `${PROBLEM_TYPE}; charset=utf-8`];
     const headers = [...type, ...more, ...Object.entries(refusal.headers ?? {}).flat()];
     send(req, res, { status, id, outcome: refusal.code, headers, body });
@@ -135,7 +142,8 @@ function admissionParts(parts: BinServiceParts) {
   const counters = createMemoryCounters(clock);
   return {
     accounts: parts.accounts,
-    freeMonthlyRequests: parts.freeMonthlyRequests ?? FREE_MONTHLY_REQUESTS,
+    free: parts.free ?? { monthlyRequests: FREE_MONTHLY_REQUESTS },
+    limits: parts.limits ?? { take: () => 0 },
     addressOf: parts.addressOf ?? clientAddress([]),
     quota: parts.quota ?? createQuota({ counters, clock }),
     bans: parts.bans ?? createBans({ counters, ...BAN_DEFAULTS, clock }),

@@ -1,12 +1,12 @@
 /** The settings of the BIN lookup service: some shared with Gatehouse, and its own. */
 import { z } from 'zod';
 import { type Config, deepFreeze, redisFaults, serverFaults, toOutbound, toRedis, toServer } from '../config/config.ts';
-import { isLoopbackHost, type PublicUrl, parsePublicUrl } from '../config/rules.ts';
+import { isLoopbackHost, type PublicUrl, parsePublicUrl, weakSecretFault } from '../config/rules.ts';
 import { type ConfigSource, integer, list, readSettings, type SettingTable, type ValuesOf } from '../config/setting.ts';
 import { SETTINGS } from '../config/settings.ts';
 import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
-import { type Plan, parsePlans } from './plans.ts';
-import { BAN_DEFAULTS, FREE_MONTHLY_REQUESTS } from './service.ts';
+import { type FreeTier, type Plan, parsePlans } from './plans.ts';
+import { BAN_DEFAULTS, FREE_MONTHLY_REQUESTS, FREE_REQUESTS_PER_MINUTE } from './service.ts';
 
 const PUBLIC_URL_ADVICE =
   'the URL under which callers and browsers reach this service, such as https://bins.example.com';
@@ -15,6 +15,11 @@ const plans = list.transform((entries, context) => {
   const { plans: parsed, faults } = parsePlans(entries);
   for (const message of faults) context.addIssue({ code: 'custom', message });
   return parsed;
+});
+
+const paymentToken = z.string().superRefine((token, context) => {
+  const fault = weakSecretFault(token);
+  if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; make one with: openssl rand -base64 48` });
 });
 
 /** `.env.bin-service.example` is generated from this table. */
@@ -50,10 +55,21 @@ export const BIN_SERVICE_SETTINGS = {
     schema: integer(0).default(FREE_MONTHLY_REQUESTS),
     about: 'Requests a month without a key, for each address (an IPv6 network of 64 bits counts as one).',
   },
+  FREE_REQUESTS_PER_MINUTE: {
+    schema: integer(0).default(FREE_REQUESTS_PER_MINUTE),
+    about: 'Requests a minute without a key, for each address; 0 for no limit.',
+  },
   PLANS: {
-    schema: plans.prefault('starter:100000,business:1000000'),
-    about: 'Plans that users can choose: NAME:REQUESTS a month, comma-separated.',
-    example: 'starter:100000,business:1000000',
+    schema: plans.prefault('starter:100000:6000,business:1000000:60000'),
+    about: `Plans that users can choose, comma-separated: NAME:REQUESTS a month, then if wanted :REQUESTS a minute, and :the support
+address of the plan (an e-mail address or an https URL; otherwise SUPPORT_CONTACT).`,
+    example: 'starter:100000:6000,business:1000000:60000:priority@example.com',
+  },
+  PAYMENT_TOKEN: {
+    schema: paymentToken.optional(),
+    secret: true,
+    about: `A random text of 32 characters or more with which a payment system confirms plans (docs/bin-service.md). Without it they are
+confirmed by command alone. Make one: openssl rand -base64 48`,
   },
   BAN_REFUSALS: {
     schema: integer(1).default(BAN_DEFAULTS.refusals),
@@ -122,8 +138,10 @@ export interface BinServiceSettings
     | 'logLevel'
   > {
   datasetFile: string | undefined;
-  freeMonthlyRequests: number;
+  free: FreeTier;
   plans: readonly Plan[];
+  /** Undefined: plans are confirmed by command alone. */
+  paymentToken: string | undefined;
   bans: { refusals: number; seconds: number };
   /** Undefined: there is no registration, only the free tier. */
   signIn: SignInSettings | undefined;
@@ -147,8 +165,9 @@ export function loadBinServiceSettings(source: ConfigSource): LoadedSettings {
     dataDirectory: values.DATA_DIR,
     redis: toRedis(values),
     datasetFile: values.BIN_DATASET_FILE,
-    freeMonthlyRequests: values.FREE_MONTHLY_REQUESTS,
+    free: toFreeTier(values),
     plans: values.PLANS,
+    paymentToken: values.PAYMENT_TOKEN,
     bans: { refusals: values.BAN_REFUSALS, seconds: values.BAN_SECONDS },
     signIn,
   };
@@ -156,6 +175,10 @@ export function loadBinServiceSettings(source: ConfigSource): LoadedSettings {
 }
 
 type Values = ValuesOf<typeof BIN_SERVICE_SETTINGS>;
+
+function toFreeTier({ FREE_MONTHLY_REQUESTS: monthlyRequests, FREE_REQUESTS_PER_MINUTE: perMinute }: Values): FreeTier {
+  return perMinute === 0 ? { monthlyRequests } : { monthlyRequests, requestsPerMinute: perMinute };
+}
 
 /** On a loopback address only programs on this machine can call, so the listener's address is the public URL. */
 function ownUrl({ HOST: host, PORT: port }: Values): PublicUrl | undefined {

@@ -6,13 +6,17 @@ import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
-/** What is counted: requests of an address, a session or a relay token; and by address, started sign-ins and wrong tokens. */
-export type LimitKind = 'address' | 'session' | 'relay-token' | 'sign-in' | 'guess';
+/**
+ * What is counted: requests of an address, a session, a relay token, or an account of the BIN lookup service; and by
+ * address, started sign-ins and wrong tokens.
+ */
+export type LimitKind = 'address' | 'session' | 'relay-token' | 'plan' | 'sign-in' | 'guess';
 
 interface Entry {
   kind: LimitKind;
   caller: string;
   minute: number;
+  limit: number;
   /** Requests to this process. */
   own: number;
   /** How many of those this process has added to the store. */
@@ -32,6 +36,7 @@ const STORED_FROM: Readonly<Record<LimitKind, number>> = {
   address: 0.5,
   session: 0.05,
   'relay-token': 0.05,
+  plan: 0.05,
   'sign-in': 0.5,
   guess: 0.5,
 };
@@ -49,7 +54,7 @@ const TOKEN_GUESSES_PER_MINUTE = 100;
 
 /** The limits of the settings, and the fixed one of wrong tokens. */
 export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits']): Readonly<Record<LimitKind, number>> {
-  return { ...rest, 'relay-token': relayToken, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
+  return { ...rest, 'relay-token': relayToken, plan: 0, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
 }
 
 export type RateLimits = ReturnType<typeof createRateLimits>;
@@ -71,13 +76,13 @@ export function createRateLimits(parts: {
     const name = `${kind} ${caller}`;
     const current = callers.get(name) ?? limited.get(name);
     if (current?.minute === minute) return current;
-    const entry = { kind, caller, minute, own: 0, stored: 0, total: 0 };
+    const entry = { kind, caller, minute, limit: perMinute[kind], own: 0, stored: 0, total: 0 };
     callers.set(name, entry);
     return entry;
   };
 
   const retainIfLimited = (entry: Entry): void => {
-    if (countOf(entry) >= perMinute[entry.kind]) limited.set(`${entry.kind} ${entry.caller}`, entry);
+    if (countOf(entry) >= entry.limit) limited.set(`${entry.kind} ${entry.caller}`, entry);
   };
 
   /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
@@ -92,7 +97,7 @@ export function createRateLimits(parts: {
   const flushEntry = async (entry: Entry): Promise<void> => {
     const { kind, caller } = entry;
     const pending = entry.own - entry.stored;
-    if (pending === 0 || entry.own < perMinute[kind] * STORED_FROM[kind]) return;
+    if (pending === 0 || entry.own < entry.limit * STORED_FROM[kind]) return;
     entry.stored += pending;
     const total = await store
       .increment(keys.limit(kind, caller, entry.minute), pending, { lifetimeSeconds: LIFETIME_SECONDS })
@@ -119,21 +124,23 @@ export function createRateLimits(parts: {
   const timer = setInterval(() => void flush(), FLUSH_MS).unref();
 
   /** The caller's entry for this minute; undefined without a limit. @throws AppError `rate_limited` if the limit is reached */
-  const entryBelowLimit = (kind: LimitKind, caller: string): Entry | undefined => {
-    if (perMinute[kind] === 0) return undefined;
+  const entryBelowLimit = (kind: LimitKind, caller: string, limit = perMinute[kind]): Entry | undefined => {
+    if (limit === 0) return undefined;
     const entry = entryOf(kind, caller);
-    if (countOf(entry) >= perMinute[kind]) throw refusal(kind, countOf(entry));
+    entry.limit = limit;
+    if (countOf(entry) >= limit) throw refusal(kind, countOf(entry));
     return entry;
   };
 
   return {
     /**
      * Counts a request of the caller.
+     * @param limit of this caller, if callers of this kind have different ones
      * @returns the caller's requests in this minute
      * @throws AppError `rate_limited` beyond the limit
      */
-    take(kind: LimitKind, caller: string): number {
-      const entry = entryBelowLimit(kind, caller);
+    take(kind: LimitKind, caller: string, limit?: number): number {
+      const entry = entryBelowLimit(kind, caller, limit);
       if (!entry) return 0;
       entry.own += 1;
       retainIfLimited(entry);

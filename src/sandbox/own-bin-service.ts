@@ -47,8 +47,9 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
         SIGN_IN_CLIENT_SECRET: clientSecret,
         INTERNAL_HOSTS: new URL(issuer).hostname,
         LOG_LEVEL: logLevel,
+        PLANS: 'starter:100000:6000:support@example.test,business:1000000:60000:priority@example.test',
       });
-      service = await openBinService({ settings, withTestCards: true, ...parts });
+      service = await openBinService({ settings, withTestCards: true, confirmSeconds: 5, ...parts });
     },
     close: async () => service?.close(),
   };

@@ -76,6 +76,7 @@ async function startService(): Promise<Service> {
       MANAGEMENT_PORT: String(await freePort()),
       DATA_DIR: directory,
       FREE_MONTHLY_REQUESTS: String(EVERYTHING),
+      FREE_REQUESTS_PER_MINUTE: String(EVERYTHING),
     },
   });
   const url = `http://127.0.0.1:${port}/${BIN}`;

@@ -1,19 +1,26 @@
 /** The account page: registering at an OpenID provider, a plan that an operator confirms, keys shown once, and what guards it. */
+import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
+import { createOwnBinService } from '../../src/sandbox/own-bin-service.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { keys } from '../../src/storage/keys.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { signIn } from '../support/gatehouse.ts';
+import { watchedLog } from '../support/log-watch.ts';
 import { pass } from '../support/passing-time.ts';
+import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, command, settingsFor, startBinSite, startBinSiteWithAccounts, temporaryFolder } from './site.ts';
 
+const PAYMENT_TOKEN = randomBytes(32).toString('base64url');
+
 let site: BinSite & { sandbox: { issuer: string } };
 beforeAll(async () => {
-  site = await startBinSiteWithAccounts({ PLANS: 'small:50,large:5000' });
+  site = await startBinSiteWithAccounts({ PLANS: 'small:50,large:5000:600:large@example.test', PAYMENT_TOKEN });
 });
 afterAll(() => site?.close());
 
@@ -63,6 +70,83 @@ test('from registering to a counted look-up, and to the end of the key', async (
   const revoked = await agent.submit(bound, {}, { button: 'Revoke' });
   expect(revoked.body).toContain('No keys yet');
   await expect.poll(async () => (await ask(key)).status).toBe(401);
+});
+
+describe('a payment system', () => {
+  const confirm = (body: unknown, token = PAYMENT_TOKEN) =>
+    fetch(`${site.url}/account/confirmations`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
+      body: JSON.stringify(body),
+    });
+
+  test('confirms the plan that was paid for, again where it lost the response, and no other one', async () => {
+    const { agent, page } = await register('second@example.test');
+    const account = accountOn(page);
+    expect(page.body).toContain('600 a minute');
+    await agent.submit(page, { plan: 'large' }, { button: 'Choose' });
+    expect((await confirm({ account, plan: 'small' })).status).toBe(409);
+    for (let count = 0; count < 2; count += 1) {
+      const confirmed = await confirm({ account, plan: 'large' });
+      expect([confirmed.status, await confirmed.json()]).toEqual([
+        200,
+        { account, plan: 'large', since: expect.any(String) },
+      ]);
+    }
+    const { body } = await agent.get(`${site.url}/account`);
+    expect(body).toContain('of 5,000 requests');
+    expect(body).toContain('mailto:large@example.test');
+    expect((await confirm({ account, plan: 'small' })).status).toBe(409);
+    expect((await command(site.env, 'plan', 'requests')).out).not.toContain(account);
+    expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
+  });
+
+  test('needs its token, an account and a plan', async () => {
+    const order = { account: 'anobody', plan: 'small' };
+    expect((await confirm(order, '')).status).toBe(403);
+    expect((await confirm(order, `${PAYMENT_TOKEN}x`)).status).toBe(403);
+    expect((await confirm(order)).status).toBe(404);
+    for (const body of [{}, [], { ...order, more: 1 }, { account: 1, plan: 'small' }])
+      expect((await confirm(body)).status).toBe(400);
+    const { agent } = await register();
+    const byUser = await agent.request(`${site.url}/account/confirmations`, {
+      method: 'POST',
+      body: new URLSearchParams(order),
+    });
+    expect(byUser.status).toBe(403);
+  });
+
+  test('is not there without a token', async () => {
+    const other = await startBinSite();
+    const response = await fetch(`${other.url}/account/confirmations`, { method: 'POST', body: '{}' });
+    expect(response.status).toBe(404);
+    await other.close();
+  });
+});
+
+test('the sandbox confirms orders by itself, and says so', async () => {
+  const port = await freePort(3);
+  const folder = temporaryFolder();
+  const own = createOwnBinService({ port });
+  const sandbox = await startSandbox({ port, clients: [own.client], binService: own.listener });
+  onTestFinished(async () => {
+    await own.close();
+    await sandbox.close();
+    folder.remove();
+  });
+  await own.open(sandbox, { directory: folder.path, logLevel: 'error', logDestination: watchedLog([]) });
+  const { agent, page } = await signIn({ url: sandbox.binServiceUrl }, 'user@example.test', {
+    path: '/account/sign-in',
+  });
+  expect(page.body).toContain('confirmed by itself after 5 seconds');
+  const ordered = await agent.submit(page, { plan: 'starter' }, { button: 'Choose' });
+  expect(ordered.body).toContain('This demo takes no payment, and confirms it in 5 seconds.');
+  expect(ordered.headers.get('refresh')).toBe('6');
+  const later = () => agent.get(`${sandbox.binServiceUrl}/account`);
+  await until(async () => (await later()).body.includes('of 100,000 requests'));
+  expect((await later()).headers.get('refresh')).toBeNull();
+  const card = await fetch(`${sandbox.binServiceUrl}/424242`);
+  expect(card.headers.get('gatehouse-source')).toBe('test-data');
 });
 
 describe('keys', () => {

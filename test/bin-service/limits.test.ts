@@ -2,12 +2,13 @@
 
 import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createAccounts } from '../../src/bin-service/accounts.ts';
 import { keyHint } from '../../src/bin-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { ask as send } from '../support/ask.ts';
+import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, startBinSite, statuses } from './site.ts';
@@ -61,7 +62,9 @@ describe('the free tier', () => {
     const now = new Date();
     const monthEnd = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
     expect(Math.abs(seconds - (monthEnd - now.getTime()) / 1000)).toBeLessThan(10);
-    expect(await refused.json()).toMatchObject({ status: 429, code: 'bin_quota_exhausted' });
+    expect(await refused.json()).toMatchObject({
+      ...{ status: 429, code: 'bin_quota_exhausted', detail: expect.stringContaining(`${site.url}/account`) },
+    });
     expect(refused.headers.get('ratelimit')).toBe(`"free";r=0;t=${seconds}`);
 
     expect((await ask(from('192.0.2.2'))).status).toBe(200);
@@ -181,6 +184,35 @@ describe('a key', () => {
     expect(stored).not.toContain(key.slice(10, 40));
     expect(stored).toContain(keyHint(key));
     expect(site.logs().join()).not.toContain(key.slice(10, 40));
+  });
+});
+
+describe('the rate of a plan', () => {
+  test('is that of the plan, and of the free tier without a key; too fast a request costs nothing of the month', async () => {
+    const other = await startBinSite({ ...SETTINGS, FREE_REQUESTS_PER_MINUTE: '5' });
+    const own = await openBinServiceStore(readBinServiceSettings(other.env));
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      const accounts = createAccounts({ store: own, clock: Date.now, randomBytes });
+      const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'fast' });
+      await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1_000, requestsPerMinute: 9 });
+      await accounts.confirmPlan(id);
+      const { key = '' } = (await accounts.makeKey(id, { name: 'test', networks: [] })) ?? {};
+      const url = `${other.url}/45717360`;
+      expect(await statuses(url, 12, { headers: from('192.0.2.60') })).toEqual({ 200: 5, 429: 7 });
+      expect(await statuses(url, 12, { headers: bearer(key) })).toEqual({ 200: 9, 429: 3 });
+      const refused = await fetch(url, { headers: bearer(key) });
+      expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(60);
+      expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited' });
+      pass(60);
+      const next = await fetch(url, { headers: bearer(key) });
+      expect(next.headers.get('ratelimit-policy')).toMatch(/^"small";q=1000;w=\d+, "minute";q=9;w=60$/);
+      expect(next.headers.get('ratelimit')).toMatch(/^"small";r=990;/);
+    } finally {
+      vi.useRealTimers();
+      await own.close();
+      await other.close();
+    }
   });
 });
 

@@ -36,25 +36,33 @@ describe('months', () => {
 
   test('R89 the limit is told in the form of the RateLimit draft', () => {
     const november = monthOf(Date.UTC(2026, 10, 21));
-    expect(rateLimitPolicy('free', 10_000, november)).toBe('"free";q=10000;w=2592000');
+    const free = { name: 'free', monthlyRequests: 10_000 };
+    expect(rateLimitPolicy(free, november)).toBe('"free";q=10000;w=2592000');
+    const rated = rateLimitPolicy({ ...free, requestsPerMinute: 60 }, november);
+    expect(rated).toBe('"free";q=10000;w=2592000, "minute";q=60;w=60');
     expect(rateLimit('free', 9_999, 60)).toBe('"free";r=9999;t=60');
   });
 });
 
 describe('plans', () => {
   test('are read in their order', () => {
-    expect(parsePlans(['starter:100000', 'business:1000000'])).toEqual({
+    const support = 'https://help.example.com:8443/x';
+    expect(parsePlans(['starter:100000', 'business:1000000:600:a@b.example', `large:5:6:${support}`])).toEqual({
       plans: [
         { name: 'starter', monthlyRequests: 100_000 },
-        { name: 'business', monthlyRequests: 1_000_000 },
+        { name: 'business', monthlyRequests: 1_000_000, requestsPerMinute: 600, support: 'a@b.example' },
+        { name: 'large', monthlyRequests: 5, requestsPerMinute: 6, support },
       ],
       faults: [],
     });
   });
 
-  test.each(['starter', 'Starter:1', 'starter:0', 'starter:1e3', ':1', 'free:20000', 'a:1:2'])('refuse %s', (entry) => {
-    expect(parsePlans([entry]).faults).toHaveLength(1);
-  });
+  test.each(['starter', 'Starter:1', 'starter:0', 'starter:1e3', ':1', 'free:20000', 'a:1:0', 'a:1:x y', 'a:1:2:here'])(
+    'refuse %s',
+    (entry) => {
+      expect(parsePlans([entry]).faults).toHaveLength(1);
+    },
+  );
 
   test('refuse a name that is there twice', () => {
     expect(parsePlans(['a:1', 'a:2']).faults).toHaveLength(1);

@@ -280,7 +280,7 @@ test('R89 our own limit counts what all processes have seen, and whoever is far 
       return store.increment(...given);
     },
   };
-  const perMinute = { address: 100, session: 0, 'relay-token': 100, 'sign-in': 100, guess: 100 };
+  const perMinute = { address: 100, session: 0, 'relay-token': 100, plan: 0, 'sign-in': 100, guess: 100 };
   const [here, there] = [
     createRateLimits({ store: counted, clock, perMinute }),
     createRateLimits({ store: counted, clock, perMinute }),
