@@ -8,10 +8,12 @@ export const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'priva
 export const PLATFORM_CLIENT_ID = 'sandbox-platform';
 /** The client of the sandbox's own pages. */
 export const PAGES_CLIENT_ID = 'sandbox-pages';
+/** The client of the sandbox's BIN lookup service. */
+export const BIN_CLIENT_ID = 'sandbox-bin-service';
 /** The app of `npm run sandbox`. */
 export const DEMO_CLIENT_ID = 'sandbox-demo-app';
 /** Not available in seed files. */
-export const OWN_CLIENT_IDS: readonly string[] = [PLATFORM_CLIENT_ID, PAGES_CLIENT_ID, DEMO_CLIENT_ID];
+export const OWN_CLIENT_IDS: readonly string[] = [PLATFORM_CLIENT_ID, PAGES_CLIENT_ID, BIN_CLIENT_ID, DEMO_CLIENT_ID];
 
 export interface SandboxClient {
   clientId: string;

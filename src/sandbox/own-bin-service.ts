@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { openBinService, readBinServiceSettings } from '../bin-service/start.ts';
-import type { SandboxClient } from './clients.ts';
+import { BIN_CLIENT_ID, type SandboxClient } from './clients.ts';
 import type { Sandbox } from './sandbox.ts';
 
 type OpenParts = Parameters<typeof openBinService>[0];
@@ -23,14 +23,13 @@ export interface OwnBinService {
 
 /** @param at where the sandbox listens; `port` is its first */
 export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }): OwnBinService {
-  const clientId = 'bin-service';
   const clientSecret = randomBytes(24).toString('base64url');
   const url = `http://${isIPv6(host) ? `[${host}]` : host}:${port + 2}`;
   let service: Awaited<ReturnType<typeof openBinService>> | undefined;
 
   return {
     client: {
-      clientId,
+      clientId: BIN_CLIENT_ID,
       clientSecret,
       name: 'BIN look-up',
       redirectUris: [`${url}/account/callback`],
@@ -43,9 +42,9 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
         DATA_DIR: directory,
         SIGN_IN_ISSUER: issuer,
         SIGN_IN_NAME: 'the sandbox',
-        SIGN_IN_CLIENT_ID: clientId,
+        SIGN_IN_CLIENT_ID: BIN_CLIENT_ID,
         SIGN_IN_CLIENT_SECRET: clientSecret,
-        INTERNAL_HOSTS: new URL(issuer).hostname,
+        INTERNAL_HOSTS: host,
         LOG_LEVEL: logLevel,
         PLANS: 'starter:100000:6000:support@example.test,business:1000000:60000:priority@example.test',
       });

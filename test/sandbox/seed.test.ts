@@ -73,7 +73,7 @@ describe('a seed', () => {
   });
 
   it('may not take the place of the sandbox’s own registrations', () => {
-    const apps = ['sandbox-pages', 'sandbox-platform', 'sandbox-demo-app'].map((clientId) => ({
+    const apps = ['sandbox-pages', 'sandbox-platform', 'sandbox-bin-service', 'sandbox-demo-app'].map((clientId) => ({
       ...GOOD.apps[0],
       clientId,
     }));
