@@ -89,7 +89,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
-  const rules = { ...base, fromFile, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
+  const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config });
   const references = createProblemReferences({ store, isKnown: signInRecords.isKnown, clock });

@@ -1,12 +1,11 @@
 /** The start: settings and files are checked, all faults are reported at once, and only then is anything opened. */
 import { readFileSync } from 'node:fs';
-import type { Server } from 'node:http';
 import { type DatasetFile, readDatasetFile } from './bin/dataset-file.ts';
 import { type Config, loadConfig } from './config/config.ts';
 import type { ConfigSource } from './config/setting.ts';
 import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
 import { StartRefused } from './errors.ts';
-import { createGatehouse, type Gatehouse, type GatehouseParts } from './gatehouse.ts';
+import { createGatehouse, type GatehouseParts } from './gatehouse.ts';
 import { createEventLoopMonitor, type EventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from './http/limits.ts';
 import { bindPorts, closeServer } from './http/listeners.ts';
 import { refuseUnreadable } from './http/protocol.ts';
@@ -44,8 +43,15 @@ export async function startGatehouse(
     const busy = createMonitor();
     const limited = enforceRequestLimits({ ...limits, isBusy: busy.isBusy, onRefused: gatehouse.countProblem });
     main.open(limited(gatehouse.app));
-    const servers = { server: main.server, management: management.server, busy };
-    return { config, close: once(() => stop({ ...servers, gatehouse, graceSeconds: config.shutdownSeconds })) };
+    const close = once(async () => {
+      gatehouse.health.drain();
+      await closeServer(main.server, config.shutdownSeconds);
+      busy.stop();
+      await gatehouse.close();
+      // Last, so that health checks see "not ready" instead of a dead process (R90).
+      await closeServer(management.server, 0);
+    });
+    return { config, close };
   } catch (error) {
     await Promise.all([main, management].map(({ server }) => closeServer(server, 0)));
     throw error;
@@ -68,7 +74,13 @@ async function readSettings(source: ConfigSource): Promise<Omit<GatehouseParts, 
     ...dataset.faults,
   ];
   if (!config || all.length > 0) throw new StartRefused([...new Set(all)]);
-  return { config, encryptionKeys: storage.encryptionKeys, fromFile: apps.apps, datasetFile: dataset.file };
+  const admin = { ...config.admin, app: adminApp(config.admin.app, apps) };
+  return {
+    config: { ...config, admin },
+    encryptionKeys: storage.encryptionKeys,
+    fromFile: apps.apps,
+    datasetFile: dataset.file,
+  };
 }
 
 function readApps(source: ConfigSource, path: string | undefined, policy: AddressPolicy): ParsedApps {
@@ -82,22 +94,30 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
   return parseConnectedApps(text, source, policy);
 }
 
-/** Reports nothing about an app that has, or may have, faults of its own. */
-function adminFaults({ app: named, acr }: Config['admin'], { apps, faultyIds }: ParsedApps): string[] {
-  if (named === undefined) return acr === undefined || faultyIds.length > 0 ? [] : stepUpFaults(apps);
-  if (faultyIds.includes(named) || faultyIds.includes(undefined)) return [];
-  if (apps.some((app) => app.id === named && app.signIn)) return [];
-  return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that users sign in with has the id "${named}".`];
+/**
+ * The app that makes administrators: the one of `ADMIN_APP`, or the only one of the file that users sign in with. An app that
+ * is registered later never makes any.
+ */
+function adminApp(named: string | undefined, { apps }: ParsedApps): string | undefined {
+  const [only, ...others] = apps.filter(({ signIn }) => signIn !== undefined);
+  return named ?? (others.length === 0 ? only?.id : undefined);
 }
 
-/** Step-up redirects to one app; without it no administrator could sign in again. */
-function stepUpFaults(apps: ParsedApps['apps']): string[] {
-  const count = apps.filter(({ signIn }) => signIn !== undefined).length;
-  if (count === 1) return [];
+/** Reports nothing about an app that has, or may have, faults of its own. */
+function adminFaults({ app: named, acr }: Config['admin'], parsed: ParsedApps): string[] {
+  const signInApps = parsed.apps.filter(({ signIn }) => signIn !== undefined);
+  const mayBeFaulty = parsed.faultyIds.some((id) => named === undefined || id === undefined || id === named);
+  if (mayBeFaulty) return [];
+  if (named !== undefined) {
+    if (signInApps.some(({ id }) => id === named)) return [];
+    return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that users sign in with has the id "${named}".`];
+  }
+  // Step-up redirects to one app; without it no administrator could sign in again.
+  if (acr === undefined || signInApps.length === 1) return [];
   return [
-    count === 0
+    signInApps.length === 0
       ? 'ADMIN_ACR needs an app that administrators sign in with: give CONNECTED_APPS_FILE one that has signIn.'
-      : `ADMIN_ACR needs to know which of ${count} sign-in apps administrators come from: name it in ADMIN_APP.`,
+      : `ADMIN_ACR needs to know which of ${signInApps.length} sign-in apps administrators come from: name it in ADMIN_APP.`,
   ];
 }
 
@@ -108,24 +128,6 @@ function binServiceFaults(url: string | undefined, policy: AddressPolicy): strin
 
 async function readDataset(path: string | undefined): Promise<{ file?: DatasetFile; faults: string[] }> {
   if (!path) return { faults: [] };
-  const answer = await readDatasetFile(path);
-  return answer.problem === undefined
-    ? { file: answer, faults: [] }
-    : { faults: [`BIN_DATASET_FILE: ${answer.problem}`] };
-}
-
-/** The management port closes last, so that health checks see "not ready" instead of a dead process (R90). */
-async function stop(parts: {
-  server: Server;
-  management: Server;
-  busy: EventLoopMonitor;
-  gatehouse: Gatehouse;
-  graceSeconds: number;
-}): Promise<void> {
-  const { server, management, busy, gatehouse, graceSeconds } = parts;
-  gatehouse.health.drain();
-  await closeServer(server, graceSeconds);
-  busy.stop();
-  await gatehouse.close();
-  await closeServer(management, 0);
+  const file = await readDatasetFile(path);
+  return file.problem === undefined ? { file, faults: [] } : { faults: [`BIN_DATASET_FILE: ${file.problem}`] };
 }

@@ -23,11 +23,7 @@ const WITHDRAW_TIMEOUT_MS = 10_000;
 const WITHDRAW_PAUSE_MS = 100;
 
 /** Opens the entry of a call; undefined where another write changed the grant first. */
-export type OpenEntry = (
-  request: RefreshRequest,
-  stored: ReadableGrant,
-  fence: Fence,
-) => Promise<RefreshCall | undefined>;
+type OpenEntry = (request: RefreshRequest, stored: ReadableGrant, fence: Fence) => Promise<RefreshCall | undefined>;
 
 export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEntry {
   const write = async (

@@ -23,8 +23,6 @@ const SAVE_RETRY_PAUSE_MS = 200;
 
 type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; stored: StoredGrant | undefined };
 
-export type RefreshOutcomes = ReturnType<typeof createRefreshOutcomes>;
-
 export function createRefreshOutcomes(parts: {
   grants: GrantStore;
   provider: Pick<ProviderClient, 'revoke'>;

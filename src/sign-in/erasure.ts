@@ -23,8 +23,6 @@ const ERASE: Operation = {
   responses: { 200: { ...json(erasedSchema), ...PAGE } },
 };
 
-export type ErasureRoutes = ReturnType<typeof erasureRoutes>;
-
 export function erasureRoutes(parts: {
   lifecycle: Pick<UserLifecycle, 'erase'>;
   apps: Pick<AppStore, 'find'>;

@@ -56,8 +56,6 @@ const CONNECT: Operation = {
 const SIGN_OUT: Operation = { summary: 'Sign out here and at the provider', responses: { 303: {} } };
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
 
-export type SignInRoutes = ReturnType<typeof signInRoutes>;
-
 export function signInRoutes(parts: {
   apps: AppStore;
   flow: SignInFlow;

@@ -59,8 +59,6 @@ const END: Operation = {
   responses: { 200: json(endedSchema), 303: {} },
 };
 
-export type SessionRoutes = ReturnType<typeof sessionRoutes>;
-
 export function sessionRoutes(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   apps: AppStore;

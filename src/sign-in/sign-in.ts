@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Audit } from '../audit/audit.ts';
 import type { Config } from '../config/config.ts';
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
@@ -25,7 +24,6 @@ export type SignIn = ReturnType<typeof createSignIn>;
 export function createSignIn(parts: {
   config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
   store: Store;
-  fromFile: readonly ConnectedApp[];
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'verifyLogoutToken'>;
   grants: Pick<Grants, 'connections'>;
   users: Users;
@@ -38,12 +36,11 @@ export function createSignIn(parts: {
   clock: () => number;
 }) {
   const { config, store, sessions, pages, events, clock } = parts;
-  const { publicUrl, sessionSecrets } = config;
+  const { publicUrl, sessionSecrets, admin } = config;
   const { origin, href, basePath } = publicUrl;
   const { apps, provider, verifyLogoutToken } = parts.connectedApps;
   const { connections } = parts.grants;
   const { store: users, lifecycle } = parts.users;
-  const admin = { ...config.admin, app: config.admin.app ?? onlySignInApp(parts.fromFile) };
   const flow = createSignInFlow({
     ...{ apps, provider, connections, users, admin, events, clock },
     recorder: parts.signInRecords,
@@ -63,10 +60,4 @@ export function createSignIn(parts: {
     stepUp:
       admin.acr === undefined ? undefined : { acr: admin.acr, href: `${href}/sign-in?app=${admin.app}&step_up=1` },
   };
-}
-
-/** Without `ADMIN_APP`. An app that is registered later never makes administrators. */
-function onlySignInApp(fromFile: readonly ConnectedApp[]): string | undefined {
-  const [app, ...others] = fromFile.filter(({ signIn }) => signIn !== undefined);
-  return others.length === 0 ? app?.id : undefined;
 }
