@@ -29,8 +29,8 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     userId,
     appId: app.id,
     accessToken: response.accessToken,
-    // A provider may issue no refresh token for a second consent, so the earlier one is kept. One that an interrupted
-    // refresh received has replaced the one that it was made with.
+    // A provider may issue no refresh token for a second consent, so the earlier one is kept. After an interrupted refresh
+    // that is the token in the journal.
     refreshToken: reusable?.refresh?.received ?? reusable?.refreshToken,
     refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
     scopes: [...scopes],

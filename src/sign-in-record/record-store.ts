@@ -28,11 +28,11 @@ export type RecordReading = Promise<StoredRecord | undefined>;
 
 /** Longer than a record may stand in the lists: trimming still reads which lists those are. */
 const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
-/** Anybody can start any number of sign-ins, so those without an end have a limit of their own. */
+/** Any client can start any number of sign-ins, so those without an end have a limit of their own. */
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
- * New records of one address in one process, for requests that are not pending: `bare` ones, which anybody can send, and
- * `stale` ones, whose state was once genuine. States outlast their records, so a client can collect many of them.
+ * How many records an address can add to a process by requests that match no pending one: `bare` requests, which any client
+ * can send, and `stale` ones with a genuine state, of which a client can collect many.
  */
 const MAX_NEW_A_MINUTE = 300;
 const MAX_ADDRESSES = 20_000;
