@@ -44,24 +44,24 @@ export interface PageWords {
 
 export interface AppErrorOptions {
   /** One sentence for the caller that says what to do. Holds no secret, token, digit string or internal text. */
-  detail?: string;
+  detail?: string | undefined;
   /** Only for the log, never in a response. */
-  logDetail?: string;
+  logDetail?: string | undefined;
   cause?: unknown;
   /** Whole seconds until a retry makes sense; becomes `Retry-After`. */
-  retryAfterSeconds?: number;
+  retryAfterSeconds?: number | undefined;
   /** The URL at which the user connects or reconnects; becomes `connectUrl`. */
-  connectUrl?: string;
+  connectUrl?: string | undefined;
   /** Replaces the party that the code alone would blame. */
-  whose?: WhoseFault;
+  whose?: WhoseFault | undefined;
   /** For pages, if the code's own texts would mislead. */
   words?: PageWords | undefined;
   /** Replaces the next step that a page offers for the code. `isForm`: sent as a POST with the CSRF token. */
-  step?: { label: string; url: string; isForm?: boolean };
+  step?: { label: string; url: string; isForm?: boolean } | undefined;
   /** The faults of the input, each with its place; becomes `errors`. */
-  faults?: readonly InputFault[];
+  faults?: readonly InputFault[] | undefined;
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
-  headers?: Record<string, string>;
+  headers?: Record<string, string> | undefined;
 }
 
 /** Becomes a problem response. Distinguish errors by `code`, never by text. */

@@ -36,9 +36,9 @@ export function createFail({ apps, publicHref }: { apps: Pick<AppStore, 'find'>;
       facts,
       step: nextStep(failure, about),
       logDetail: seen === undefined ? failure : `${failure}: ${seen}`,
-      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      retryAfterSeconds,
       // Under the callback's `no-referrer` the form would be sent with `Origin: null`. This sends no more than the origin.
-      ...(signOutFirst ? { headers: { 'Referrer-Policy': 'strict-origin' } } : {}),
+      headers: signOutFirst ? { 'Referrer-Policy': 'strict-origin' } : undefined,
     });
   };
 }
