@@ -1,47 +1,39 @@
 /** Fields of the form of an app that the schema describes: those with a title need no more than their line there. */
 import { z } from 'zod';
 import { connectedAppSchema } from '../../connected-apps/connected-app.ts';
+import { isObject } from '../../json.ts';
 import { lines, ticked } from '../../pages/form.ts';
 
 export interface DrawnField {
-  /** In the form. */
+  /** The member of a registration, or `GROUP-MEMBER`. */
   name: string;
-  /** In a registration. */
-  path: readonly [string, string?];
   label: string;
-  help: string | undefined;
+  help: string;
   kind: keyof typeof KINDS;
   isUrl: boolean;
-  /** Values with their words, of a `choice`. */
+  /** The values of a `choice`, with their words. */
   options: readonly (readonly [string, string])[];
   /** The value where a registration has none. */
   initial: unknown;
 }
 
-const text = z.string().trim();
+const plain = {
+  input: z.string().trim(),
+  toValue: (typed: string): unknown => typed || undefined,
+  toForm: (value: unknown) => String(value ?? ''),
+};
 
 /** How the form takes each kind of field, and how its value stands in a registration and in the form. */
 const KINDS = {
-  text: {
-    input: text,
-    toValue: (typed: string) => typed || undefined,
-    toForm: (value: unknown) => String(value ?? ''),
-  },
-  choice: {
-    input: text,
-    toValue: (typed: string) => typed || undefined,
-    toForm: (value: unknown) => String(value ?? ''),
-  },
-  number: { input: text, toValue: numberIn, toForm: (value: unknown) => String(value ?? '') },
+  text: plain,
+  choice: plain,
+  number: { ...plain, toValue: numberIn },
   lines: { input: lines, toValue: (typed: string[]) => typed, toForm: (value: string[] = []) => value.join('\n') },
   pairs: { input: lines, toValue: pairsIn, toForm: linesOf },
   tick: { input: ticked, toValue: (typed: boolean) => typed, toForm: (value: boolean) => (value ? 'yes' : '') },
 } as const;
 
-const LINES_HELP: { [Kind in DrawnField['kind']]?: string } = {
-  lines: 'One a line.',
-  pairs: 'One a line, as name=value.',
-};
+const KIND_HELP: Readonly<Record<string, string>> = { lines: 'One a line.', pairs: 'One a line, as name=value.' };
 
 const CHOICE_WORDS: Readonly<Record<string, string>> = {
   rotating: 'each is good for one use',
@@ -58,47 +50,38 @@ export const drawnInputs = Object.fromEntries(DRAWN_FIELDS.map(({ name, kind }) 
 
 /** What the form shows of an app. */
 export function drawnValues(app: object): Record<string, string> {
-  const valueAt = ([member, inner]: DrawnField['path']) => {
-    const value = (app as Record<string, unknown>)[member];
-    return inner === undefined ? value : (value as Record<string, unknown> | undefined)?.[inner];
-  };
+  const memberAt = (name: string) =>
+    name.split('-').reduce<unknown>((value, member) => (isObject(value) ? value[member] : undefined), app);
   return Object.fromEntries(
-    DRAWN_FIELDS.map(({ name, kind, path, initial }) => [
-      name,
-      KINDS[kind].toForm((valueAt(path) ?? initial) as never),
-    ]),
+    DRAWN_FIELDS.map(({ name, kind, initial }) => [name, KINDS[kind].toForm((memberAt(name) ?? initial) as never)]),
   );
 }
 
 /** The members of a registration that the form gives; groups without a member are left out. */
 export function drawnMembers(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const registration: Record<string, unknown> = {};
-  for (const { name, kind, path } of DRAWN_FIELDS) {
+  for (const { name, kind } of DRAWN_FIELDS) {
     const value = KINDS[kind].toValue(form[name] as never);
+    const [member = '', inner] = name.split('-');
     if (value === undefined) continue;
-    const [member, inner] = path;
-    registration[member] =
-      inner === undefined ? value : { ...(registration[member] as object | undefined), [inner]: value };
+    registration[member] = inner === undefined ? value : { ...(registration[member] as object), [inner]: value };
   }
   return registration;
 }
 
-function fieldsOf(schema: z.ZodObject, group?: string): DrawnField[] {
+function fieldsOf(schema: z.ZodObject, group = ''): DrawnField[] {
   return Object.entries(schema.shape).flatMap(([member, field]) => {
-    const { title, description } = z.globalRegistry.get(field) ?? {};
+    const { title, description = '' } = z.globalRegistry.get(field) ?? {};
     const type = unwrapped(field);
-    if (type instanceof z.ZodObject && group === undefined) return fieldsOf(type, member);
+    if (type instanceof z.ZodObject) return fieldsOf(type, `${member}-`);
     if (title === undefined) return [];
+    const kind = kindOf(type);
     const initial: unknown = field.safeParse(undefined).data;
     return {
-      name: group === undefined ? member : `${group}-${member}`,
-      path: group === undefined ? ([member] as const) : ([group, member] as const),
-      label: title,
-      help: [description, LINES_HELP[kindOf(type)]].filter(Boolean).join(' ') || undefined,
-      kind: kindOf(type),
+      ...{ name: group + member, label: title, kind, initial },
+      help: `${description} ${KIND_HELP[kind] ?? ''}`.trim(),
       isUrl: z.globalRegistry.get(type)?.format === 'uri',
       options: type instanceof z.ZodEnum ? optionsOf(type, initial) : [],
-      initial,
     };
   });
 }
@@ -121,9 +104,8 @@ function optionsOf({ options }: z.ZodEnum, initial: unknown): [string, string][]
 }
 
 /** What is not a number stays as it was typed, and is refused as such. */
-function numberIn(typed: string): number | string | undefined {
-  if (typed === '') return undefined;
-  return /^\d+$/.test(typed) ? Number(typed) : typed;
+function numberIn(typed: string): unknown {
+  return /^\d+$/.test(typed) ? Number(typed) : plain.toValue(typed);
 }
 
 function pairsIn(typed: string[]): Record<string, string> | undefined {

@@ -39,7 +39,7 @@ export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape &
   callbackUrls: 'callbackUrl',
   scopes: 'moreScopes',
   signIn: 'signInClaim',
-  ...Object.fromEntries(DRAWN_FIELDS.map(({ name, path }) => [path.join('/'), name])),
+  ...Object.fromEntries(DRAWN_FIELDS.map(({ name }) => [name.replace('-', '/'), name])),
 };
 
 /** The form of an app; without one, the empty form. */
