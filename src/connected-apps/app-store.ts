@@ -12,8 +12,8 @@ export type LiveAppStore = ReturnType<typeof createAppStore>;
 export function createAppStore(apps: readonly ConnectedApp[]) {
   let current = snapshotOf(apps);
   /**
-   * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that serves
-   * threads. Undefined where neither exists.
+   * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that
+   * serves threads. Undefined where neither exists.
    */
   const usualThreadApp = (signInAppId: string | undefined): ThreadApp | undefined => {
     const { threadApps } = current;
@@ -27,14 +27,14 @@ export function createAppStore(apps: readonly ConnectedApp[]) {
     },
     /** Includes disabled apps. */
     list: () => current.apps,
-    /** Also finds a disabled app, whose connections can still be listed and ended; a caller that uses the app has to check. */
+    /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
     find: (id: string) => current.byId.get(id),
     signInApps: () => current.signInApps,
     threadApps: () => current.threadApps,
     usualThreadApp,
     /**
      * The named app, otherwise the usual one.
-     * @throws AppError `invalid_request` where there is no usual one, `not_found` where the named one is unknown or disabled
+     * @throws AppError `invalid_request` without a usual one, `not_found` where the named one is unknown or disabled
      */
     threadApp(id: string | undefined, signInAppId?: string): ThreadApp {
       const { threadApps, byId } = current;

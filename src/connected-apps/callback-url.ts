@@ -47,12 +47,12 @@ function isSecure(scheme: string, hostname: string): boolean {
   return /^https$/i.test(scheme) || (/^http$/i.test(scheme) && isLoopbackHost(hostname));
 }
 
-/** White space, controls (C0, DEL, C1), format characters (bidi, zero width, BOM), lone surrogates, and percent-encoded ASCII controls and spaces. */
+/** White space, controls, bidi and zero-width characters, lone surrogates, and percent-encoded controls and spaces. */
 function hasInvisible(text: string): boolean {
   return /[\s\p{Cc}\p{Cf}\p{Cs}]/u.test(text) || /%(?:[01][0-9a-f]|7f)/i.test(text);
 }
 
-/** `.` and `..` with plain or encoded dots, also before a `;` parameter, which some servers remove before they resolve dots. */
+/** `.` and `..`, plain or encoded, also before a `;` parameter, which some servers remove before they resolve dots. */
 function isDotSegment(segment: string): boolean {
   // For servers that decode before they resolve dots, an encoded slash ends a segment.
   return segment.split(/%2f/i).some((part) => /^(?:\.|%2e){1,2}(?:;.*|%3b.*)?$/i.test(part));

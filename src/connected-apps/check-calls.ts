@@ -17,7 +17,7 @@ export interface CallParts {
 }
 
 /**
- * Checks that the provider accepts our authorization request; with `prompt=none` most providers redirect without a page.
+ * Checks that the provider accepts our authorization request. With `prompt=none` most providers show no page.
  * @returns findings on the callback URL and the request, and on the scopes where the provider refuses them
  */
 export async function checkAuthorization(
@@ -116,7 +116,7 @@ function errorFindings(error: string): Finding[] {
   ];
 }
 
-/** Sends a made-up code: the token endpoint refuses it with `invalid_grant` only once it has authenticated the client. */
+/** Sends a made-up code: the token endpoint authenticates the client before it refuses that with `invalid_grant`. */
 export async function checkClientAuthentication(parts: CallParts, app: ConnectedApp): Promise<Finding> {
   const reason = await tryCode(parts, app);
   if (reason === 'accepted') {

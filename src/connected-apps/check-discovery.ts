@@ -1,4 +1,4 @@
-/** Findings of the doctor from the raw response of discovery, which alone shows the status, TLS and the provider's clock. */
+/** Findings of the doctor from the raw response of discovery: its status, TLS and the provider's clock. */
 import type { Outbound } from '../outbound/outbound.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';

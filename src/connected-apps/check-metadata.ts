@@ -1,4 +1,4 @@
-/** Findings of the doctor from the provider's metadata (RFC 8414 section 2, OpenID Connect Discovery section 3). Pure. */
+/** Findings of the doctor from the provider's metadata (RFC 8414, OpenID Connect Discovery section 3). Pure. */
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';

@@ -90,8 +90,8 @@ export const TOKEN_ENDPOINT_AUTH_METHODS = [
 const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
 /**
- * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. The admin form
- * draws each field with a title as it is described here; the others stand in its template.
+ * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. The admin
+ * form draws each field with a title as it is described here; the others stand in its template.
  */
 export const connectedAppSchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]{1,40}$/, 'An id is 1 to 40 of a-z, 0-9 and "-".'),
@@ -155,7 +155,7 @@ export function callbackUrlOf(appId: string, publicUrl: string): string {
   return `${publicUrl}/oauth/callback/${appId}`;
 }
 
-/** False where the app is disabled, or where its callback URL is not registered at the provider. Then no request is sent. */
+/** False where the app is disabled or its callback URL is not registered at the provider. Then no request is sent. */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }

@@ -58,7 +58,7 @@ export async function createConnectedApps(
   };
 }
 
-/** The provider client alone, for a program whose only app is in its settings. @param parts `ownKeys`: for private_key_jwt */
+/** For a program whose only app is in its settings. @param parts `ownKeys`: for private_key_jwt */
 export function createProvider(parts: ProviderParts & { ownKeys?: Pick<OwnKeys, 'sign'>; onTokens?: OnTokens }) {
   const { outbound, clock, monotonicClock, random, ownKeys, onTokens } = parts;
   const metadata = createProviderMetadata({ outbound, monotonicClock, random });

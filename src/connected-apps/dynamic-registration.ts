@@ -1,4 +1,4 @@
-/** Dynamic client registration at a provider (RFC 7591, OpenID Connect Dynamic Registration) and its deletion (RFC 7592). */
+/** Registers a client at a provider (RFC 7591, OpenID Connect Dynamic Registration) and deletes it (RFC 7592). */
 import { z } from 'zod';
 import { isObject } from '../json.ts';
 import { type CallLimits, type Outbound, OutboundError } from '../outbound/outbound.ts';

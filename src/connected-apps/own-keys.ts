@@ -1,4 +1,4 @@
-/** Our signing keys (ES256): shared by all processes, sealed in the store, published before they sign and until their signatures expire. */
+/** Our signing keys (ES256): sealed in the store, published before they sign and until their signatures expire. */
 import {
   calculateJwkThumbprint,
   createLocalJWKSet,
@@ -27,7 +27,7 @@ export interface OwnKeys {
   publicKeys(): Promise<JSONWebKeySet>;
   /** The id of the key that signs now. */
   signingKid(): Promise<string>;
-  /** Publishes the next key now; it signs from `aheadMilliseconds` later. Does nothing where a next key is published already. */
+  /** Publishes the next key now, unless one is published; it signs from `aheadMilliseconds` later. */
   rotate(): Promise<void>;
 }
 
@@ -78,7 +78,7 @@ export function createOwnKeys(parts: {
     }
   };
 
-  /** Reads the keys, applies the change and caches them. Of several concurrent processes one succeeds, and the others start over. */
+  /** Reads the keys, applies the change and caches them. Where another process was first, it starts over. */
   const load = async (change: (stored: readonly OwnKey[], now: number) => Promise<readonly OwnKey[]>) => {
     for (;;) {
       const record = await store.get(keys.ownKeys);

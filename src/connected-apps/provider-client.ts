@@ -51,7 +51,7 @@ export interface ProviderClient {
   refresh(app: ConnectedApp, request: RefreshRequest): Promise<RefreshOutcome>;
   /** RFC 7009. Never throws. */
   revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationResult>;
-  /** The claims of the userinfo endpoint; undefined where there is none. @throws ProviderError also for another subject */
+  /** The claims of userinfo; undefined where there is no endpoint. @throws ProviderError also for another subject */
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
   /** The URL that signs the user out at the provider; undefined where that is not possible. */
   endSessionUrl(
@@ -223,7 +223,7 @@ const hrefOf = (url: unknown): string | undefined => (typeof url === 'string' ? 
 /** RFC 7636 section 4.2. Synchronous: openid-client uses WebCrypto, whose thread pool takes longer than the hash. */
 const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
 
-/** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError where the provider has no endpoint for it */
+/** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError without an endpoint for it */
 function isPushed(app: ConnectedApp, server: ProviderMetadata): boolean {
   const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
   if (app.par !== 'required' && !isRequiredByProvider) return false;

@@ -5,7 +5,7 @@ import type { ProviderReply } from './provider-reply.ts';
 import { isAppFault } from './refresh-failure.ts';
 import type { CapturedResponse } from './token-response.ts';
 
-/** A refused push shows that a callback URL or scope is not registered; without a push only the provider's page would say so. */
+/** A refused push shows that a callback URL or scope is not registered; otherwise a page of the provider says so. */
 export function pushError(error: unknown, captured: CapturedResponse): ProviderError {
   const { status } = captured;
   if (status === undefined) return callError(error, 'push_refused');

@@ -1,4 +1,4 @@
-/** Verifies the JWTs of a provider by one set of rules: ID tokens, logout tokens and signed userinfo responses (R98). */
+/** Verifies the JWTs of a provider by one set of rules: ID tokens, logout tokens, signed userinfo responses (R98). */
 import { errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
 import type { ConnectedApp } from './connected-app.ts';
 import type { ProviderMetadataSource } from './provider-metadata.ts';

@@ -5,7 +5,7 @@ import type { Outbound } from '../outbound/outbound.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
 import { ProviderError } from './provider-error.ts';
-import { cachedRead, fetchDocument, type ReadTimes } from './provider-read.ts';
+import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 /** The members of metadata that name an endpoint, by their names in `endpoints` of a connected app. */
 export const ENDPOINT_MEMBERS = {
@@ -19,7 +19,7 @@ export const ENDPOINT_MEMBERS = {
 } as const satisfies Record<keyof NonNullable<ConnectedApp['endpoints']>, string>;
 const MEMBERS = Object.values(ENDPOINT_MEMBERS);
 
-/** Authorization server metadata (RFC 8414 section 2, OpenID Connect Discovery section 3); other members pass through. */
+/** RFC 8414 section 2, OpenID Connect Discovery section 3; other members pass through. */
 export type ProviderMetadata = { issuer: string; [member: string]: unknown } & {
   [Member in (typeof MEMBERS)[number]]?: string;
 };
@@ -46,18 +46,14 @@ export function createProviderMetadata(parts: {
     usableMs: DAY_MS,
     pauseMs: (failures) => Math.min(MAX_PAUSE_MS, 1_000 * 2 ** failures) * (0.75 + random() / 2),
   };
-  const reads = new WeakMap<ProviderPlace, () => Promise<ProviderMetadata>>();
+  const read = (app: ProviderPlace) => readMetadata(outbound, app);
   return {
     /**
      * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
      * Returns the same object until there is newer metadata.
      * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
      */
-    load(app: ProviderPlace): Promise<ProviderMetadata> {
-      const read = reads.get(app) ?? cachedRead(() => readMetadata(outbound, app), times, monotonicClock);
-      reads.set(app, read);
-      return read();
-    },
+    load: cachedReads(new WeakMap(), read, times, monotonicClock),
   };
 }
 
@@ -118,7 +114,7 @@ function checkEndpoints(outbound: Outbound, metadata: ProviderMetadata): void {
   }
 }
 
-/** The endpoint may need its query (a tenant, a policy), but that must not add a second `scope` or `redirect_uri` (R3). */
+/** The endpoint may need its query, such as a tenant, but that must not add a second `scope` or `redirect_uri` (R3). */
 function withoutOurParameters(endpoint: string, { parameters = {} }: ProviderPlace): string {
   const url = new URL(endpoint);
   for (const name of [...url.searchParams.keys()]) {

@@ -19,11 +19,25 @@ export interface ReadTimes {
 }
 
 /**
- * Caches a value: one read at a time, and the last value while it cannot be read again.
+ * Caches the value of each key: one read at a time, and the last value while it cannot be read again.
+ * @param cache a `Map`, or a `WeakMap` for keys that are objects
  * @param monotonicClock milliseconds, independent of the system's time
  * @returns a function that throws ProviderError, during a pause with `retryAfterSeconds`
  */
-export function cachedRead<T>(
+export function cachedReads<Key, T>(
+  cache: { get(key: Key): (() => Promise<T>) | undefined; set(key: Key, read: () => Promise<T>): unknown },
+  read: (key: Key) => Promise<T>,
+  times: ReadTimes,
+  monotonicClock: () => number,
+): (key: Key) => Promise<T> {
+  return (key) => {
+    const load = cache.get(key) ?? cachedRead(() => read(key), times, monotonicClock);
+    cache.set(key, load);
+    return load();
+  };
+}
+
+function cachedRead<T>(
   read: () => Promise<T>,
   { freshMs, usableMs, pauseMs }: ReadTimes,
   monotonicClock: () => number,

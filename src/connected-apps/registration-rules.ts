@@ -40,7 +40,7 @@ export function calledUrls({ issuer, discoveryUrl, endpoints, apiBaseUrl }: Part
   return urls.flatMap(([path, url]) => (url === undefined ? [] : [[[...path], url] as [string[], string]]));
 }
 
-/** Checks the called URLs (R79). @param brokenRule returns the rule that a URL breaks, as written or as its host name resolves */
+/** Checks the called URLs (R79). @param brokenRule returns the rule that a URL breaks */
 export async function addressFaults(
   app: PartialRegistration,
   brokenRule: (url: string) => Promise<AddressRule | undefined>,

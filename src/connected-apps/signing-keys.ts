@@ -1,10 +1,10 @@
-/** Reads a provider's signing keys: one call at a time, at most every 10 seconds. The last keys stay in use while it is down (R24). */
+/** Reads a provider's signing keys at most every 10 seconds; the last ones stay in use while it is down (R24). */
 import { createLocalJWKSet, type JWK } from 'jose';
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { HOUR_MS } from '../time.ts';
 import { ProviderError } from './provider-error.ts';
-import { cachedRead, fetchDocument, type ReadTimes } from './provider-read.ts';
+import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
 
@@ -29,18 +29,13 @@ export function signingAlgorithms(advertised: unknown): string[] {
 /** @param parts `monotonicClock`: milliseconds, independent of the system's time */
 export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }) {
   const { outbound, monotonicClock } = parts;
-  const reads = new Map<string, () => Promise<KeySet>>();
   return {
     /**
-     * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider has
-     * just started to use is found; up to an hour old while the set cannot be read.
+     * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider
+     * has just started to use is found; up to an hour old while the set cannot be read.
      * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
      */
-    load(url: string): Promise<KeySet> {
-      const read = reads.get(url) ?? cachedRead(() => readKeys(outbound, url), TIMES, monotonicClock);
-      reads.set(url, read);
-      return read();
-    },
+    load: cachedReads(new Map(), (url: string) => readKeys(outbound, url), TIMES, monotonicClock),
   };
 }
 

@@ -17,8 +17,8 @@ export interface ProviderConnection {
 type LibraryResponse = Awaited<ReturnType<typeof client.refreshTokenGrant>>;
 
 /**
- * @param parts `dpopKey`: the one that the tokens are bound to already; otherwise a new one is made where the tokens are
- *   to be bound. `send`: calls the library
+ * @param parts `dpopKey`: the one that the tokens are bound to already; otherwise a new one is made where the tokens
+ *   are to be bound. `send`: calls the library
  * @throws ProviderError, RefusedJwt, errors of openid-client
  */
 export async function requestTokens(

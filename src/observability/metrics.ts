@@ -23,7 +23,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
 
-  /** With a label: starts each of its values at 0, since the `increase()` of alert rules misses the first count otherwise. */
+  /** Starts each value of the label at 0: the `increase()` of alert rules misses the first count otherwise. */
   const counter = <Label extends string>(name: string, help: string, label?: Label, values: readonly string[] = []) => {
     const labelNames = label === undefined ? [] : [label];
     const made = new Counter<Label>({ name: `gatehouse_${name}_total`, help, labelNames, registers });

@@ -33,8 +33,8 @@ const MAX_CLOSE_MS = 3_000;
 
 /**
  * Registers nothing globally: the context of a request is stored here.
- * @param parts `factsOf`: the route and id of a request, read when it ends. `onExported`: called with the number of spans
- *   that were sent or lost
+ * @param parts `factsOf`: the route and id of a request, read when it ends. `onExported`: called with the number of
+ *   spans that were sent or lost
  */
 export function createTracing(parts: {
   settings: TracingSettings;
@@ -112,7 +112,7 @@ export function createTracing(parts: {
   };
 }
 
-/** @param errorsFrom the lowest status that is an error: 500 for a server, 400 for a client (OpenTelemetry HTTP conventions) */
+/** @param errorsFrom the lowest status that is an error for a server or a client (OpenTelemetry HTTP conventions) */
 function setStatus(span: Span, status: number, errorsFrom: 400 | 500): void {
   span.setAttribute('http.response.status_code', status);
   if (status >= errorsFrom) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', String(status));

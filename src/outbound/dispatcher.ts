@@ -19,8 +19,8 @@ export class ProxyFailure extends Error {
 }
 
 /**
- * @param parts `judge`: the error where the address policy refuses a tunnel to this host; direct connections are checked by
- *   the `connect.lookup` of the options
+ * @param parts `judge`: the error where the address policy refuses a tunnel to this host. The `connect.lookup` of the
+ *   options checks direct connections
  */
 export function createDispatcher(parts: {
   options: Agent.Options;

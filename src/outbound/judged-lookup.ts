@@ -14,8 +14,8 @@ export class RefusedAddress extends Error {
 const LOOKUP_TIMEOUT_MS = 3_000;
 
 /**
- * Returns the error where a host must not be called: one of its addresses breaks a rule, or its name cannot be resolved here.
- * A name that cannot be resolved may be called only if `INTERNAL_HOSTS` names it.
+ * Returns the error where a host must not be called: one of its addresses breaks a rule, or its name cannot be resolved
+ * here and is not in `INTERNAL_HOSTS`.
  */
 export function examineName(
   policy: AddressPolicy,
@@ -38,7 +38,7 @@ export function examineName(
   });
 }
 
-/** Resolves and checks in one step, so that the name cannot change its address before the connection is made (DNS rebinding). */
+/** Resolves and checks in one step, so that the address cannot change before the connection is made (DNS rebinding). */
 export function judgedLookup(policy: AddressPolicy, lookup: typeof systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {

@@ -1,4 +1,4 @@
-/** Makes every outgoing call: addresses are checked as they are resolved, and responses are limited in bytes and time. */
+/** Makes every outgoing call: addresses are checked as they resolve, and responses are limited in bytes and time. */
 import { lookup as systemLookup } from 'node:dns';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Dispatcher } from 'undici';
@@ -29,15 +29,15 @@ export interface Outbound {
   /** @throws OutboundError `address` where the policy refuses this URL as it is written */
   assertAllowed(url: string): void;
   /**
-   * Checks a URL before it is stored: as it is written, and as its host name resolves now. A name that cannot be resolved
-   * passes, since each call checks again. Returns the rule that it breaks.
+   * Checks a URL before it is stored: as it is written, and as its host name resolves now. A name that cannot be
+   * resolved passes, since each call checks again. Returns the rule that it breaks.
    */
   examine(url: string): Promise<AddressRule | undefined>;
-  /** Checks and parses a URL that is called repeatedly. The result is cached. @throws OutboundError as `assertAllowed` */
+  /** Checks and parses a URL that is called repeatedly; the result is cached. @throws OutboundError `address` */
   target(url: string): Target;
   /**
-   * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and checked
-   * like those of `fetch`. Redirects are not followed.
+   * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
+   * checked like those of `fetch`. Redirects are not followed.
    * @param headers alternating names and values
    */
   stream(target: Target, headers: string[]): StreamedCall;
@@ -62,8 +62,8 @@ export interface OutboundRequest {
 }
 
 /**
- * Starts a span for a call, as a child of the request's one. Without the path: that of a BIN look-up holds digits, and a
- * query may hold a code.
+ * Starts a span for a call, as a child of the request's one. Without the path: that of a BIN look-up holds digits, and
+ * a query may hold a code.
  */
 export type BeginCall = (call: { method: string; origin: string }) => {
   /** The trace context (W3C Trace Context), for the host. */
@@ -78,8 +78,8 @@ const MAX_TARGETS = 1_000;
 const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
- * @param parts `lookup`: the system's where left out. `onBusy`: called for each call that is refused as `busy`. `beginCall`:
- *   starts a span for each call, where tracing is on
+ * @param parts `lookup`: the system's where left out. `onBusy`: called for each call that is refused as `busy`.
+ *   `beginCall`: left out where tracing is off
  */
 export function createOutbound(parts: {
   policy: AddressPolicy;
@@ -200,8 +200,8 @@ export function createOutbound(parts: {
 const failureCode = (error: unknown) => (error instanceof OutboundError ? error.reason : (codeOf(error) ?? 'stopped'));
 
 /**
- * Refuses headers that undici would refuse inside `dispatch`: its pool would never use that connection again. Origin and
- * path need no check: they come from `new URL`.
+ * Refuses headers that undici would refuse inside `dispatch`: its pool would never use that connection again. Origin
+ * and path need no check: they come from `new URL`.
  * @param headers alternating names and values
  * @throws TypeError that names the header, never its value
  */

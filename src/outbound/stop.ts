@@ -2,7 +2,7 @@
 
 export interface Stop {
   readonly stopped: boolean;
-  /** Sets the function that ends the current step, in place of the last one. Called at once where it has stopped already. */
+  /** Sets the function that ends the current step, in place of the last one; calls it at once if stopped already. */
   whenStopped(end: () => void): void;
 }
 
@@ -15,8 +15,8 @@ export interface StopSwitch extends Stop {
 
 export function createStop(): StopSwitch {
   let end: (() => void) | undefined;
-  // Plain properties: V8 gives each object with getters a hidden class of its own, which long outlives the object and keeps
-  // the whole request in memory through the closures (docs/performance.md).
+  // Plain properties: V8 gives each object with getters a hidden class of its own, which long outlives the object and
+  // keeps the whole request in memory through the closures (docs/performance.md).
   const state = {
     stopped: false,
     tooLate: false,
