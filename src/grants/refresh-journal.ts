@@ -1,7 +1,7 @@
 /** The journal entry of a refresh: written into the grant before the provider is called, so that a kill leaves a trace. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Fence } from '../storage/lease.ts';
-import { patiently } from '../storage/patience.ts';
+import { retryWhileUnavailable } from '../storage/retry.ts';
 import { type Grant, isSpentByUse, type OpenRefresh } from './grant.ts';
 import type { GrantStore, ReadableGrant } from './grant-store.ts';
 import type { RefreshRequest } from './refresh-state.ts';
@@ -59,7 +59,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
       const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
       await grants.save({ ...stored.grant, refresh }, stored.version);
     };
-    await patiently(restore, WITHDRAW_TIMEOUT_MS, WITHDRAW_PAUSE_MS).catch(() => undefined);
+    await retryWhileUnavailable(restore, WITHDRAW_TIMEOUT_MS, WITHDRAW_PAUSE_MS).catch(() => undefined);
   };
 
   return async (request, stored, fence) => {

@@ -4,7 +4,7 @@ import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
-import { patiently } from '../storage/patience.ts';
+import { retryWhileUnavailable } from '../storage/retry.ts';
 import { type Grant, isBroken, type Trouble, type TroubleCause, withTokens, withTrouble } from './grant.ts';
 import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
@@ -71,7 +71,7 @@ export function createRefreshOutcomes(parts: {
     change: (grant: Grant) => Grant,
   ): Promise<StoredGrant | undefined> => {
     const save = (read: ReadableGrant, next: Grant, fence?: Fence) =>
-      patiently(() => saveOrLoad(read, next, fence), SAVE_RETRY_TIMEOUT_MS, SAVE_RETRY_PAUSE_MS);
+      retryWhileUnavailable(() => saveOrLoad(read, next, fence), SAVE_RETRY_TIMEOUT_MS, SAVE_RETRY_PAUSE_MS);
     let { saved, stored } = await save(call, change(call.grant), call.fence);
     while (!saved && stored && 'grant' in stored && isOlder(stored.grant, call)) {
       const current = stored.grant;

@@ -1,6 +1,6 @@
 /** Copies that fit every store: log entries are named by their place, and a note that is about one store is left out. */
 import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
-import { patiently } from './patience.ts';
+import { retryWhileUnavailable } from './retry.ts';
 import type { KeptItem, Store } from './store.ts';
 
 /**
@@ -36,7 +36,7 @@ export async function copyIn(store: Store, items: readonly KeptItem[]): Promise<
       ? { ...item, member: store.logIdAt(Number(item.member)) }
       : item;
   });
-  await patiently(() => store.load(named));
+  await retryWhileUnavailable(() => store.load(named));
 }
 
 /** The log whose entries are the members of this index. */

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 import { keysInUse, resealKeyCheck, retireKey } from './key-check.ts';
 import { kindOf, SEALED_KINDS } from './keys.ts';
-import { patiently } from './patience.ts';
+import { retryWhileUnavailable } from './retry.ts';
 import { SealError, type Sealer } from './sealed.ts';
 import { countSealed, kidsIn, resealedText, sumOf } from './sealed-records.ts';
 import type { Store, WalkedRecord } from './store.ts';
@@ -35,14 +35,14 @@ export async function rotateKeys(
 ): Promise<RotationResult> {
   const rotator = createRotator(store, sealer, advance);
   for (let pass = 1; pass <= MAX_PASSES; pass += 1) {
-    if ((await patiently(() => rotator.pass())) > 0) continue;
-    await patiently(assertAllUse);
+    if ((await retryWhileUnavailable(() => rotator.pass())) > 0) continue;
+    await retryWhileUnavailable(assertAllUse);
     // A process may have sealed with an older key just before it responded, or ended.
-    if ((await patiently(() => rotator.pass())) > 0) continue;
-    await patiently(() => resealKeyCheck(store, sealer));
-    const inUse = await patiently(() => keysInUse(store));
+    if ((await retryWhileUnavailable(() => rotator.pass())) > 0) continue;
+    await retryWhileUnavailable(() => resealKeyCheck(store, sealer));
+    const inUse = await retryWhileUnavailable(() => keysInUse(store));
     const retired = inUse.filter((kid) => kid !== sealer.sealingKid);
-    for (const kid of retired) await patiently(() => retireKey(store, kid));
+    for (const kid of retired) await retryWhileUnavailable(() => retireKey(store, kid));
     return { resealed: rotator.resealed(), unreadable: rotator.unreadable(), retired };
   }
   const detail = 'Records are sealed with an older key again and again: some process still has it first in the list.';
@@ -67,7 +67,7 @@ function createRotator(store: Store, sealer: Sealer, advance: (done: number) => 
 
   const resealIfReadable = async (record: WalkedRecord): Promise<number> => {
     try {
-      return (await patiently(() => reseal(record))) ? 1 : 0;
+      return (await retryWhileUnavailable(() => reseal(record))) ? 1 : 0;
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       unreadable.add(record.key);
@@ -117,7 +117,7 @@ export async function forgetKey(store: Store, sealer: Sealer, kid: string): Prom
 
 /** The number of records that are to be sealed again. Waits for an unavailable store, as the rotation does. */
 export async function countDue(store: Store, sealer: Sealer): Promise<number> {
-  const counts = await patiently(() => countSealed(store, sealer));
+  const counts = await retryWhileUnavailable(() => countSealed(store, sealer));
   counts.delete(sealer.sealingKid);
   return counts.values().reduce((total, ofKid) => total + sumOf(ofKid), 0);
 }

@@ -1,6 +1,6 @@
 /** Does work under a lease, which is renewed while the work lasts and released only by its owner. */
 import { randomUUID } from 'node:crypto';
-import { patiently } from './patience.ts';
+import { retryWhileUnavailable } from './retry.ts';
 import type { Store } from './store.ts';
 
 export interface Fence {
@@ -28,7 +28,9 @@ export function createLeases(parts: {
   /** Retries in the background while the store is unavailable. If it stays so, the lease ends by itself. */
   const release = async (lease: string, owner: string) => {
     const attempt = () => store.releaseLease(lease, owner);
-    await attempt().catch(() => void patiently(attempt, milliseconds, RELEASE_PAUSE_MS).catch(() => undefined));
+    await attempt().catch(
+      () => void retryWhileUnavailable(attempt, milliseconds, RELEASE_PAUSE_MS).catch(() => undefined),
+    );
   };
 
   return {

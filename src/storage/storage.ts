@@ -9,8 +9,8 @@ import { type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
 import { answerKeyRollCall } from './key-roll-call.ts';
 import { SEALED_KINDS } from './keys.ts';
 import { assertInService } from './out-of-service.ts';
-import { patiently } from './patience.ts';
 import { readTarget } from './redis/target.ts';
+import { retryWhileUnavailable } from './retry.ts';
 import { agreeOnSchema } from './schema-version.ts';
 import { createSealer, type Sealer } from './sealed.ts';
 import { createSealedJson, type SealedJson } from './sealed-json.ts';
@@ -51,7 +51,7 @@ export interface OpenParts {
 export async function openStorage(parts: OpenParts, lostKeys: readonly string[] = []): Promise<OpenedStorage> {
   const { config, encryptionKeys } = parts;
   const store = await openStore(parts);
-  const patient = <T>(work: () => Promise<T>) => patiently(work, START_PATIENCE_MS);
+  const patient = <T>(work: () => Promise<T>) => retryWhileUnavailable(work, START_PATIENCE_MS);
   try {
     const sealer = createStorageSealer(encryptionKeys);
     await patient(() => assertInService(store));

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { keys } from '../../src/storage/keys.ts';
-import { patiently } from '../../src/storage/patience.ts';
+import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
 import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import type { Member, StoreKind } from '../support/fleet.ts';
@@ -69,7 +69,7 @@ export function crowdSuite(kind: StoreKind): void {
     `F18: SIGTERM under load, ${STOPS} times: what is in flight is answered, no refresh is lost, and it ends with 0`,
     STOPS,
     async () => {
-      await Promise.all(crowd.people.map((person) => patiently(() => crowd.expire(person))));
+      await Promise.all(crowd.people.map((person) => retryWhileUnavailable(() => crowd.expire(person))));
       crowd.provider.lifetimeSeconds = SHORT_SECONDS;
       crowd.provider.delayMilliseconds = () => 200;
       const refusals = crowd.provider.refusals();
@@ -182,7 +182,7 @@ export function crowdSuite(kind: StoreKind): void {
 async function newestAreKept(crowd: Crowd): Promise<void> {
   for (const { userId } of crowd.people) {
     // Our own connection may be back a moment later than theirs.
-    const { refreshToken } = await patiently(() => crowd.vault.read(userId));
+    const { refreshToken } = await retryWhileUnavailable(() => crowd.vault.read(userId));
     expect(refreshToken).toBe(crowd.provider.latestOf(userId)?.refreshToken);
   }
 }

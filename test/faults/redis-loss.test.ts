@@ -3,7 +3,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
-import { patiently } from '../../src/storage/patience.ts';
+import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { type Asked, ask } from '../support/ask.ts';
 import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';
@@ -79,7 +79,7 @@ async function nothingIsLost(crowd: Crowd, { told, untold }: Leavers): Promise<v
     expect([person.name, owner ?? code]).toEqual([person.name, told.has(person) ? 'not_connected' : person.userId]);
     if (told.has(person)) continue;
     // Our own connection may be back a moment later than theirs.
-    const { refreshToken } = await patiently(() => crowd.vault.read(person.userId));
+    const { refreshToken } = await retryWhileUnavailable(() => crowd.vault.read(person.userId));
     expect(refreshToken).toBe(crowd.provider.latestOf(person.userId)?.refreshToken);
   }
   expect(crowd.provider.refusals()).toBe(0);

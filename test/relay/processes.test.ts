@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
 import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
-import { patiently } from '../../src/storage/patience.ts';
+import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { createUserStore } from '../../src/users/user-store.ts';
 import { ask, DATA, FORM } from '../support/ask.ts';
 import { type Fleet, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
@@ -102,12 +102,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const userStore = createUserStore({ store: fleet.vault.store, clock: Date.now });
     for (const id of users) {
       const user = { id, issuer: 'https://provider.test', subject: id, name: undefined, email: undefined };
-      await patiently(() => userStore.noteSignIn(user));
+      await retryWhileUnavailable(() => userStore.noteSignIn(user));
     }
     for (const app of ['limited', 'personal', 'stated', 'platform']) {
       // Signing in has stored the person's own grant of the platform.
       const owners = app === 'platform' ? users : [...users, person.userId];
-      for (const userId of owners) await patiently(() => fleet.vault.grants.save(grantOf(userId, app), 0));
+      for (const userId of owners) await retryWhileUnavailable(() => fleet.vault.grants.save(grantOf(userId, app), 0));
     }
   });
   afterAll(async () => {

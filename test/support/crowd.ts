@@ -6,7 +6,7 @@ import { Cookie, type SessionData } from 'express-session';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createSessionLists } from '../../src/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/sessions/session-record.ts';
-import { patiently } from '../../src/storage/patience.ts';
+import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { userIdOf } from '../../src/users/user-id.ts';
 import { type Asked, ask } from './ask.ts';
@@ -136,6 +136,6 @@ async function inTurns(from: number, to: number, work: (n: number) => Promise<vo
   for (let first = from; first < to; first += WRITTEN_AT_ONCE) {
     const size = Math.min(WRITTEN_AT_ONCE, to - first);
     // So much at once may make a storage wait for its disk.
-    await Promise.all(Array.from({ length: size }, (_, n) => patiently(() => work(first + n))));
+    await Promise.all(Array.from({ length: size }, (_, n) => retryWhileUnavailable(() => work(first + n))));
   }
 }

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { patiently } from '../../src/storage/patience.ts';
 import { createRedisStore } from '../../src/storage/redis/store.ts';
+import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { KeptItem, Store } from '../../src/storage/store.ts';
 import type { StoreKind } from './fleet.ts';
@@ -51,7 +51,7 @@ export async function addBulk(store: Store, count: number): Promise<void> {
   for (let start = 0; start < count; start += 1_000) {
     const numbers = Array.from({ length: Math.min(1_000, count - start) }, (_, n) => start + n);
     const items = numbers.map((n) => ({ record: bulkKey(n), value: 'x'.repeat(200), version: 1 }));
-    await patiently(() => store.load(items));
+    await retryWhileUnavailable(() => store.load(items));
   }
 }
 

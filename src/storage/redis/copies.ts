@@ -2,7 +2,7 @@
 import { keyTag } from '../key-tag.ts';
 import { kindOf, LISTING_KINDS } from '../keys.ts';
 import { allPages } from '../paging.ts';
-import { patiently } from '../patience.ts';
+import { retryWhileUnavailable } from '../retry.ts';
 import type { KeptItem, PageOptions, Store } from '../store.ts';
 import { membersOf, redisIndexes } from './indexes.ts';
 import { redisLogs } from './logs.ts';
@@ -54,7 +54,7 @@ async function* dump(parts: RedisParts): AsyncGenerator<KeptItem[]> {
   const sets = await keysOf(parts, 'zset');
 
   for (const log of [...streams].toSorted()) {
-    const read = (options: PageOptions) => patiently(() => readLog(log, options));
+    const read = (options: PageOptions) => retryWhileUnavailable(() => readLog(log, options));
     for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
   }
   // Lists are read after what they list.
@@ -64,11 +64,11 @@ async function* dump(parts: RedisParts): AsyncGenerator<KeptItem[]> {
   const steps = [...groups.filter((group) => !isLate(group)), ...groups.filter(isLate)].flatMap(inSteps);
   for (let at = 0; at < steps.length; at += STEPS_AT_ONCE) {
     const batch = steps.slice(at, at + STEPS_AT_ONCE);
-    const found = await Promise.all(batch.map((keys) => patiently(() => readTogether(parts, keys))));
+    const found = await Promise.all(batch.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
     const items = found.flatMap((part) => part.items);
     if (items.length > 0) yield items;
     for (const index of found.flatMap((part) => part.large)) {
-      const read = (options: PageOptions) => patiently(() => page(index, options));
+      const read = (options: PageOptions) => retryWhileUnavailable(() => page(index, options));
       for await (const members of allPages(read, PAGE)) yield members.map((member) => ({ index, ...member }));
     }
   }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 
 /** Repeats the work while the store is unavailable. It may be done twice, because the result of a rejected write is unknown. */
-export async function patiently<T>(
+export async function retryWhileUnavailable<T>(
   work: () => Promise<T>,
   maxMilliseconds = 60_000,
   pauseMilliseconds = 500,
