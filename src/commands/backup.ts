@@ -4,10 +4,10 @@ import { AppError } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
 import { keys } from '../storage/keys.ts';
 import { type WrittenBackup, writeBackup } from './backup-file.ts';
-import { tallyOf, withProgress } from './fill-storage.ts';
+import { tallyOf } from './fill-storage.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { printResult, type Terminal } from './terminal.ts';
+import { printResult, type Terminal, withProgress } from './terminal.ts';
 
 const HELP = `
 The file holds every record, index, counter and log entry. Sealed records stay sealed, and the file holds no keys: keep

@@ -10,7 +10,7 @@ import { keys } from '../storage/keys.ts';
 import { createLeases } from '../storage/lease.ts';
 import { outOfService, putIntoService, takeOutOfService } from '../storage/out-of-service.ts';
 import type { KeptItem, Store } from '../storage/store.ts';
-import { startProgress, type Terminal } from './terminal.ts';
+import { type Terminal, withProgress } from './terminal.ts';
 
 export interface Filled {
   items: number;
@@ -102,16 +102,6 @@ export async function assertUnused(store: Store, which: string): Promise<void> {
   if (length === 0) return;
   const who = length === 1 ? 'A running process uses' : `${length} running processes use`;
   throw conflict(`${who} the storage ${which}. Stop every Gatehouse, then run this again.`);
-}
-
-export async function withProgress<T>(
-  terminal: Terminal,
-  title: string,
-  total: number,
-  work: (advance: (done: number) => void) => Promise<T>,
-): Promise<T> {
-  const progress = startProgress(terminal, title, total);
-  return work(progress.advance).finally(progress.stop);
 }
 
 async function assertFree(store: Store, replace: boolean): Promise<void> {

@@ -10,7 +10,7 @@ import type { OpenedStorage } from '../storage/storage.ts';
 import { keyReportText } from './key-report.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { printResult, startProgress, type Terminal } from './terminal.ts';
+import { printResult, type Terminal, withProgress } from './terminal.ts';
 
 interface JsonOption {
   json?: boolean;
@@ -77,14 +77,11 @@ async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<{ kid
     if (behind > 0) throw new AppError('version_conflict', { detail: processesBehind(kid, behind) });
   };
   await assertAllUse();
-  const progress = startProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer));
-  try {
-    const result = await rotateKeys(store, sealer, progress.advance, assertAllUse);
-    await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
-    return { kid, result };
-  } finally {
-    progress.stop();
-  }
+  const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
+    rotateKeys(store, sealer, advance, assertAllUse),
+  );
+  await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
+  return { kid, result };
 }
 
 function processesBehind(kid: string, count: number): string {

@@ -14,9 +14,9 @@ import {
 } from '../storage/out-of-service.ts';
 import { assertReadable } from '../storage/schema-version.ts';
 import type { Sealer } from '../storage/sealed.ts';
-import { openStore } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
 import { assertSame, assertUnused, type Filled, fillStorage, tallyOf, withCopyLease } from './fill-storage.ts';
+import { withStore } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
 import { assertDatabase, readPlace, type StoragePlace } from './storage-place.ts';
 import { printResult, type Terminal } from './terminal.ts';
@@ -54,18 +54,10 @@ export function addMigrateCommand(program: Command, terminal: Terminal): void {
 async function move(terminal: Terminal, from: StoragePlace, to: StoragePlace): Promise<Filled> {
   if (placeOf(from) === placeOf(to)) throw new StartRefused(['--from and --to name the same storage.']);
   assertDatabase(from);
-  const parts = { clock: Date.now, random: Math.random };
-  const source = await openStore({ config: from.config, ...parts });
-  try {
-    const target = await openStore({ config: to.config, ...parts });
-    try {
-      return await withCopyLease(source, () => copyAll({ terminal, source, target, sealer: from.sealer, to: to.name }));
-    } finally {
-      await target.close();
-    }
-  } finally {
-    await source.close();
-  }
+  const { sealer } = from;
+  return withStore(from, (source) =>
+    withStore(to, (target) => withCopyLease(source, () => copyAll({ terminal, source, target, sealer, to: to.name }))),
+  );
 }
 
 interface CopyParts {

@@ -1,7 +1,8 @@
-/** Opens the storage for a command, as the server does, with only the settings that it needs. */
+/** Opens a storage for a command, with only the settings that it needs. */
 import type { ConfigSource } from '../config/setting.ts';
-import { type OpenedStorage, openStorage } from '../storage/storage.ts';
-import { readPlace } from './storage-place.ts';
+import { type OpenedStorage, openStorage, openStore } from '../storage/storage.ts';
+import type { Store } from '../storage/store.ts';
+import { readPlace, type StoragePlace } from './storage-place.ts';
 
 /**
  * Opens the configured storage, does the work, and always closes the storage.
@@ -20,4 +21,10 @@ export async function withStorage<T>(
   } finally {
     await storage.store.close();
   }
+}
+
+/** Opens only the store, without checking keys or state. */
+export async function withStore<T>({ config }: StoragePlace, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openStore({ config, clock: Date.now, random: Math.random });
+  return work(store).finally(() => store.close());
 }

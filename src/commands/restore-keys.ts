@@ -7,17 +7,7 @@ import { kidsIn } from '../storage/sealed-records.ts';
 import type { KeptItem } from '../storage/store.ts';
 import type { ReadBackup } from './backup-file.ts';
 
-export interface BackupKeys {
-  /** Takes note of the keys that these items need. */
-  scan(items: readonly KeptItem[]): void;
-  /**
-   * @param lost ids of lost keys: their records are restored but cannot be opened
-   * @throws AppError that names the keys
-   */
-  check(backup: ReadBackup, lost: readonly string[]): Promise<void>;
-}
-
-export function createBackupKeys(sealer: Sealer): BackupKeys {
+export function createBackupKeys(sealer: Sealer) {
   /** Number of records sealed by each key. */
   const sealed = new Map<string, number>();
   /** Keys in use. The records of other keys were given up before the backup. */
@@ -25,7 +15,8 @@ export function createBackupKeys(sealer: Sealer): BackupKeys {
   const proofs = new Map<string, string>();
 
   return {
-    scan(items) {
+    /** Takes note of the keys that these items need. */
+    scan(items: readonly KeptItem[]): void {
       for (const item of items) {
         if ('index' in item && item.index === keys.keysInUse) inUse.add(item.member);
         if (!('record' in item)) continue;
@@ -35,7 +26,11 @@ export function createBackupKeys(sealer: Sealer): BackupKeys {
       }
     },
 
-    async check({ end }, lost) {
+    /**
+     * @param lost ids of lost keys: their records are restored but cannot be opened
+     * @throws AppError that names the keys
+     */
+    async check({ end }: ReadBackup, lost: readonly string[]): Promise<void> {
       const required = new Set([...sealed.keys()].filter((kid) => inUse.has(kid)));
       for (const value of [proofs.get(keys.keyCheck), end.seal]) required.add(sealer.kidOf(value ?? '') ?? '');
       required.delete('');

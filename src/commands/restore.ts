@@ -3,13 +3,13 @@ import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { checkKeyRing } from '../storage/key-check.ts';
 import type { Sealer } from '../storage/sealed.ts';
-import { openStore } from '../storage/storage.ts';
 import { type ReadBackup, readBackup } from './backup-file.ts';
-import { type Filled, fillStorage, withProgress } from './fill-storage.ts';
+import { type Filled, fillStorage } from './fill-storage.ts';
+import { withStore } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
 import { createBackupKeys } from './restore-keys.ts';
 import { readPlace } from './storage-place.ts';
-import { printResult, type Terminal } from './terminal.ts';
+import { printResult, type Terminal, withProgress } from './terminal.ts';
 
 interface RestoreOptions {
   replace: boolean;
@@ -38,23 +38,21 @@ export function addRestoreCommand(program: Command, terminal: Terminal): void {
 }
 
 async function restore(terminal: Terminal, file: string, options: RestoreOptions): Promise<ReadBackup & Filled> {
-  const { config, sealer } = readPlace(terminal.source);
+  const place = readPlace(terminal.source);
+  const { sealer } = place;
   const backup = await check(terminal, file, sealer, options.lostKeys);
-  const store = await openStore({ config, clock: Date.now, random: Math.random });
-  try {
-    const filled = await fillStorage({
-      ...{ store, terminal, count: backup.end.items, replace: options.replace },
+  const { items: count, sha256 } = backup.end;
+  const filled = await withStore(place, (store) =>
+    fillStorage({
+      ...{ store, terminal, count, replace: options.replace },
       items: () => readBackup(file),
       async finish() {
         await checkKeyRing(store, sealer, options.lostKeys);
-        const facts = { made: backup.made, items: backup.end.items, sha256: backup.end.sha256 };
-        await auditOperator(store, { event: 'storage.restored', facts });
+        await auditOperator(store, { event: 'storage.restored', facts: { made: backup.made, items: count, sha256 } });
       },
-    });
-    return { ...backup, ...filled };
-  } finally {
-    await store.close();
-  }
+    }),
+  );
+  return { ...backup, ...filled };
 }
 
 /** Reads the whole file and writes nothing. */

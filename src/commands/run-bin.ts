@@ -8,7 +8,7 @@ import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { startProgress, type Terminal } from './terminal.ts';
+import { type Terminal, withProgress } from './terminal.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 export interface ImportOptions {
@@ -36,19 +36,20 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
     ...(options.date && { asOf: options.date }),
     ...(options.licence && { licence: options.licence }),
   };
-  const progress = startProgress(terminal, 'Importing', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
-  const faults: RowFault[] = [];
-  const facts = { about, columns: options.columns, onBytes: progress.advance };
-  const readWithFaults = async (write: (text: string) => Promise<void>) => {
-    const read = await readDatasetFile(file, { ...facts, onFault: (fault) => faults.push(fault) });
-    // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
-    faults.sort((one, other) => one.line - other.line);
-    await write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
-    return read;
-  };
-  const reading =
-    options.badRows === undefined ? readDatasetFile(file, facts) : writeWholeFile(options.badRows, readWithFaults);
-  const read = await reading.finally(progress.stop);
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  const read = await withProgress(terminal, 'Importing', size, (onBytes) => {
+    const given = { about, columns: options.columns, onBytes };
+    return options.badRows === undefined
+      ? readDatasetFile(file, given)
+      : writeWholeFile(options.badRows, async (write) => {
+          const faults: RowFault[] = [];
+          const found = await readDatasetFile(file, { ...given, onFault: (fault) => faults.push(fault) });
+          // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
+          faults.sort((one, other) => one.line - other.line);
+          await write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
+          return found;
+        });
+  });
   if (read.problem !== undefined) throw new AppError('invalid_request', { detail: read.problem });
   return read as { dataset: Dataset; report: FileReport };
 }

@@ -12,7 +12,7 @@ import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.
 import { createOutbound } from '../outbound/outbound.ts';
 import type { Store } from '../storage/store.ts';
 import { withStorage } from './open-storage.ts';
-import { startProgress, type Terminal } from './terminal.ts';
+import { type Terminal, withProgress } from './terminal.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 export interface EnrichOptions {
@@ -34,17 +34,18 @@ async function enrichWith(
     const { gzipped } = await inspectFile(file).catch((error: unknown) => {
       throw fileRefused(file, error);
     });
-    const bytes = createReadStream(file);
-    // An error in unzipping destroys the stream that is read, so the callback has nothing to do.
-    const input = gzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
-    const progress = startProgress(terminal, 'Enriching', statSync(file, { throwIfNoEntry: false })?.size ?? 0);
-    bytes.on('data', (chunk) => progress.advance(chunk.length));
-    const enrich = (write: (text: string) => Promise<void>) =>
-      enrichCsv({ input, column, lookup, write }).catch((error: unknown) => {
-        throw isFileError(error) ? fileRefused(file, error) : error;
-      });
-    const enriched = out === undefined ? enrich((text) => writeAll(terminal.out, text)) : writeWholeFile(out, enrich);
-    return enriched.finally(progress.stop);
+    const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+    return withProgress(terminal, 'Enriching', size, (advance) => {
+      const enrich = (write: (text: string) => Promise<void>) => {
+        const bytes = createReadStream(file).on('data', (chunk) => advance(chunk.length));
+        // An error in unzipping destroys the stream that is read, so the callback has nothing to do.
+        const input = gzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
+        return enrichCsv({ input, column, lookup, write }).catch((error: unknown) => {
+          throw isFileError(error) ? fileRefused(file, error) : error;
+        });
+      };
+      return out === undefined ? enrich((text) => writeAll(terminal.out, text)) : writeWholeFile(out, enrich);
+    });
   });
 }
 

@@ -13,18 +13,18 @@ export interface Terminal {
   setExitStatus(status: number): void;
 }
 
-export interface Progress {
-  advance(done: number): void;
-  stop(): void;
-}
-
-/** Draws a progress bar on a terminal, and nothing elsewhere. */
-export function startProgress(terminal: Terminal, title: string, total: number): Progress {
-  if (!terminal.err.isTTY) return { advance: () => undefined, stop: () => undefined };
+/** Draws a progress bar on a terminal, and nothing elsewhere. `work` gets a function that adds to what is done. */
+export async function withProgress<T>(
+  terminal: Terminal,
+  title: string,
+  total: number,
+  work: (advance: (done: number) => void) => Promise<T>,
+): Promise<T> {
+  if (!terminal.err.isTTY) return work(() => undefined);
   const format = `${title} {bar} {percentage} % | {value} of {total} | {eta_formatted} left`;
   const bar = new SingleBar({ format, stream: terminal.err, hideCursor: true, barsize: 30, etaBuffer: 100 });
   bar.start(total, 0);
-  return { advance: (done) => bar.increment(done), stop: () => bar.stop() };
+  return work((done) => bar.increment(done)).finally(() => bar.stop());
 }
 
 export function printResult(

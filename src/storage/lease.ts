@@ -8,13 +8,7 @@ export interface Fence {
   number: number;
 }
 
-export interface Leases {
-  /**
-   * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
-   * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
-   */
-  hold<T>(lease: string, work: (fence: Fence) => Promise<T>): Promise<{ value: T } | undefined>;
-}
+export type Leases = ReturnType<typeof createLeases>;
 
 const RELEASE_PAUSE_MS = 200;
 
@@ -22,7 +16,7 @@ const RELEASE_PAUSE_MS = 200;
 export function createLeases(parts: {
   store: Pick<Store, 'acquireLease' | 'renewLease' | 'releaseLease'>;
   milliseconds: number;
-}): Leases {
+}) {
   const { store, milliseconds } = parts;
 
   /** Retries in the background while the store is unavailable. If it stays so, the lease ends by itself. */
@@ -34,7 +28,11 @@ export function createLeases(parts: {
   };
 
   return {
-    async hold(lease, work) {
+    /**
+     * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
+     * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
+     */
+    async hold<T>(lease: string, work: (fence: Fence) => Promise<T>): Promise<{ value: T } | undefined> {
       const owner = randomUUID();
       let number: number | undefined;
       // Started before the lease is acquired, because the store's response may come late. A failed renewal is repeated at the

@@ -2,20 +2,17 @@
 import { kindOf } from './keys.ts';
 import { SealError, type Sealer, type SealReason } from './sealed.ts';
 
-export interface SealedJson {
-  /** @param key of the record that holds the value */
-  seal(value: unknown, key: string): Promise<string>;
-  /** Undefined if the record was not sealed for this key, or was changed since. It then counts as absent. */
-  open<T>(record: string, key: string): Promise<T | undefined>;
-}
+export type SealedJson = ReturnType<typeof createSealedJson>;
 
 export function createSealedJson(
   sealer: Pick<Sealer, 'seal' | 'open'>,
   onRefused: (record: { kind: string; reason: SealReason }) => void = () => undefined,
-): SealedJson {
+) {
   return {
-    seal: (value, key) => sealer.seal(JSON.stringify(value), key),
-    async open<T>(record: string, key: string) {
+    /** @param key of the record that holds the value */
+    seal: (value: unknown, key: string): Promise<string> => sealer.seal(JSON.stringify(value), key),
+    /** Undefined if the record was not sealed for this key, or was changed since. It then counts as absent. */
+    async open<T>(record: string, key: string): Promise<T | undefined> {
       try {
         return JSON.parse(await sealer.open(record, key)) as T;
       } catch (error) {

@@ -18,18 +18,7 @@ export class SealError extends Error {
   }
 }
 
-export interface Sealer {
-  /** @param owner the key of the record that holds the value: only the same owner can open it */
-  seal(plaintext: string, owner: string): Promise<string>;
-  /** @throws SealError */
-  open(sealed: string, owner: string): Promise<string>;
-  /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
-  kidOf(sealed: string): string | undefined;
-  /** The id of the key that seals now. */
-  sealingKid: string;
-  /** The ids of all keys that open. */
-  kids: readonly string[];
-}
+export type Sealer = ReturnType<typeof createSealer>;
 
 interface Header {
   alg: string;
@@ -55,7 +44,7 @@ const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Z
  * @param encryptionKeys the first seals, all open
  * @param kinds the kinds of records that may be sealed; default all. A list makes a kind that is missing from it fail early
  */
-export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]): Sealer {
+export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]) {
   const [first] = encryptionKeys;
   if (first === undefined) throw new TypeError('A sealer needs at least one key.');
   const keys = new Map(encryptionKeys.map(({ kid, key }) => [kid, toCryptoKey(key)]));
@@ -63,9 +52,12 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
   const sealingKey = toCryptoKey(first.key);
 
   return {
+    /** The id of the key that seals. */
     sealingKid,
+    /** The ids of all keys that open. */
     kids: [...keys.keys()],
-    async seal(plaintext, owner) {
+    /** @param owner the key of the record that holds the value: only the same owner can open it */
+    async seal(plaintext: string, owner: string): Promise<string> {
       if (kinds && !kinds.includes(kindOf(owner)))
         throw new TypeError(
           `Records of the kind "${kindOf(owner)}" are not among the sealed ones: list it in SEALED_KINDS.`,
@@ -77,7 +69,8 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
       if (sealed.length > MAX_SEALED) throw new RangeError('The value is too long to be sealed.');
       return sealed;
     },
-    async open(sealed, owner) {
+    /** @throws SealError */
+    async open(sealed: string, owner: string): Promise<string> {
       const header = readHeader(sealed);
       if (header === undefined) throw new SealError('not_sealed');
       const key = keys.get(header.kid);
@@ -87,7 +80,8 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
       if (header.own !== ownerMark(owner)) throw new SealError('wrong_owner');
       return plaintext;
     },
-    kidOf: (sealed) => readHeader(sealed)?.kid,
+    /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
+    kidOf: (sealed: string): string | undefined => readHeader(sealed)?.kid,
   };
 }
 

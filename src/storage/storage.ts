@@ -13,12 +13,12 @@ import { readTarget } from './redis/target.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import { agreeOnSchema } from './schema-version.ts';
 import { createSealer, type Sealer } from './sealed.ts';
-import { createSealedJson, type SealedJson } from './sealed-json.ts';
+import { createSealedJson } from './sealed-json.ts';
 import { createSqliteStore, DEADLINE_MILLISECONDS } from './sqlite/store.ts';
 import type { Store } from './store.ts';
 
 /** A storage may be slow while everything starts at once. */
-const START_PATIENCE_MS = 5_000;
+const START_RETRY_MS = 5_000;
 
 export interface OpenedStorage {
   store: Store;
@@ -51,13 +51,13 @@ export interface OpenParts {
 export async function openStorage(parts: OpenParts, lostKeys: readonly string[] = []): Promise<OpenedStorage> {
   const { config, encryptionKeys } = parts;
   const store = await openStore(parts);
-  const patient = <T>(work: () => Promise<T>) => retryWhileUnavailable(work, START_PATIENCE_MS);
+  const retry = <T>(work: () => Promise<T>) => retryWhileUnavailable(work, START_RETRY_MS);
   try {
     const sealer = createStorageSealer(encryptionKeys);
-    await patient(() => assertInService(store));
-    await patient(() => agreeOnSchema(store));
-    const wasEmpty = await patient(() => isEmpty(store));
-    await patient(() => checkKeyRing(store, sealer, lostKeys));
+    await retry(() => assertInService(store));
+    await retry(() => agreeOnSchema(store));
+    const wasEmpty = await retry(() => isEmpty(store));
+    await retry(() => checkKeyRing(store, sealer, lostKeys));
     const deadlineMilliseconds = config.redis?.deadlineMilliseconds ?? DEADLINE_MILLISECONDS;
     return { store, sealer, wasEmpty, deadlineMilliseconds };
   } catch (error) {
@@ -71,17 +71,14 @@ export function createStorageSealer(encryptionKeys: readonly EncryptionKey[]): S
 }
 
 /** The storage of a server. */
-export interface Storage extends OpenedStorage {
-  sealedJson: SealedJson;
-  close(): Promise<void>;
-}
+export type Storage = Awaited<ReturnType<typeof createStorage>>;
 
 /** Opens the storage, and tells other processes which keys this one has while it is open. @throws as `openStorage` */
 export async function createStorage(
   parts: OpenParts & {
     events: { recordRefused(facts: { kind: string; reason: string }): void; redisUnprotected(): void };
   },
-): Promise<Storage> {
+) {
   const { events, config } = parts;
   const opened = await openStorage(parts);
   const { store, sealer } = opened;

@@ -13,16 +13,7 @@ import { createTurn } from './turn.ts';
 
 export type RedisClient = Redis | Cluster;
 
-export interface RedisConnection {
-  /** Sends one command and returns Redis' response. Rejects as the store's methods do. */
-  run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
-  /** Reads a value. On one server, all reads of one turn of the event loop are one command. */
-  get(key: string): Promise<string | null>;
-  /** For commands to one node, or without a deadline. */
-  client: RedisClient;
-  /** Takes no more commands, and resolves when those under way are settled. */
-  close(): Promise<void>;
-}
+export type RedisConnection = Awaited<ReturnType<typeof openRedisConnection>>;
 
 export interface ConnectionParts {
   place: RedisPlace;
@@ -35,7 +26,7 @@ const OPEN_MS = 5_000;
 const MAX_UNDER_WAY = 8_192;
 
 /** Rejects with the error of `startFault` if there is no connection within five seconds. */
-export async function openRedisConnection(parts: ConnectionParts): Promise<RedisConnection> {
+export async function openRedisConnection(parts: ConnectionParts) {
   const { place, deadlineMilliseconds } = parts;
   const client = createClient(place, parts.random);
   defineScripts(client);
@@ -75,10 +66,14 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
   }
 
   return {
+    /** For commands to one node, or without a deadline. */
     client,
-    run: (command) => unlessRefused(() => bounded(command)),
-    get: (key) => unlessRefused(() => (turn ? turn.get(key) : readOne(key))),
-    async close() {
+    /** Sends one command and returns Redis' response. Rejects as the store's methods do. */
+    run: <T>(command: (client: RedisClient) => Promise<T>): Promise<T> => unlessRefused(() => bounded(command)),
+    /** Reads a value. On one server, all reads of one turn of the event loop are one command. */
+    get: (key: string): Promise<string | null> => unlessRefused(() => (turn ? turn.get(key) : readOne(key))),
+    /** Takes no more commands, and resolves when those under way are settled. */
+    async close(): Promise<void> {
       if (closed) return;
       closed = true;
       silence.stop();

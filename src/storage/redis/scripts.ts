@@ -1,12 +1,11 @@
-/** The Lua scripts of the Redis store: each is one atomic step that names all its keys, which lie in one slot. */
-
+/** The Lua scripts of the Redis store: each is one atomic step and names all its keys, which lie in one slot. */
 import type { Cluster, Redis } from 'ioredis';
 
 /**
- * Versions and fencing numbers are the server's time in microseconds, pushed on where that is not more than what the key
- * had before. So they pass what a failover or a restored backup has lost, which no counter kept in Redis would: the clocks
- * of two servers differ by less than a failover takes. Where a record goes, the tag's floor keeps its version for ten
- * minutes beyond its time, so that a clock that steps back meanwhile repeats nothing.
+ * Versions and fencing numbers are the server's time in microseconds, or one more than the key's former number if that is
+ * higher. So they exceed even the numbers that a failover or a restored backup has lost, because the clocks of two servers
+ * differ by less than a failover takes. A counter in Redis would repeat those. When a record is deleted, the tag's floor
+ * keeps its version until ten minutes after that time, so that a clock that is set back repeats nothing.
  */
 const CLOCK = `
 local time = redis.call('TIME')
@@ -16,9 +15,9 @@ local function text(number) return string.format('%.0f', number) end
 
 /**
  * KEYS: the tag's floor, the fence's lease (or the floor again), the keys of the steps.
- * ARGV: the fence's number or nothing; then five for each step: kind, position of its key, version demanded or score,
- * milliseconds to live (or nothing, or `unchanged`), value or member. All keys are read before the first is changed: a key of another kind then
- * fails the script while there is nothing to undo.
+ * ARGV: the fence's number or nothing; then five for each step: kind, position of its key, demanded version or score,
+ * lifetime in milliseconds (or nothing, or `unchanged`), value or member. All keys are read before the first is changed, so
+ * that a key of another kind fails the script while there is nothing to undo.
  */
 const WRITE = `${CLOCK}
 local function versionOf(key)
@@ -68,8 +67,8 @@ return version
 `;
 
 /**
- * KEYS: the index. ARGV: score and member of the position, how many, direction. Answers the members beyond the position,
- * always ascending. Ties are searched by bytes, as Redis orders them: Lua's own comparison would follow the server's locale.
+ * KEYS: the index. ARGV: score and member of the position, limit, direction. Returns the members beyond the position, always
+ * ascending. Ties are compared by bytes, as Redis orders them, because Lua's comparison follows the server's locale.
  */
 const PAGE = `
 local function isBefore(a, b)
@@ -92,7 +91,7 @@ if low == 0 then return {} end
 return redis.call('ZRANGE', KEYS[1], math.max(0, low - limit), low - 1, 'WITHSCORES')
 `;
 
-/** KEYS: the counter. ARGV: by how much, milliseconds to live, limit or nothing. */
+/** KEYS: the counter. ARGV: increment, lifetime in milliseconds, limit or nothing. */
 const INCREMENT = `
 local held = redis.call('GET', KEYS[1])
 local value = tonumber(held or 0) + tonumber(ARGV[1])
@@ -102,10 +101,7 @@ elseif ARGV[2] ~= '0' then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) en
 return value
 `;
 
-/**
- * KEYS: the log, the indexes. ARGV: time, entry. All keys are read before the first is changed, as above. The script that
- * trims relies on `at` being the first field.
- */
+/** KEYS: the log, the indexes. ARGV: time, entry. All keys are read before the first is changed, as above. */
 const APPEND = `
 redis.call('XLEN', KEYS[1])
 for i = 2, #KEYS do redis.call('ZCARD', KEYS[i]) end
@@ -115,8 +111,8 @@ return id
 `;
 
 /**
- * KEYS: what lies under one tag. ARGV: the most members of an index to answer. Answers for each key its text and end, or all
- * members with scores, or nothing where it is of another kind, gone, or an index that is too large.
+ * KEYS: keys of one tag. ARGV: the maximum number of members of an index. Returns for each key its text and expiry, or all
+ * members with scores, or only its type if it is of another kind, missing, or a larger index.
  */
 const READ = `
 local found = {}
@@ -139,7 +135,7 @@ local function keep(number)
 end
 `;
 
-/** KEYS: the lease. ARGV: owner, milliseconds. What is left of a lease never exceeds its length, so a clock that stepped back shows. */
+/** KEYS: the lease. ARGV: owner, milliseconds. If more than its length is left of a lease, the clock was set back. */
 const ACQUIRE = `${LEASES}
 if lease[1] and lease[1] ~= ARGV[1] then
   local left = tonumber(lease[3]) - now
@@ -152,14 +148,14 @@ keep(number)
 return number
 `;
 
-/** KEYS: the lease. ARGV: owner, milliseconds; without those the lease ends now. It is remembered for a day in any case. */
+/** KEYS: the lease. ARGV: owner, milliseconds; without them the lease ends now. It is remembered for a day in any case. */
 const EXTEND = `${LEASES}
 if lease[1] ~= ARGV[1] or tonumber(lease[3]) <= now then return 0 end
 keep(tonumber(lease[2]))
 return 1
 `;
 
-/** KEYS: the channel. Its slot decides which node of a cluster passes a message on, so that messages keep their order. */
+/** KEYS: the channel. Its slot decides which node of a cluster sends the messages, so that they keep their order. */
 const PUBLISH = `return redis.call('PUBLISH', KEYS[1], ARGV[1])`;
 
 const SCRIPTS = {
@@ -179,7 +175,7 @@ export function defineScripts(client: Redis | Cluster): void {
   for (const [name, lua] of Object.entries(SCRIPTS)) client.defineCommand(name, { lua });
 }
 
-/** Sends the digest alone, and the text where the connection has not sent it yet or the server does not know it. */
+/** Sends only the digest, or the text if the connection has not sent it yet or the server does not know it. */
 export function runScript(
   client: Redis | Cluster,
   name: ScriptName,
