@@ -1,4 +1,4 @@
-/** Owns texts of any characters for property tests: fast-check's own unit of that kind makes a table of a million for each. */
+/** Texts of any characters for property tests. fast-check's own unit for that makes a table of a million entries for each test. */
 import fc from 'fast-check';
 
 const SURROGATE = /^[\ud800-\udfff]$/;

@@ -1,4 +1,4 @@
-/** Owns single requests with full control of method, headers and body: nothing is added, followed or kept. */
+/** Sends single requests with full control of method, headers and body: adds, follows and stores nothing. */
 import { type Agent, type IncomingHttpHeaders, request } from 'node:http';
 
 export interface Asked {

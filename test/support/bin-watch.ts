@@ -1,7 +1,7 @@
 /**
- * Owns the watch that R86 asks for over the whole run: loaded before every test file, it hears each request of Gatehouse's
- * that reaches a BIN lookup service of that file, from this process or from another one. The file fails where a head holds
- * nine digits in a row, or where there is a body at all.
+ * The watch over the whole run that R86 demands. Loaded before every test file, it sees each request of Gatehouse to a BIN
+ * lookup service of that file, from this process or another one. The file fails if the head of a request contains nine
+ * digits in a row, or if it has a body.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';

@@ -1,4 +1,4 @@
-/** Owns small things that BIN tests share: checked BINs, card numbers that pass the Luhn check, tiny data sets. */
+/** What BIN tests share: checked BINs, card numbers with a valid Luhn digit, tiny data sets. */
 
 import { createDataset, type Dataset, type DatasetEntry } from '../../src/bin/dataset.ts';
 import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';

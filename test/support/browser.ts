@@ -1,4 +1,4 @@
-/** Owns the real Chromium of the journey tests: it comes inside an npm package and needs nothing else but system libraries. */
+/** Starts the Chromium of the journey tests, which comes in an npm package and needs only system libraries. */
 import { mkdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

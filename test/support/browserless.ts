@@ -1,4 +1,4 @@
-/** Owns a browser without a browser: cookies, redirects and plain HTML forms over real HTTP, for any page of ours. */
+/** A user agent without a browser: cookies, redirects and plain HTML forms over real HTTP, for all of our pages. */
 import { type CookieJar, createCookieJar } from './cookie-jar.ts';
 import { type Form, parseForms } from './html-forms.ts';
 

@@ -1,4 +1,4 @@
-/** Owns a collector that takes traces as the OpenTelemetry protocol sends them over HTTP (OTLP/HTTP, JSON). */
+/** A collector of traces as OpenTelemetry sends them over HTTP (OTLP/HTTP, JSON). */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

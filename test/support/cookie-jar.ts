@@ -1,4 +1,4 @@
-/** Owns the cookies of the browserless user agent (RFC 6265: by host and path, and blind to ports, as in real browsers). */
+/** The cookies of the browserless user agent (RFC 6265: by host and path, and for all ports, as in real browsers). */
 
 export interface Cookie {
   name: string;

@@ -1,4 +1,4 @@
-/** Owns the finding of credentials: those in what is sent over HTTP, and those of them that stand in a line of a log. Pure. */
+/** Finds credentials in HTTP messages, and those of them that stand in a log line. Pure. */
 
 /** Short ones would be found in words. */
 const LEAST = 16;

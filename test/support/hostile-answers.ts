@@ -1,4 +1,4 @@
-/** Owns the broken answers that any endpoint of the hostile provider can give in place of its own. */
+/** The broken responses that any endpoint of the hostile provider can give in place of its own. */
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 

@@ -1,4 +1,4 @@
-/** Owns what the hostile provider can do wrongly, or oddly but legally: one readable name for each. */
+/** The ways in which the hostile provider can be wrong, or odd but legal, each with a readable name. */
 import { CompactEncrypt, type CryptoKey, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { type Answer, status } from './hostile-answers.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Owns the hostile provider: an OpenID provider of its own, on plain node:http, that signs everybody in without a form,
- * records every hit, and misbehaves in exactly the ways that a test names.
+ * The hostile provider: an OpenID provider on plain node:http that signs every user in without a form, records every hit,
+ * and misbehaves in exactly the ways that a test names.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

@@ -1,4 +1,4 @@
-/** Owns how the browserless user agent reads forms out of our own plain, well-formed pages. */
+/** Reads forms from our own plain, well-formed pages for the browserless user agent. */
 
 export interface Form {
   action: string;

@@ -1,4 +1,4 @@
-/** Owns the steps that people take in a real browser, and what holds on every page they see. */
+/** The steps of users in a real browser, and the checks that hold on every page they see. */
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';

@@ -1,4 +1,4 @@
-/** Owns the end of what a test has started and not ended: no process outlives the one that started it. */
+/** Ends the processes that a test has started and not ended: none outlives the process that started it. */
 import { type ChildProcess, execFileSync } from 'node:child_process';
 
 const running = new Set<ChildProcess>();

@@ -1,7 +1,7 @@
 /**
- * Owns the watch over the logs of the whole suite (R88): loaded before every test file, it hears every credential that goes over
- * HTTP in that file's process. The file fails where a line that a Gatehouse of it logged, in this process or in another one, holds
- * one of them, a key or a card number, or is no JSON.
+ * The watch over the logs of the whole suite (R88). Loaded before every test file, it sees every credential that goes over HTTP
+ * in that file's process. The file fails if a Gatehouse of that file, in this process or another one, logs a line that contains
+ * one of them, a key or a card number, or that is not JSON.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';

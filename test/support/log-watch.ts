@@ -1,4 +1,4 @@
-/** Owns what a test file's logs are judged by: the lines of every Gatehouse in it, and the credentials that none of them may hold. */
+/** Checks the logs of a test file: the lines of every Gatehouse in it, and the credentials that none of them may contain. */
 import { containsCardNumber } from '../../src/observability/card-numbers.ts';
 import { credentialsIn, leaks, piecesOf } from './credentials.ts';
 

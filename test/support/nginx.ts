@@ -1,4 +1,4 @@
-/** Owns an nginx of a test's own, in a folder of its own, with a server that a document shows. */
+/** Starts an nginx in a folder of its own, with a server from a document. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

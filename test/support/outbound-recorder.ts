@@ -1,4 +1,4 @@
-/** Owns the record of every byte that this process sends over TCP, by the port it goes to. */
+/** Records every byte that this process sends over TCP, by destination port. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 

@@ -1,4 +1,4 @@
-/** Owns the plain reference that data sets are compared with: reads every entry for every number. */
+/** A plain reference for data sets: reads every entry for every number. */
 import type { DatasetEntry } from '../../src/bin/dataset.ts';
 
 /** Most digits first, then the narrowest range, then the last one listed. */

@@ -1,4 +1,4 @@
-/** Owns ports for the servers of tests: each process that runs tests has a range of its own, so that no two are given the same one. */
+/** Ports for the servers of tests. Each process that runs tests has a range of its own, so that no two get the same port. */
 import { createServer, type Server } from 'node:net';
 
 // Below the ports that the system gives to outgoing connections: one of those may be taken before it is used.

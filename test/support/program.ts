@@ -1,4 +1,4 @@
-/** Owns Gatehouse as people start it: a process of its own, through npm or node, its output, its end, and what it leaves running. */
+/** Starts Gatehouse as users start it: as a process, through npm or node, with its output, its end, and what it leaves running. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { endWithUs, processesBelow } from './left-running.ts';

@@ -1,4 +1,4 @@
-/** Owns requests that no HTTP client would send: bytes over a socket, and whatever comes back until it closes. */
+/** Requests that no HTTP client would send: bytes over a socket, and all bytes of the response until the socket closes. */
 import { connect } from 'node:net';
 
 export interface RawAnswer {

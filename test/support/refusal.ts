@@ -1,4 +1,4 @@
-/** Owns why a start is refused, as a value: a process that is refused tells the same and ends with 78, and takes far longer. */
+/** Returns why a start is refused. A process reports the same and ends with 78, but takes far longer. */
 
 import { StartRefused } from '../../src/errors.ts';
 import { startGatehouse } from '../../src/start.ts';

@@ -1,4 +1,4 @@
-/** Owns the counting of round trips: how often something arrived at a Redis while something was done, without what comes all the time. */
+/** Counts the round trips to a Redis during some work, without those that happen all the time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisServer } from './redis-server.ts';
 

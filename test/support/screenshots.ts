@@ -1,4 +1,4 @@
-/** Owns `npm run screenshots`: the pictures of README and docs, taken of the running demo as a person would come to see them. */
+/** `npm run screenshots`: takes the pictures of README and docs from the running demo. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';

@@ -1,4 +1,4 @@
-/** Owns a BIN lookup service that answers as a test says and records every request that reaches it. */
+/** A BIN lookup service that responds as a test says and records every request. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,4 @@
-/** Owns the order in which test files start: what takes longest first, so that nothing is left running alone at the end. */
+/** The order in which test files start: the longest first, so that none is left running alone at the end. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Of each group those that take longest. Those that mostly wait stand between those that load the machine. */

@@ -1,4 +1,4 @@
-/** Owns the duties of a store as tests: one suite for every implementation of the port. */
+/** The duties of a store as tests: one suite for every implementation of the port. */
 
 import fc from 'fast-check';
 import { test as baseTest, beforeEach, describe, expect, type TestAPI } from 'vitest';

@@ -1,4 +1,4 @@
-/** Owns a store that fails: SQLite's own calls answer with an I/O error, in this process, until it is healed. */
+/** A store that fails: SQLite's own calls in this process return an I/O error until it is healed. */
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 
 /** Result code of SQLite for a disk that cannot be read or written (https://sqlite.org/rescode.html#ioerr). */

@@ -1,4 +1,4 @@
-/** Owns waiting for what comes true by itself: retryWhileUnavailable, and telling how long it took, for whoever has a promise to hold to. */
+/** Waits until a condition holds, and returns how long that took. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startStopwatch } from './stopwatch.ts';
 
