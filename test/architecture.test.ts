@@ -56,7 +56,7 @@ const ISLANDS: Record<string, string[]> = {
 /** Who may set foot on an island. */
 const FERRIES: Record<string, string[]> = {
   sandbox: ['demo.ts', 'demo-apps.ts', 'demo-screen.ts'],
-  'bin-service': ['demo.ts', 'sandbox'],
+  'bin-service': ['sandbox'],
 };
 
 /** These are for faces: rules below them know nothing of HTTP, of sessions and of pages. */
