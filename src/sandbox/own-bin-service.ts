@@ -6,37 +6,31 @@ import { openBinService, readBinServiceSettings } from '../bin-service/start.ts'
 import { BIN_CLIENT_ID, type SandboxClient } from './clients.ts';
 import type { Sandbox } from './sandbox.ts';
 
-type OpenParts = Parameters<typeof openBinService>[0];
-
-export interface OwnBinService {
-  /** For the sandbox, which has to know the service's client. */
-  readonly client: SandboxClient;
-  /** Drops connections until the service is open. */
-  readonly listener: RequestListener;
-  /** Opens its storage, once the sandbox holds the ports. */
-  open(
-    sandbox: Pick<Sandbox, 'issuer' | 'binServiceUrl'>,
-    parts: Omit<OpenParts, 'settings'> & { directory: string; logLevel: string | undefined },
-  ): Promise<void>;
-  close(): Promise<void>;
-}
+type OpenParts = Omit<Parameters<typeof openBinService>[0], 'settings'> & {
+  directory: string;
+  logLevel: string | undefined;
+};
 
 /** @param at where the sandbox listens; `port` is its first */
-export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }): OwnBinService {
+export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }) {
   const clientSecret = randomBytes(24).toString('base64url');
   const url = `http://${isIPv6(host) ? `[${host}]` : host}:${port + 2}`;
   let service: Awaited<ReturnType<typeof openBinService>> | undefined;
 
   return {
+    /** For the sandbox to register. */
     client: {
       clientId: BIN_CLIENT_ID,
       clientSecret,
       name: 'BIN look-up',
       redirectUris: [`${url}/account/callback`],
       settings: { requirePkce: true },
-    },
-    listener: (req, res) => (service ? service.listener(req, res) : res.destroy()),
-    async open({ issuer, binServiceUrl }, { directory, logLevel, ...parts }) {
+    } satisfies SandboxClient,
+    /** Drops connections until the service is open. */
+    listener: ((req, res) => (service ? service.listener(req, res) : res.destroy())) satisfies RequestListener,
+    /** Opens its storage, once the sandbox holds the ports. */
+    async open({ issuer, binServiceUrl }: Pick<Sandbox, 'issuer' | 'binServiceUrl'>, parts: OpenParts): Promise<void> {
+      const { directory, logLevel, ...rest } = parts;
       const settings = readBinServiceSettings({
         PUBLIC_URL: binServiceUrl,
         DATA_DIR: directory,
@@ -48,8 +42,8 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
         LOG_LEVEL: logLevel,
         PLANS: 'starter:100000:6000:support@example.test,business:1000000:60000:priority@example.test',
       });
-      service = await openBinService({ settings, withTestCards: true, confirmSeconds: 5, ...parts });
+      service = await openBinService({ settings, withTestCards: true, confirmSeconds: 5, ...rest });
     },
-    close: async () => service?.close(),
+    close: async (): Promise<void> => service?.close(),
   };
 }
