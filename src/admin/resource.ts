@@ -74,8 +74,8 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     return (await audited(audit.trail, req, { event, target, facts }, change)) ?? throwUnknown(name);
   };
 
-  const answerOf = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);
-  const answer = async <A extends z.ZodRawShape>({ item, ...added }: Changed<T, A>) => ({
+  const schemaWith = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);
+  const changedJson = async <A extends z.ZodRawShape>({ item, ...added }: Changed<T, A>) => ({
     ...(await toJson(item)),
     ...added,
   });
@@ -94,25 +94,25 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     },
 
     list: operation(
-      { summary: `List ${name}s, the newest first`, query: listQuery, answer: listOf(schema) },
+      { summary: `List ${name}s, the newest first`, query: listQuery, response: listOf(schema) },
       ({ query }) => listed(query),
     ),
 
-    one: operation({ summary: `Read ${withArticle(name)}`, answer: schema }, async ({ req }) =>
+    one: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>
       toJson(await find(req)),
     ),
 
     create<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
-      return operation({ summary, body, answer: answerOf(added), status: 201 }, async (call) => {
+      return operation({ summary, body, response: schemaWith(added), status: 201 }, async (call) => {
         const changed = await work(call.req, call.body);
         call.res.set('Location', `${publicUrl.basePath}/admin/api/${path}/${changed.item.id}`);
-        return answer(changed);
+        return changedJson(changed);
       });
     },
 
     change<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
-      return operation({ summary, body, answer: answerOf(added) }, async (call) =>
-        answer(await work(call.req, call.body)),
+      return operation({ summary, body, response: schemaWith(added) }, async (call) =>
+        changedJson(await work(call.req, call.body)),
       );
     },
 

@@ -26,7 +26,7 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
     query?: Q;
     body?: B;
     /** The body of the response; members that it does not name are left out. Undefined: no body. */
-    answer?: z.ZodType;
+    response?: z.ZodType;
     status?: 200 | 201 | 202 | 204;
     /** The status of a response without a body, which `handle` sends itself where it has nothing to return. */
     emptyStatus?: 204;
@@ -35,17 +35,17 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
   },
   handle: (call: Call<z.output<Q>, z.output<B>>) => Promise<unknown>,
 ): DescribedHandler {
-  const { answer, status = answer ? 200 : 204, emptyStatus, mediaType, ...input } = parts;
+  const { response, status = response ? 200 : 204, emptyStatus, mediaType, ...input } = parts;
   const handler: RequestHandler = async (req, res) => {
     const query = checked(parts.query ?? NOTHING, queryOf(req)) as z.output<Q>;
     const body = (parts.body ? checked(parts.body, bodyOf(req)) : {}) as z.output<B>;
     const result = await handle({ req, res, query, body });
     if (res.headersSent) return;
     res.status(status);
-    if (answer) res.json(answer.parse(result));
+    if (response) res.json(response.parse(result));
     else res.end();
   };
-  const content: Content = { ...(answer && json(answer)), ...(mediaType && { [mediaType]: z.unknown() }) };
+  const content: Content = { ...(response && json(response)), ...(mediaType && { [mediaType]: z.unknown() }) };
   const empty = emptyStatus ? { [emptyStatus]: {} } : {};
   return described({ ...input, responses: { [status]: content, ...empty } }, handler);
 }

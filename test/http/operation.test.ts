@@ -11,15 +11,15 @@ import { type Served, serve } from './serve.ts';
 
 const query = z.strictObject({ limit: z.coerce.number().max(50).default(10) });
 const body = z.strictObject({ name: z.string() });
-const answer = z.object({ name: z.string() });
+const response = z.object({ name: z.string() });
 
 /** Made anew for each test, as at a start. */
 function handlers() {
-  const list = operation({ summary: 'Lists', query, answer }, async ({ query: { limit } }) => ({
+  const list = operation({ summary: 'Lists', query, response }, async ({ query: { limit } }) => ({
     name: `the first ${limit}`,
     secret: 'not described',
   }));
-  const add = operation({ summary: 'Adds', body, answer, status: 201 }, async (call) => {
+  const add = operation({ summary: 'Adds', body, response, status: 201 }, async (call) => {
     call.res.setHeader('X-Query', JSON.stringify(call.query));
     return { name: `${call.body.name} by ${call.req.method}` };
   });
@@ -27,7 +27,7 @@ function handlers() {
     call.res.setHeader('X-Body', JSON.stringify(call.body));
     return { name: 'nobody asked' };
   });
-  const stream = operation({ summary: 'Streams', mediaType: 'text/csv', answer }, async ({ res }) => {
+  const stream = operation({ summary: 'Streams', mediaType: 'text/csv', response }, async ({ res }) => {
     res.type('text/csv').send('a,b\n');
   });
   return { list, add, forget, stream };
@@ -109,8 +109,8 @@ describe('what is asked', () => {
 
 test('a handler says what it is', () => {
   const { list, add, forget, stream } = handlers();
-  expect(list.operation).toStrictEqual({ summary: 'Lists', query, responses: { 200: json(answer) } });
-  expect(add.operation).toStrictEqual({ summary: 'Adds', body, responses: { 201: json(answer) } });
+  expect(list.operation).toStrictEqual({ summary: 'Lists', query, responses: { 200: json(response) } });
+  expect(add.operation).toStrictEqual({ summary: 'Adds', body, responses: { 201: json(response) } });
   expect(forget.operation).toStrictEqual({ summary: 'Forgets', responses: { 204: {} } });
   expect(stream.operation.summary).toBe('Streams');
   expect(Object.keys(stream.operation.responses[200] ?? {})).toEqual(['application/json', 'text/csv']);

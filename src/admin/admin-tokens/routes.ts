@@ -115,7 +115,7 @@ export function adminTokenRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     create: resource.create({
-      summary: 'Make an admin token; only this answer ever holds it',
+      summary: 'Make an admin token; only this response holds it',
       body: newToken,
       added: { token: z.string() },
       work: create,

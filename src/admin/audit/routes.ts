@@ -103,7 +103,7 @@ export function auditRoutes({ audit, pages }: AdminParts) {
       {
         summary: 'Search the audit trail, the newest first, or stream it as NDJSON',
         query: auditQuery,
-        answer: listJson,
+        response: listJson,
         mediaType: 'application/x-ndjson',
       },
       async ({ req, res, query }) => {

@@ -40,7 +40,7 @@ export function binRoutes({ bins, pages }: AdminParts) {
     overview: operation(
       {
         summary: 'BIN data: the data set, its coverage, the budget of calls, the service, the cache',
-        answer: binOverviewSchema,
+        response: binOverviewSchema,
       },
       () => overviewOf(bins),
     ),

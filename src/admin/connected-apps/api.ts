@@ -33,14 +33,16 @@ export function connectedAppApi(parts: {
 
   return {
     list: operation(
-      { summary: 'List connected apps, those of the file included', query: listQuery, answer: listOf(appJson) },
+      { summary: 'List connected apps, those of the file included', query: listQuery, response: listOf(appJson) },
       ({ query }) => facts.page(query),
     ),
 
-    one: operation({ summary: 'Read a connected app', answer: appJson }, ({ req }) => facts.one(String(req.params.id))),
+    one: operation({ summary: 'Read a connected app', response: appJson }, ({ req }) =>
+      facts.one(String(req.params.id)),
+    ),
 
     create: operation(
-      { summary: 'Register a connected app', body: newApp, answer: appJson, status: 201 },
+      { summary: 'Register a connected app', body: newApp, response: appJson, status: 201 },
       async ({ req, res, body }) => created(res, (await changes.create(req, body)).app.id),
     ),
 
@@ -48,7 +50,7 @@ export function connectedAppApi(parts: {
       {
         summary: 'Register an app at its provider and here, where the provider lets clients register themselves',
         body: wantedApp,
-        answer: appJson,
+        response: appJson,
         status: 201,
       },
       async ({ req, res, body }) => created(res, (await registerAtProvider(req, body)).app.id),
@@ -58,7 +60,7 @@ export function connectedAppApi(parts: {
       {
         summary: 'Change a connected app as a whole; the client secret left out is kept',
         body: changedApp,
-        answer: appJson,
+        response: appJson,
       },
       async ({ req, body }) => {
         const { app } = await changes.replace(req, String(req.params.id), body);
@@ -74,7 +76,7 @@ export function connectedAppApi(parts: {
         query: z.strictObject({
           version: z.coerce.number().int().optional().describe('the version that was read: a newer one is not deleted'),
         }),
-        answer: removedJson,
+        response: removedJson,
         emptyStatus: 204,
       },
       async ({ req, res, query }) => {
@@ -92,7 +94,7 @@ export function connectedAppApi(parts: {
       {
         summary: 'Judge callback URLs by the rules for them; nothing is kept',
         body: z.strictObject({ urls: z.array(z.string().max(2000)).max(50) }),
-        answer: z.object({ faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })) }),
+        response: z.object({ faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })) }),
       },
       async ({ body }) => ({
         faults: checkCallbackUrls(body.urls).map(({ position, rule }) => ({

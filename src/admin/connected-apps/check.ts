@@ -49,7 +49,7 @@ export function connectedAppCheckRoutes({ connectedApps, audit, pages }: AdminPa
     check: operation(
       {
         summary: 'Try a connected app as a sign-in would, without a user, and say what is fine and what is not',
-        answer: z.object({ ok: z.boolean(), findings: z.array(findingJson) }),
+        response: z.object({ ok: z.boolean(), findings: z.array(findingJson) }),
       },
       async ({ req }) => {
         const { findings, problems } = await run(req);

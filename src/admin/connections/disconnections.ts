@@ -64,15 +64,15 @@ export function disconnectionRoutes({ grants, connectedApps, audit, pages, publi
     },
 
     end: operation(
-      { summary: 'Disconnect: deleted here at once, revoked at the provider', answer: endedJson },
+      { summary: 'Disconnect: deleted here at once, revoked at the provider', response: endedJson },
       async ({ req }) => ({ id: String(req.params.id), ...disconnectedJson(await end(req)) }),
     ),
     endAll: operation(
-      { summary: 'Disconnect everyone from an app, in the background', answer: progressJson, status: 202 },
+      { summary: 'Disconnect everyone from an app, in the background', response: progressJson, status: 202 },
       async ({ req }) => progressView(await endAll(req)),
     ),
     progress: operation(
-      { summary: 'How far disconnecting everyone from an app is', answer: progressJson },
+      { summary: 'How far disconnecting everyone from an app is', response: progressJson },
       async ({ req }) => {
         const progress = await everyone.progress(String(req.params.id));
         if (!progress) throw new AppError('not_found', { detail: 'Nobody has asked for that, or it was long ago.' });

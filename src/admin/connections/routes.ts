@@ -116,11 +116,11 @@ export function connectionRoutes({ grants, users, connectedApps, pages }: AdminP
         summary:
           'List connections, the one made last first; with q those of each user that it matches, which no page splits',
         query: connectionQuery,
-        answer: listOf(connectionJson),
+        response: listOf(connectionJson),
       },
       ({ query }) => listed(query),
     ),
-    one: operation({ summary: 'Read a connection', answer: connectionJson }, async ({ req }) => {
+    one: operation({ summary: 'Read a connection', response: connectionJson }, async ({ req }) => {
       const { userId, rest: appId } = splitId(String(req.params.id));
       const [view] = await viewsOf({ userId, appId });
       if (!view) throw connectionGone();
@@ -130,7 +130,7 @@ export function connectionRoutes({ grants, users, connectedApps, pages }: AdminP
       {
         summary: 'List revocations that a provider has not confirmed yet, the next to be tried first',
         query: listQuery,
-        answer: listOf(revocationJson),
+        response: listOf(revocationJson),
       },
       async ({ query }) => {
         const { items, ...rest } = await revocations.page(pageOptions(query));

@@ -66,7 +66,7 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
     }),
 
     overview: operation(
-      { summary: 'Read which encryption keys seal how much, and which keys we sign with', answer: keysJson },
+      { summary: 'Read which encryption keys seal how much, and which keys we sign with', response: keysJson },
       async () => {
         const [report, signing] = await Promise.all([keyCount.latest(), signingKeys()]);
         const { countedAt, keys: encryption, processes } = report;

@@ -105,7 +105,7 @@ export function overviewRoutes({ audit, grants, users, sessions, bins, pages }: 
       {
         summary: 'What happened in the last day or month, how connections are, and what is left of the BIN quota',
         query: overviewQuery,
-        answer: overviewJson,
+        response: overviewJson,
       },
       ({ query }) => overviewOf(query.range),
     ),

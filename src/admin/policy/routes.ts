@@ -100,7 +100,7 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
       {
         summary: 'Say whether a relay call would be allowed, or which rule refuses it',
         body: question,
-        answer: decisionJson,
+        response: decisionJson,
       },
       ({ body }) => explained(body),
     ),

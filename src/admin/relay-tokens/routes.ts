@@ -53,7 +53,7 @@ interface TokenForms {
   rotation?: FormView<typeof rotationForm>;
 }
 
-const secret = { token: z.string().describe('only this answer ever holds it') };
+const secret = { token: z.string().describe('only this response holds it') };
 
 export function relayTokenRoutes(parts: AdminParts) {
   const { relay, connectedApps, pages, clock } = parts;
@@ -149,7 +149,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     create: resource.create({
-      summary: 'Make a relay token; only this answer ever holds it',
+      summary: 'Make a relay token; only this response holds it',
       body: wantedRelayToken,
       added: secret,
       work: create,
@@ -160,7 +160,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       work: change,
     }),
     rotate: resource.change({
-      summary: 'Give a relay token a new secret; only this answer ever holds it',
+      summary: 'Give a relay token a new secret; only this response holds it',
       body: rotation,
       added: secret,
       work: rotate,

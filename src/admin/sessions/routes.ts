@@ -69,7 +69,7 @@ export function sessionRoutes({ sessions, users, audit, pages, publicUrl }: Admi
         summary:
           'List sessions, the one begun last first; with q those of each user that it matches, which no page splits',
         query: sessionQuery,
-        answer: listOf(sessionJson),
+        response: listOf(sessionJson),
       },
       ({ query }) => listed(query),
     ),

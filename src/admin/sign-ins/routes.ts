@@ -118,7 +118,7 @@ export function signInRoutes({ signInRecords: records, references, connectedApps
       {
         summary: 'List sign-ins, the newest first; with q what has that reference, or those of an address',
         query: signInQuery,
-        answer: listOf(signInJson).extend({
+        response: listOf(signInJson).extend({
           problem: problemJson.optional().describe('what failed, where q is the reference of another error page'),
         }),
       },
@@ -131,7 +131,7 @@ export function signInRoutes({ signInRecords: records, references, connectedApps
     one: operation(
       {
         summary: 'Read a sign-in with its steps, by its id or the reference of an error page',
-        answer: signInWithStepsJson,
+        response: signInWithStepsJson,
       },
       ({ req }) => withSteps(req),
     ),

@@ -147,27 +147,28 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
         summary:
           'List users, the one who signed in last first; with q those found by the beginning of a name, address or id',
         query: listQuery,
-        answer: listOf(userJson),
+        response: listOf(userJson),
       },
       ({ query }) => listed(query),
     ),
-    one: operation({ summary: 'Read a user with sessions and connections', answer: userWithAllJson }, async ({ req }) =>
-      withAll(await find(req)),
+    one: operation(
+      { summary: 'Read a user with sessions and connections', response: userWithAllJson },
+      async ({ req }) => withAll(await find(req)),
     ),
     signOut: operation({ summary: 'End every session of a user' }, ({ req }) => changes['sign-out'](req)),
     disable: operation(
-      { summary: 'Disable a user: out at the next request, and no new sign-in', answer: userJson },
+      { summary: 'Disable a user: out at the next request, and no new sign-in', response: userJson },
       async ({ req }) => {
         const { user, result } = await changes.disable(req);
         return userView(result ?? user);
       },
     ),
-    enable: operation({ summary: 'Enable a user again', answer: userJson }, async ({ req }) => {
+    enable: operation({ summary: 'Enable a user again', response: userJson }, async ({ req }) => {
       const { user, result } = await changes.enable(req);
       return userView(result ?? user);
     }),
     remove: operation(
-      { summary: 'Delete everything kept about a user, connections revoked first', answer: deletedJson },
+      { summary: 'Delete everything kept about a user, connections revoked first', response: deletedJson },
       async ({ req }) => {
         const { user, result } = await changes.delete(req);
         return { id: user.id, connections: result.map((ended) => ({ app: ended.app, ...disconnectedJson(ended) })) };

@@ -112,11 +112,11 @@ export function webhookRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     messages: operation(
-      { summary: 'List the last messages of a webhook, the newest first', answer: listOf(messageJson) },
+      { summary: 'List the last messages of a webhook, the newest first', response: listOf(messageJson) },
       async ({ req }) => ({ items: await messagesOf(await resource.find(req)) }),
     ),
     create: resource.create({
-      summary: 'Make a webhook; only this answer ever holds the secret that its messages are signed with',
+      summary: 'Make a webhook; only this response holds the secret that its messages are signed with',
       body: newWebhook,
       added: { secret: z.string() },
       work: create,
