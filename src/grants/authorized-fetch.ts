@@ -19,7 +19,7 @@ export interface AuthorizedRequest {
   /** Awaited before each request, also before the second one after a 401. Where it throws, no request is sent. */
   beforeSending?: (() => Promise<void> | undefined) | undefined;
   /** A read of the grant that was started with the request. */
-  ahead?: GrantReading | undefined;
+  prefetched?: GrantReading | undefined;
 }
 
 export type AuthorizedResponse =
@@ -55,9 +55,9 @@ export function createAuthorizedFetch(parts: {
       return waiting ? waiting.then(call) : call();
     });
 
-  const tokenFor = ({ userId, app, stop, ahead }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>
+  const tokenFor = ({ userId, app, stop, prefetched }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>
     // After a 401 the grant may have changed since it was read.
-    unlessStopped(vault.accessToken(userId, app, rejected, rejected === undefined ? ahead : undefined), stop);
+    unlessStopped(vault.accessToken(userId, app, rejected, rejected === undefined ? prefetched : undefined), stop);
 
   const accepted = (
     { userId, app }: AuthorizedRequest,

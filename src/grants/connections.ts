@@ -42,7 +42,7 @@ export interface EndedBy {
 interface MakeRequest extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
-  ahead?: GrantReading | undefined;
+  prefetched?: GrantReading | undefined;
 }
 
 export type Connections = ReturnType<typeof createConnections>;
@@ -82,7 +82,7 @@ export function createConnections(parts: {
 
   return {
     /** Starts the read that `make` needs. */
-    readAhead: grants.readAhead,
+    prefetch: grants.prefetch,
 
     async find(userId: string, appId: string): Promise<Connection | undefined> {
       const [stored, lastUsedAt] = await Promise.all([grants.load(userId, appId), grants.lastUse(userId, appId)]);
@@ -112,11 +112,11 @@ export function createConnections(parts: {
     },
 
     /** Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. */
-    async make({ origin, ahead, ...consent }: MakeRequest): Promise<void> {
+    async make({ origin, prefetched, ...consent }: MakeRequest): Promise<void> {
       const { userId, app, response, scopes, account } = consent;
       let replaced: Grant | undefined;
       for (let first = true; ; first = false) {
-        const stored = await grants.load(userId, app.id, first ? ahead : undefined);
+        const stored = await grants.load(userId, app.id, first ? prefetched : undefined);
         replaced = stored && 'grant' in stored ? stored.grant : undefined;
         const earlier = replaced && sameAccount(replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.

@@ -63,10 +63,10 @@ export function createGrantStore(parts: {
     return { key, cached, record: store.getUnless(key, cached?.version) };
   };
 
-  /** @param ahead used only if it is a read of this grant */
-  const load = async (userId: string, appId: string, ahead?: GrantReading): Promise<StoredGrant | undefined> => {
+  /** @param prefetched used only if it is a read of this grant */
+  const load = async (userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined> => {
     const key = keys.grant(userId, appId);
-    const { cached, record: reading } = ahead?.key === key ? ahead : read(key);
+    const { cached, record: reading } = prefetched?.key === key ? prefetched : read(key);
     const record = await reading;
     if (record === 'unchanged') return cached;
     if (!record) return undefined;
@@ -88,7 +88,7 @@ export function createGrantStore(parts: {
     load,
 
     /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
-    readAhead(userId: string, appId: string): GrantReading {
+    prefetch(userId: string, appId: string): GrantReading {
       const reading = read(keys.grant(userId, appId));
       // `load` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.record.catch(() => undefined);

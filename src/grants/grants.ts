@@ -57,7 +57,7 @@ export function createGrants(parts: {
 
   return {
     load: grants.load,
-    readAhead: grants.readAhead,
+    prefetch: grants.prefetch,
     connections,
     index,
     everyone,

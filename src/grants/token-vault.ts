@@ -35,15 +35,15 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
      * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
      * and the refresh continues in the background.
      * @param rejected the token that the platform just refused, so that another one is needed
-     * @param ahead a read of the grant that was started with the request
+     * @param prefetched a read of the grant that was started with the request
      */
     async accessToken(
       userId: string,
       app: ConnectedApp,
       rejected?: string,
-      ahead?: GrantReading,
+      prefetched?: GrantReading,
     ): Promise<TokenResult> {
-      const stored = await grants.load(userId, app.id, ahead);
+      const stored = await grants.load(userId, app.id, prefetched);
       const current = resultOf(stored, rejected, clock());
       if (isReady(stored, rejected, clock(), userId)) return current;
       const refreshed = refresher

@@ -19,7 +19,7 @@ export interface RelayedHandler {
    * Starts a read of the store before the guard, in parallel with the guard's own.
    * @returns the handler to call once the guard has admitted the request
    */
-  readAhead?(req: IncomingMessage): RelayedHandler;
+  prefetch?(req: IncomingMessage): RelayedHandler;
 }
 
 export interface RouteOptions {
@@ -58,10 +58,10 @@ export function isDataPath(routes: readonly Route[], pageGuards: readonly Reques
   return (path) => dataPath.test(path);
 }
 
-/** Runs all steps of a relayed GET: read ahead, guard, budget, handler. */
+/** Runs all steps of a relayed GET: prefetch, guard, budget, handler. */
 export function relayedHandler([, , admit, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
   return async (req, res, parameter) => {
-    const respond = handler.readAhead?.(req) ?? handler;
+    const respond = handler.prefetch?.(req) ?? handler;
     await admit(req, res);
     if (budget) take(budget, req);
     await respond(req, res, parameter);

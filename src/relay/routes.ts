@@ -23,7 +23,7 @@ declare module '../http/request-context.ts' {
 export function relayRoutes(parts: {
   gate: RelayGate;
   apps: AppStore;
-  grants: Pick<GrantStore, 'readAhead'>;
+  grants: Pick<GrantStore, 'prefetch'>;
   /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
   threads: { user: ThreadCall; serviceAccount: ThreadCall };
 }) {
@@ -40,8 +40,8 @@ export function relayRoutes(parts: {
     if (named.kind === 'user') {
       const app = appFor(appId, caller);
       // Started together with the read of the user, so that both take one round trip to the store.
-      const ahead = grants.readAhead(named.id, app.id);
-      return { app: app.id, ahead, subject: await gate.loadSubject(named) };
+      const prefetched = grants.prefetch(named.id, app.id);
+      return { app: app.id, prefetched, subject: await gate.loadSubject(named) };
     }
     const subject = await gate.loadSubject(named);
     // A service account belongs to one app, so the request need not name one.
@@ -71,13 +71,13 @@ export function relayRoutes(parts: {
     currentThread: described(CURRENT_THREAD, async (req: IncomingMessage, res: ServerResponse) => {
       const caller = callerOf(req);
       const named = await gate.readSubject(req, caller);
-      const { app: appId, ahead, subject } = await subjectOf(req, named, caller);
+      const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
       const access: RelayAccess = { route: 'threads:read', app: appId, subject };
       gate.authorize(caller, access);
       const app = apps.threadApp(appId);
       const call = subject.kind === 'user' ? threads.user : threads.serviceAccount;
       try {
-        await passResponse(req, res, (stop) => call.stream({ userId: subject.id, app, ahead }, stop));
+        await passResponse(req, res, (stop) => call.stream({ userId: subject.id, app, prefetched }, stop));
       } catch (error) {
         gate.count(caller, access, 'failed');
         throw error;

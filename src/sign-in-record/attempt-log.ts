@@ -36,7 +36,7 @@ export type AttemptLog = ReturnType<typeof openLog>['log'];
 export type AttemptRecorder = ReturnType<typeof createAttemptRecorder>;
 
 interface RecorderParts {
-  records: Pick<RecordStore, 'begin' | 'add' | 'readAhead' | 'byState'>;
+  records: Pick<RecordStore, 'begin' | 'add' | 'prefetch' | 'byState'>;
   events: Pick<Events, 'signInEnded'>;
   clock: () => number;
 }
@@ -103,8 +103,8 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     },
 
     /** Begins to read the record that `succeeded` will change. */
-    readAhead(): void {
-      if (known.id !== undefined) reading = records.readAhead(known.id);
+    prefetch(): void {
+      if (known.id !== undefined) reading = records.prefetch(known.id);
     },
 
     /** Stores a new record, found again by its state. Never rejects. @param start `startedAt` in ms since the epoch */

@@ -146,7 +146,7 @@ export function createRecordStore(parts: {
     },
 
     /** Begins to read the record that `add` will change. */
-    readAhead(id: string): RecordReading {
+    prefetch(id: string): RecordReading {
       const reading = store.get(keys.signIn(id));
       // `add` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.catch(() => undefined);

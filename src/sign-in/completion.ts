@@ -70,8 +70,8 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         checkStepUp(appId, acr, authTime);
         log.learn({ steppedUp: admin.acr });
       }
-      const userReading = users.readAhead(user.id);
-      const grantReading = connections.readAhead(user.id, appId);
+      const userReading = users.prefetch(user.id);
+      const grantReading = connections.prefetch(user.id, appId);
       if (await users.isDisabled(user.id, userReading)) throw fail('not_permitted', { facts: { disabled: true } });
       log.passed('permitted');
       const providerSession = providerSessionOf(app.issuer, response.claims ?? claims);
@@ -86,10 +86,10 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         // Checked again once the session is listed: disabling the user before that found no session to end.
         const [isDisabled] = await Promise.all([users.isDisabled(user.id), users.noteSignIn(user, userReading)]);
         if (isDisabled) throw fail('not_permitted', { facts: { disabled: true } });
-        log.readAhead();
+        log.prefetch();
         // Last, so that a sign-in that fails leaves the earlier grant as it was.
         const grant = { userId: user.id, app, response, scopes, account: user };
-        await connections.make({ ...grant, origin: info.origin, ahead: grantReading });
+        await connections.make({ ...grant, origin: info.origin, prefetched: grantReading });
         log.passed('connection');
       } catch (cause) {
         await session.end().catch(() => undefined);

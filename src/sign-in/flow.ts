@@ -36,7 +36,7 @@ export interface FlowParts {
   apps: AppStore;
   provider: ProviderClient;
   connections: Connections;
-  users: Pick<UserStore, 'readAhead' | 'noteSignIn' | 'isDisabled'>;
+  users: Pick<UserStore, 'prefetch' | 'noteSignIn' | 'isDisabled'>;
   recorder: AttemptRecorder;
   transactions: Transactions;
   states: StateSigner;

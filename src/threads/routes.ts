@@ -30,28 +30,28 @@ export function threadRoutes(parts: {
   apps: AppStore;
   threads: ThreadCall;
   sessions: Pick<BrowserSessions, 'lastRead'>;
-  grants: Pick<GrantStore, 'readAhead'>;
+  grants: Pick<GrantStore, 'prefetch'>;
 }) {
   const { apps, threads, sessions, grants } = parts;
 
-  const respond = (req: IncomingMessage, res: ServerResponse, ahead?: GrantReading) => {
+  const respond = (req: IncomingMessage, res: ServerResponse, prefetched?: GrantReading) => {
     const { user, app: signInAppId } = sessionOf(req);
     const app = apps.threadApp(queryField(req, 'app'), signInAppId);
-    return passResponse(req, res, (stop) => threads.stream({ userId: user.id, app, ahead }, stop));
+    return passResponse(req, res, (stop) => threads.stream({ userId: user.id, app, prefetched }, stop));
   };
 
   /**
    * Starts to read the grant of the user to whom this session belonged when last read. Grant and session are then read
    * in one round trip to the store. The reading is used only if the session still belongs to that user.
    */
-  const readAhead = (req: IncomingMessage): RelayedHandler => {
+  const prefetch = (req: IncomingMessage): RelayedHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.
     const session = req.url?.includes('?') ? undefined : sessions.lastRead(req);
     const app = session && apps.usualThreadApp(session.app);
-    const ahead = app && grants.readAhead(session.user.id, app.id);
-    return (_req, res) => respond(req, res, ahead);
+    const prefetched = app && grants.prefetch(session.user.id, app.id);
+    return (_req, res) => respond(req, res, prefetched);
   };
 
   const current = (req: IncomingMessage, res: ServerResponse) => respond(req, res);
-  return { current: described(CURRENT, Object.assign(current, { readAhead })) };
+  return { current: described(CURRENT, Object.assign(current, { prefetch })) };
 }

@@ -17,7 +17,7 @@ interface ThreadRequest {
   userId: string;
   app: ThreadApp;
   /** A read of the grant that was started early. */
-  ahead?: GrantReading | undefined;
+  prefetched?: GrantReading | undefined;
 }
 
 export interface ThreadResponse {
@@ -71,11 +71,11 @@ export function createThreadCall(parts: {
    *   `upstream_error`, `upstream_timeout`, `overloaded`
    */
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
-    const { userId, app, ahead } = request;
+    const { userId, app, prefetched } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     try {
       const url = urlOf(app);
-      const result = await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, stop, ahead });
+      const result = await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, stop, prefetched });
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(request, response);

@@ -45,10 +45,11 @@ const END = '\t';
 export type UserStore = ReturnType<typeof createUserStore>;
 
 export function createUserStore({ store, clock }: { store: Store; clock: () => number }) {
-  const read = (id: string, ahead?: UserReading) => (ahead?.id === id ? ahead.record : store.get(keys.user(id)));
+  const read = (id: string, prefetched?: UserReading) =>
+    prefetched?.id === id ? prefetched.record : store.get(keys.user(id));
 
-  const load = async (id: string, ahead?: UserReading): Promise<{ user: User | undefined; version: number }> => {
-    const stored = await read(id, ahead);
+  const load = async (id: string, prefetched?: UserReading): Promise<{ user: User | undefined; version: number }> => {
+    const stored = await read(id, prefetched);
     return { user: stored && (JSON.parse(stored.value) as User), version: stored?.version ?? 0 };
   };
 
@@ -56,8 +57,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   // Needed for each relayed call of a service. An entry is valid only for the version that was just read.
   const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
-  const stateOf = async (id: string, ahead?: UserReading): Promise<UserState> => {
-    const stored = await read(id, ahead);
+  const stateOf = async (id: string, prefetched?: UserReading): Promise<UserState> => {
+    const stored = await read(id, prefetched);
     if (!stored) return 'unknown';
     const cached = states.get(id);
     if (cached?.version === stored.version) return cached.state;
@@ -74,10 +75,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   const change = async (
     id: string,
     next: (user: User | undefined) => User | undefined,
-    { beside, ahead }: { beside?: (after: User, before: User | undefined) => Promise<void>; ahead?: UserReading } = {},
+    {
+      beside,
+      prefetched,
+    }: { beside?: (after: User, before: User | undefined) => Promise<void>; prefetched?: UserReading } = {},
   ) => {
     for (let first = true; ; first = false) {
-      const { user, version } = await load(id, first ? ahead : undefined);
+      const { user, version } = await load(id, first ? prefetched : undefined);
       const changed = next(user);
       if (!changed) return { before: user, after: undefined };
       const value = JSON.stringify(changed);
@@ -118,10 +122,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   return {
     find,
     stateOf,
-    isDisabled: async (id: string, ahead?: UserReading): Promise<boolean> => (await stateOf(id, ahead)) === 'disabled',
+    isDisabled: async (id: string, prefetched?: UserReading): Promise<boolean> =>
+      (await stateOf(id, prefetched)) === 'disabled',
 
     /** Starts the read that `stateOf`, `isDisabled` and `noteSignIn` need. */
-    readAhead(id: string): UserReading {
+    prefetch(id: string): UserReading {
       const record = store.get(keys.user(id));
       // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
       record.catch(() => undefined);
@@ -130,11 +135,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     /**
      * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
-     * @param ahead used only if it is a reading of this user
+     * @param prefetched used only if it is a reading of this user
      */
     async noteSignIn(
       identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>,
-      ahead?: UserReading,
+      prefetched?: UserReading,
     ): Promise<User> {
       const now = clock();
       const { before, after } = await change(
@@ -151,7 +156,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
               }
             : undefined,
         // Writing the index early is safe: lists and searches leave out entries without a matching user.
-        { beside: index, ...(ahead && { ahead }) },
+        { beside: index, ...(prefetched && { prefetched }) },
       );
       const user = after ?? before;
       if (!user) throw new TypeError('A user who signs in must be stored.');

@@ -114,10 +114,10 @@ test('whoever stops waiting for the token is told so at once', async () => {
   expect(sent).toEqual([]);
 });
 
-test('what was read ahead counts for the first token alone', async () => {
+test('a prefetched grant counts for the first token alone', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
   statuses = [401, 200];
-  const ahead = {} as NonNullable<AuthorizedRequest['ahead']>;
-  await get({ ahead });
-  expect(vault.accessToken.mock.calls.map((given) => given[3])).toEqual([ahead, undefined]);
+  const prefetched = {} as NonNullable<AuthorizedRequest['prefetched']>;
+  await get({ prefetched });
+  expect(vault.accessToken.mock.calls.map((given) => given[3])).toEqual([prefetched, undefined]);
 });

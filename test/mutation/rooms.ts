@@ -128,7 +128,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'relay/service-accounts',
     'relay/token-exchange',
     'relay/id-tokens',
-    'relay/read-ahead',
+    'relay/prefetch',
     'relay/relay',
     'relay/pages',
     'relay/documented',
