@@ -52,16 +52,16 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
   return {
     async create({ id, name, scope, expiresAt }) {
       const { secret, text } = createOpaqueToken(ADMIN_TOKEN_PREFIX, id);
-      const kept = { id, name, scope, createdAt: clock(), expiresAt, hash: hashOf(secret) };
-      return { token: await records.create(kept), text };
+      const stored = { id, name, scope, createdAt: clock(), expiresAt, hash: hashOf(secret) };
+      return { token: await records.create(stored), text };
     },
 
     async verify(text) {
-      const given = parseOpaqueToken(ADMIN_TOKEN_PREFIX, text);
-      const record = given && (await records.read(given.id));
-      if (!given || !record) return undefined;
+      const parsed = parseOpaqueToken(ADMIN_TOKEN_PREFIX, text);
+      const record = parsed && (await records.read(parsed.id));
+      if (!parsed || !record) return undefined;
       const { id, hash, expiresAt } = record.value;
-      if (!matchesHash(given.secret, hash) || expiresAt <= clock()) return undefined;
+      if (!matchesHash(parsed.secret, hash) || expiresAt <= clock()) return undefined;
       void uses.note(id, String(clock()));
       return tokenOf(record);
     },

@@ -115,8 +115,8 @@ export function auditRoutes({ audit, pages }: AdminParts) {
   };
 }
 
-function filterOf(given: Partial<Record<AuditField, string | undefined>>): AuditFilter {
-  const { event, who, whom, from, to, text } = given;
+function filterOf(fields: Partial<Record<AuditField, string | undefined>>): AuditFilter {
+  const { event, who, whom, from, to, text } = fields;
   return {
     event: event || undefined,
     who: who || undefined,

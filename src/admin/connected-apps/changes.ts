@@ -5,13 +5,13 @@ import type { AuditTrail } from '../../audit/trail.ts';
 import { type InputFault, pointerTo } from '../../config/input-faults.ts';
 import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../connected-apps/app-registry.ts';
 import type { AppStore } from '../../connected-apps/app-store.ts';
+import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from '../../connected-apps/change-rules.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
 import { AppError } from '../../errors.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import { audited } from '../change.ts';
-import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from './provider-rules.ts';
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
 
@@ -90,12 +90,12 @@ export function createConnectedAppChanges(parts: {
       });
     },
 
-    async replace(req: Request, id: string, { version, clientSecret, ...given }: ChangedApp): Promise<RegisteredApp> {
+    async replace(req: Request, id: string, { version, clientSecret, ...fields }: ChangedApp): Promise<RegisteredApp> {
       const before = await existing(id);
       if (before.version !== version) throw conflict();
-      const registration = { ...given, id };
+      const registration = { ...fields, id };
       await check(registration, [
-        ...(given.id === undefined || given.id === id ? [] : [FIXED_ID]),
+        ...(fields.id === undefined || fields.id === id ? [] : [FIXED_ID]),
         ...secretFaults(registration, clientSecret, before.app),
         ...(await issuerFaults(before.app, registration)),
       ]);
@@ -141,9 +141,9 @@ const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
 
 /** A secret that the method does not use is deleted. */
-function secretAfter(app: ConnectedAppRegistration, given: string | undefined): string | undefined | 'kept' {
+function secretAfter(app: ConnectedAppRegistration, entered: string | undefined): string | undefined | 'kept' {
   if (!needsSecret(app)) return undefined;
-  return given ?? 'kept';
+  return entered ?? 'kept';
 }
 
 function changedFields(before: ConnectedApp, after: ConnectedAppRegistration, secret: string | undefined): string[] {

@@ -138,12 +138,12 @@ export function connectedAppPages(parts: {
     async work(req, { do: wanted, version }) {
       const app = await facts.one(idOf(req));
       if (wanted === 'delete') return done('', noticeOf(await changes.remove(req, app.id, version)));
-      const { id: _, ...kept } = registrationIn(app);
+      const { id: _, ...registration } = registrationIn(app);
       const changed =
         wanted === 'add_callback'
           ? { callbackUrls: [...app.callbackUrls, app.callbackUrl] }
           : { disabled: wanted === 'disable' || undefined };
-      await changes.replace(req, app.id, { ...kept, ...changed, version });
+      await changes.replace(req, app.id, { ...registration, ...changed, version });
       return done(`/${app.id}`, NOTICES[wanted]);
     },
     show: (req, res, { faults }) => one.show(req, res, { faults }),

@@ -58,12 +58,12 @@ export function createProviderRegistration(parts: {
     const { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } = client;
     // Public clients and methods that sign need no secret, even if the provider assigns one.
     const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
-    const kept = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
+    const registered = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
     try {
       const secretExpiresAt = secret === undefined ? undefined : clientSecretExpiresAt;
-      return await changes.create(req, kept, { secretExpiresAt, management });
+      return await changes.create(req, registered, { secretExpiresAt, management });
     } catch (error) {
-      const withdrawal = management && (await withdraw(req, kept, management));
+      const withdrawal = management && (await withdraw(req, registered, management));
       throw withWithdrawal(error, withdrawal, clientId);
     }
   };

@@ -31,7 +31,7 @@ declare module '../../pages/page-data.ts' {
 
 const PROOFS = ['assertion', 'id_token', 'none'] as const;
 
-const question = z.strictObject({
+const questionSchema = z.strictObject({
   relayToken: z.string().max(64).describe('its id'),
   route: z.enum(RELAY_SCOPES),
   app: z.string().max(40).optional(),
@@ -48,7 +48,7 @@ const question = z.strictObject({
     .describe('exchange: fewer scopes are asked for than granted, and the provider gives no narrower token'),
 });
 
-type Question = z.output<typeof question>;
+type Question = z.output<typeof questionSchema>;
 
 const decisionJson = z.object({ allowed: z.boolean(), rule: z.string().optional(), detail: z.string().optional() });
 
@@ -62,24 +62,31 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
     return gate.loadSubject({ kind: 'user', id: user, proven: proof !== 'none' });
   };
 
-  const explained = async (asked: Question): Promise<RelayDecision> => {
-    const token = (await tokens.find(asked.relayToken)) ?? throwUnknown('relay token');
-    const { route, address } = asked;
+  const explain = async (question: Question): Promise<RelayDecision> => {
+    const token = (await tokens.find(question.relayToken)) ?? throwUnknown('relay token');
+    const { route, address, proof } = question;
     const isExchange = route === 'token:exchange';
-    const exchange = { unnarrowed: isExchange && asked.unnarrowed, idToken: isExchange && asked.proof === 'id_token' };
     const forApp = route !== 'bin:read';
-    const subject = forApp ? await subjectOf(asked) : undefined;
+    const subject = forApp ? await subjectOf(question) : undefined;
     // A service account belongs to one app, so that none has to be named.
-    const app = asked.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
-    return decide(token, { route, app: forApp ? app : undefined, subject, ...exchange, address, now: clock() });
+    const app = question.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
+    return decide(token, {
+      route,
+      app: forApp ? app : undefined,
+      subject,
+      address,
+      now: clock(),
+      unnarrowed: isExchange && question.unnarrowed,
+      idToken: isExchange && proof === 'id_token',
+    });
   };
 
   const check = pages.page('admin/policy', async ({ req }) => {
-    const asked = askedOf(req);
-    const isComplete = asked.relayToken !== '' && asked.address !== '';
-    const decision = isComplete ? await explained(asked).catch(unknownToken) : undefined;
+    const question = questionOf(req);
+    const isComplete = question.relayToken !== '' && question.address !== '';
+    const decision = isComplete ? await explain(question).catch(unknownToken) : undefined;
     const faults = decision === 'unknown' ? [UNKNOWN_TOKEN] : [];
-    const { relayToken, route, app = '', user = '', proof, unnarrowed, address } = asked;
+    const { relayToken, route, app = '', user = '', proof, unnarrowed, address } = question;
     const values = { token: relayToken, route, app, user, proof, unnarrowed: unnarrowed ? 'yes' : '', address };
     const { items } = await tokens.page({ limit: Number.POSITIVE_INFINITY });
     return {
@@ -99,15 +106,15 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
     explain: operation(
       {
         summary: 'Say whether a relay call would be allowed, or which rule refuses it',
-        body: question,
+        body: questionSchema,
         response: decisionJson,
       },
-      ({ body }) => explained(body),
+      ({ body }) => explain(body),
     ),
   };
 }
 
-function askedOf(req: Request): Question {
+function questionOf(req: Request): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
   const route = RELAY_SCOPES.find((one) => one === field('route')) ?? ('threads:read' satisfies RelayScope);
   return {

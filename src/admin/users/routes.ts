@@ -113,9 +113,9 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     const user = await find(req);
     const all = await withAll(user);
     const own = req.context.session?.user.id === user.id;
-    const asked = queryField(req, 'confirm');
+    const wanted = queryField(req, 'confirm');
     const confirm: 'delete' | 'disable' | undefined =
-      asked === 'delete' || (own && asked === 'disable') ? asked : undefined;
+      wanted === 'delete' || (own && wanted === 'disable') ? wanted : undefined;
     return {
       title: user.name ?? user.email ?? 'User',
       user: all,

@@ -1,19 +1,19 @@
 /** Rules that keep client secrets and users with their provider when an app is registered or changed. Pure. */
 
-import type { InputFault } from '../../config/input-faults.ts';
-import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
-import { discoveryUrlOf, hasDiscovery } from '../../connected-apps/provider-metadata.ts';
-import { calledUrls } from '../../connected-apps/registration-rules.ts';
+import type { InputFault } from '../config/input-faults.ts';
+import type { ConnectedApp, ConnectedAppRegistration } from './connected-app.ts';
+import { discoveryUrlOf, hasDiscovery } from './provider-metadata.ts';
+import { calledUrls } from './registration-rules.ts';
 
 /**
  * A stored secret is sent only to the endpoints that it was entered for: to change them, an administrator enters it again.
  */
 export function secretFaults(
   app: ConnectedAppRegistration,
-  given: string | undefined,
+  entered: string | undefined,
   before: ConnectedApp | undefined,
 ): InputFault[] {
-  if (!needsSecret(app) || given !== undefined) return [];
+  if (!needsSecret(app) || entered !== undefined) return [];
   const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
   if (before?.clientSecret === undefined)
     return fault('missing', `${app.tokenEndpointAuthMethod} needs the client secret.`);
@@ -29,8 +29,8 @@ export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistratio
 /** Paths of the fields that name a host of the provider which this app has not called before. */
 export function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
   const ofProvider = (app: ConnectedAppRegistration) => calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl');
-  const known = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));
-  return ofProvider(after).flatMap(([path, url]) => (known.has(new URL(url).origin) ? [] : [path]));
+  const called = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));
+  return ofProvider(after).flatMap(([path, url]) => (called.has(new URL(url).origin) ? [] : [path]));
 }
 
 /**
