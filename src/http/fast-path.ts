@@ -71,7 +71,7 @@ function relayedRouteFinder(parts: { routes: readonly Route[]; take: TakeBudget;
 export function enterExpress(begin: BeginRequest): RequestHandler {
   return (req, res, next) => {
     if (req.context) begin.fallBackToExpress(req, res);
-    else begin(req, res);
+    else begin.inExpress(req, res);
     next(req.failure);
   };
 }

@@ -30,14 +30,7 @@ declare module 'node:http' {
 
 const ID_FORM = /^[A-Za-z0-9-]{8,64}$/;
 
-export interface BeginRequest {
-  /** Gives the request its context, and the response its id and the headers of every response. */
-  (req: IncomingMessage, res: ServerResponse): void;
-  /** The same on the fast path, where `sendHead` sends those headers. */
-  onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void;
-  /** Sets the headers that have not been sent, for a request that leaves the fast path. */
-  fallBackToExpress(req: IncomingMessage, res: ServerResponse): void;
-}
+export type BeginRequest = ReturnType<typeof requestContext>;
 
 /** @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `headers`: those of every response */
 export function requestContext(parts: {
@@ -45,7 +38,7 @@ export function requestContext(parts: {
   isTrusted: (address: string) => boolean;
   addressOf: ClientAddress;
   headers: ReadonlyMap<string, string>;
-}): BeginRequest {
+}) {
   const { metrics, isTrusted, addressOf, headers } = parts;
 
   const idOf = (req: IncomingMessage): string => {
@@ -73,12 +66,19 @@ export function requestContext(parts: {
     res.setHeader('X-Request-Id', id);
   };
 
-  const begin = (req: IncomingMessage, res: ServerResponse) => setHeaders(res, start(req, res, 'none').id);
-  return Object.assign(begin, {
-    onFastPath(req: IncomingMessage, res: ServerResponse, route: string) {
+  return {
+    /** Gives the request its context, and the response its id and the headers of every response. */
+    inExpress(req: IncomingMessage, res: ServerResponse): void {
+      setHeaders(res, start(req, res, 'none').id);
+    },
+
+    /** The same on the fast path, where `sendHead` sends those headers. */
+    onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void {
       start(req, res, route).unsentHeaders = dataHeaders;
     },
-    fallBackToExpress({ context }: IncomingMessage, res: ServerResponse) {
+
+    /** Sets the headers that have not been sent, for a request that leaves the fast path. */
+    fallBackToExpress({ context }: IncomingMessage, res: ServerResponse): void {
       if (!context.unsentHeaders) return;
       const { addedHeaders = [] } = context;
       context.unsentHeaders = undefined;
@@ -88,7 +88,7 @@ export function requestContext(parts: {
       for (let at = 0; at < addedHeaders.length; at += 2)
         res.setHeader(addedHeaders[at] ?? '', addedHeaders[at + 1] ?? '');
     },
-  });
+  };
 }
 
 /** Caches each combination of labels: looking one up in prom-client costs more than counting. */

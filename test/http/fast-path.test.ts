@@ -16,7 +16,7 @@ function door({ basePath = '', fails = undefined as unknown, refused = undefined
     if (fails) throw fails;
     taken.push(`fast ${rest}`);
   };
-  const begin = Object.assign(vi.fn(), { onFastPath: vi.fn(), fallBackToExpress: vi.fn() });
+  const begin = { inExpress: vi.fn(), onFastPath: vi.fn(), fallBackToExpress: vi.fn() };
   const admit = vi.fn(() => {
     if (refused) throw refused;
   });
@@ -114,13 +114,13 @@ test('Express begins what has not begun, goes on with what has, and hands on wha
   const enter = enterExpress(begin as unknown as BeginRequest);
   const next = vi.fn();
   enter({} as never, {} as never, next);
-  expect([begin.mock.calls.length, begin.fallBackToExpress.mock.calls.length, next.mock.calls]).toEqual([
+  expect([begin.inExpress.mock.calls.length, begin.fallBackToExpress.mock.calls.length, next.mock.calls]).toEqual([
     1,
     0,
     [[undefined]],
   ]);
   enter({ context: {}, failure: 'by the store' } as never, {} as never, next);
-  expect([begin.mock.calls.length, begin.fallBackToExpress.mock.calls.length, next.mock.calls[1]]).toEqual([
+  expect([begin.inExpress.mock.calls.length, begin.fallBackToExpress.mock.calls.length, next.mock.calls[1]]).toEqual([
     1,
     1,
     ['by the store'],

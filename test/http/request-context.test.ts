@@ -45,7 +45,7 @@ describe('in Express', () => {
   test('the answer has its id and the headers of every answer from the begin on', async () => {
     let context: IncomingMessage['context'] | undefined;
     const { headers } = await answers((req, res) => {
-      begin(req, res);
+      begin.inExpress(req, res);
       context = req.context;
       res.end();
     });
@@ -58,7 +58,7 @@ describe('in Express', () => {
   test('an id that is given counts from a proxy of ours, and without a card number in it', async () => {
     const idFor = async (given: string) => {
       const how: typeof handle = (req, res) => {
-        begin(req, res);
+        begin.inExpress(req, res);
         res.end();
       };
       return (await answers(how, { 'x-request-id': given })).headers['x-request-id'];
@@ -74,7 +74,7 @@ describe('in Express', () => {
 
   test('going back to it changes nothing that a route has done since', async () => {
     const { headers } = await answers((req, res) => {
-      begin(req, res);
+      begin.inExpress(req, res);
       res.setHeader('Cache-Control', 'public');
       begin.fallBackToExpress(req, res);
       res.end();
@@ -84,7 +84,7 @@ describe('in Express', () => {
 
   test('what is added is set, and a head of data runs nothing', async () => {
     const { status, headers } = await answers((req, res) => {
-      begin(req, res);
+      begin.inExpress(req, res);
       addHeaders(req, res, { 'X-One': '1', 'X-Two': '2' });
       sendHead(req, res, 203, { 'X-Three': '3' });
       res.end();
@@ -99,7 +99,7 @@ test.each(['Express', 'fast path'])(
   async (way) => {
     const { status, headers, body } = await answers((req, res) => {
       if (way === 'fast path') begin.onFastPath(req, res, '/fast');
-      else begin(req, res);
+      else begin.inExpress(req, res);
       sendJson(req, res, { ETag: '"v1"' }, { price: '5 €' });
     });
     expect([status, body]).toEqual([200, '{"price":"5 €"}']);
