@@ -8,7 +8,7 @@ import type { Connection, Connections, Disconnected } from './connections.ts';
 import { TROUBLE_WORDS, type TroubleCause } from './grant.ts';
 
 /** The provider's response to a revocation. */
-export const providerAnswer = z
+export const providerReplySchema = z
   .object({
     status: z.int().optional().describe('status of the response'),
     error: z.string().optional().describe('its OAuth error code, or why there was no response'),
@@ -16,12 +16,12 @@ export const providerAnswer = z
   .nullable()
   .describe('the last response of the provider; null where it was not called');
 
-/** A disconnection with what came of it. */
-export const disconnectedAnswer = {
+/** The fields of a disconnection's result in JSON. */
+export const disconnectedFields = {
   revocation: z
     .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
     .describe('one that is pending is retried until the provider confirms it'),
-  provider: providerAnswer,
+  provider: providerReplySchema,
 };
 
 export function disconnectedJson({ revocation, said }: Disconnected) {

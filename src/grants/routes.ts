@@ -16,7 +16,7 @@ import {
   connectionSchema,
   connectionView,
   connectionViews,
-  disconnectedAnswer,
+  disconnectedFields,
   disconnectedJson,
 } from './connection-view.ts';
 import type { Connections } from './connections.ts';
@@ -27,8 +27,8 @@ const listSchema = z.object({ connections: z.array(connectionSchema) });
 const disconnectSchema = z.object({
   app: z.string(),
   disconnected: z.boolean(),
-  revocation: disconnectedAnswer.revocation.nullable(),
-  provider: disconnectedAnswer.provider,
+  revocation: disconnectedFields.revocation.nullable(),
+  provider: disconnectedFields.provider,
 });
 
 const LIST: Operation = {

@@ -3,7 +3,7 @@ import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
 import type { AppStore } from '../connected-apps/app-store.ts';
-import { disconnectedAnswer, disconnectedJson } from '../grants/connection-view.ts';
+import { disconnectedFields, disconnectedJson } from '../grants/connection-view.ts';
 import type { DisconnectResult } from '../grants/connections.ts';
 import { wantsPage } from '../http/accept.ts';
 import { described, json, type Operation, PAGE } from '../http/description.ts';
@@ -15,7 +15,7 @@ import type { UserLifecycle } from '../users/user-lifecycle.ts';
 
 const erasedSchema = z.object({
   deleted: z.literal(true),
-  connections: z.array(z.object({ app: z.string(), ...disconnectedAnswer })),
+  connections: z.array(z.object({ app: z.string(), ...disconnectedFields })),
 });
 
 const ERASE: Operation = {

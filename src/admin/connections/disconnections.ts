@@ -3,7 +3,7 @@ import type { Request, Response } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import { AppError } from '../../errors.ts';
-import { disconnectedAnswer, disconnectedJson } from '../../grants/connection-view.ts';
+import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
 import type { Disconnected, DisconnectResult } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { queryField } from '../../http/body.ts';
@@ -16,7 +16,7 @@ import { splitId } from '../users/view.ts';
 import { disconnectedNotice } from './disconnect-notice.ts';
 import { progressJson, progressView } from './view.ts';
 
-const endedJson = z.object({ id: z.string(), ...disconnectedAnswer });
+const endedJson = z.object({ id: z.string(), ...disconnectedFields });
 
 export function disconnectionRoutes({ grants, connectedApps, audit, pages, publicUrl }: AdminParts) {
   const { index, connections, everyone } = grants;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { AppStore } from '../../connected-apps/app-store.ts';
 import { describeReply } from '../../connected-apps/provider-reply.ts';
-import { connectionSchema, providerAnswer } from '../../grants/connection-view.ts';
+import { connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { TROUBLE_WORDS } from '../../grants/grant.ts';
@@ -31,7 +31,7 @@ export const revocationJson = z.object({
   since: z.iso.datetime(),
   attempts: z.number().int(),
   nextAt: z.iso.datetime(),
-  provider: providerAnswer,
+  provider: providerReplySchema,
   providerWords: z.string().nullable(),
 });
 

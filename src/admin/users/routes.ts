@@ -3,7 +3,7 @@ import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import { AppError } from '../../errors.ts';
-import { disconnectedAnswer, disconnectedJson } from '../../grants/connection-view.ts';
+import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
 import { queryField } from '../../http/body.ts';
 import { operation } from '../../http/operation.ts';
 import { actorOf } from '../../sessions/actor.ts';
@@ -49,7 +49,7 @@ const userWithAllJson = userJson.extend({
 const deletedJson = z.object({
   id: z.string(),
   connections: z
-    .array(z.object({ app: z.string(), ...disconnectedAnswer }))
+    .array(z.object({ app: z.string(), ...disconnectedFields }))
     .describe('what the provider of each answered'),
 });
 
