@@ -16,8 +16,6 @@ import { describeFailure, failedCall, ProviderError } from './provider-error.ts'
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
-export type AppCheck = ReturnType<typeof createAppCheck>;
-
 interface AppCheckParts extends CallParts {
   metadata: ProviderMetadataSource;
   observations: Pick<Observations, 'read'>;

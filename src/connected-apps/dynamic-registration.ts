@@ -17,7 +17,7 @@ export interface RequestedClient {
 }
 
 /** The registered client. The provider may choose another authentication method than the requested one. */
-export interface IssuedClient {
+interface IssuedClient {
   clientId: string;
   clientSecret: string | undefined;
   /** Milliseconds since the epoch; undefined where it does not expire. */
@@ -41,7 +41,7 @@ export type Withdrawal =
   /** `words`: the cause and what to do about it. */
   | { outcome: 'unreachable'; words: string };
 
-export type RegistrationOutcome = { client: IssuedClient; fault?: never } | { client?: never; fault: string };
+type RegistrationOutcome = { client: IssuedClient; fault?: never } | { client?: never; fault: string };
 
 const LIMITS: CallLimits = { deadlineMilliseconds: 10_000, maxBytes: 256 * 1024 };
 

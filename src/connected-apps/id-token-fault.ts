@@ -1,11 +1,9 @@
 /** Why an ID token was refused: the check that failed, and the difference between the clocks. Pure. */
 import { isObject } from '../json.ts';
 
-/** In the order of the checks. */
-export const ID_TOKEN_CHECKS = ['form', 'times', 'issuer', 'audience', 'nonce', 'signature'] as const;
-export type IdTokenCheck = (typeof ID_TOKEN_CHECKS)[number];
+type IdTokenCheck = 'form' | 'times' | 'issuer' | 'audience' | 'nonce' | 'signature';
 
-export interface IdTokenFault {
+interface IdTokenFault {
   check: IdTokenCheck;
   /** How far our clock is ahead of the time at which the provider issued the token. */
   secondsAhead?: number;

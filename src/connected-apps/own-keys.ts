@@ -18,18 +18,7 @@ import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 
-export interface OwnKeys {
-  /** Signs a JWT. It has to expire within `MAX_SIGNATURE_SECONDS`, since the key may be removed after that. */
-  sign(claims: JWTPayload, header: { typ: string }): Promise<string>;
-  /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */
-  verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined>;
-  /** The keys of `/.well-known/jwks.json`, including the next one. */
-  publicKeys(): Promise<JSONWebKeySet>;
-  /** The id of the key that signs now. */
-  signingKid(): Promise<string>;
-  /** Publishes the next key now, unless one is published; it signs from `aheadMilliseconds` later. */
-  rotate(): Promise<void>;
-}
+export type OwnKeys = ReturnType<typeof createOwnKeys>;
 
 interface OwnKey {
   kid: string;
@@ -39,7 +28,6 @@ interface OwnKey {
   signsFrom: number;
 }
 
-export const MAX_SIGNATURE_SECONDS = 300;
 export const KEY_TIMES = {
   /** How long a key signs. */
   signsMilliseconds: 30 * DAY_MS,
@@ -61,7 +49,7 @@ export function createOwnKeys(parts: {
   clock: () => number;
   /** Called where the stored keys could not be opened and new ones were made. */
   onReplaced?: (cause: unknown) => void;
-}): OwnKeys {
+}) {
   const { store, sealer, clock, onReplaced } = parts;
   const imported = new Map<string, Promise<CryptoKey>>();
   let cached: { keys: readonly OwnKey[]; readAt: number } | undefined;
@@ -122,21 +110,26 @@ export function createOwnKeys(parts: {
   };
 
   return {
+    /** The id of the key that signs now. */
     signingKid: async () => (await signingKey()).kid,
-    async sign(claims, header) {
+    /** Signs a JWT. It has to expire within `afterMilliseconds`, since the key may be removed after that. */
+    async sign(claims: JWTPayload, header: { typ: string }): Promise<string> {
       const key = await signingKey();
       return new SignJWT(claims)
         .setProtectedHeader({ alg: ALGORITHM, kid: key.kid, ...header })
         .sign(await privateKey(key));
     },
-    async verify(token, rules) {
+    /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */
+    async verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined> {
       const first = await verifyWith(await current(), token, rules);
       if (first !== 'unknown_key') return first;
       const again = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
       return again === 'unknown_key' ? undefined : again;
     },
-    publicKeys: async () => ({ keys: (await current()).map(publicJwk) }),
-    async rotate() {
+    /** The keys of `/.well-known/jwks.json`, including the next one. */
+    publicKeys: async (): Promise<JSONWebKeySet> => ({ keys: (await current()).map(publicJwk) }),
+    /** Publishes the next key now, unless one is published; it signs from `aheadMilliseconds` later. */
+    async rotate(): Promise<void> {
       await load(async (stored, now) => {
         const due = await dueKeys(stored, now);
         const hasNext = due.some(({ signsFrom }) => signsFrom > now);

@@ -6,7 +6,7 @@ import { HOUR_MS } from '../time.ts';
 import { ProviderError } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
-export type KeySet = ReturnType<typeof createLocalJWKSet>;
+type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 export type SigningKeys = ReturnType<typeof createSigningKeys>;
 

@@ -5,7 +5,7 @@ import { ProxyFailure } from './dispatcher.ts';
 import { RefusedAddress } from './judged-lookup.ts';
 
 /** `busy`: the limits of calls that run and wait for the host are reached. */
-export type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
+type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
 
 /** The message is a clause that names host and port only, since the rest of the URL may hold a code. */
 export class OutboundError extends Error {

@@ -51,7 +51,7 @@ export interface Target {
   path: string;
 }
 
-export interface OutboundRequest {
+interface OutboundRequest {
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
@@ -65,7 +65,7 @@ export interface OutboundRequest {
  * Starts a span for a call, as a child of the request's one. Without the path: that of a BIN look-up holds digits, and
  * a query may hold a code.
  */
-export type BeginCall = (call: { method: string; origin: string }) => {
+type BeginCall = (call: { method: string; origin: string }) => {
   /** The trace context (W3C Trace Context), for the host. */
   headers: Readonly<Record<string, string>>;
   responded(status: number): void;

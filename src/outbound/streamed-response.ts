@@ -34,7 +34,7 @@ export interface StreamedCall {
 }
 
 /** Follows a call without reading its body. */
-export interface CallObserver {
+interface CallObserver {
   responded?: ((status: number) => void) | undefined;
   /** Called once. `failure`: undefined also where the reader needed no more of the body. */
   ended(failure?: Error): void;
