@@ -137,8 +137,8 @@ interface Place {
 }
 
 function placeOf(grant: Grant): Place {
-  const { trouble, refreshToken, expiresAt, connectedAt } = grant;
-  if (trouble && trouble.kind !== 'passing') return { state: trouble.kind, score: trouble.since, connectedAt };
+  const { failure, refreshToken, expiresAt, connectedAt } = grant;
+  if (failure && failure.kind !== 'passing') return { state: failure.kind, score: failure.since, connectedAt };
   if (refreshToken === undefined && expiresAt !== undefined) {
     return { state: 'unrenewable', score: expiresAt, connectedAt };
   }

@@ -5,7 +5,7 @@ import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts'
 import type { ConnectionView } from '../pages/page-data.ts';
 import { isoOrNull, isoTime } from '../time.ts';
 import type { Connection, Connections, Disconnected } from './connections.ts';
-import { TROUBLE_WORDS, type TroubleCause } from './grant.ts';
+import { FAILURE_WORDS, type FailureCause } from './grant.ts';
 
 /** The provider's response to a revocation. */
 export const providerReplySchema = z
@@ -35,7 +35,7 @@ export const connectionSchema = z.object({
   account: z.string().nullable(),
   health: z.enum(['active', 'expiring', 'in_doubt', 'reconnect_needed']),
   scopes: z.array(z.string()).readonly(),
-  cause: z.enum(Object.keys(TROUBLE_WORDS) as TroubleCause[]).nullable(),
+  cause: z.enum(Object.keys(FAILURE_WORDS) as FailureCause[]).nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
   connectUrl: z.string(),
 });
@@ -73,7 +73,7 @@ export function connectionView(
     ...base,
     health,
     account: accountName(connection),
-    cause: cause && TROUBLE_WORDS[cause],
+    cause: cause && FAILURE_WORDS[cause],
     scopes,
     choices,
     connectedAt: isoTime(connectedAt),

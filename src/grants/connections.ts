@@ -4,14 +4,14 @@ import type { ProviderReply, RevocationOutcome } from '../connected-apps/provide
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
 import { type Consent, canLast, consentedGrant, OFFLINE, sameAccount } from './consent.ts';
-import { type Grant, type Health, healthOf, isBroken, revocationToken, type TroubleCause } from './grant.ts';
+import { type FailureCause, type Grant, type Health, healthOf, isBroken, revocationToken } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Revocations } from './revocations.ts';
 
 export interface Connection {
   app: string;
   health: Health;
-  cause: TroubleCause | undefined;
+  cause: FailureCause | undefined;
   scopes: readonly string[];
   account: Grant['account'];
   /** Milliseconds since the epoch. */
@@ -61,10 +61,10 @@ export function createConnections(parts: {
       const unknown = { scopes: [], account: {}, connectedAt: undefined, lastUsedAt };
       return { app, health: 'reconnect_needed', cause: 'unreadable', ...unknown };
     }
-    const { scopes, account, connectedAt, trouble } = stored.grant;
+    const { scopes, account, connectedAt, failure } = stored.grant;
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
-    const cause = trouble?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
+    const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
     return { app, health, cause, scopes, account, connectedAt, lastUsedAt };
   };
 

@@ -40,7 +40,7 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     connectedAt: earlier?.connectedAt ?? now,
     consentedAt: now,
     chosen,
-    trouble: undefined,
+    failure: undefined,
     refresh: undefined,
     rotates: undefined,
     refreshedBy: undefined,
@@ -49,8 +49,8 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
 }
 
 /** True where the refresh token can be kept with new tokens: it was not refused, and covers no scope that was dropped. */
-export function canLast({ trouble, scopes }: Grant, granted: readonly string[]): boolean {
-  return trouble?.kind !== 'reconnect_needed' && scopes.every((scope) => granted.includes(scope));
+export function canLast({ failure, scopes }: Grant, granted: readonly string[]): boolean {
+  return failure?.kind !== 'reconnect_needed' && scopes.every((scope) => granted.includes(scope));
 }
 
 /**
@@ -59,7 +59,7 @@ export function canLast({ trouble, scopes }: Grant, granted: readonly string[]):
  */
 function grantedBy({ scopes, refreshToken }: TokenResponse, requested: readonly string[], earlier: Grant | undefined) {
   const granted = scopes ?? requested;
-  const isReusable = earlier?.refreshToken !== undefined && earlier.trouble?.kind !== 'reconnect_needed';
+  const isReusable = earlier?.refreshToken !== undefined && earlier.failure?.kind !== 'reconnect_needed';
   return isReusable && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && requested.includes(OFFLINE)
     ? [...new Set([...granted, OFFLINE])]
     : [...granted];

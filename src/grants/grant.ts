@@ -4,10 +4,10 @@ import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { DAY_MS } from '../time.ts';
 
 /** Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and logs. */
-export interface Trouble {
+export interface RefreshFailure {
   /** `passing`: will be retried. `in_doubt`: refused, but not proof that the grant ended. `reconnect_needed`: ended for good. */
   kind: 'passing' | 'in_doubt' | 'reconnect_needed';
-  cause: TroubleCause;
+  cause: FailureCause;
   /** Milliseconds since the epoch, like every time in this file. */
   since: number;
   /** Consecutive failures. */
@@ -16,7 +16,7 @@ export interface Trouble {
   retryAt: number;
 }
 
-export type TroubleCause =
+export type FailureCause =
   | 'grant_refused'
   | 'answer_lost'
   | 'access_ended'
@@ -28,7 +28,7 @@ export type TroubleCause =
   | 'unreadable';
 
 /** The causes in words for the user. */
-export const TROUBLE_WORDS: Record<TroubleCause, string> = {
+export const FAILURE_WORDS: Record<FailureCause, string> = {
   grant_refused: 'The provider has ended this connection.',
   answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
   access_ended: 'The access has expired, and the provider issued no refresh token.',
@@ -58,7 +58,7 @@ export interface Grant {
   consentedAt: number;
   /** The user chose these scopes: a later sign-in, which requests all of them, does not widen the grant. */
   chosen?: boolean | undefined;
-  trouble: Trouble | undefined;
+  failure: RefreshFailure | undefined;
   /** The journal entry: present while a refresh is in flight, and after one whose response never arrived. */
   refresh: OpenRefresh | undefined;
   /** When the refresh token expires; absent where the provider does not say. */
@@ -115,17 +115,17 @@ export function isRefreshDue(grant: Grant, now: number, spread: number): boolean
 
 /** True while the provider must not be called again. A clock that was set back does not extend this beyond the longest back-off. */
 export function isBackingOff(grant: Grant, now: number): boolean {
-  const left = (grant.trouble?.retryAt ?? 0) - now;
+  const left = (grant.failure?.retryAt ?? 0) - now;
   return left > 0 && left <= 1.25 * BACK_OFF.maxRetryAfterMs;
 }
 
 /** True where the user has to connect again, or may have to. */
-export function isBroken({ trouble }: Grant): boolean {
-  return trouble !== undefined && trouble.kind !== 'passing';
+export function isBroken({ failure }: Grant): boolean {
+  return failure !== undefined && failure.kind !== 'passing';
 }
 
 export function healthOf(grant: Grant, now: number): Health {
-  if (grant.trouble && grant.trouble.kind !== 'passing') return grant.trouble.kind;
+  if (grant.failure && grant.failure.kind !== 'passing') return grant.failure.kind;
   if (grant.refreshToken !== undefined) {
     const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
     return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
@@ -155,7 +155,7 @@ export function withTokens(
     scopes: response.scopes ?? grant.scopes,
     obtainedAt: now,
     expiresAt: seconds === undefined ? undefined : now + seconds * 1000,
-    trouble: undefined,
+    failure: undefined,
   };
 }
 
@@ -170,18 +170,18 @@ function refreshEnd(grant: Grant, response: TokenResponse, now: number): number 
  * minutes (R41).
  * @param random 0 to 1
  */
-export function withTrouble(
+export function withFailure(
   grant: Grant,
-  kind: Trouble['kind'],
-  cause: TroubleCause,
+  kind: RefreshFailure['kind'],
+  cause: FailureCause,
   at: { now: number; random: number; retryAfterSeconds?: number | undefined },
 ): Grant {
-  const failures = (grant.trouble?.failures ?? 0) + 1;
+  const failures = (grant.failure?.failures ?? 0) + 1;
   const maxWait = BACK_OFF.maxMs[kind];
   const wait = Math.min(maxWait, BACK_OFF.minMs * 2 ** (failures - 1)) * (0.75 + at.random / 2);
   const retryAfter = Math.min(BACK_OFF.maxRetryAfterMs, (at.retryAfterSeconds ?? 0) * 1000);
-  const since = grant.trouble?.kind === kind ? grant.trouble.since : at.now;
-  return { ...grant, trouble: { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) } };
+  const since = grant.failure?.kind === kind ? grant.failure.since : at.now;
+  return { ...grant, failure: { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) } };
 }
 
 /**

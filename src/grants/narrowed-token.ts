@@ -56,7 +56,7 @@ function refreshTokenOf(stored: StoredGrant | undefined): string | undefined {
 }
 
 function isWorking(stored: StoredGrant | undefined): stored is Extract<StoredGrant, { grant: Grant }> {
-  return stored !== undefined && 'grant' in stored && stored.grant.trouble?.kind !== 'reconnect_needed';
+  return stored !== undefined && 'grant' in stored && stored.grant.failure?.kind !== 'reconnect_needed';
 }
 
 function resultOf(
@@ -66,10 +66,10 @@ function resultOf(
   now: number,
 ): NarrowedResult {
   if (!isWorking(stored)) return { kind: 'no_grant' };
-  const { refreshToken, trouble } = stored.grant;
+  const { refreshToken, failure } = stored.grant;
   if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes, app, now);
   if (refreshToken === undefined || (outcome && isScopeRefusal(outcome))) return { kind: 'unsupported' };
-  const retryAt = trouble?.retryAt ?? 0;
+  const retryAt = failure?.retryAt ?? 0;
   return { kind: 'unavailable', retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };
 }
 

@@ -5,7 +5,7 @@ import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { retryWhileUnavailable } from '../storage/retry.ts';
-import { type Grant, isBroken, type Trouble, type TroubleCause, withTokens, withTrouble } from './grant.ts';
+import { type FailureCause, type Grant, isBroken, type RefreshFailure, withFailure, withTokens } from './grant.ts';
 import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
 
@@ -32,13 +32,13 @@ export function createRefreshOutcomes(parts: {
 }) {
   const { grants, provider, events, clock, random } = parts;
 
-  const troubled = (grant: Grant, kind: Trouble['kind'], cause: TroubleCause, retryAfterSeconds?: number) =>
-    withTrouble(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
+  const failedGrant = (grant: Grant, kind: RefreshFailure['kind'], cause: FailureCause, retryAfterSeconds?: number) =>
+    withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
 
-  const announce = (before: Grant, { userId, appId: app, trouble }: Grant): void => {
-    const hasEnded = trouble?.kind === 'reconnect_needed' && before.trouble?.kind !== 'reconnect_needed';
-    if (hasEnded) events.connectionBroken({ userId, app, cause: trouble.cause });
-    if (!trouble && isBroken(before)) events.connectionRecovered({ userId, app });
+  const announce = (before: Grant, { userId, appId: app, failure }: Grant): void => {
+    const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
+    if (hasEnded) events.connectionBroken({ userId, app, cause: failure.cause });
+    if (!failure && isBroken(before)) events.connectionRecovered({ userId, app });
   };
 
   /** Saves over the version that was read, or loads what another process wrote first. */
@@ -111,30 +111,30 @@ export function createRefreshOutcomes(parts: {
   const saveUnusable = (call: RefreshCall, refreshToken: string | undefined) => {
     const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
     return saveTokens(call, update, (grant) =>
-      troubled({ ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_answer'),
+      failedGrant({ ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_answer'),
     );
   };
 
   const saveRefusal = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
     const stored = await grants.load(call.grant.userId, call.grant.appId);
     if (!stored || 'unreadable' in stored) return stored;
-    const { refreshToken, accessToken, trouble } = stored.grant;
+    const { refreshToken, accessToken, failure } = stored.grant;
     // Another process may have used the refresh token a moment ago: then the grant holds newer tokens (R37).
     const isReplaced = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
     // Of two refused calls, the first has already marked the grant and sent the event.
-    if (isReplaced || trouble?.kind === 'reconnect_needed') return closeEntry(call, stored);
+    if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
     const cause = call.lostCall ? 'answer_lost' : 'grant_refused';
-    const ended = troubled(withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
+    const ended = failedGrant(withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
     return (await saveOrLoad(stored, ended, call.fence)).stored;
   };
 
-  const saveTrouble = async (
+  const saveFailure = async (
     call: RefreshCall,
-    kind: Trouble['kind'],
-    cause: TroubleCause,
+    kind: RefreshFailure['kind'],
+    cause: FailureCause,
     retryAfterSeconds?: number,
   ) => {
-    const grant = troubled(withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
+    const grant = failedGrant(withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
     const { saved, stored } = await saveOrLoad(call, grant, call.fence);
     return saved ? stored : closeEntry(call, stored);
   };
@@ -170,14 +170,14 @@ export function createRefreshOutcomes(parts: {
         case 'doubtful':
           if (call.scopes && isScopeRefusal(outcome))
             return saveTokens(call, {}, (grant) => withEntrySettled(call, grant));
-          return saveTrouble(call, 'in_doubt', 'unclear_refusal');
+          return saveFailure(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
-          return saveTrouble(call, 'passing', 'app_refused');
+          return saveFailure(call, 'passing', 'app_refused');
         case 'unavailable': {
           const { reason, retryAfterSeconds } = outcome;
-          if (!NO_RESPONSE.has(reason)) return saveTrouble(call, 'passing', 'provider_unavailable', retryAfterSeconds);
+          if (!NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', 'provider_unavailable', retryAfterSeconds);
           // Without a response the journal entry stays open: the provider may have spent the refresh token.
-          const grant = troubled(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
+          const grant = failedGrant(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
           return (await saveOrLoad(call, grant, call.fence)).stored;
         }
       }
@@ -185,9 +185,9 @@ export function createRefreshOutcomes(parts: {
 
     /** Records why a grant without a refresh token no longer works. @param usable whether its access token has not expired */
     withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined> {
-      if (!usable) return saveTrouble(call, 'reconnect_needed', 'access_ended');
+      if (!usable) return saveFailure(call, 'reconnect_needed', 'access_ended');
       // Only the platform refused it, which does not prove that the provider ended the grant.
-      return saveTrouble(call, 'in_doubt', 'access_token_refused');
+      return saveFailure(call, 'in_doubt', 'access_token_refused');
     },
   };
 }

@@ -46,7 +46,7 @@ export function ifDue(
 ): ReadableGrant | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   const { grant } = stored;
-  if (grant.trouble?.kind === 'reconnect_needed') return undefined;
+  if (grant.failure?.kind === 'reconnect_needed') return undefined;
   if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
   if (scopes) return grant.refreshToken === undefined ? undefined : stored;
   const needsToken =
@@ -65,8 +65,8 @@ export function isRefused(grant: Grant, rejected: string | undefined, now: numbe
 }
 
 /** True where the journal does not say how the last call ended: another process may hold a response that it has not saved. */
-export function mayHaveUnsavedResponse({ refresh, trouble }: Grant, now: number): boolean {
+export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
   if (!refresh || refresh.received !== undefined) return false;
-  const hasEnded = trouble !== undefined && trouble.retryAt > refresh.startedAt;
+  const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }

@@ -135,7 +135,7 @@ export function createRefresher(parts: {
   };
 
   /**
-   * Refreshes the grant if that is due, and returns the grant; its `trouble` says what went wrong.
+   * Refreshes the grant if that is due, and returns the grant; its `failure` says what went wrong.
    * Concurrent requests for the same user and app share one refresh, in this process and across processes.
    */
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {

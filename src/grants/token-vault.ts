@@ -2,7 +2,7 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { DpopKey } from '../connected-apps/dpop.ts';
 import { AppError } from '../errors.ts';
-import { type Grant, isRefreshDue, isUsable, spreadOf, type TroubleCause } from './grant.ts';
+import { type FailureCause, type Grant, isRefreshDue, isUsable, spreadOf } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refresher } from './refresh.ts';
 
@@ -18,10 +18,10 @@ export type TokenResult =
       doubted: boolean;
     }
   | { kind: 'not_connected' }
-  | { kind: 'reconnect_needed'; cause: TroubleCause }
+  | { kind: 'reconnect_needed'; cause: FailureCause }
   /** The platform refused a token that was just refreshed. */
   | { kind: 'still_refused' }
-  | { kind: 'unavailable'; cause: TroubleCause; retryAfterSeconds: number };
+  | { kind: 'unavailable'; cause: FailureCause; retryAfterSeconds: number };
 
 const MAX_WAIT_MS = 2_000;
 
@@ -64,7 +64,7 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
         const stored = await grants.load(userId, appId);
         if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
         if (stored.grant.accessToken === accessToken)
-          await grants.save({ ...stored.grant, trouble: undefined }, stored.version);
+          await grants.save({ ...stored.grant, failure: undefined }, stored.version);
       } catch {
         // The doubt then stays until the next accepted call.
       }
@@ -81,14 +81,14 @@ function within(result: Promise<TokenResult>, fallback: TokenResult): Promise<To
 }
 
 function isDoubted(grant: Grant): boolean {
-  return grant.trouble?.cause === 'access_token_refused';
+  return grant.failure?.cause === 'access_token_refused';
 }
 
 /** True where no refresh is needed or possible. */
 function isReady(stored: StoredGrant | undefined, rejected: string | undefined, now: number, userId: string): boolean {
   if (!stored || 'unreadable' in stored) return true;
   const { grant } = stored;
-  if (grant.trouble?.kind === 'reconnect_needed') return true;
+  if (grant.failure?.kind === 'reconnect_needed') return true;
   if (grant.accessToken === rejected || !isUsable(grant, now)) return false;
   // The spread costs a hash of the user id, so it is computed only for a token that may be due.
   return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
@@ -98,18 +98,18 @@ function resultOf(stored: StoredGrant | undefined, rejected: string | undefined,
   if (!stored) return { kind: 'not_connected' };
   if ('unreadable' in stored) return { kind: 'reconnect_needed', cause: 'unreadable' };
   const { grant } = stored;
-  if (grant.trouble?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.trouble.cause };
+  if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
   // A token that has not expired is used although its refresh failed (R42).
   if (isUsable(grant, now) && grant.accessToken !== rejected) {
     const { accessToken, dpopKey, scopes } = grant;
     return { kind: 'token', accessToken, dpopKey, scopes, doubted: isDoubted(grant) };
   }
-  if (!grant.trouble) {
+  if (!grant.failure) {
     if (grant.accessToken === rejected) return { kind: 'still_refused' };
     // Another process is still refreshing it.
     return { kind: 'unavailable', cause: 'provider_unavailable', retryAfterSeconds: 5 };
   }
-  const { cause, retryAt } = grant.trouble;
+  const { cause, retryAt } = grant.failure;
   if (cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
   return { kind: 'unavailable', cause, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };
 }

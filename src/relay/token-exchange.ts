@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { TROUBLE_WORDS } from '../grants/grant.ts';
+import { FAILURE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { NarrowedTokens } from '../grants/narrowed-token.ts';
 import type { TokenVault } from '../grants/token-vault.ts';
@@ -143,7 +143,7 @@ export function createTokenExchange(parts: {
       case 'not_connected':
         return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl}`);
       case 'reconnect_needed':
-        return refuse('invalid_target', `${TROUBLE_WORDS[result.cause]} The user connects again at ${connectUrl}`);
+        return refuse('invalid_target', `${FAILURE_WORDS[result.cause]} The user connects again at ${connectUrl}`);
       case 'still_refused':
         return unavailable(30);
       case 'unavailable':

@@ -4,7 +4,7 @@ import type { ThreadApp } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch, AuthorizedResponse } from '../grants/authorized-fetch.ts';
-import { TROUBLE_WORDS } from '../grants/grant.ts';
+import { FAILURE_WORDS } from '../grants/grant.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
 import { type BodyLimits, boundedBody } from '../outbound/bounded-body.ts';
 import { asOutboundError } from '../outbound/outbound.ts';
@@ -118,7 +118,7 @@ function grantError(
       return new AppError('not_connected', { detail: `Connect ${app.name} first.`, connectUrl, headers });
     case 'reconnect_needed':
       return new AppError('reconnect_needed', {
-        detail: `${TROUBLE_WORDS[failure.cause]} Connect ${app.name} again.`,
+        detail: `${FAILURE_WORDS[failure.cause]} Connect ${app.name} again.`,
         logDetail: failure.cause,
         connectUrl,
         headers,

@@ -14,7 +14,7 @@ export function grantOf(userId: string, appId: string): Grant {
     expiresAt: now + 3_600_000,
     connectedAt: now,
     consentedAt: now,
-    trouble: undefined,
+    failure: undefined,
     refresh: undefined,
   };
 }

@@ -70,6 +70,6 @@ function grantOf(userId: string, subject: string): Grant {
       obtainedAt: now,
       expiresAt: now + 7_200_000,
     },
-    ...{ trouble: undefined, refresh: undefined },
+    ...{ failure: undefined, refresh: undefined },
   };
 }

@@ -167,9 +167,9 @@ export function createPeople(parts: {
     person.losses += 1;
     // The storage may be the one that is broken just now.
     const stored = await site.vault.grants.load(person.userId, 'platform').catch(() => undefined);
-    if (!stored || 'unreadable' in stored || stored.grant.trouble?.kind !== 'reconnect_needed') return;
+    if (!stored || 'unreadable' in stored || stored.grant.failure?.kind !== 'reconnect_needed') return;
     if (site.provider.takes(stored.grant.refreshToken))
-      journal.wrong(`thread: ${person.name} is told to reconnect (${stored.grant.trouble.cause}) for nothing`);
+      journal.wrong(`thread: ${person.name} is told to reconnect (${stored.grant.failure.cause}) for nothing`);
   }
 
   async function disconnect(person: CampaignPerson): Promise<void> {

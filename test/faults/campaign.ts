@@ -110,8 +110,8 @@ async function recover(site: CampaignSite, people: People, journal: Journal): Pr
       if (!answers.every(({ status, body }) => status === 200 && JSON.parse(body).owner === person.userId))
         return false;
       const grant = await vault.read(person.userId);
-      missing = `token that is taken (${grant.trouble?.cause})`;
-      return !grant.trouble && provider.takes(grant.refreshToken);
+      missing = `token that is taken (${grant.failure?.cause})`;
+      return !grant.failure && provider.takes(grant.refreshToken);
     };
     await until(isWell, RECOVERY_MILLISECONDS).catch(() =>
       journal.wrong(`at the end ${person.name} has no ${missing}`),
@@ -126,10 +126,10 @@ async function recover(site: CampaignSite, people: People, journal: Journal): Pr
 
 async function endPause({ vault }: CampaignSite, userId: string): Promise<void> {
   const stored = await vault.grants.load(userId, 'platform');
-  if (!stored || 'unreadable' in stored || !stored.grant.trouble) return;
+  if (!stored || 'unreadable' in stored || !stored.grant.failure) return;
   // Whoever wrote it meanwhile has asked already.
   await vault.grants.save(
-    { ...stored.grant, trouble: { ...stored.grant.trouble, retryAt: Date.now() } },
+    { ...stored.grant, failure: { ...stored.grant.failure, retryAt: Date.now() } },
     stored.version,
   );
 }

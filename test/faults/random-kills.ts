@@ -130,11 +130,11 @@ async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: Ki
 
 /** Told to reconnect: rightly so only where the newest token that the provider gave is not in the vault. */
 async function judgeLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
-  const { refreshToken, trouble } = await fleet.vault.read(person.userId);
-  if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && trouble?.cause === 'answer_lost') {
+  const { refreshToken, failure } = await fleet.vault.read(person.userId);
+  if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && failure?.cause === 'answer_lost') {
     lossesOf(tally, person.login).lost += 1;
   } else {
-    tally.misled.push(`${person.login}: ${trouble?.cause}`);
+    tally.misled.push(`${person.login}: ${failure?.cause}`);
   }
 }
 

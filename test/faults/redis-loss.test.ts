@@ -190,8 +190,8 @@ describe('F4 to F8: a Redis with an append-only file', () => {
       expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200]);
       crowd.provider.delayMilliseconds = () => 0;
       expect(crowd.provider.refusals()).toBe(refusals);
-      const { refreshToken, trouble } = await crowd.vault.read(person.userId);
-      expect([refreshToken, trouble]).toEqual([crowd.provider.latestOf(person.userId)?.refreshToken, undefined]);
+      const { refreshToken, failure } = await crowd.vault.read(person.userId);
+      expect([refreshToken, failure]).toEqual([crowd.provider.latestOf(person.userId)?.refreshToken, undefined]);
       return undefined;
     },
   );

@@ -109,8 +109,8 @@ function defineTests(kind: StoreKind): void {
       release();
       expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
       expect(fleet.tokens.calls()).toBe(calls + 2);
-      const { refreshToken, trouble } = await fleet.vault.read(person.userId);
-      expect({ refreshToken, trouble }).toEqual({ refreshToken: newest(person)?.refreshToken, trouble: undefined });
+      const { refreshToken, failure } = await fleet.vault.read(person.userId);
+      expect({ refreshToken, failure }).toEqual({ refreshToken: newest(person)?.refreshToken, failure: undefined });
       return undefined;
     },
   );
@@ -236,8 +236,8 @@ function defineTests(kind: StoreKind): void {
       const [uses, others] = [usesBy(person), usesBy(other)];
       await killBehindTheProvider(fleet.member(1), person);
       await fleet.member(1).start();
-      const trouble = async () => (await fleet.vault.read(person.userId)).trouble;
-      await until(async () => (await trouble())?.kind === 'reconnect_needed');
+      const failure = async () => (await fleet.vault.read(person.userId)).failure;
+      await until(async () => (await failure())?.kind === 'reconnect_needed');
       expect(await fleet.health(fleet.member(2), person)).toEqual({
         health: 'reconnect_needed',
         cause: 'answer_lost',
@@ -429,9 +429,9 @@ function defineTests(kind: StoreKind): void {
   async function endPause(person: Person): Promise<void> {
     const { grants } = fleet.vault;
     const stored = await grants.load(person.userId, 'platform');
-    if (!stored || 'unreadable' in stored || !stored.grant.trouble) throw new Error('There is no pause.');
-    const trouble = { ...stored.grant.trouble, retryAt: Date.now() };
-    expect(await grants.save({ ...stored.grant, trouble }, stored.version)).toBeDefined();
+    if (!stored || 'unreadable' in stored || !stored.grant.failure) throw new Error('There is no pause.');
+    const failure = { ...stored.grant.failure, retryAt: Date.now() };
+    expect(await grants.save({ ...stored.grant, failure }, stored.version)).toBeDefined();
   }
 
   async function setSpace(space: 'none' | 'plenty'): Promise<void> {
@@ -457,7 +457,7 @@ function grantOf(userId: string): Grant {
     expiresAt: now - 1_000,
     connectedAt: now - 61_000,
     consentedAt: now - 61_000,
-    trouble: undefined,
+    failure: undefined,
     refresh: undefined,
   };
 }

@@ -4,7 +4,7 @@ import type { AppStore } from '../../src/connected-apps/app-store.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { connectionJson, connectionView, connectionViews } from '../../src/grants/connection-view.ts';
 import type { Connection, Connections } from '../../src/grants/connections.ts';
-import { TROUBLE_WORDS } from '../../src/grants/grant.ts';
+import { FAILURE_WORDS } from '../../src/grants/grant.ts';
 
 const HREF = 'https://gatehouse.test';
 const AT = Date.parse('2026-01-02T03:04:05Z');
@@ -40,12 +40,12 @@ describe('as JSON', () => {
   });
 
   test('cause and last use are told where there are some', () => {
-    const troubled = connectionOf('a', { health: 'reconnect_needed', cause: 'grant_refused', lastUsedAt: AT });
-    expect(connectionJson(troubled, appOf('a'), HREF)).toMatchObject({
+    const failed = connectionOf('a', { health: 'reconnect_needed', cause: 'grant_refused', lastUsedAt: AT });
+    expect(connectionJson(failed, appOf('a'), HREF)).toMatchObject({
       ...{ name: 'App a', cause: 'grant_refused', lastUsedAt: '2026-01-02T03:04:05.000Z' },
     });
-    expect(connectionView(appOf('a'), troubled, HREF)).toMatchObject({
-      ...{ cause: TROUBLE_WORDS.grant_refused, lastUsedAt: '2026-01-02T03:04:05.000Z' },
+    expect(connectionView(appOf('a'), failed, HREF)).toMatchObject({
+      ...{ cause: FAILURE_WORDS.grant_refused, lastUsedAt: '2026-01-02T03:04:05.000Z' },
       ...{ connectedAt: '2026-01-02T03:04:05.000Z', health: 'reconnect_needed' },
     });
   });

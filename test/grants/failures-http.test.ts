@@ -186,8 +186,8 @@ describe('R41: a provider that is down', () => {
     expect((await thread(agent)).status).toBe(503);
     site.sandbox.faults.clear();
     const { userId } = await sessionOf(site, agent);
-    await desk.change(userId, ({ trouble }) => ({
-      trouble: trouble && { ...trouble, retryAt: Date.now() + 3_600_000 },
+    await desk.change(userId, ({ failure }) => ({
+      failure: failure && { ...failure, retryAt: Date.now() + 3_600_000 },
     }));
     expect((await thread(agent)).status).toBe(200);
   });

@@ -38,13 +38,13 @@ async function stored(userId: string, changes: Partial<Grant> = {}): Promise<voi
   const version = (await grants.load(userId, 'platform'))?.version ?? 0;
   const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}` };
   const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now, consentedAt: now };
-  const rest = { scopes: ['openid'], account: {}, trouble: undefined, refresh: undefined };
+  const rest = { scopes: ['openid'], account: {}, failure: undefined, refresh: undefined };
   const grant: Grant = { userId, appId: 'platform', ...tokens, ...times, ...rest, ...changes };
   expect(await grants.save(grant, version)).toBeDefined();
 }
 
-const trouble = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
-  ({ trouble: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now } }) as const;
+const failure = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
+  ({ failure: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now } }) as const;
 const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) =>
   (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
 
@@ -60,10 +60,10 @@ test('a refresh that has begun is listed until it has ended, whatever else is', 
 });
 
 test('connections of one app in one state are found behind a page of others', async () => {
-  await stored('wanted', { appId: 'other', ...trouble('in_doubt') });
+  await stored('wanted', { appId: 'other', ...failure('in_doubt') });
   for (const at of [1, 2, 3]) {
     now += 1;
-    await stored(`u${at}`, trouble('in_doubt'));
+    await stored(`u${at}`, failure('in_doubt'));
   }
   const page = await index.page({ limit: 2, appId: 'other', state: 'in_doubt' });
   expect(page).toEqual({ items: [{ userId: 'wanted', appId: 'other' }] });
@@ -83,9 +83,9 @@ describe('the list of each state', () => {
     await stored('well');
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
     await stored('ending', { refreshToken: undefined });
-    await stored('passing', trouble('passing'));
-    await stored('doubted', trouble('in_doubt'));
-    await stored('broken', trouble('reconnect_needed'));
+    await stored('passing', failure('passing'));
+    await stored('doubted', failure('in_doubt'));
+    await stored('broken', failure('reconnect_needed'));
     expect((await usersOf('active')).sort()).toEqual(['lasting', 'passing', 'well']);
     expect(await usersOf('unrenewable')).toEqual(['ending']);
     expect(await usersOf('in_doubt')).toEqual(['doubted']);
@@ -96,7 +96,7 @@ describe('the list of each state', () => {
 
   test('is left for another, and left for good with the grant', async () => {
     await stored('u1');
-    await stored('u1', trouble('in_doubt'));
+    await stored('u1', failure('in_doubt'));
     expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([[], ['u1']]);
     await stored('u1');
     expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([['u1'], []]);

@@ -3,15 +3,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import {
+  FAILURE_WORDS,
   type Grant,
   healthOf,
   isBackingOff,
   isRefreshDue,
   isUsable,
-  TROUBLE_WORDS,
-  type Trouble,
+  type RefreshFailure,
+  withFailure,
   withTokens,
-  withTrouble,
 } from '../../src/grants/grant.ts';
 
 const NOW = 1_800_000_000_000;
@@ -29,7 +29,7 @@ function grantOf(changes: Partial<Grant> = {}): Grant {
     expiresAt: NOW + HOUR,
     connectedAt: NOW - HOUR,
     consentedAt: NOW - HOUR,
-    trouble: undefined,
+    failure: undefined,
     refresh: undefined,
     ...changes,
   };
@@ -46,7 +46,7 @@ const ANSWER: TokenResponse = {
 
 const spread = fc.double({ min: 0, max: 1, noNaN: true });
 const lifetime = fc.integer({ min: 1_000, max: 400 * 24 * HOUR });
-const kind = fc.constantFrom<Trouble['kind']>('passing', 'in_doubt');
+const kind = fc.constantFrom<RefreshFailure['kind']>('passing', 'in_doubt');
 
 describe('isRefreshDue', () => {
   test.each([
@@ -88,14 +88,14 @@ describe('isRefreshDue', () => {
 });
 
 describe('withTokens', () => {
-  test('R30: keeps what the answer leaves out, and forgets the trouble', () => {
-    const troubled = withTrouble(grantOf(), 'in_doubt', 'unclear_refusal', { now: NOW, random: 0 });
-    const { accessToken, refreshToken, scopes, trouble } = withTokens(troubled, ANSWER, NOW + 5, undefined);
-    expect({ accessToken, refreshToken, scopes, trouble }).toEqual({
+  test('R30: keeps what the answer leaves out, and forgets the failure', () => {
+    const failed = withFailure(grantOf(), 'in_doubt', 'unclear_refusal', { now: NOW, random: 0 });
+    const { accessToken, refreshToken, scopes, failure } = withTokens(failed, ANSWER, NOW + 5, undefined);
+    expect({ accessToken, refreshToken, scopes, failure }).toEqual({
       accessToken: 'at2',
       refreshToken: 'rt1',
       scopes: ['openid', 'offline_access'],
-      trouble: undefined,
+      failure: undefined,
     });
   });
 
@@ -127,12 +127,12 @@ describe('withTokens', () => {
   });
 });
 
-describe('R41: withTrouble', () => {
-  const waits = (of: Trouble['kind'], random: number, count: number) => {
+describe('R41: withFailure', () => {
+  const waits = (of: RefreshFailure['kind'], random: number, count: number) => {
     let grant = grantOf();
     return Array.from({ length: count }, () => {
-      grant = withTrouble(grant, of, 'provider_unavailable', { now: NOW, random });
-      return ((grant.trouble?.retryAt ?? 0) - NOW) / 1000;
+      grant = withFailure(grant, of, 'provider_unavailable', { now: NOW, random });
+      return ((grant.failure?.retryAt ?? 0) - NOW) / 1000;
     });
   };
 
@@ -145,7 +145,7 @@ describe('R41: withTrouble', () => {
 
   test('waits at least as long as the provider asks, but not for ever', () => {
     const wait = (retryAfterSeconds: number) =>
-      withTrouble(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5, retryAfterSeconds }).trouble;
+      withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5, retryAfterSeconds }).failure;
     expect(wait(90)?.retryAt).toBe(NOW + 90_000);
     expect(wait(5)?.retryAt).toBe(NOW + 30_000);
     expect(wait(1e9)?.retryAt).toBe(NOW + 600_000);
@@ -159,29 +159,29 @@ describe('R41: withTrouble', () => {
         fc.integer({ min: 1, max: 2000 }),
         fc.option(fc.nat()),
         (k, random, failures, asked) => {
-          const before = grantOf({ trouble: { kind: k, cause: 'app_refused', since: 7, failures, retryAt: 0 } });
+          const before = grantOf({ failure: { kind: k, cause: 'app_refused', since: 7, failures, retryAt: 0 } });
           const moment = { now: NOW, random, retryAfterSeconds: asked ?? undefined };
-          const { trouble, ...rest } = withTrouble(before, k, 'app_refused', moment);
-          expect({ ...rest, trouble: undefined }).toEqual({ ...before, trouble: undefined });
-          expect(trouble).toMatchObject({ since: 7, failures: failures + 1 });
-          expect(trouble?.retryAt).toBeGreaterThanOrEqual(NOW + 22_500);
-          expect(trouble?.retryAt).toBeLessThanOrEqual(NOW + 750_000);
+          const { failure, ...rest } = withFailure(before, k, 'app_refused', moment);
+          expect({ ...rest, failure: undefined }).toEqual({ ...before, failure: undefined });
+          expect(failure).toMatchObject({ since: 7, failures: failures + 1 });
+          expect(failure?.retryAt).toBeGreaterThanOrEqual(NOW + 22_500);
+          expect(failure?.retryAt).toBeLessThanOrEqual(NOW + 750_000);
         },
       ),
     );
   });
 
-  test('`since` begins anew with another kind of trouble', () => {
-    const first = withTrouble(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
-    const same = withTrouble(first, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
-    const other = withTrouble(same, 'in_doubt', 'unclear_refusal', { now: NOW + 9, random: 0 });
-    expect([same.trouble?.since, other.trouble?.since]).toEqual([NOW, NOW + 9]);
+  test('`since` begins anew with another kind of failure', () => {
+    const first = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
+    const same = withFailure(first, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
+    const other = withFailure(same, 'in_doubt', 'unclear_refusal', { now: NOW + 9, random: 0 });
+    expect([same.failure?.since, other.failure?.since]).toEqual([NOW, NOW + 9]);
   });
 });
 
 describe('isBackingOff', () => {
   test('holds until the time that was set', () => {
-    const grant = withTrouble(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5 });
+    const grant = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5 });
     expect(isBackingOff(grant, NOW)).toBe(true);
     expect(isBackingOff(grant, NOW + 29_999)).toBe(true);
     expect(isBackingOff(grant, NOW + 30_000)).toBe(false);
@@ -191,9 +191,9 @@ describe('isBackingOff', () => {
   test('F12: not longer than the longest back-off, wherever the clock has gone', () => {
     fc.assert(
       fc.property(kind, spread, fc.integer({ min: -400 * 24 * HOUR, max: 400 * 24 * HOUR }), (k, random, jump) => {
-        const grant = withTrouble(grantOf(), k, 'provider_unavailable', { now: NOW, random });
+        const grant = withFailure(grantOf(), k, 'provider_unavailable', { now: NOW, random });
         const now = NOW + jump;
-        if (isBackingOff(grant, now)) expect((grant.trouble?.retryAt ?? 0) - now).toBeLessThanOrEqual(750_000);
+        if (isBackingOff(grant, now)) expect((grant.failure?.retryAt ?? 0) - now).toBeLessThanOrEqual(750_000);
         expect(isBackingOff(grant, now) && isBackingOff(grant, now + 750_000)).toBe(false);
       }),
     );
@@ -201,7 +201,7 @@ describe('isBackingOff', () => {
 });
 
 describe('healthOf', () => {
-  const trouble = (of: Trouble['kind']): Trouble => ({
+  const failure = (of: RefreshFailure['kind']): RefreshFailure => ({
     kind: of,
     cause: 'provider_unavailable',
     since: NOW,
@@ -213,9 +213,9 @@ describe('healthOf', () => {
     ['a refresh token and a spent access token', { expiresAt: NOW - 1 }, 'active'],
     ['a refresh token that lasts for 3 days', { refreshExpiresAt: NOW + 259_200_000 }, 'active'],
     ['a refresh token that ends before that', { refreshExpiresAt: NOW + 259_199_999 }, 'expiring'],
-    ['a passing trouble', { expiresAt: NOW - 1, trouble: trouble('passing') }, 'active'],
-    ['an unclear refusal', { trouble: trouble('in_doubt') }, 'in_doubt'],
-    ['a refusal', { trouble: trouble('reconnect_needed') }, 'reconnect_needed'],
+    ['a passing failure', { expiresAt: NOW - 1, failure: failure('passing') }, 'active'],
+    ['an unclear refusal', { failure: failure('in_doubt') }, 'in_doubt'],
+    ['a refusal', { failure: failure('reconnect_needed') }, 'reconnect_needed'],
     ['no refresh token and 10 minutes left', { refreshToken: undefined, expiresAt: NOW + 600_000 }, 'active'],
     ['no refresh token and less left', { refreshToken: undefined, expiresAt: NOW + 599_999 }, 'expiring'],
     ['no refresh token and nothing left', { refreshToken: undefined, expiresAt: NOW }, 'reconnect_needed'],
@@ -226,8 +226,8 @@ describe('healthOf', () => {
   });
 });
 
-test('every trouble is a whole sentence for the person whose connection it is, and no two are told alike', () => {
-  const words = Object.values(TROUBLE_WORDS);
+test('every failure is a whole sentence for the person whose connection it is, and no two are told alike', () => {
+  const words = Object.values(FAILURE_WORDS);
   for (const one of words) expect(one).toMatch(/^\p{Lu}.{20,}\.$/u);
   expect(new Set(words).size).toBe(words.length);
 });

@@ -55,9 +55,9 @@ test.each(MALFORMED)(
     pass(61);
     const { status, json } = await thread(visitor);
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
-    const { accessToken, refreshToken, trouble } = await desk.read(visitor.userId, APP);
+    const { accessToken, refreshToken, failure } = await desk.read(visitor.userId, APP);
     expect([accessToken, refreshToken]).toEqual([before.accessToken, NEW_REFRESH_TOKEN]);
-    expect(trouble).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
+    expect(failure).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
   },
 );
 

@@ -69,7 +69,7 @@ const tokens = (accessToken: string, refreshToken?: string, changes: object = {}
 async function stored(changes: Partial<Grant> = {}): Promise<void> {
   const fixed = { userId: 'u1', appId: APP.id, accessToken: 'at1', refreshToken: 'rt1' };
   const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000 };
-  const rest = { scopes: APP.scopes, account: {}, trouble: undefined, refresh: undefined };
+  const rest = { scopes: APP.scopes, account: {}, failure: undefined, refresh: undefined };
   const version = (await grants.load('u1', APP.id))?.version ?? 0;
   expect(await grants.save({ ...fixed, ...times, ...rest, ...changes } as Grant, version)).toBeDefined();
 }
@@ -81,8 +81,8 @@ async function read(): Promise<Grant> {
 }
 
 const token = (scopes: readonly string[] = ['read'], app = APP) => narrowed.accessToken('u1', app, scopes);
-const troubled = (kind: 'reconnect_needed' | 'passing') =>
-  ({ trouble: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
+const failed = (kind: 'reconnect_needed' | 'passing') =>
+  ({ failure: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
 
 describe('a narrower token', () => {
   test('is asked for by its scopes, and leaves the grant its own; a new refresh token is the grant’s', async () => {
@@ -120,7 +120,7 @@ describe('a narrower token', () => {
     await stored();
     answer = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed' });
-    await stored(troubled('reconnect_needed'));
+    await stored(failed('reconnect_needed'));
     expect(await token()).toEqual({ kind: 'no_grant' });
     expect(asked).toHaveLength(1);
   });
@@ -141,7 +141,7 @@ describe('a narrower token', () => {
     };
     expect(await token()).toMatchObject({ kind: 'unavailable' });
     expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt1', refresh: undefined });
-    expect((await read()).trouble).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
+    expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
   });
 
   test('that has more than was asked for is none; one of fewer is told as it is', async () => {
@@ -166,8 +166,8 @@ describe('a narrower token', () => {
 describe('there is none', () => {
   test.each([
     ['no refresh token', () => ({ refreshToken: undefined }), { kind: 'unsupported' }],
-    ['a grant that has ended', () => troubled('reconnect_needed'), { kind: 'no_grant' }],
-    ['a provider that is to be left alone', () => troubled('passing'), { kind: 'unavailable', retryAfterSeconds: 30 }],
+    ['a grant that has ended', () => failed('reconnect_needed'), { kind: 'no_grant' }],
+    ['a provider that is to be left alone', () => failed('passing'), { kind: 'unavailable', retryAfterSeconds: 30 }],
   ] as const)('with %s, and nobody is asked', async (_what, changes, result) => {
     await stored(changes());
     expect(await token()).toEqual(result);
@@ -184,7 +184,7 @@ describe('there is none', () => {
       await stored();
       answer = async () => ({ kind: 'doubtful', reason });
       expect(await token()).toEqual({ kind: 'unsupported' });
-      expect(await read()).toMatchObject({ trouble: undefined, refresh: undefined });
+      expect(await read()).toMatchObject({ failure: undefined, refresh: undefined });
       expect(await grants.listOpen()).toEqual([]);
     },
   );
@@ -222,7 +222,7 @@ describe('what somebody who died has left open', () => {
     await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
     answer = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
-    expect((await read()).trouble).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
   });
 
   test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and no later refresh waits', async () => {
@@ -233,7 +233,7 @@ describe('what somebody who died has left open', () => {
     expect(took()).toBeLessThan(1_000);
     answer = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
-    expect((await read()).trouble).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
   });
 
   test('at a start every open refresh is settled, also where an app is gone and one of them fails', async () => {

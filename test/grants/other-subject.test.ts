@@ -40,9 +40,9 @@ test('R101 an ID token of another subject in a refresh response is refused, and 
   pass(61);
   const { status, json } = await getJson(agent, `${site.url}/threads/current`);
   expect([status, json.code]).toEqual([503, 'provider_unavailable']);
-  const { accessToken, refreshToken, refresh, trouble } = await desk.read(userId, APP);
+  const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
   expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
-  expect(trouble?.cause).toBe('unusable_answer');
+  expect(failure?.cause).toBe('unusable_answer');
 });
 
 test('R101 it is refused where fewer scopes were asked for, too: no service gets the token', async () => {
@@ -59,7 +59,7 @@ test('R101 it is refused where fewer scopes were asked for, too: no service gets
   const response = await exchange(site, token, { ...subject, scope: 'openid' });
   expect(response.status).toBe(503);
   expect(response.body).not.toContain(OF_ANOTHER);
-  const { accessToken, refreshToken, refresh, trouble } = await desk.read(userId, APP);
+  const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
   expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
-  expect(trouble?.cause).toBe('unusable_answer');
+  expect(failure?.cause).toBe('unusable_answer');
 });

@@ -127,7 +127,7 @@ async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void
     expiresAt: now - 1_000,
     connectedAt: now - 61_000,
     consentedAt: now - 61_000,
-    trouble: undefined,
+    failure: undefined,
     refresh: undefined,
     ...changes,
   };
@@ -248,7 +248,7 @@ describe('writes that come in between', () => {
       return { kind: 'refused' };
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'theirs' });
-    expect((await read()).trouble).toBeUndefined();
+    expect((await read()).failure).toBeUndefined();
     expect(broken).toEqual([]);
   });
 
@@ -256,7 +256,7 @@ describe('writes that come in between', () => {
     await stored();
     answer = async () => {
       await stored('u1', {
-        trouble: { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now },
+        failure: { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now },
       });
       return { kind: 'refused' };
     };
@@ -267,7 +267,7 @@ describe('writes that come in between', () => {
   });
 
   const noted = (kind: 'passing' | 'reconnect_needed'): Partial<Grant> => ({
-    trouble: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now + 30_000 },
+    failure: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now + 30_000 },
   });
 
   test.each(['passing', 'reconnect_needed'] as const)(
@@ -279,8 +279,8 @@ describe('writes that come in between', () => {
         return tokens('at2', 'rt2');
       };
       expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
-      const { refreshToken, trouble } = await read();
-      expect({ refreshToken, trouble }).toEqual({ refreshToken: 'rt2', trouble: undefined });
+      const { refreshToken, failure } = await read();
+      expect({ refreshToken, failure }).toEqual({ refreshToken: 'rt2', failure: undefined });
     },
   );
 
@@ -480,8 +480,8 @@ describe('writes that come in between', () => {
     answers[1]?.resolve({ kind: 'refused' });
     expect(await second).toMatchObject({ grant: { accessToken: 'at2' } });
     expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
-    const { trouble, refresh } = await read();
-    expect([trouble, refresh]).toEqual([undefined, undefined]);
+    const { failure, refresh } = await read();
+    expect([failure, refresh]).toEqual([undefined, undefined]);
     expect(broken).toEqual([]);
   });
 
@@ -663,12 +663,12 @@ describe('what the vault answers', () => {
   test('reconnect_needed, in doubt only, where the platform refuses the only token there is', async () => {
     await stored('u1', { ...future, refreshToken: undefined });
     expect(await token('at1-u1')).toEqual({ kind: 'reconnect_needed', cause: 'access_token_refused' });
-    expect((await read()).trouble?.kind).toBe('in_doubt');
+    expect((await read()).failure?.kind).toBe('in_doubt');
     expect(await token()).toMatchObject({ kind: 'token', doubted: true });
     await vault.clearDoubt('u1', APP.id, 'another-token');
-    expect((await read()).trouble?.kind).toBe('in_doubt');
+    expect((await read()).failure?.kind).toBe('in_doubt');
     await vault.clearDoubt('u1', APP.id, 'at1-u1');
-    expect((await read()).trouble).toBeUndefined();
+    expect((await read()).failure).toBeUndefined();
   });
 
   test('F16: a token that has not ended where the store cannot note a refresh, and no other failure is hidden', async () => {
@@ -688,11 +688,11 @@ describe('what the vault answers', () => {
   });
 
   test('a refresh that goes well ends a doubt, and says so; one that nobody doubted says nothing', async () => {
-    const trouble = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
+    const failure = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     answer = async () => tokens('at2', 'rt2');
-    await stored('u1', { trouble });
+    await stored('u1', { failure });
     await token();
-    expect((await read()).trouble).toBeUndefined();
+    expect((await read()).failure).toBeUndefined();
     expect(recovered).toEqual([{ userId: 'u1', app: APP.id }]);
     await stored('u1');
     await token();
@@ -700,18 +700,18 @@ describe('what the vault answers', () => {
   });
 
   test('nor does one that mends what was to pass by itself', async () => {
-    const trouble = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
+    const failure = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
     answer = async () => tokens('at2', 'rt2');
-    await stored('u1', { trouble });
+    await stored('u1', { failure });
     await token();
-    expect([(await read()).trouble, recovered]).toEqual([undefined, []]);
+    expect([(await read()).failure, recovered]).toEqual([undefined, []]);
   });
 
-  test('clearing a doubt leaves other trouble alone', async () => {
-    const trouble = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
-    await stored('u1', { ...future, trouble });
+  test('clearing a doubt leaves another failure alone', async () => {
+    const failure = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
+    await stored('u1', { ...future, failure });
     await vault.clearDoubt('u1', APP.id, 'at1-u1');
-    expect((await read()).trouble).toEqual(trouble);
+    expect((await read()).failure).toEqual(failure);
   });
 });
 
@@ -749,12 +749,12 @@ describe('connections', () => {
     await make(undefined, { subject: 's2' });
     expect(await read()).toMatchObject({ connectedAt: now, account: { subject: 's2' } });
     expect((await read()).refreshToken).toBeUndefined();
-    const trouble = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
-    await stored('u1', { account, trouble });
+    const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
+    await stored('u1', { account, failure });
     expect(await connections().holdsRefreshToken('u1', APP.id, ['openid'])).toBe(false);
     await make(undefined);
     expect((await read()).refreshToken).toBeUndefined();
-    expect((await read()).trouble).toBeUndefined();
+    expect((await read()).failure).toBeUndefined();
   });
 
   test('nor where the provider names nobody: it may be anybody’s', async () => {
@@ -794,8 +794,8 @@ describe('connections', () => {
   });
 
   test('a consent after a refusal is told as a recovery, and one that nothing was wrong before is not', async () => {
-    const trouble = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
-    await stored('u1', { account, trouble });
+    const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
+    await stored('u1', { account, failure });
     await make('rt-new');
     expect(recovered).toMatchObject([{ userId: 'u1', app: APP.id }]);
     await make('rt-newer');

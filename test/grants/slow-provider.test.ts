@@ -47,9 +47,9 @@ describe.concurrent('a token endpoint', () => {
     expect(seconds).toBeLessThan(17);
     expect(site.sandbox.hits.count('POST /token')).toBe(1);
     // The refresh is given up by its own deadline, not by that of the request.
-    await until(async () => (await desk.read(userId)).trouble?.cause === 'provider_unavailable');
+    await until(async () => (await desk.read(userId)).failure?.cause === 'provider_unavailable');
     off();
-    await desk.change(userId, ({ trouble }) => ({ trouble: trouble && { ...trouble, retryAt: Date.now() } }));
+    await desk.change(userId, ({ failure }) => ({ failure: failure && { ...failure, retryAt: Date.now() } }));
     expect((await getJson(agent, url)).status).toBe(200);
     await close();
   });

@@ -1,7 +1,7 @@
 /** What a process tells of itself before anything has happened. */
 import { expect, test } from 'vitest';
 import { PROBLEMS } from '../../src/errors.ts';
-import { TROUBLE_WORDS } from '../../src/grants/grant.ts';
+import { FAILURE_WORDS } from '../../src/grants/grant.ts';
 import { createMetrics, LABEL_VALUES } from '../../src/observability/metrics.ts';
 
 test('every series that an alert looks for a rise of begins at 0, so that its first rise is one', async () => {
@@ -22,5 +22,5 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
 });
 
 test('causes are those of connections', () => {
-  for (const cause of LABEL_VALUES.connectionsBroken) expect(TROUBLE_WORDS).toHaveProperty(cause);
+  for (const cause of LABEL_VALUES.connectionsBroken) expect(FAILURE_WORDS).toHaveProperty(cause);
 });

@@ -9,7 +9,7 @@ import type { ProviderClient } from '../../src/connected-apps/provider-client.ts
 import type { RefreshOutcome } from '../../src/connected-apps/refresh-failure.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { PROBLEMS } from '../../src/errors.ts';
-import { type Grant, TROUBLE_WORDS, type Trouble } from '../../src/grants/grant.ts';
+import { FAILURE_WORDS, type Grant, type RefreshFailure } from '../../src/grants/grant.ts';
 import type { GrantStore } from '../../src/grants/grant-store.ts';
 import type { RefreshCall } from '../../src/grants/refresh-journal.ts';
 import { createRefreshOutcomes } from '../../src/grants/refresh-outcome.ts';
@@ -152,12 +152,12 @@ describe('causes of a connection that is not well', () => {
   const WORDS = { reconnect_needed: 'ended', in_doubt: 'in doubt', passing: 'passing' } as const;
 
   test('are all explained, and no other', () => {
-    expect([...follows.keys()]).toEqual(Object.keys(TROUBLE_WORDS));
+    expect([...follows.keys()]).toEqual(Object.keys(FAILURE_WORDS));
   });
 
   test('follow what the document says follows', async () => {
-    const troubles = (await refreshesThatFail()).map(({ trouble }) => trouble);
-    const seen = new Map(troubles.map(({ cause, kind }) => [cause, WORDS[kind]]));
+    const failures = (await refreshesThatFail()).map(({ failure }) => failure);
+    const seen = new Map(failures.map(({ cause, kind }) => [cause, WORDS[kind]]));
     // What no key opens is nothing that a refresh finds.
     seen.set('unreadable', 'ended');
     expect(Object.fromEntries(follows)).toEqual(Object.fromEntries(seen));
@@ -291,7 +291,7 @@ test('every problem code is explained with its status, and no other', () => {
 });
 
 /** Every way in which a refresh can fail, at a store and a provider made by hand: what the grant then says, and what was counted. */
-async function refreshesThatFail(): Promise<{ trouble: Trouble; counted: string[] }[]> {
+async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: string[] }[]> {
   const outcomes: Exclude<RefreshOutcome, { kind: 'tokens' }>[] = [
     { kind: 'refused' },
     { kind: 'app_fault', reason: 'invalid_client' },
@@ -300,18 +300,18 @@ async function refreshesThatFail(): Promise<{ trouble: Trouble; counted: string[
     { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
   ];
   return Promise.all([
-    ...outcomes.map((outcome) => troubleAfter(({ settle }, call) => settle(call, outcome))),
-    troubleAfter(({ settle }, call) =>
+    ...outcomes.map((outcome) => failureAfter(({ settle }, call) => settle(call, outcome))),
+    failureAfter(({ settle }, call) =>
       settle({ ...call, lostCall: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
     ),
-    troubleAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
-    troubleAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),
+    failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
+    failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),
   ]);
 }
 
-async function troubleAfter(
+async function failureAfter(
   work: (outcomes: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) => Promise<unknown>,
-): Promise<{ trouble: Trouble; counted: string[] }> {
+): Promise<{ failure: RefreshFailure; counted: string[] }> {
   const answer: TokenResponse = { accessToken: 'access', refreshToken: 'refresh' } as TokenResponse;
   let grant = { ...answer, userId: 'user', appId: 'platform', scopes: [], account: {} } as unknown as Grant;
   const counted: string[] = [];
@@ -330,6 +330,6 @@ async function troubleAfter(
   });
   const app = { id: 'platform', name: 'Platform' } as ConnectedApp;
   await work(outcomes, { app, grant, version: 1, fence: undefined, lostCall: undefined });
-  if (!grant.trouble) throw new Error('This refresh left no trouble behind.');
-  return { trouble: grant.trouble, counted };
+  if (!grant.failure) throw new Error('This refresh left no failure behind.');
+  return { failure: grant.failure, counted };
 }

@@ -66,7 +66,7 @@ const grantOf = (userId: string, appId: string): Grant => ({
     connectedAt: Date.now(),
     consentedAt: Date.now(),
   },
-  ...{ trouble: undefined, refresh: undefined },
+  ...{ failure: undefined, refresh: undefined },
 });
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {

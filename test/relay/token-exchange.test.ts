@@ -93,7 +93,7 @@ describe('narrower tokens', () => {
     await exchange(site, token, { ...subject, scope: 'email openid' });
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     expect(site.sandbox.hits.count('POST /token') - before).toBe(1);
-    expect((await desk.read(userId)).trouble).toBeUndefined();
+    expect((await desk.read(userId)).failure).toBeUndefined();
   });
 
   test('scopes that were not granted are refused before anybody is asked', async () => {
@@ -120,8 +120,8 @@ describe('narrower tokens', () => {
       'invalid_scope',
       expect.stringContaining('fullScope'),
     ]);
-    const { trouble, refresh } = await desk.read(userId);
-    expect([trouble, refresh]).toEqual([undefined, undefined]);
+    const { failure, refresh } = await desk.read(userId);
+    expect([failure, refresh]).toEqual([undefined, undefined]);
     const { token: trusted } = await admin.makeToken({ fullScope: true });
     refusing();
     const whole = await exchange(site, trusted, { ...(await proven()), scope: 'openid' });

@@ -111,7 +111,7 @@ function createSeeds({ vault, provider, secret }: { vault: Vault; provider: Crow
     const grant: Grant = {
       ...{ userId, appId: 'platform', accessToken, refreshToken },
       ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
-      ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, trouble: undefined, refresh: undefined },
+      ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, failure: undefined, refresh: undefined },
     };
     await vault.grants.save(grant, 0);
   };

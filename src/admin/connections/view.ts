@@ -5,7 +5,7 @@ import { describeReply } from '../../connected-apps/provider-reply.ts';
 import { connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
-import { TROUBLE_WORDS } from '../../grants/grant.ts';
+import { FAILURE_WORDS } from '../../grants/grant.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
 import { isoOrNull, isoTime } from '../../time.ts';
 import { type Owner, ownerJson, ownerView } from '../users/view.ts';
@@ -60,7 +60,7 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<A
     account: account.email ?? account.name ?? account.subject ?? null,
     health,
     cause: cause ?? null,
-    causeWords: cause ? TROUBLE_WORDS[cause] : null,
+    causeWords: cause ? FAILURE_WORDS[cause] : null,
     scopes: [...scopes],
     connectedAt: isoOrNull(connectedAt),
     lastUsedAt: isoOrNull(lastUsedAt),
