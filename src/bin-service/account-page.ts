@@ -14,7 +14,7 @@ export interface UsageMeter {
   limit: number;
   usedText: string;
   limitText: string;
-  /** Such as "6,000 a minute"; absent without such a limit. */
+  /** Such as "60,000 a minute"; absent without such a limit. */
   rateText?: string | undefined;
   /** ISO 8601. */
   resetsAt: string;

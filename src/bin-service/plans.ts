@@ -27,7 +27,7 @@ export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults:
     const [, name, requests, perMinute, support] = FORMAT.exec(entry) ?? [];
     if (name === undefined) {
       faults.push(
-        `: "${entry}" is not NAME:REQUESTS[:PER_MINUTE[:SUPPORT]], such as starter:100000:6000:help@example.com.`,
+        `: "${entry}" is not NAME:REQUESTS[:PER_MINUTE[:SUPPORT]], such as starter:100000:60000:help@example.com.`,
       );
     } else if (name === FREE_PLAN) {
       faults.push(': "free" is reserved for requests without a key: set FREE_MONTHLY_REQUESTS instead.');

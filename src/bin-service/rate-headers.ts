@@ -2,7 +2,7 @@
 import type { Month } from './month.ts';
 import type { Plan } from './plans.ts';
 
-/** For example `"free";q=10000;w=2592000, "minute";q=1200;w=60`: each quota, and its window in seconds. */
+/** For example `"free";q=10000;w=2592000, "minute";q=12000;w=60`: each quota, and its window in seconds. */
 export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Plan, { start, end }: Month): string {
   const monthly = `"${name}";q=${monthlyRequests};w=${(end - start) / 1000}`;
   return requestsPerMinute === undefined ? monthly : `${monthly}, "minute";q=${requestsPerMinute};w=60`;

@@ -54,7 +54,7 @@ export interface BinServiceParts {
 }
 
 export const FREE_MONTHLY_REQUESTS = 10_000;
-export const FREE_REQUESTS_PER_MINUTE = 1_200;
+export const FREE_REQUESTS_PER_MINUTE = 12_000;
 export const BAN_DEFAULTS = { refusals: 1_000, seconds: 3_600 };
 
 interface LookupResponse {

@@ -60,10 +60,10 @@ export const BIN_SERVICE_SETTINGS = {
     about: 'Requests a minute without a key, for each address; 0 for no limit.',
   },
   PLANS: {
-    schema: plans.prefault('starter:100000:6000,business:1000000:60000'),
+    schema: plans.prefault('starter:100000:60000,business:1000000:600000'),
     about: `Plans that users can choose, comma-separated: NAME:REQUESTS a month, then if wanted :REQUESTS a minute, and :the support
 address of the plan (an e-mail address or an https URL; otherwise SUPPORT_CONTACT).`,
-    example: 'starter:100000:6000,business:1000000:60000:priority@example.com',
+    example: 'starter:100000:60000,business:1000000:600000:priority@example.com',
   },
   PAYMENT_TOKEN: {
     schema: paymentToken.optional(),

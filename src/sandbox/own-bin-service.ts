@@ -40,7 +40,7 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
         SIGN_IN_CLIENT_SECRET: clientSecret,
         INTERNAL_HOSTS: host,
         LOG_LEVEL: logLevel,
-        PLANS: 'starter:100000:6000:support@example.test,business:1000000:60000:priority@example.test',
+        PLANS: 'starter:100000:60000:support@example.test,business:1000000:600000:priority@example.test',
       });
       service = await openBinService({ settings, withTestCards: true, confirmSeconds: 5, ...rest });
     },

@@ -26,10 +26,10 @@ describe('settings', () => {
       publicUrl: { href: 'http://127.0.0.1:3003' },
       listen: { host: '127.0.0.1', port: 3003 },
       dataDirectory: './data/bin-service',
-      free: { monthlyRequests: 10_000, requestsPerMinute: 1_200 },
+      free: { monthlyRequests: 10_000, requestsPerMinute: 12_000 },
       plans: [
-        { name: 'starter', monthlyRequests: 100_000, requestsPerMinute: 6_000 },
-        { name: 'business', monthlyRequests: 1_000_000, requestsPerMinute: 60_000 },
+        { name: 'starter', monthlyRequests: 100_000, requestsPerMinute: 60_000 },
+        { name: 'business', monthlyRequests: 1_000_000, requestsPerMinute: 600_000 },
       ],
       paymentToken: undefined,
       bans: { refusals: 1_000, seconds: 3_600 },

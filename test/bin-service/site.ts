@@ -23,12 +23,9 @@ export function temporaryFolder(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Most tests send more requests in a minute than the free tier allows. */
-const NO_RATE = { FREE_REQUESTS_PER_MINUTE: '0' };
-
 export async function settingsFor(env: Record<string, string> = {}): Promise<Record<string, string>> {
   const [port, managementPort] = [await freePort(), await freePort()];
-  return { PORT: String(port), MANAGEMENT_PORT: String(managementPort), SHUTDOWN_SECONDS: '5', ...NO_RATE, ...env };
+  return { PORT: String(port), MANAGEMENT_PORT: String(managementPort), SHUTDOWN_SECONDS: '5', ...env };
 }
 
 /** In this process, on storage of its own unless `DATA_DIR` says otherwise. */
