@@ -83,8 +83,6 @@ export function accountRoutes(parts: {
     async show(req, res) {
       const account = req.context.session && (await accountOf(req));
       const { notice, made } = await pages.flashOf(req);
-      // The demo confirms the order meanwhile.
-      if (account?.requested && confirmSeconds !== undefined) res.set('Refresh', String(confirmSeconds + 1));
       await send(req, res, account, { notice, made });
     },
 
@@ -170,7 +168,7 @@ const OTHER_ACCOUNT_WORDS = {
 function chosenText(confirmSeconds: number | undefined): string {
   return confirmSeconds === undefined
     ? 'You have ordered the plan. It starts once your payment is confirmed.'
-    : `You have ordered the plan. This demo takes no payment, and confirms it in ${confirmSeconds} seconds.`;
+    : `You have ordered the plan. This demo takes no payment and confirms it in ${confirmSeconds} seconds: then reload this page.`;
 }
 
 const CHANGED = 'Allowed addresses changed.';

@@ -58,7 +58,8 @@ export function problemDocument(
 ): { status: number; body: string } {
   const { status, title } = CODES[code];
   const text = rule === undefined ? DETAILS[code] : RULES[rule];
-  const detail = accountUrl === undefined ? text : text?.replace('the account page', `the account page, ${accountUrl}`);
+  const detail =
+    accountUrl === undefined ? text : text?.replace('the account page', `the account page (${accountUrl})`);
   const document = {
     type: `urn:gatehouse:problem:${code}`,
     title,

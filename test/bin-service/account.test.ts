@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -140,11 +140,9 @@ test('the sandbox confirms orders by itself, and says so', async () => {
   });
   expect(page.body).toContain('confirmed by itself after 5 seconds');
   const ordered = await agent.submit(page, { plan: 'starter' }, { button: 'Choose' });
-  expect(ordered.body).toContain('This demo takes no payment, and confirms it in 5 seconds.');
-  expect(ordered.headers.get('refresh')).toBe('6');
+  expect(ordered.body).toContain('This demo takes no payment and confirms it in 5 seconds: then reload this page.');
   const later = () => agent.get(`${sandbox.binServiceUrl}/account`);
   await until(async () => (await later()).body.includes('of 100,000 requests'));
-  expect((await later()).headers.get('refresh')).toBeNull();
   const card = await fetch(`${sandbox.binServiceUrl}/424242`);
   expect(card.headers.get('gatehouse-source')).toBe('test-data');
 });
@@ -391,8 +389,8 @@ describe('what guards it', () => {
 test('R91 an address may start 60 sign-ins a minute, and an IPv6 network of 64 bits counts as one', async () => {
   const other = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
   onTestFinished(() => other.close());
-  vi.useFakeTimers({ toFake: ['Date'] });
-  onTestFinished(() => void vi.useRealTimers());
+  // The next minute begins, and lasts for all that follows.
+  pass(60 - (Math.floor(Date.now() / 1000) % 60));
   const start = (address: string) =>
     fetch(`${other.url}/account/sign-in`, { redirect: 'manual', headers: { 'x-forwarded-for': address } });
   for (const [address, next] of [
