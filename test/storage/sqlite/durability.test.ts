@@ -64,7 +64,7 @@ describe('the store', () => {
 
   test('is relaxed with these and no others: whoever adds one has to think of a power cut', () => {
     const signIns = ['sign-in', 'sign-in-alias', 'sign-ins', 'transactions'];
-    const known = ['last-use', 'limit', 'live-sessions', 'problem', ...signIns];
+    const known = ['last-use', 'limit', 'live-sessions', 'plan-use', 'problem', ...signIns];
     expect([...RELAXED_KINDS].toSorted()).toEqual(known);
   });
 
