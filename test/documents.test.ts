@@ -5,13 +5,17 @@ import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { createProgram } from '../src/commands/program.ts';
 import { loadConfig } from '../src/config/config.ts';
-import { exampleFile, isRequired } from '../src/config/setting.ts';
-import { PREAMBLE, SETTINGS } from '../src/config/settings.ts';
+import { SETTINGS } from '../src/config/settings.ts';
 import { parseConnectedApps } from '../src/connected-apps/app-file.ts';
 import { generateEncryptionKey } from '../src/storage/key-ring.ts';
+import { exampleFile, isRequired } from './support/example-file.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const PREAMBLE = `Settings of Gatehouse. Copy this file to .env, or set these as environment variables.
+Each secret can also be given as NAME_FILE: the path of a file that holds it.
+A line that is commented out shows the default, or an example where there is none.`;
+
 const REQUIRED = Object.entries(SETTINGS).flatMap(([name, setting]) => (isRequired(setting) ? [name] : []));
 
 describe('.env.example', () => {

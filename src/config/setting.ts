@@ -1,4 +1,4 @@
-/** Describes a setting, reads it from the environment or a file, and writes the example file. */
+/** Describes a setting, and reads it from the environment or a file. */
 import { z } from 'zod';
 import { splitList } from './rules.ts';
 
@@ -25,17 +25,12 @@ export interface ConfigSource {
   readFile: (path: string) => string;
 }
 
-export interface ReadSettings<T extends SettingTable> {
-  /** A faulty setting has its default here; a list lacks its wrong entries. */
-  values: ValuesOf<T>;
+/**
+ * Reads every setting of the table and reports all faults at once. `values` has the default of a faulty setting, and a list
+ * without its wrong entries; `faulty` has the names of those settings.
+ */
+export function readSettings<T extends SettingTable>(table: T, source: ConfigSource) {
   /** Each is a sentence that names the setting and says what to do, and never repeats a secret. */
-  faults: string[];
-  /** The settings that have a fault. */
-  faulty: ReadonlySet<string>;
-}
-
-/** Reads every setting of the table and reports all faults at once. */
-export function readSettings<T extends SettingTable>(table: T, source: ConfigSource): ReadSettings<T> {
   const faults: string[] = [];
   const faulty = new Set<string>();
   const values = Object.entries(table).map(([name, setting]) => {
@@ -76,29 +71,6 @@ function textOf(name: string, setting: Setting, { env, readFile }: ConfigSource)
 
 function defaultOf({ schema }: Setting): unknown {
   return schema.safeParse(undefined).data;
-}
-
-/** True for a setting without a default. */
-export function isRequired({ schema }: Setting): boolean {
-  return !schema.safeParse(undefined).success;
-}
-
-/** The text of an example file: every setting with its comment, commented out unless it is required. */
-export function exampleFile(preamble: string, table: SettingTable): string {
-  const lines = Object.entries(table).flatMap(([name, setting]) => {
-    const shown = setting.example ?? textOfDefault(defaultOf(setting));
-    const comment = setting.about === undefined ? [] : ['', ...commented(setting.about)];
-    return [...comment, `${isRequired(setting) ? '' : '#'}${name}=${shown}`];
-  });
-  return `${[...commented(preamble), ...lines].join('\n')}\n`;
-}
-
-function commented(text: string): string[] {
-  return text.split('\n').map((line) => (line === '' ? '' : `# ${line}`));
-}
-
-function textOfDefault(value: unknown): string {
-  return Array.isArray(value) || typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
 /** @param how tells the operator how to get a value */

@@ -1,4 +1,4 @@
-/** Every setting of Gatehouse, in the order of `.env.example`, which is generated from this table. */
+/** Every setting of Gatehouse, in the order of `.env.example`, which `test/documents.test.ts` generates from this table. */
 import { z } from 'zod';
 import {
   internalHostFault,
@@ -292,7 +292,3 @@ or always_off. parentbased: the caller decides where it sends a trace context. T
 } as const satisfies SettingTable;
 
 export type SettingValues = ValuesOf<typeof SETTINGS>;
-
-export const PREAMBLE = `Settings of Gatehouse. Copy this file to .env, or set these as environment variables.
-Each secret can also be given as NAME_FILE: the path of a file that holds it.
-A line that is commented out shows the default, or an example where there is none.`;

@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PROBLEM_CODES } from '../../src/bin-service/problems.ts';
 import { BIN_SERVICE_PREAMBLE, BIN_SERVICE_SETTINGS, loadBinServiceSettings } from '../../src/bin-service/settings.ts';
-import { exampleFile } from '../../src/config/setting.ts';
 import { anyText } from '../support/any-text.ts';
+import { exampleFile } from '../support/example-file.ts';
 import { command, settingsFor, startBinSite, temporaryFolder } from './site.ts';
 
 const load = (env: Record<string, string | undefined>, files: Record<string, string> = {}) =>

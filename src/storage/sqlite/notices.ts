@@ -14,11 +14,14 @@ interface Notice {
 }
 
 const READ_BATCH = 1_000;
+const POLL_MS = 20;
 
-export function sqliteNotices(
-  { database, clock, read, write }: SqliteParts,
-  pollMilliseconds: number,
-): Pick<Store, 'publish' | 'subscribe'> & { close(): void } {
+export function sqliteNotices({
+  database,
+  clock,
+  read,
+  write,
+}: SqliteParts): Pick<Store, 'publish' | 'subscribe'> & { close(): void } {
   const origin = randomUUID();
   const insert = database.prepare('INSERT INTO notices (channel, message, origin, at) VALUES (?, ?, ?, ?)');
   const listeners = createListeners();
@@ -45,7 +48,7 @@ export function sqliteNotices(
       const end = await read(() => {
         // Earlier messages are only for earlier subscribers.
         poll();
-        timer ??= setInterval(poll, pollMilliseconds).unref();
+        timer ??= setInterval(poll, POLL_MS).unref();
         return listeners.add(channel, listener);
       });
       return async () => void end();

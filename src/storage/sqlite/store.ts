@@ -26,8 +26,6 @@ export interface SqliteStoreOptions {
   random?: () => number;
   /** How long a call waits for a busy database before it rejects with `storage_unavailable`. */
   deadlineMilliseconds?: number;
-  /** How soon messages of other processes are seen. */
-  pollMilliseconds?: number;
   /** How often expired records are removed; they are invisible before. */
   sweepMilliseconds?: number;
 }
@@ -41,16 +39,15 @@ const OPEN_DEADLINE_MS = 5_000;
 /** @throws StorageRefused if the file must not be used, AppError `storage_unavailable` if it cannot be used now */
 export async function createSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const { directory, clock = Date.now, random = Math.random, deadlineMilliseconds = DEADLINE_MILLISECONDS } = options;
-  const { pollMilliseconds = 20, sweepMilliseconds = 5_000 } = options;
   const file = join(directory, DATABASE_FILE);
   const database = await openDatabase(file, { deadlineMilliseconds: OPEN_DEADLINE_MS, random });
   const retry = { deadlineMilliseconds, random };
   const reader = createSqliteReader(database, retry);
   const writer = createSqliteWriter(database, retry);
   const parts = { database, clock, read: reader.run, readTogether: reader.runTogether, write: writer.run };
-  const notices = sqliteNotices(parts, pollMilliseconds);
+  const notices = sqliteNotices(parts);
   const probe = sqliteProbe(parts, { file, retry });
-  const stopSweep = startSqliteSweep(parts, sweepMilliseconds);
+  const stopSweep = startSqliteSweep(parts, options.sweepMilliseconds ?? 5_000);
 
   return {
     ...sqliteRecords(parts),
