@@ -27,7 +27,7 @@ const KINDS = z.record(text, whole);
 const END = z.strictObject({ items: whole, kinds: KINDS, sha256: text.length(64), seal: text });
 
 /** The last line. `sha256` covers the bytes of all lines before it, and `seal` is that digest, sealed. */
-export type BackupEnd = z.infer<typeof END>;
+type BackupEnd = z.infer<typeof END>;
 
 export type WrittenBackup = Awaited<ReturnType<typeof writeBackup>>;
 

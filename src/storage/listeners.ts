@@ -1,6 +1,6 @@
 /** The listeners of a store's channels in this process. */
 
-export type Listener = (message: string) => void;
+type Listener = (message: string) => void;
 
 export function createListeners() {
   /** Each subscription is an object of its own, so that one listener can subscribe twice. */

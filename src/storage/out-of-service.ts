@@ -4,7 +4,7 @@ import { StorageRefused } from './refused.ts';
 import type { Store } from './store.ts';
 
 /** `filling`: until everything has been written. `moving`: while a copy is made. `moved`: for good. */
-export interface OutOfService {
+interface OutOfService {
   state: 'filling' | 'moving' | 'moved';
   /** ISO 8601, UTC. */
   since: string;

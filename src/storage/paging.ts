@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { PageOptions, Store } from './store.ts';
 
-export interface IndexPosition {
+interface IndexPosition {
   score: number;
   member: string;
 }

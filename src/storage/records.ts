@@ -30,7 +30,7 @@ export interface Records<T, View> {
   remove(id: string): Promise<boolean>;
 }
 
-export interface RecordsParts<T, View> {
+interface RecordsParts<T, View> {
   store: Store;
   sealedJson: SealedJson;
   /** Lists the ids by `createdAt`. */

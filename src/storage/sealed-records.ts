@@ -7,9 +7,6 @@ import type { Store, WalkedRecord } from './store.ts';
 /** Text that may be a sealed value; the sealer decides. */
 const CANDIDATE = /eyJ[A-Za-z0-9_-]{1,509}\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{22}/g;
 
-/** The number of records by key id and kind. A record that two keys seal counts for both. */
-export type SealCounts = Map<string, Map<string, number>>;
-
 /** The ids of the keys that seal something in this record. */
 export function kidsIn(sealer: Sealer, { key, value }: WalkedRecord): string[] {
   // The records that prove the keys are not resealed like others: each key has its own.
@@ -18,9 +15,12 @@ export function kidsIn(sealer: Sealer, { key, value }: WalkedRecord): string[] {
   return [...new Set(kids.filter((kid) => kid !== undefined))];
 }
 
-/** Reads every record, so that no kind can be forgotten. */
-export async function countSealed(store: Store, sealer: Sealer): Promise<SealCounts> {
-  const counts: SealCounts = new Map();
+/**
+ * The number of records by key id and kind. A record that two keys seal counts for both. Reads every record, so that no kind
+ * can be forgotten.
+ */
+export async function countSealed(store: Store, sealer: Sealer) {
+  const counts = new Map<string, Map<string, number>>();
   for await (const records of store.walk()) {
     for (const record of records) {
       for (const kid of kidsIn(sealer, record)) {

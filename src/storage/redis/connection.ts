@@ -11,7 +11,7 @@ import { startFault } from './start-fault.ts';
 import type { RedisPlace } from './target.ts';
 import { createTurn } from './turn.ts';
 
-export type RedisClient = Redis | Cluster;
+type RedisClient = Redis | Cluster;
 
 export type RedisConnection = Awaited<ReturnType<typeof openRedisConnection>>;
 

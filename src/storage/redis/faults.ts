@@ -20,7 +20,7 @@ export function toStoreError(error: unknown): unknown {
   if (error instanceof AppError || error instanceof TypeError) return error;
   const code = replyCode(withoutCommand(error));
   if (code !== undefined && MISTAKES.has(code)) return error;
-  return unavailable(code === undefined ? 'Redis did not answer' : `Redis answered ${code}`, {
+  return unavailable(code === undefined ? 'Redis did not respond' : `Redis responded ${code}`, {
     cause: error,
     retryAfterSeconds: RETRY_AFTER_SECONDS[code ?? ''] ?? 1,
   });

@@ -11,7 +11,7 @@ import type { RedisNames } from './names.ts';
 import { runScript } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
 
-export interface RedisNoticesParts extends ConnectionParts {
+interface RedisNoticesParts extends ConnectionParts {
   connection: RedisConnection;
   names: RedisNames;
 }

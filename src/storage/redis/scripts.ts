@@ -169,7 +169,7 @@ const SCRIPTS = {
   gatehousePublish: PUBLISH,
 } as const;
 
-export type ScriptName = keyof typeof SCRIPTS;
+type ScriptName = keyof typeof SCRIPTS;
 
 export function defineScripts(client: Redis | Cluster): void {
   for (const [name, lua] of Object.entries(SCRIPTS)) client.defineCommand(name, { lua });

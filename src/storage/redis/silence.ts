@@ -7,8 +7,6 @@ const CHECK_MS = 50;
 /** A frozen server may accept the connection and respond to nothing. The next attempt may reach another server. */
 const HANDSHAKE_MS = 1_000;
 
-export type SilenceWatch = ReturnType<typeof watchSilence>;
-
 /**
  * The connection is the circuit breaker. When it ends, the commands under way on it fail, and the store refuses all others
  * until a new one is ready, which takes a response from the server. The heartbeat finds a connection that died while no

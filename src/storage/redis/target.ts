@@ -15,7 +15,7 @@ export interface RedisAddress {
   port: number;
 }
 
-export interface RedisCredentials {
+interface RedisCredentials {
   username?: string;
   password?: string;
   tls?: ConnectionOptions;

@@ -248,7 +248,7 @@ test('F7: a server that is made a replica refuses writes and the probe, is read 
       () => false,
     ),
   );
-  await expect(store.ready()).rejects.toMatchObject({ ...UNAVAILABLE, logDetail: 'Redis answered READONLY' });
+  await expect(store.ready()).rejects.toMatchObject({ ...UNAVAILABLE, logDetail: 'Redis responded READONLY' });
   server.ask('REPLICAOF', 'NO', 'ONE');
   expect(await recoveryTime(store)).toBeLessThan(2_000);
   expect(await store.write([{ put: 'a', value: '3' }])).toBeDefined();
