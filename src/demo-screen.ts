@@ -32,7 +32,7 @@ ${accountLines.join('\n')}
 2. As an administrator: in a private window, sign in as admin@example.test and open
    ${publicUrl}/admin/connected-apps/${app.id}
    Add the callback URL https://*.example.com/callback and save: the rule that refuses it is named.
-   Remove it, add the scope platform_full_access under Others, and save. Then connect ${app.name}
+   Remove it, add the scope platform_full_access under Other scopes, and save. Then connect ${app.name}
    as ${user}: ${publicUrl}/connections/${app.id} offers the new scope.
 
 3. As a back-end service: read that user's thread with a relay token. Until step 1 is done, this is refused.

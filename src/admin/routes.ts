@@ -23,7 +23,7 @@ export const MENU = [
   { path: '', label: 'Overview' },
   { path: 'connected-apps', label: 'Connected apps' },
   { path: 'relay-tokens', label: 'Relay tokens' },
-  { path: 'policy', label: 'What would happen if' },
+  { path: 'policy', label: 'Policy check' },
   { path: 'service-accounts', label: 'Service accounts' },
   { path: 'users', label: 'Users' },
   { path: 'connections', label: 'Connections' },

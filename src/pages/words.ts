@@ -66,7 +66,7 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
   },
   pending: {
     tone: 'warning',
-    text: 'Disconnected here: we use this access no more. The provider has not confirmed yet that it is withdrawn there; we keep asking until it does.',
+    text: 'Disconnected here: we no longer use this access. The provider has not confirmed yet that it is withdrawn there. We keep asking until it does.',
   },
   unconfirmed: {
     tone: 'warning',
@@ -75,10 +75,10 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
 };
 
 const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
-  ['connection.created', 'A connection is made'],
-  ['connection.reconnect_needed', 'A connection breaks'],
-  ['connection.recovered', 'A connection works again'],
-  ['connection.removed', 'A connection is removed'],
+  ['connection.created', 'Connection created'],
+  ['connection.reconnect_needed', 'Connection broken'],
+  ['connection.recovered', 'Connection works again'],
+  ['connection.removed', 'Connection removed'],
 ]);
 
 /** Of connections, the best first. */

@@ -28,7 +28,7 @@ const flag = (title: string, description: string) => z.boolean().default(false).
 const flags = {
   assertUser: flag(
     'Name users without proof',
-    'Whoever holds the token can act for every allowed user at any time, whether that user is there or not.',
+    'Every holder of the token can act for all allowed users at any time, also while they are away.',
   ),
   fullScope: flag(
     'Take the whole access token where a narrower one cannot be had',

@@ -34,7 +34,7 @@ export function erasureRoutes(parts: {
 
   return {
     ask: ((req, res) => {
-      pages.send(res, 'sign-in/erase', { page: pages.signedInFrame(req, 'Delete everything kept about you') });
+      pages.send(res, 'sign-in/erase', { page: pages.signedInFrame(req, 'Delete all data about you') });
     }) satisfies RequestHandler,
 
     erase: described<RequestHandler>(ERASE, async (req, res) => {

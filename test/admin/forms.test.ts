@@ -142,7 +142,7 @@ describe.each(['SQLite', 'Redis'])('with %s', (kind) => {
       clientId: 'c',
       clientSecret: 'a secret',
     };
-    const registered = await agent.submit(page, app, { button: 'Register the app' });
+    const registered = await agent.submit(page, app, { button: 'Register app' });
     expect(registered.body).toContain('The app is registered');
     const renamed = await agent.submit(registered, { name: 'Renamed' }, { button: 'Save' });
     expect([renamed.status, renamed.body]).toEqual([200, expect.stringContaining('<h1><bdi>Renamed</bdi></h1>')]);

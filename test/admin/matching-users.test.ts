@@ -104,7 +104,7 @@ describe.each(KINDS)('on %s', (kind) => {
       const { emails, sizes } = await readAll(`${path}?q=person-&limit=200`);
       expect(emails).toEqual(OF_EACH[path]);
       expect(sizes).toEqual([0, emails.length]);
-      expect((await pagesOf(path))[0]).toContain('None so far.');
+      expect((await pagesOf(path))[0]).toContain(`No ${path} found yet.`);
     }
   });
 });

@@ -24,12 +24,12 @@ test('registering, a plan and a key', async () => {
   await leaveBy(page, () => choose.click());
   await page.getByLabel('Name').fill('Shop');
   await page.locator('#networks').fill('10.0.0.0/8\n192.0.2.1');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Make key' }).click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Create key' }).click());
   expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^gthb_/);
   await look('key');
   await page.getByLabel('Name').fill('Other');
   await page.locator('#networks').fill('anywhere');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Make key' }).click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Create key' }).click());
   await look('fault');
   await page.goto(`${site.url}/account`);
   await page.getByText('Works from:').first().click();

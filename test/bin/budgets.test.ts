@@ -142,6 +142,6 @@ describe('with small budgets', () => {
     expect((await open()).body).toContain('2,000 a month');
     expect((await submit('few')).body).toContain('Enter a whole number of calls from 0 to 999999999, or nothing.');
     expect((await submit('30')).body).toContain('30 a month');
-    expect((await submit('')).body).toContain('all that are not kept for users');
+    expect((await submit('')).body).toContain('All that are not reserved for users');
   });
 });

@@ -153,7 +153,7 @@ describe('bin import', () => {
       });
       const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
       expect(body).toContain('Line 3: the range does not begin');
-      expect(body).toContain('It wins over every import');
+      expect(body).toContain('takes precedence over imports');
       expect(body).not.toContain('Import another one');
       const told = site.logs().filter((line) => line.includes('BIN data set loaded'));
       expect(JSON.parse(told.at(-1) ?? '{}')).toMatchObject({ source: 'file.csv', rows: 1, badRows: 1 });
@@ -242,6 +242,6 @@ describe('bin enrich', () => {
     site.sandbox.faults.clear();
     expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
     const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
-    expect(body).toContain('it answered with an error');
+    expect(body).toContain('it responded with an error');
   });
 });

@@ -27,14 +27,14 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   await page.goto(`${site.url}/admin/connected-apps`);
   await look('connected-apps');
   await leaveBy(page, () => page.getByRole('button', { name: 'Register an app' }).click());
-  await page.getByLabel('Id', { exact: true }).fill('second');
+  await page.getByLabel('ID', { exact: true }).fill('second');
   await page.getByLabel('Name', { exact: true }).fill('Second <b>platform</b> \u202eright to left');
   await page.getByLabel('Issuer', { exact: true }).fill(site.sandbox.issuer);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Read what it offers' }).click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Read provider settings' }).click());
   await look('register');
 
   // Judged as it is typed, before anything is sent.
-  const another = page.getByLabel('One more');
+  const another = page.getByLabel('Another callback URL');
   await another.fill('https://*.example.com/cb');
   const wildcard = page.locator('[data-callback-fault]').getByText('Write out every callback URL');
   await wildcard.waitFor();
@@ -44,7 +44,7 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   expect(await page.getByText('Nothing was saved').count()).toBe(1);
   await page.getByLabel('Callback URL 2').fill('');
   await wildcard.waitFor({ state: 'detached' });
-  await page.getByLabel('Everyone whom the provider lets in').check();
+  await page.getByLabel('All users of the provider').check();
   await page.getByLabel('Client secret', { exact: true }).fill(CLIENT_SECRET);
   await save();
   expect(await page.getByText('The app is registered.').count()).toBe(1);

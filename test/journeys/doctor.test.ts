@@ -18,7 +18,7 @@ test('no advice of a check is cut off', async () => {
     const page = await openPage();
     await signInBy(page, site, 'admin@example.test');
     await page.goto(`${site.url}/admin/connected-apps/second`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Check it now' }).click());
+    await leaveBy(page, () => page.getByRole('button', { name: 'Check now' }).click());
     const advice = page.locator('td strong');
     expect(await advice.first().textContent()).toContain('/oauth/callback/second to the callback URLs');
     for (const width of [1440, 360]) {

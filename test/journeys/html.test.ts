@@ -93,7 +93,7 @@ test('pages of administrators', async () => {
   await expectValid(...pages);
   const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
   await expectValid(
-    await agent.submit(await open('connected-apps/second'), {}, { button: 'Check it now' }),
+    await agent.submit(await open('connected-apps/second'), {}, { button: 'Check now' }),
     await agent.submit(await open('register-app'), { id: 'A b' }),
     await agent.submit(await open('relay-tokens'), { name: '', days: 'x', networks: '10.0.0.0/99' }),
     await agent.submit(await open('relay-tokens'), { name: 'Made', days: '7' }),

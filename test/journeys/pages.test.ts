@@ -42,7 +42,7 @@ test('every page fits, and the browser has nothing to complain of', async () => 
   await lookAround(page, 'home');
   await signIn(site, undefined, { path: '/sign-in?app=platform' });
   await visit('/sessions', 'sign-ins');
-  await leaveBy(page, () => page.getByRole('button', { name: 'End', exact: true }).click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Sign out there', exact: true }).click());
   await lookAround(page, 'sign-in-ended');
   await visit('/connections', 'connections');
   await visit('/connections/platform', 'connection');

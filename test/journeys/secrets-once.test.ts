@@ -23,8 +23,8 @@ const press = (page: Page, name: string) => leaveBy(page, () => page.getByRole('
 async function expectOnce(page: Page, name: string): Promise<void> {
   expect(await secret(page).count()).toBe(1);
   await page.getByRole('button', { name: 'Copy' }).click();
-  // Chromium may forbid the clipboard: then the text is marked.
-  await page.getByText(new RegExp(`^The ${name} is (copied|marked)\\.$`)).waitFor();
+  // Chromium may forbid the clipboard: then the text is selected.
+  await page.getByText(new RegExp(`^The ${name} is (copied|selected)\\.$`)).waitFor();
   await page.reload();
   expect(await secret(page).count()).toBe(0);
   await page.goBack();
@@ -44,21 +44,21 @@ test('R106 relay token, its new secret, admin token and webhook', async () => {
 
   await page.goto(`${site.url}/admin/relay-tokens`);
   await page.getByLabel('Name', { exact: true }).fill('Reports');
-  await press(page, 'Make the token');
+  await press(page, 'Create token');
   await expectOnce(page, 'token');
-  await press(page, 'Make a new secret');
+  await press(page, 'Create new secret');
   await expectOnce(page, 'token');
   expect(await rowsOf(page, 'relay-tokens')).toBe(1);
 
   await page.goto(`${site.url}/admin/admin-tokens`);
   await page.getByLabel('Name', { exact: true }).fill('Reports');
-  await press(page, 'Make the token');
+  await press(page, 'Create token');
   await expectOnce(page, 'token');
   expect(await rowsOf(page, 'admin-tokens')).toBe(1);
 
   await page.goto(`${site.url}/admin/webhooks`);
-  await page.getByLabel('Address', { exact: true }).fill('http://127.0.0.1:1/hook');
-  await press(page, 'Add the address');
+  await page.getByLabel('URL', { exact: true }).fill('http://127.0.0.1:1/hook');
+  await press(page, 'Add webhook');
   await expectOnce(page, 'signing secret');
   expect(await rowsOf(page, 'webhooks')).toBe(1);
 });
@@ -68,9 +68,9 @@ test('a faulty form names its faults, links to them and has the first in focus',
   await signInBy(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin/relay-tokens`);
   await page.getByLabel('Name', { exact: true }).fill('Kept <b>');
-  await page.getByLabel('From these networks').fill('10.0.0.0/99');
-  await page.getByLabel('For how many days').fill('1.5');
-  await press(page, 'Make the token');
+  await page.getByLabel('Networks').fill('10.0.0.0/99');
+  await page.getByLabel('Expires after (days)').fill('1.5');
+  await press(page, 'Create token');
   expect(await page.title()).toMatch(/^Error: /);
   await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('networks');
   expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Kept <b>');

@@ -222,7 +222,7 @@ describe('words', () => {
     expect(visibleText(html)).toMatch(
       /Firefox on Windows This browser Signed in 15 March 2026 at 17:02 UTC Last seen 15 March 2026 at 18:30 UTC Sign out here/,
     );
-    expect(visibleText(html)).toMatch(/A browser that did not say its name Signed in .* UTC End /);
+    expect(visibleText(html)).toMatch(/Unknown browser Signed in .* UTC Sign out there /);
     expect(html).toContain('action="/base/sessions/BBBB/end"');
     expect(html).not.toContain('/base/sessions/AAAA/end');
     expect(html).toContain('action="/base/sign-out/everywhere"');

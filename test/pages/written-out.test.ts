@@ -36,7 +36,7 @@ test.each([
   ['daysAgo', [], 'some time ago'],
   ['number', [1234567], '1,234,567'],
   ['form', [{ a: 'b' }], { values: { a: 'b' }, faults: [], dropped: [] }],
-  ['webhookEvent', ['connection.removed'], 'A connection is removed'],
+  ['webhookEvent', ['connection.removed'], 'Connection removed'],
   ['webhookEvent', ['unheard.of'], 'unheard.of'],
   ['capitalised', ['signed in'], 'Signed in'],
   ['capitalised', [''], ''],

@@ -64,10 +64,10 @@ test('the relay’s pages fit, and a token is changed on its own', async () => {
 async function change(page: Page, name: string, look: (name: string) => Promise<void>): Promise<void> {
   await page.getByText('Name, scopes, apps').click();
   await page.getByLabel('Name', { exact: true }).fill(name);
-  await page.getByLabel('From these networks').fill('10.0.0.1/8');
+  await page.getByLabel('Networks').fill('10.0.0.1/8');
   await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
   await look('token-faulty');
-  await page.getByLabel('From these networks').fill('127.0.0.0/8');
+  await page.getByLabel('Networks').fill('127.0.0.0/8');
   await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
   await look('token-changed');
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(name);

@@ -49,19 +49,19 @@ test('reminds of an API token that is older than 180 days, until it is replaced'
   const made = await admin.call('POST', '/service-accounts', { name: 'Long ago', app: 'platform', apiToken });
   const id = String(made.json.id);
   const open = async () => (await administrator.get(`${site.url}/admin/service-accounts`)).body;
-  expect(await open()).not.toContain('Old: make a new one');
+  expect(await open()).not.toContain('Old: replace it');
   const key = keys.serviceAccount(id);
   const { sealer } = desk;
   const kept = JSON.parse(await sealer.open((await desk.store.get(key))?.value ?? '', key));
   kept.tokenSetAt -= 190 * 86_400_000;
   await desk.store.write([{ put: key, value: await sealer.seal(JSON.stringify(kept), key) }]);
   expect(await open()).toContain('190 days ago');
-  expect(await open()).toContain('Old: make a new one');
+  expect(await open()).toContain('Old: replace it');
   const { version } = (await admin.call('GET', `/service-accounts/${id}`)).json;
   expect((await admin.call('PUT', `/service-accounts/${id}`, { name: 'Long ago', apiToken, version })).status).toBe(
     200,
   );
-  expect(await open()).not.toContain('Old: make a new one');
+  expect(await open()).not.toContain('Old: replace it');
 });
 
 test('one that the platform refuses is not kept, by API and by form, and not repeated', async () => {

@@ -119,11 +119,13 @@ describe('a demo in the shell of a real Gatehouse', () => {
       const save = () => leaveBy(administrator, () => administrator.locator('button[value=save]').click());
       await administrator.goto(address('/admin/connected-apps/'));
       await throughProvider(administrator, demo, 'admin@example.test');
-      await administrator.getByLabel('One more').fill(/https:\/\/\*\S+/.exec(demo.program.stdout())?.[0] ?? '');
+      await administrator
+        .getByLabel('Another callback URL')
+        .fill(/https:\/\/\*\S+/.exec(demo.program.stdout())?.[0] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
       await administrator.getByLabel('Callback URL 2').fill('');
-      await administrator.getByLabel('Others').fill(/the scope (\S+)/.exec(demo.program.stdout())?.[1] ?? '');
+      await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(demo.program.stdout())?.[1] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
 

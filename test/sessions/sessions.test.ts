@@ -98,7 +98,7 @@ describe('R56 one sees where one is signed in', () => {
     const page = await third.agent.get(`${site.url}/sessions`);
     expect(page.body.match(/This browser/g)).toHaveLength(1);
     expect(page.body).toContain('Firefox on Windows');
-    expect(page.body).toContain('A browser that did not say its name');
+    expect(page.body).toContain('Unknown browser');
     expect((await third.agent.get(`${site.url}/`)).body).toContain('href="/sessions"');
   });
 
@@ -150,7 +150,7 @@ describe('R56 one ends what is one’s own', () => {
     const mine = await signedIn();
     const other = await signedIn('user@example.test', FIREFOX);
     const page = await mine.agent.get(`${site.url}/sessions`);
-    const after = await mine.agent.submit(page, {}, { button: 'End' });
+    const after = await mine.agent.submit(page, {}, { button: 'Sign out there' });
     expect(new URL(after.url).pathname).toBe('/sessions');
     expect(after.body).toContain('That browser is signed out.');
     expect(after.body).not.toContain('Firefox on Windows');

@@ -208,7 +208,7 @@ describe('records', () => {
       expect((await found(email)).map(({ id }) => id)).toEqual([(await read(reference)).id]);
       expect((await read(reference)).user).toEqual({ id: null, name: null, email, presumed: true });
       const shown = await admin.get(`${site.url}/admin/sign-ins/${reference}`);
-      expect(shown.body).toContain('as the refused ID token says');
+      expect(shown.body).toContain('from the refused ID token');
     });
 
     test('one whose userinfo fails is found by what the ID token said', async () => {
@@ -247,7 +247,7 @@ describe('records', () => {
     expect(page.body).toContain('/admin/connected-apps/elsewhere#clientSecret');
     expect(page.body).toContain('failed for the same cause');
     const all = await admin.get(`${site.url}/admin/sign-ins`);
-    expect(all.body).toContain('What fails');
-    expect((await admin.get(`${site.url}/admin/sign-ins?q=ffffffff`)).body).toContain('Nothing is kept under this');
+    expect(all.body).toContain('Failures by cause');
+    expect((await admin.get(`${site.url}/admin/sign-ins?q=ffffffff`)).body).toContain('Nothing found.');
   });
 });

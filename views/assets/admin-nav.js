@@ -1,4 +1,4 @@
-/* Owns that the menu of the administration, which is a row to be moved sideways on a narrow screen, begins with where one is. */
+/* Scrolls the admin menu to the current page on narrow screens, where it is one row. */
 const current = document.querySelector('.admin-nav [aria-current]');
 const row = current?.closest('.admin-nav');
 

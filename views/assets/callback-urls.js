@@ -1,4 +1,4 @@
-/* Owns the judging of callback URLs as they are typed; the server judges them again when the form is sent. */
+/* Checks callback URLs as they are typed. The server checks them again when the form is sent. */
 const PAUSE_MILLISECONDS = 400;
 const form = document.querySelector('[data-callback-form]');
 
@@ -25,14 +25,14 @@ if (form) {
 
   const judge = async () => {
     const filled = inputs().filter((input) => input.value.trim() !== '');
-    const answer = await fetch(form.dataset.judge, {
+    const response = await fetch(form.dataset.judge, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': form.querySelector('[name="_csrf"]').value },
       body: JSON.stringify({ urls: filled.map((input) => input.value.trim()) }),
     });
-    // Whatever is wrong with that, sending the form will tell.
-    if (!answer.ok) return;
-    const { faults } = await answer.json();
+    // Sending the form will show the problem.
+    if (!response.ok) return;
+    const { faults } = await response.json();
     for (const input of inputs()) show(input, undefined);
     for (const { position, rule, detail } of faults) show(filled[position], { rule, detail });
   };

@@ -1,4 +1,4 @@
-/* Owns the charts of the overview: each is drawn from the table that stands below it, which is all there is without a script. */
+/* Draws the charts of the overview, each from the table below it. Without a script, the table remains. */
 const charts = [];
 const COLOURS = { good: '--good', notice: '--caution', bad: '--bad' };
 
@@ -32,14 +32,14 @@ function draw(holder) {
     dash: dashes[head.dataset.tone],
     points: { show: rows.length < 32, size: 5 },
   }));
-  const most = Math.max(4, ...values.flat());
+  const max = Math.max(4, ...values.flat());
   holder.hidden = false;
   return new window.uPlot(
     {
       width: holder.clientWidth,
       height: 220,
       tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
-      scales: { y: { range: [0, most * 1.1] } },
+      scales: { y: { range: [0, max * 1.1] } },
       axes: [
         { ...axis, values: (_chart, seconds) => seconds.map(labelOf(times)) },
         { ...axis, size: 48, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] },

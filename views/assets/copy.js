@@ -1,4 +1,4 @@
-/* Buttons that copy the text beside them; `data-copy` says what it is. Without a script it can be selected by hand. */
+/* Copies the text beside a button; `data-copy` names it. Without a script, users select the text themselves. */
 const status = document.querySelector('[data-copy-status]');
 
 for (const button of document.querySelectorAll('[data-copy]')) {
@@ -14,9 +14,9 @@ for (const button of document.querySelectorAll('[data-copy]')) {
       label.textContent = 'Copied';
       status.textContent = `${what} is copied.`;
     } catch {
-      // The browser may forbid it: then the text is at least marked, ready to be copied by hand.
+      // The browser may forbid it: then the text is selected, ready to be copied.
       getSelection()?.selectAllChildren(source);
-      status.textContent = `${what} is marked.`;
+      status.textContent = `${what} is selected.`;
     }
   });
 }

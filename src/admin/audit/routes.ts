@@ -144,7 +144,7 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   provider: 'An identity provider',
   operator: 'An operator at the terminal',
   system: 'Gatehouse itself',
-  anonymous: 'Somebody not signed in',
+  anonymous: 'Not signed in',
 };
 
 function auditView(record: AuditRecord) {

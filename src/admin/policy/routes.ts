@@ -90,7 +90,7 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
     const values = { token: relayToken, route, app, user, proof, unnarrowed: unnarrowed ? 'yes' : '', address };
     const { items } = await tokens.page({ limit: Number.POSITIVE_INFINITY });
     return {
-      title: 'What would happen if',
+      title: 'Policy check',
       faults,
       tokens: items.map(({ id, name }) => ({ id, name })),
       words: RELAY_WORDS,

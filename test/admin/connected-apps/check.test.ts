@@ -105,7 +105,7 @@ test('by page: each line in words, with what to do', async () => {
     body: `_csrf=${encodeURIComponent(String(json.csrfToken))}`,
   });
   expect(page.status).toBe(200);
-  expect(page.body).toContain('2 things stop this app from working as it should.');
+  expect(page.body).toContain('2 problems found.');
   expect(page.body).toContain('enter the secret anew');
 });
 

@@ -32,7 +32,7 @@ describe('somebody who has never seen it', () => {
   test('gives the issuer first, and the rest of it is read from there', async () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
     expect(page.status).toBe(200);
-    expect(page.body).toContain('The provider answered.');
+    expect(page.body).toContain('The provider responded.');
     expect(page.body).toContain('revocation, end-session');
     expect(page.body).toContain('value="platform_read_only"');
     expect(page.body).toContain(`value="${site.url}/oauth/callback/second"`);
@@ -124,7 +124,7 @@ test('an app that lacks its own callback URL is not called working, and gets the
   expect([page.status, page.body]).toEqual([200, expect.stringContaining('it cannot be used yet')]);
   expect(page.body).not.toContain('Check it now to see');
   expect(page.body).toContain(`<code>${site.url}/oauth/callback/broken</code>`);
-  const added = await agent.submit(page, {}, { button: 'Add it here' });
+  const added = await agent.submit(page, {}, { button: 'Add callback URL' });
   expect(added.body).toContain('The callback URL is added here.');
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/broken`);
   expect(json).toMatchObject({
@@ -156,7 +156,7 @@ describe('a form that is refused', () => {
     const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
     const page = await send(before, 'save', typed, [['scope', 'platform_read_only']]);
     expect(page.body).toMatch(/value="platform_read_only" checked/);
-    expect(page.body).toContain('The provider answered.');
+    expect(page.body).toContain('The provider responded.');
     expect(page.body).toContain('Enter it again: secrets are not sent back.');
     expect(page.body).not.toContain(CLIENT_SECRET);
     const fields = page.forms.find(({ names }) => names.includes('issuer'))?.fields;
@@ -251,14 +251,14 @@ describe('an app that is there', () => {
       ]),
     );
     const list = await open('connected-apps');
-    expect(list.body).toContain('Cannot be opened');
+    expect(list.body).toContain('Cannot be decrypted');
     expect(list.body).toContain('<bdi>Second</bdi>');
     expect((await open('connected-apps/broken')).status).toBe(404);
     const form = list.forms.find(({ action }) => action.endsWith('/broken'));
     expect(form).toBeDefined();
     const body = new URLSearchParams([...(form?.fields ?? []), ['do', 'delete_unreadable']]);
     const after = await agent.request(`${site.url}/admin/connected-apps/broken`, { method: 'POST', body });
-    expect(after.body).not.toContain('Cannot be opened');
+    expect(after.body).not.toContain('Cannot be decrypted');
   });
 });
 

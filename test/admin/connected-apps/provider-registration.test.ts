@@ -34,9 +34,9 @@ async function send(page: Page, button: string, fields: Record<string, string>):
 /** The form once the provider was read. */
 async function read(id: string): Promise<Page> {
   const empty = await agent.get(`${site.url}/admin/register-app`);
-  expect(empty.body).not.toContain('Register there for me');
+  expect(empty.body).not.toContain('Register at the provider');
   const page = await send(empty, 'read_provider', { id, name: 'Made by itself', issuer: site.sandbox.issuer });
-  expect(page.body).toContain('Register there for me');
+  expect(page.body).toContain('Register at the provider');
   return page;
 }
 const CHOSEN = { signIn: 'everyone', moreScopes: 'platform_read_only', initialAccessToken: TOKEN };
@@ -102,18 +102,18 @@ describe('an app that registers itself', () => {
     };
     const days = 86_400;
     const soon = await register('ends-soon', 10 * days);
-    expect(soon).toContain('The provider ends the client secret on');
-    expect(await register('ends-late', 100 * days)).not.toContain('The provider ends the client secret');
-    expect(await register('ended', -1)).toContain('The provider has ended the client secret');
+    expect(soon).toContain('The client secret expires on');
+    expect(await register('ends-late', 100 * days)).not.toContain('The client secret expires');
+    expect(await register('ended', -1)).toContain('The client secret expired');
     const list = (await agent.get(`${site.url}/admin/connected-apps`)).body;
-    expect([list.includes('Secret ends soon'), list.includes('Secret has ended')]).toEqual([true, true]);
+    expect([list.includes('Secret expires soon'), list.includes('Secret expired')]).toEqual([true, true]);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/ends-late`);
     expect(Date.parse(String(json.clientSecretExpiresAt)) - Date.now()).toBeGreaterThan(99 * days * 1000);
     const open = () => agent.get(`${site.url}/admin/connected-apps/ends-soon`);
     const renamed = await send(await open(), 'save', { name: 'Renamed' });
-    expect(renamed.body).toContain('The provider ends the client secret on');
+    expect(renamed.body).toContain('The client secret expires on');
     const replaced = await send(await open(), 'save', { clientSecret: 'another' });
-    expect(replaced.body).not.toContain('The provider ends');
+    expect(replaced.body).not.toContain('The client secret expires');
   });
 });
 
@@ -128,7 +128,7 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
   test('without the token that the provider asks for', async () => {
     const page = await send(await read('unnamed'), 'register_there', { ...CHOSEN, initialAccessToken: '' });
     await expectFault('unnamed', page, 'requires an initial access token');
-    expect(page.body).toContain('Register there for me');
+    expect(page.body).toContain('Register at the provider');
   });
 
   test('with a token that no header can hold', async () => {

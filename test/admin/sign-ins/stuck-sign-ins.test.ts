@@ -31,11 +31,11 @@ test('is told at once what it probably is, and later stands with its like below 
     expect(page.url).toContain(site.sandbox.issuer);
   }
   const early = await list();
-  expect(early).toContain('Nothing came back yet');
+  expect(early).toContain('No response yet');
   expect(whatFails(early)).toBe('');
   const path = /\/admin\/sign-ins\/[0-9a-f]{8}/.exec(early)?.[0] ?? 'none';
   const record = await admin.get(site.url + path);
-  expect(record.body).toContain('the callback URL is most likely not registered at the provider');
+  expect(record.body).toContain('the callback URL is most likely not registered there');
   expect(record.body).toContain(`<code>${site.url}/oauth/callback/unregistered</code>`);
   const check = await admin.submit(record, {}, { button: 'Check Unregistered now' });
   expect(check.body).toMatch(/Callback URL is registered at the provider.*?Problem/s);
@@ -49,7 +49,7 @@ test('is told at once what it probably is, and later stands with its like below 
   const stuck = await admin.get(site.url + path);
   pass(-180);
   const rows = groups.split('<tr>').slice(2);
-  expect(rows.map((row) => /data-label="How often">(\d+)/.exec(row)?.[1])).toEqual(['1', '2']);
+  expect(rows.map((row) => /data-label="Count">(\d+)/.exec(row)?.[1])).toEqual(['1', '2']);
   expect(rows[1]).toContain('Started, and nothing came back');
   expect(rows[1]).toMatch(/connected-apps\/unregistered#[^"]+">Callback URLs</);
   expect(stuck.body).toContain('1 other sign-in failed for the same cause');

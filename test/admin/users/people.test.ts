@@ -201,7 +201,7 @@ describe('pages', () => {
     expect(page.forms.filter(({ action }) => action.endsWith('/disable'))).toEqual([]);
     expect(page.body).toContain('href="?confirm=disable"');
     const asked = await admin.get(`${site.url}/admin/users/${own}?confirm=disable`);
-    expect(asked.body).toContain('you will be signed out');
+    expect(asked.body).toContain('You will be signed out');
     expect(asked.forms.filter(({ action }) => action.endsWith('/disable'))).toHaveLength(1);
   });
 
