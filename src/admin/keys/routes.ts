@@ -1,12 +1,15 @@
 /** Keys in the administration: how many records each encryption key seals, and the signing keys. Never a key itself. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { operation } from '../../http/operation.ts';
 import type { Notice } from '../../pages/page-data.ts';
+import { type KeyReport, reportKeys } from '../../storage/key-report.ts';
+import { isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
 import type { AdminPageData } from '../page.ts';
-import { type CountedReport, createKeyCount } from './key-count.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
@@ -20,6 +23,10 @@ declare module '../../pages/page-data.ts' {
   }
 }
 
+type CountedReport = KeyReport & { countedAt: string };
+
+/** A count reads every record, so it is used for a while, and pages do not wait for it. */
+const MAX_COUNT_AGE_MS = 30_000;
 const PAGE_WAITS_MS = 30;
 
 const keysJson = z.object({
@@ -41,7 +48,20 @@ const keysJson = z.object({
 export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clock }: AdminParts) {
   const { store, sealer } = storage;
   const { ownKeys } = connectedApps;
-  const keyCount = createKeyCount({ store, sealer, clock });
+
+  const counts = new LRUCache<'report', CountedReport>({
+    max: 1,
+    ttl: MAX_COUNT_AGE_MS,
+    perf: { now: clock },
+    // The last report is used while the next count runs, and if it fails.
+    allowStale: true,
+    noDeleteOnFetchRejection: true,
+    async fetchMethod() {
+      const countedAt = isoTime(clock());
+      return { ...(await reportKeys({ store, sealer })), countedAt };
+    },
+  });
+  const latestReport = () => counts.forceFetch('report');
 
   const signingKeys = async () => {
     const [{ keys }, signs] = await Promise.all([ownKeys.publicKeys(), ownKeys.signingKid()]);
@@ -51,7 +71,12 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
   const rotate = (req: Request) => audited(audit.trail, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
 
   const overview = pages.page('admin/keys', async ({ res }) => {
-    const [report, signing] = await Promise.all([keyCount.within(PAGE_WAITS_MS), signingKeys()]);
+    const counted = latestReport();
+    counted.catch(() => undefined);
+    const [report, signing] = await Promise.all([
+      Promise.race([counted, sleep(PAGE_WAITS_MS, undefined, { ref: false })]),
+      signingKeys(),
+    ]);
     if (!report) res.set('Refresh', '2');
     const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
     return { title: 'Keys', report, held, signing };
@@ -68,7 +93,7 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
     overview: operation(
       { summary: 'Read which encryption keys seal how much, and which keys we sign with', response: keysJson },
       async () => {
-        const [report, signing] = await Promise.all([keyCount.latest(), signingKeys()]);
+        const [report, signing] = await Promise.all([latestReport(), signingKeys()]);
         const { countedAt, keys: encryption, processes } = report;
         return { countedAt, encryption, processes: processes.length, signing };
       },
