@@ -64,7 +64,7 @@ const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
 /** OpenID Connect Core section 5.3.2: no time limits such a response. */
 const USERINFO: JwtRules = { requiredClaims: ['sub'], algorithms: 'userinfo_signing_alg_values_supported' };
 
-/** Told of each verified token response. `sent`: the refresh token that was sent for it, if any. */
+/** Called with each verified token response. `sent`: the refresh token that was sent for it, if any. */
 export type OnTokens = (app: ConnectedApp, response: TokenResponse, sent: string | undefined) => void;
 
 export function createProviderClient(parts: {

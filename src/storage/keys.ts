@@ -227,13 +227,13 @@ export const keys = {
   serviceAccounts: 'service-accounts:{relay}',
   relayUses: (tokenId: string) => `relay-uses:{${tokenId}}`,
   relayUsesOf: (userId: string, appId: string) => `relay-uses-of:{${userId}}:${appId}`,
-  /** @param whom `all`, or a user of the app */
-  providerCalls: (appId: string, whom: string, window: number) =>
-    `provider-calls:{${appId}}:${whom === 'all' ? whom : hashOf(whom).slice(0, 22)}:${window}`,
+  /** @param owner `all`, or a user of the app */
+  providerCalls: (appId: string, owner: string, window: number) =>
+    `provider-calls:{${appId}}:${owner === 'all' ? owner : hashOf(owner).slice(0, 22)}:${window}`,
   /** @param window the end of a window that the platform states */
-  statedCalls: (appId: string, whom: string, window: number) =>
-    `stated-calls:{${appId}}:${hashOf(whom).slice(0, 22)}:${window}`,
-  limit: (kind: string, whom: string, minute: number) => `limit:{${kind}:${hashOf(whom).slice(0, 22)}}:${minute}`,
+  statedCalls: (appId: string, owner: string, window: number) =>
+    `stated-calls:{${appId}}:${hashOf(owner).slice(0, 22)}:${window}`,
+  limit: (kind: string, caller: string, minute: number) => `limit:{${kind}:${hashOf(caller).slice(0, 22)}}:${minute}`,
   webhook: (id: string) => `webhook:{webhooks}:${id}`,
   webhooks: 'webhooks:{webhooks}',
   webhookMessage: (id: string) => `webhook-message:{webhooks}:${id}`,

@@ -105,14 +105,14 @@ export async function createProviderBudget(parts: {
     const { perUserPerMinute, perAppPerMinute } = app.rateLimit ?? {};
     let reservedAt = 0;
     if (perUserPerMinute !== undefined) {
-      const wait = await windows.reserve(app.id, `whom:${ownerId}`, shareOf(perUserPerMinute, caller));
+      const wait = await windows.reserve(app.id, `owner:${ownerId}`, shareOf(perUserPerMinute, caller));
       if (wait !== undefined) return wait;
       reservedAt = clock();
     }
     if (perAppPerMinute === undefined) return undefined;
     const wait = await windows.reserve(app.id, 'all', shareOf(perAppPerMinute, caller));
     if (wait !== undefined && perUserPerMinute !== undefined) {
-      await windows.release(app.id, `whom:${ownerId}`, reservedAt);
+      await windows.release(app.id, `owner:${ownerId}`, reservedAt);
     }
     return wait;
   };

@@ -221,8 +221,8 @@ test('a call that the app’s limit refuses costs its user nothing', async () =>
   for (const ownerId of ['u1', 'u2', 'u2', 'u2', 'u2']) expect(await takes(budget, browser(ownerId))).toBe(true);
   for (let count = 0; count < 9; count += 1) expect(await takes(budget, browser('u1'))).toBe(false);
   const windows = createCallWindows({ store, clock });
-  for (let count = 0; count < 4; count += 1) expect(await windows.reserve(app.id, 'whom:u1', 5)).toBeUndefined();
-  expect(await windows.reserve(app.id, 'whom:u1', 5)).toBeGreaterThan(0);
+  for (let count = 0; count < 4; count += 1) expect(await windows.reserve(app.id, 'owner:u1', 5)).toBeUndefined();
+  expect(await windows.reserve(app.id, 'owner:u1', 5)).toBeGreaterThan(0);
   await budget.close();
 });
 

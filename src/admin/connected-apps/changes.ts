@@ -118,7 +118,7 @@ export function createConnectedAppChanges(parts: {
       if (version !== undefined && version !== current) throw conflict();
       const count = await countConnections(id);
       if (count > 0) {
-        const detail = `${connected(count)} with this app: disconnect everyone first, so that the provider is told.`;
+        const detail = `${connected(count)} with this app: disconnect everyone first, which revokes their access at the provider.`;
         throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
       }
       const target = { kind: 'connected_app', id, name: app.name };

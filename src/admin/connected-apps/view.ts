@@ -45,7 +45,7 @@ export const appJson = z.object({
   backchannelLogoutUri: z.string().describe('to register at the provider'),
   usable: z.boolean(),
   unusable: z.string().nullable().describe('why nobody can use the app'),
-  connections: z.int().optional().describe('how many people are connected; told of one app, not in lists'),
+  connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
 });
 
 export type AppView = z.output<typeof appJson>;
