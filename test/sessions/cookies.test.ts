@@ -188,11 +188,15 @@ describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
 
   test.each(BAD)('%s', async (_name, cookie) => {
     const at = `${site.url}/session`;
-    await ask(at, { headers: { cookie: cookie() } });
-    const took = startStopwatch();
-    const asked = await ask(at, { headers: { cookie: cookie() } });
-    expect(took()).toBeLessThan(50);
-    expect({ status: asked.status, body: asked.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
+    // Cheap: the quickest of some, since a busy machine slows down any one of them.
+    const times: number[] = [];
+    for (let n = 0; n < 5; n += 1) {
+      const took = startStopwatch();
+      const asked = await ask(at, { headers: { cookie: cookie() } });
+      times.push(took());
+      expect({ status: asked.status, body: asked.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
+    }
+    expect(Math.min(...times)).toBeLessThan(50);
     for (const { method, path } of ROUTES) {
       const answer = await ask(site.url + path, { method, headers: { ...DATA, cookie: cookie() } });
       expect(answer.status, `${method} ${path}`).toBeLessThan(500);
