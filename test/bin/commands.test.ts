@@ -239,6 +239,12 @@ describe('bin enrich', () => {
   test('F20: a service that fails is told of as such', async () => {
     site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
     expect((await ask(`${site.url}/bin/99000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
+    // The network of this one is known here as well as there.
+    const known = await ask(`${site.url}/bin/42000099`, { headers: { ...DATA, cookie } });
+    expect([known.status, JSON.parse(known.body).scheme]).toEqual([200, 'visa']);
+    expect(known.headers).toMatchObject({ 'gatehouse-source': 'rules', 'retry-after': '30' });
+    const { body: page } = await agent.submit(await agent.get(`${site.url}/bin`), { bin: '42000099' });
+    expect(page).toContain('The BIN lookup service could not be asked.');
     site.sandbox.faults.clear();
     expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
     const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
