@@ -12,8 +12,10 @@ export const BUILT_IN_ATTRIBUTION =
 export const BUILT_IN_LACKS = 'type, brand, prepaid, and the telephone number and city of the bank';
 
 /** Imports a current data set that may be used freely with attribution. Its date is that of its last change. */
-export const IMPORT_COMMAND = `curl -fLo bins.csv https://raw.githubusercontent.com/venelinkochev/bin-list-data/master/bin-list-data.csv &&
-  npm run gatehouse -- bin import bins.csv --source "bin-list-data by Venelin Kochev" --date 2025-02-11 --licence "CC BY 4.0"`;
+export const IMPORT_COMMAND = String.raw`curl -fLo bins.csv \
+  https://raw.githubusercontent.com/venelinkochev/bin-list-data/master/bin-list-data.csv &&
+npm run gatehouse -- bin import bins.csv --date 2025-02-11 \
+  --source "bin-list-data by Venelin Kochev" --licence "CC BY 4.0"`;
 
 const ABOUT = {
   source: 'banks-db 0.12.0',

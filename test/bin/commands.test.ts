@@ -50,7 +50,7 @@ test('administrators see the built-in data set before anything is imported', asy
     cache: { hitRate: null },
   });
   const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
-  expect(body).toContain('npm run gatehouse -- bin import bins.csv --source');
+  expect(body).toContain('npm run gatehouse -- bin import bins.csv --date');
   expect(body).toContain('It does not know type, brand, prepaid');
 });
 
