@@ -163,7 +163,7 @@ function eventOf({ disabled }: ConnectedAppRegistration, changed: string[]): Aud
 
 function conflict(): AppError {
   return new AppError('version_conflict', {
-    detail: 'Somebody else changed this app in the meantime. Read it again, and change it if that is still needed.',
+    detail: 'Someone else changed this app in the meantime. Read it again and repeat the change.',
   });
 }
 

@@ -202,7 +202,7 @@ const NOTICES = {
     tone: 'success',
     text: 'The callback URL is added here. Make sure that the provider knows it too.',
   },
-  saved: { tone: 'success', text: 'Saved. The change counts at once, everywhere.' },
+  saved: { tone: 'success', text: 'Saved. The change takes effect at once.' },
   disable: { tone: 'info', text: 'The app is disabled: nobody signs in or calls with it until you enable it again.' },
   enable: { tone: 'success', text: 'The app is enabled again.' },
   deleted: { tone: 'success', text: 'The app is deleted.' },

@@ -105,5 +105,5 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
 
 const ROTATED: Notice = {
   tone: 'success',
-  text: 'The next signing key is published. It signs in a day, when everybody had time to read it.',
+  text: 'The next signing key is published. It signs in one day, so that every service has time to read it.',
 };

@@ -84,5 +84,5 @@ export function sessionRoutes({ sessions, users, audit, pages, publicUrl }: Admi
 
 const ENDED: Notice = {
   tone: 'success',
-  text: 'The session has ended. What is open in that browser stops working at once.',
+  text: 'The session has ended. Pages that are open in that browser stop working at once.',
 };

@@ -54,10 +54,10 @@ const deletedJson = z.object({
 });
 
 const DONE = {
-  'sign-out': 'Signed out everywhere. What is open in those browsers stops working at once.',
-  disable: 'Disabled. Every session has ended, and no new sign-in is let in.',
+  'sign-out': 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
+  disable: 'Disabled. All sessions have ended, and the user cannot sign in.',
   enable: 'Enabled. The user can sign in again.',
-  delete: 'Everything kept about this user is deleted. What the audit trail says stays there for its set time.',
+  delete: 'All data about this user is deleted. Entries in the audit trail stay until they expire.',
 };
 
 export function userRoutes({ users, sessions, grants, connectedApps, audit, pages, publicUrl }: AdminParts) {
