@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { bearerOf } from '../http/bearer.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
+import { isoTime } from '../time.ts';
 import type { Account, Accounts } from './accounts.ts';
 
 const bodySchema = z.strictObject({ account: z.string().max(100), plan: z.string().max(40) });
@@ -31,7 +32,7 @@ export function confirmationHandler(parts: {
     const order = bodySchema.safeParse(req.body).data;
     if (!order) throw new AppError('invalid_request', { detail: 'Send {"account", "plan"} as JSON.' });
     const { id, plan } = await confirm(accounts, order);
-    res.json({ account: id, plan: plan?.name, since: new Date(plan?.since ?? 0).toISOString() });
+    res.json({ account: id, plan: plan?.name, since: isoTime(plan?.since ?? 0) });
   };
 }
 

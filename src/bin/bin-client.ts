@@ -4,7 +4,7 @@ import { parseJson } from '../json.ts';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import { DAY_SECONDS } from '../time.ts';
+import { DAY_SECONDS, isoTime } from '../time.ts';
 import { createBreaker } from './breaker.ts';
 import type { Bin } from './parse-bin.ts';
 import type { BinBudget, Reservation } from './quota.ts';
@@ -167,7 +167,7 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
 
 /** The date that the service gives to its facts. A wrong one, or one that is to come, is that of today. */
 function dateOf(header: string | null, now: number): string {
-  const today = new Date(now).toISOString().slice(0, 10);
+  const today = isoTime(now).slice(0, 10);
   const isDate = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) && !Number.isNaN(Date.parse(header));
   return isDate && header < today ? header : today;
 }

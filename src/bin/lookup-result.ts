@@ -1,6 +1,7 @@
 /** The result of a look-up, from whichever source. */
 
 import { z } from 'zod';
+import { DAY_MS } from '../time.ts';
 import type { BinBudget } from './quota.ts';
 import type { BinRecord } from './record.ts';
 
@@ -29,7 +30,7 @@ export interface LookupProblem {
 
 export type LookupResult = LookupFound | LookupProblem;
 
-const TWO_YEARS_MS = 2 * 365 * 24 * 3_600_000;
+const TWO_YEARS_MS = 2 * 365 * DAY_MS;
 
 /** @param now milliseconds since the epoch */
 export function withAge(found: LookupFound, now: number): LookupFound {
