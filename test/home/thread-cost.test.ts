@@ -4,8 +4,8 @@ import { sanitizeThreadHtml } from '../../src/home/thread-html.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
-/** 50 ms on a quiet machine; CPU time of the same work is several times that on a busy one. */
-const MAX_CPU_MS = 150;
+/** 50 ms on a quiet machine, several times that on a busy one. The fault that this holds off took 270 to 780 ms on a quiet one. */
+const MAX_CPU_MS = 250;
 const CHARACTERS = 100_000;
 
 let site: TestSite;
