@@ -52,8 +52,8 @@ describe('on Redis', () => {
     const evicting = await startRedis(['--appendonly', 'yes', '--maxmemory-policy', 'allkeys-lru']);
     const forgetting = await startRedis(IN_MEMORY);
     try {
-      await expect(startSite({ env: { REDIS_URL: evicting.url } })).rejects.toMatchObject({ name: 'StartRefused' });
-      await expect(startSite({ env: { REDIS_URL: forgetting.url } })).rejects.toMatchObject({ name: 'StartRefused' });
+      await expect(startSite({ env: { REDIS_URL: evicting.url } })).rejects.toThrow(/maxmemory-policy to noeviction/);
+      await expect(startSite({ env: { REDIS_URL: forgetting.url } })).rejects.toThrow(/appendonly to yes/);
       const allowed = await startSite({ env: { REDIS_URL: forgetting.url, REDIS_DURABILITY: 'none' } });
       await allowed.close();
     } finally {
