@@ -94,12 +94,12 @@ export function createTracing(parts: {
       return {
         headers,
         responded: (status: number) => setStatus(span, status, 400),
-        failed(reason: string) {
-          if (!ended) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', reason);
-        },
-        end() {
-          if (!ended) span.end();
+        /** @param failure why the call ended before its response did */
+        end(failure?: string) {
+          if (ended) return;
           ended = true;
+          if (failure !== undefined) setError(span, failure);
+          span.end();
         },
       };
     },
@@ -115,7 +115,11 @@ export function createTracing(parts: {
 /** @param errorsFrom the lowest status that is an error for a server or a client (OpenTelemetry HTTP conventions) */
 function setStatus(span: Span, status: number, errorsFrom: 400 | 500): void {
   span.setAttribute('http.response.status_code', status);
-  if (status >= errorsFrom) span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', String(status));
+  if (status >= errorsFrom) setError(span, String(status));
+}
+
+function setError(span: Span, type: string): void {
+  span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', type);
 }
 
 /** `envDetector` reads `OTEL_RESOURCE_ATTRIBUTES`. */

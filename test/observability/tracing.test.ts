@@ -58,6 +58,9 @@ describe('with a collector', () => {
     const off = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
     await ask(`${site.url}/threads/current`, { headers });
     off();
+    const away = site.sandbox.faults.set({ on: 'platform', kind: 'reset' });
+    await ask(`${site.url}/threads/current`, { headers });
+    away();
     const { issuer, platformUrl, binServiceUrl } = site.sandbox;
     const [issuing = 0, platform = 0, bins = 0] = [issuer, platformUrl, binServiceUrl].map((url) =>
       Number(new URL(url).port),
@@ -118,9 +121,14 @@ describe('with a collector', () => {
       ({ kind, attributes }) => kind === SERVED && attributes['http.response.status_code'] === 404,
     );
     expect(lost).toMatchObject({ name: 'GET', status: 0 });
-    const broken = served('/threads/current').find(({ status }) => status === 2);
-    expect(broken?.attributes).toMatchObject({ 'http.response.status_code': 502, 'error.type': '502' });
-    expect(callsOf(broken)[0]).toMatchObject({ status: 2 });
+    const [broken, unreachable] = served('/threads/current').filter(({ status }) => status === 2);
+    for (const span of [broken, unreachable]) {
+      expect(span?.attributes).toMatchObject({ 'http.response.status_code': 502, 'error.type': '502' });
+    }
+    expect(callsOf(broken)[0]).toMatchObject({ status: 2, attributes: { 'error.type': '500' } });
+    const [call] = callsOf(unreachable);
+    expect(call).toMatchObject({ status: 2, attributes: { 'error.type': expect.stringMatching(/^[A-Za-z_]+$/) } });
+    expect(call?.attributes).not.toHaveProperty('http.response.status_code');
   });
 
   test('R61 no span holds a token, a secret, a cookie, a code, a BIN or anything else of a URL', () => {
