@@ -1,6 +1,7 @@
 /** Asks the running processes, by the store's messages, which keys they have and which version of the store they write. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError } from '../errors.ts';
 import { SCHEMA } from './keys.ts';
 import type { Sealer } from './sealed.ts';
 import type { Store } from './store.ts';
@@ -25,14 +26,24 @@ export async function answerKeyRollCall(store: Store, sealer: Sealer): Promise<v
   await store.subscribe(CHANNEL, (caller) => void store.publish(responsesTo(caller), response).catch(() => undefined));
 }
 
-/** Returns the processes that serve at this moment. */
+/**
+ * Returns the processes that serve at this moment.
+ * @throws AppError `storage_unavailable` if the store does not deliver even this process's own message in time
+ */
 export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
   const caller = randomUUID();
   const holders: KeyHolder[] = [];
-  const end = await store.subscribe(responsesTo(caller), (text) => holders.push(JSON.parse(text) as KeyHolder));
+  let delivered = false;
+  const end = await store.subscribe(responsesTo(caller), (text) => {
+    if (text === caller) delivered = true;
+    else holders.push(JSON.parse(text) as KeyHolder);
+  });
   try {
     await store.publish(CHANNEL, caller);
+    await store.publish(responsesTo(caller), caller);
     await sleep(WAIT_MS);
+    // Without responses it would seem that no process runs.
+    if (!delivered) throw new AppError('storage_unavailable', { logDetail: 'The store delivers no messages' });
     return holders;
   } finally {
     await end();

@@ -214,6 +214,11 @@ describe('R48: a key that still seals a record', () => {
     expect(await callKeyRoll(store)).toEqual([]);
   });
 
+  test('a store that delivers no messages is not one without running processes', async () => {
+    const cutOff: Store = { ...store, publish: async () => undefined };
+    await expect(callKeyRoll(cutOff)).rejects.toMatchObject({ code: 'storage_unavailable' });
+  });
+
   test('a start with all keys counts nothing', async () => {
     await put(grantKey(1), before);
     await checkKeyRing(store, during);
