@@ -65,6 +65,9 @@ export const relayPolicySchema = z.object({
 
 export type RelayPolicy = z.output<typeof relayPolicySchema>;
 
+/** For tokens that were stored before a flag existed. */
+export const FLAG_DEFAULTS = z.object(flags).parse({});
+
 export type RelayFlag = keyof typeof flags;
 export const RELAY_FLAGS = Object.keys(flags) as readonly RelayFlag[];
 

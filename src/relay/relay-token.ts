@@ -6,7 +6,7 @@ import { createRecords, type Versioned } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createUseNotes } from '../storage/use-notes.ts';
-import { type RelayPolicy, relayPolicySchema } from './policy.ts';
+import { FLAG_DEFAULTS, type RelayPolicy } from './policy.ts';
 
 export const RELAY_TOKEN_PREFIX = 'gthr_';
 
@@ -156,11 +156,8 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
   };
 }
 
-/** For records that an older version stored without a newer member. */
-const DEFAULTS = relayPolicySchema.partial().parse({});
-
 function tokenOf({ value, version }: Versioned<StoredToken>, now: number): RelayToken {
   const { secrets, ...token } = value;
   const until = secrets.map((secret) => secret.until).find((end) => end !== undefined && end > now);
-  return { ...DEFAULTS, ...token, overlapEndsAt: until, version };
+  return { ...FLAG_DEFAULTS, ...token, overlapEndsAt: until, version };
 }

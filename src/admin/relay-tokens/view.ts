@@ -39,6 +39,11 @@ export const relayTokenJson = z.object({
   name: z.string(),
   prefix: z.string().describe('how its secret begins, to find it again among those that a service holds'),
   ...relayPolicySchema.shape,
+  // Without the rules for input: what was stored under an earlier rule can still be listed.
+  scopes: z.array(z.string()).readonly(),
+  apps: z.array(z.string()).readonly(),
+  users: z.union([z.enum(['all', 'none']), z.array(z.string()).readonly()]),
+  networks: z.array(z.string()).readonly(),
   expiresAt: z.iso.datetime(),
   expired: z.boolean(),
   binCallsPerMonth,
