@@ -164,7 +164,10 @@ export function createRecordStore(parts: {
     async forgetUser({ id, email }: { id: string; email?: string | undefined }): Promise<void> {
       for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
         const index = keys.signIns('of', user);
-        await drop(index, await allMembers(store, index));
+        // Again while there are records: a sign-in may have ended meanwhile.
+        for (let ids = await allMembers(store, index); ids.length > 0; ids = await allMembers(store, index)) {
+          await drop(index, ids);
+        }
       }
     },
 
