@@ -4,8 +4,8 @@ import { keys } from '../storage/keys.ts';
 import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
-import type { LiveAppStore } from './app-store.ts';
 import { type ConnectedApp, type ConnectedAppRegistration, connectedAppSchema } from './connected-app.ts';
+import type { ReplaceableApps } from './current-apps.ts';
 import type { ClientManagement } from './dynamic-registration.ts';
 
 /** Times in milliseconds since the epoch. */
@@ -38,7 +38,7 @@ const POLL_MS = 700;
 export async function createAppRegistry(parts: {
   store: Store;
   sealer: Sealer;
-  apps: LiveAppStore;
+  apps: ReplaceableApps;
   clock: () => number;
 }) {
   const { store, sealer, apps, clock } = parts;

@@ -4,9 +4,9 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { createAppRegistry } from './app-registry.ts';
-import { createAppStore } from './app-store.ts';
 import { createAppCheck } from './check.ts';
 import type { ConnectedApp } from './connected-app.ts';
+import { createCurrentApps } from './current-apps.ts';
 import { createDynamicRegistration } from './dynamic-registration.ts';
 import { verifyLogoutToken } from './logout-token.ts';
 import { createObservations } from './observations.ts';
@@ -39,7 +39,7 @@ export async function createConnectedApps(
 ) {
   const { storage, outbound, fromFile, events, publicHref, clock } = parts;
   const { store, sealer } = storage;
-  const apps = createAppStore(fromFile);
+  const apps = createCurrentApps(fromFile);
   const ownKeys = createOwnKeys({ store, sealer, clock, onReplaced: (cause) => events?.ownKeysReplaced({ cause }) });
   const observations = createObservations({ store, clock });
   const { metadata, jwts, provider } = createProvider({ ...parts, ownKeys, onTokens: observations.record });

@@ -1,7 +1,7 @@
 /** A connection to JSON and as a view for pages. */
 import { z } from 'zod';
-import type { AppStore } from '../connected-apps/app-store.ts';
 import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectionView } from '../pages/page-data.ts';
 import { isoOrNull, isoTime } from '../time.ts';
 import type { Connection, Connections, Disconnected } from './connections.ts';
@@ -96,7 +96,7 @@ function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined)
 
 /** Every app that the user may connect or has connected. */
 export async function connectionViews(
-  apps: AppStore,
+  apps: CurrentApps,
   connections: Connections,
   userId: string,
   publicHref: string,

@@ -1,8 +1,8 @@
 /** Pages and JSON of a user's connections: list, one, disconnect. */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
-import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import { wantsPage } from '../http/accept.ts';
 import { queryField } from '../http/body.ts';
@@ -43,7 +43,7 @@ const DISCONNECT: Operation = {
 export type ConnectionRoutes = ReturnType<typeof connectionRoutes>;
 
 export function connectionRoutes(parts: {
-  apps: AppStore;
+  apps: CurrentApps;
   connections: Connections;
   /** The services that used this connection, most recent first. */
   servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;

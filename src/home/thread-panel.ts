@@ -1,5 +1,5 @@
 /** Fetches the current thread for the home page: its content, or the problem to show instead. */
-import type { ThreadApp } from '../connected-apps/app-store.ts';
+import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import { AppError, type ProblemCode } from '../errors.ts';
 import { isObject, parseJson } from '../json.ts';
 import type { ThreadBody, ThreadPanel } from '../pages/page-data.ts';

@@ -1,6 +1,6 @@
 /** Authenticates services by their relay token, in the header only (R82), and authorizes their calls for a subject. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AppStore } from '../connected-apps/app-store.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import { bearerOf } from '../http/bearer.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
@@ -33,7 +33,7 @@ export function createRelayGate(parts: {
   limits: RateLimits;
   users: Pick<UserStore, 'stateOf'>;
   accounts: Pick<ServiceAccounts, 'find'>;
-  apps: Pick<AppStore, 'find'>;
+  apps: Pick<CurrentApps, 'find'>;
   clock: () => number;
 }) {
   const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;

@@ -1,7 +1,7 @@
 /** Makes the relay, through which back-end services call the platform for users or service accounts. */
 import type { Audit } from '../audit/audit.ts';
-import type { ThreadApp } from '../connected-apps/app-store.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import type { Outbound } from '../outbound/outbound.ts';

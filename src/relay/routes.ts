@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import type { AppStore, ThreadApp } from '../connected-apps/app-store.ts';
+import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import { queryField } from '../http/body.ts';
@@ -22,7 +22,7 @@ declare module '../http/request-context.ts' {
 
 export function relayRoutes(parts: {
   gate: RelayGate;
-  apps: AppStore;
+  apps: CurrentApps;
   grants: Pick<GrantStore, 'prefetch'>;
   /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
   threads: { user: ThreadCall; serviceAccount: ThreadCall };

@@ -1,6 +1,6 @@
 /** Token exchange (RFC 8693): finds the subject and the connected app of a request, and issues an access token. */
 import { z } from 'zod';
-import type { AppStore } from '../connected-apps/app-store.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
@@ -72,7 +72,7 @@ const RULE_ERRORS: Partial<Record<RelayRule, ExchangeError>> = {
 export type TokenExchange = ReturnType<typeof createTokenExchange>;
 
 export function createTokenExchange(parts: {
-  apps: AppStore;
+  apps: CurrentApps;
   gate: RelayGate;
   assertions: UserAssertions;
   idTokens: IdTokens;

@@ -1,9 +1,9 @@
 /** Serves `POST /oauth/backchannel-logout/{app}`: a provider ends sessions (OpenID Connect Back-Channel Logout 1.0, R58). */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { LOGOUT_TOKEN_SECONDS, type LogoutToken } from '../connected-apps/logout-token.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import { AppError } from '../errors.ts';
@@ -30,7 +30,7 @@ const BACKCHANNEL_LOGOUT: Operation = {
 
 /** No session or cookie takes part: the token's signature authenticates the provider. */
 export function backchannelLogout(parts: {
-  apps: AppStore;
+  apps: CurrentApps;
   verifyLogoutToken: ConnectedApps['verifyLogoutToken'];
   userSessions: UserSessions;
   store: Store;

@@ -2,7 +2,7 @@
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../audit/trail.ts';
-import type { AppStore } from '../connected-apps/app-store.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { disconnectedFields, disconnectedJson } from '../grants/connection-view.ts';
 import type { DisconnectResult } from '../grants/connections.ts';
 import { wantsPage } from '../http/accept.ts';
@@ -25,7 +25,7 @@ const ERASE: Operation = {
 
 export function erasureRoutes(parts: {
   lifecycle: Pick<UserLifecycle, 'erase'>;
-  apps: Pick<AppStore, 'find'>;
+  apps: Pick<CurrentApps, 'find'>;
   trail: Pick<AuditTrail, 'append'>;
   sessions: Pick<Sessions, 'browser'>;
   pages: Pages;

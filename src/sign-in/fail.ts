@@ -1,5 +1,5 @@
 /** The errors of the flow: a named failure with its next step for the user and its detail for the log. */
-import type { AppStore } from '../connected-apps/app-store.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import { AppError } from '../errors.ts';
 import { OutboundError } from '../outbound/outbound.ts';
@@ -18,7 +18,7 @@ interface FailureAbout {
   signOutFirst?: boolean;
 }
 
-export function createFail({ apps, publicHref }: { apps: Pick<AppStore, 'find'>; publicHref: string }): Fail {
+export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
   const nextStep = (failure: SignInFailure, { appId, purpose, signOutFirst }: FailureAbout) => {
     if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true };
     const app = appId === undefined ? undefined : apps.find(appId);

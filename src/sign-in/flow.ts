@@ -1,6 +1,7 @@
 /** The protocol flow of a sign-in or connection, without Express: start, callback, and the end-session URL. */
-import type { AppStore } from '../connected-apps/app-store.ts';
+
 import { type ConnectedApp, callbackUrlOf } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { Connections } from '../grants/connections.ts';
@@ -33,7 +34,7 @@ interface PendingRequest {
 }
 
 export interface FlowParts {
-  apps: AppStore;
+  apps: CurrentApps;
   provider: ProviderClient;
   connections: Connections;
   users: Pick<UserStore, 'prefetch' | 'noteSignIn' | 'isDisabled'>;

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
-import type { AppStore } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import { formField, formFields, queryField } from '../http/body.ts';
 import { holdsCardNumber } from '../http/card-numbers.ts';
@@ -57,7 +57,7 @@ const SIGN_OUT: Operation = { summary: 'Sign out here and at the provider', resp
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
 
 export function signInRoutes(parts: {
-  apps: AppStore;
+  apps: CurrentApps;
   flow: SignInFlow;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   limits: Pick<RateLimits, 'take'>;

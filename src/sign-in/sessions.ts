@@ -2,7 +2,7 @@
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import type { PublicUrl } from '../config/rules.ts';
-import type { AppStore } from '../connected-apps/app-store.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
 import type { Connections } from '../grants/connections.ts';
@@ -61,7 +61,7 @@ const END: Operation = {
 
 export function sessionRoutes(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
-  apps: AppStore;
+  apps: CurrentApps;
   connections: Pick<Connections, 'list'>;
   pages: Pages;
   events: Events;

@@ -1,7 +1,7 @@
 /** Serves `GET /threads/current` to browser sessions. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import type { AppStore } from '../connected-apps/app-store.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
 import { queryField } from '../http/body.ts';
 import { described, type Operation } from '../http/description.ts';
@@ -27,7 +27,7 @@ const CURRENT: Operation = {
 export type ThreadRoutes = ReturnType<typeof threadRoutes>;
 
 export function threadRoutes(parts: {
-  apps: AppStore;
+  apps: CurrentApps;
   threads: ThreadCall;
   sessions: Pick<BrowserSessions, 'lastRead'>;
   grants: Pick<GrantStore, 'prefetch'>;

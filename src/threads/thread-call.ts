@@ -1,7 +1,7 @@
 /** Fetches a thread from the platform, for browsers and services alike. */
 import type { Readable } from 'node:stream';
-import type { ThreadApp } from '../connected-apps/app-store.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch, AuthorizedResponse } from '../grants/authorized-fetch.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';

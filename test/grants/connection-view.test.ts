@@ -1,7 +1,7 @@
 /** How a connection is told, as JSON and on pages: nothing more than it is, and something to choose where there is a choice. */
 import { describe, expect, test } from 'vitest';
-import type { AppStore } from '../../src/connected-apps/app-store.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { CurrentApps } from '../../src/connected-apps/current-apps.ts';
 import { connectionJson, connectionView, connectionViews } from '../../src/grants/connection-view.ts';
 import type { Connection, Connections } from '../../src/grants/connections.ts';
 import { FAILURE_WORDS } from '../../src/grants/grant.ts';
@@ -80,7 +80,7 @@ describe('on a page', () => {
   test('what is disabled is shown to those alone who are connected with it', async () => {
     const apps = ['a', 'b', 'c'].map((id) => appOf(id, { disabled: id !== 'a' }));
     const shown = await connectionViews(
-      { list: () => apps } as unknown as AppStore,
+      { list: () => apps } as unknown as CurrentApps,
       {
         list: async () => [connectionOf('b')],
         pendingRevocations: async () => [{ app: 'a', since: AT }],

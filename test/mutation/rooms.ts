@@ -96,7 +96,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'home/home',
   ],
   'connected-apps': [
-    'connected-apps/app-store',
+    'connected-apps/current-apps',
     'connected-apps/own-keys',
     'connected-apps/callback-url',
     'connected-apps/check-metadata',

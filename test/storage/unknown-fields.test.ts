@@ -9,8 +9,8 @@ import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
 import { createBinTally } from '../../src/bin/tally.ts';
 import { createAccounts } from '../../src/bin-service/accounts.ts';
 import { type AppRegistry, createAppRegistry } from '../../src/connected-apps/app-registry.ts';
-import { createAppStore } from '../../src/connected-apps/app-store.ts';
 import { type ConnectedApp, connectedAppSchema } from '../../src/connected-apps/connected-app.ts';
+import { createCurrentApps } from '../../src/connected-apps/current-apps.ts';
 import { createObservations } from '../../src/connected-apps/observations.ts';
 import { createOwnKeys } from '../../src/connected-apps/own-keys.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
@@ -121,7 +121,7 @@ async function observe(desk: Desk, refreshToken: string | undefined): Promise<vo
 }
 
 async function withRegistry(desk: Desk, work: (registry: AppRegistry) => Promise<unknown>): Promise<void> {
-  const registry = await createAppRegistry({ ...desk, sealer, apps: createAppStore([]) });
+  const registry = await createAppRegistry({ ...desk, sealer, apps: createCurrentApps([]) });
   await work(registry);
   await registry.close();
 }

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAppRegistry } from '../../src/connected-apps/app-registry.ts';
-import { createAppStore } from '../../src/connected-apps/app-store.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { createCurrentApps } from '../../src/connected-apps/current-apps.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
@@ -48,7 +48,7 @@ describe('1,001 of them', () => {
       keys.connectedApps,
       ids.map((id) => ({ key: keys.connectedApp(id), member: id, value: kept(id) })),
     );
-    const apps = createAppStore([]);
+    const apps = createCurrentApps([]);
     const registry = await createAppRegistry({ store, sealer, apps, clock: Date.now });
     expect([(await registry.list()).length, apps.list().length]).toEqual([MANY, MANY]);
     expect(apps.find(ids.at(-1) ?? '')).toBeDefined();

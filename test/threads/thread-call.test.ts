@@ -1,7 +1,7 @@
 /** The call to the platform against one that answers byte by byte: deadlines, byte caps, hang-ups, and nothing left behind. */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { ThreadApp } from '../../src/connected-apps/app-store.ts';
+import type { ThreadApp } from '../../src/connected-apps/current-apps.ts';
 import { AppError } from '../../src/errors.ts';
 import { createAuthorizedFetch } from '../../src/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../src/grants/grant-store.ts';

@@ -4,9 +4,9 @@ import type { AuditEvent } from '../../audit/kinds.ts';
 import type { AuditTrail } from '../../audit/trail.ts';
 import { type InputFault, pointerTo } from '../../config/input-faults.ts';
 import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../connected-apps/app-registry.ts';
-import type { AppStore } from '../../connected-apps/app-store.ts';
 import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from '../../connected-apps/change-rules.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
 import { AppError } from '../../errors.ts';
@@ -22,7 +22,7 @@ export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal
 
 /** All throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
 export function createConnectedAppChanges(parts: {
-  apps: Pick<AppStore, 'list'>;
+  apps: Pick<CurrentApps, 'list'>;
   registry: AppRegistry;
   trail: AuditTrail;
   examine: Outbound['examine'];

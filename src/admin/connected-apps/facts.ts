@@ -1,6 +1,6 @@
 /** Looks connected apps up for pages and API: those of `CONNECTED_APPS_FILE` and those registered here. */
 import type { AppRegistry } from '../../connected-apps/app-registry.ts';
-import type { AppStore } from '../../connected-apps/app-store.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { AppError } from '../../errors.ts';
 import { type ListQuery, matches, pageOf } from '../listing.ts';
 import { throwUnknown } from '../resource.ts';
@@ -9,7 +9,7 @@ import { type AppView, appView } from './view.ts';
 export type ConnectedAppFacts = ReturnType<typeof connectedAppFacts>;
 
 export function connectedAppFacts(parts: {
-  apps: AppStore;
+  apps: CurrentApps;
   registry: AppRegistry;
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;

@@ -1,6 +1,6 @@
 /** The JSON of connections, of pending revocations, and of the progress of disconnecting everyone. */
 import { z } from 'zod';
-import type { AppStore } from '../../connected-apps/app-store.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { describeReply } from '../../connected-apps/provider-reply.ts';
 import { connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
@@ -50,7 +50,7 @@ export type ProgressView = z.output<typeof progressJson>;
 /** For a page: with the names of the app and the user, where they are known. */
 export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
 
-export function connectionView(connection: Connection, user: Owner, apps: Pick<AppStore, 'find'>): ConnectionRow {
+export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
   const { app, account, cause, connectedAt, lastUsedAt, health, scopes } = connection;
   return {
     id: `${user.id}.${app}`,

@@ -1,6 +1,6 @@
 /** Changes of relay tokens by administrators: checked, written to the audit trail, then made. */
 import type { Request } from 'express';
-import type { AppStore } from '../../connected-apps/app-store.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { AppError } from '../../errors.ts';
 import type { RelayToken, RelayTokens, WantedRelayToken } from '../../relay/relay-token.ts';
 import { newOpaqueTokenId } from '../../storage/opaque-token.ts';
@@ -18,7 +18,7 @@ interface MadeToken {
 export function relayTokenChanges(parts: {
   resource: Resource<RelayToken, typeof relayTokenJson>;
   tokens: RelayTokens;
-  apps: AppStore;
+  apps: CurrentApps;
   clock: () => number;
 }) {
   const { resource, tokens, apps, clock } = parts;

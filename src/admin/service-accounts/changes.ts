@@ -1,7 +1,7 @@
 /** Changes of service accounts by administrators: an API token is tried on the platform first, then sealed. */
 import type { Request } from 'express';
 import type { z } from 'zod';
-import type { AppStore, ThreadApp } from '../../connected-apps/app-store.ts';
+import type { CurrentApps, ThreadApp } from '../../connected-apps/current-apps.ts';
 import { AppError } from '../../errors.ts';
 import {
   newServiceAccountId,
@@ -15,7 +15,7 @@ import type { accountJson, changedAccount, newAccount } from './view.ts';
 export function serviceAccountChanges(parts: {
   resource: Resource<ServiceAccount, typeof accountJson>;
   accounts: ServiceAccounts;
-  apps: AppStore;
+  apps: CurrentApps;
   /** Tries a token on the app's platform. */
   check: (app: ThreadApp, token: string) => Promise<TokenCheck>;
 }) {

@@ -1,6 +1,6 @@
 /** The JSON of sign-ins, and of the other failures whose reference an error page shows. */
 import { z } from 'zod';
-import type { AppStore } from '../../connected-apps/app-store.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { ProblemRecord } from '../../pages/problem-references.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { SignInRecords } from '../../sign-in-record/sign-in-record.ts';
@@ -66,7 +66,7 @@ export type ProblemView = z.output<typeof problemJson>;
 
 export interface ViewParts {
   records: Pick<SignInRecords, 'causeOf' | 'stepsOf'>;
-  apps: Pick<AppStore, 'find'>;
+  apps: Pick<CurrentApps, 'find'>;
 }
 
 export function signInView(record: SignInRecord, { records, apps }: ViewParts): SignInView {

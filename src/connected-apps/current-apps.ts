@@ -1,4 +1,4 @@
-/** The connected apps, and the one that a route uses. */
+/** The list of connected apps in memory, and the app that a route uses. */
 import { AppError } from '../errors.ts';
 import type { ConnectedApp } from './connected-app.ts';
 
@@ -6,10 +6,10 @@ import type { ConnectedApp } from './connected-app.ts';
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
 /** Each call reads the current list: administrators change it while requests run. */
-export type AppStore = Omit<LiveAppStore, 'replace'>;
-export type LiveAppStore = ReturnType<typeof createAppStore>;
+export type CurrentApps = Omit<ReplaceableApps, 'replace'>;
+export type ReplaceableApps = ReturnType<typeof createCurrentApps>;
 
-export function createAppStore(apps: readonly ConnectedApp[]) {
+export function createCurrentApps(apps: readonly ConnectedApp[]) {
   let current = snapshotOf(apps);
   /**
    * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that

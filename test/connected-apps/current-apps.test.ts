@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
-import { createAppStore } from '../../src/connected-apps/app-store.ts';
+import { createCurrentApps } from '../../src/connected-apps/current-apps.ts';
 
 function storeOf(...changes: Record<string, unknown>[]) {
   const entries = changes.map((changed) => ({
@@ -14,7 +14,7 @@ function storeOf(...changes: Record<string, unknown>[]) {
   }));
   const { apps, faults } = parseConnectedApps(JSON.stringify(entries), { env: {}, readFile: () => '' });
   expect(faults).toEqual([]);
-  return createAppStore(apps);
+  return createCurrentApps(apps);
 }
 
 const THREADS = { apiBaseUrl: 'https://platform.example.com' };
