@@ -73,14 +73,15 @@ export function createRelayGate(parts: {
     });
   };
 
-  /** Applies the policy, and counts a refusal. */
-  const refusal = (caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined => {
+  /** Returns the refusal, which it also counts, or undefined where the policy allows the call. */
+  const applyPolicy = (caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined => {
     const decision = decide(caller.token, { ...access, address: caller.address, now: clock() });
     if (decision.allowed) return undefined;
     count(caller, access, decision.rule);
     return decision;
   };
 
+  /** Names `userAssertion` in place of a rule: the proof is refused before the policy is applied. */
   const provenUser = async (assertion: string, caller: RelayCaller): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token);
     if (id !== undefined) return { kind: 'user', id, proven: true };
@@ -104,10 +105,10 @@ export function createRelayGate(parts: {
     },
     authenticateToken,
     count,
-    refusal,
+    applyPolicy,
     /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
     authorize(caller: RelayCaller, access: RelayAccess): void {
-      const refused = refusal(caller, access);
+      const refused = applyPolicy(caller, access);
       if (refused) throw errorOf(refused, access.route);
     },
     /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */

@@ -107,7 +107,11 @@ export interface RelayCall {
   idToken?: boolean;
 }
 
-/** The member of the policy that refuses; `serviceAccount`: the account itself. */
+/**
+ * The rule that refuses, by the member of the policy that it belongs to. `serviceAccount` has none: there is no such
+ * account, or its platform has moved. Proofs of a user are refused before the policy is applied: `UseResult` in `uses.ts`
+ * names those.
+ */
 export type RelayRule = keyof RelayPolicy | 'serviceAccount';
 
 /** `unknown`: the user or service account does not exist. */

@@ -1,7 +1,7 @@
 /** Token exchange (RFC 8693): finds the subject and the connected app of a request, and issues an access token. */
 import { z } from 'zod';
-import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { NarrowedTokens } from '../grants/narrowed-token.ts';
@@ -85,7 +85,7 @@ export function createTokenExchange(parts: {
   const { apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock } = parts;
 
   const refusedByPolicy = (caller: RelayCaller, access: RelayAccess): ExchangeResult | undefined => {
-    const refusal = gate.refusal(caller, access);
+    const refusal = gate.applyPolicy(caller, access);
     return refusal && refuse(RULE_ERRORS[refusal.rule] ?? 'unauthorized_client', refusal.detail);
   };
 
