@@ -3,7 +3,10 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
 
-/** An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths. */
+/**
+ * An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths. A change of
+ * `COLUMNS` in `facts.ts` is a new format, too: stored sets would be read with their columns shifted.
+ */
 const FORMATS = [1, 2];
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;

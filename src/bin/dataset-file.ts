@@ -8,8 +8,8 @@ import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
 import { validLines } from './csv-lines.ts';
 import { createDatasetBuilder, type Dataset, type DatasetAbout, type EntryFault } from './dataset.ts';
-import type { DatasetColumns } from './dataset-columns.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
+import type { FileColumns } from './file-columns.ts';
 
 export interface RowFault {
   /** The header is line 1. */
@@ -49,7 +49,7 @@ export interface FileOptions {
   /** Overrides the defaults: the file's name, its date, and the licence of its shape. */
   about?: Partial<DatasetAbout>;
   /** The columns of the file, if its shape is not known. */
-  columns?: DatasetColumns | undefined;
+  columns?: FileColumns | undefined;
   /** Called with the number of further bytes read. */
   onBytes?: (count: number) => void;
   /** Called for every skipped row, also beyond the hundred in the report. */

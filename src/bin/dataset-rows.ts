@@ -1,7 +1,7 @@
 /** The CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
 import { alpha2Of } from './country.ts';
 import type { DatasetEntry } from './dataset.ts';
-import type { DatasetColumns, DatasetField } from './dataset-columns.ts';
+import type { DatasetField, FileColumns } from './file-columns.ts';
 import { schemeFromName } from './network.ts';
 import { bareUrl, cleanText, withoutEmpty } from './record.ts';
 
@@ -19,7 +19,7 @@ type Cell = (column: string) => string;
  * Recognises the shape by its column names, in any order and case, or reads the columns given. Undefined for an unknown
  * header, or one that lacks a column given.
  */
-export function shapeOfHeader(header: readonly string[], given?: DatasetColumns): RowShape | undefined {
+export function shapeOfHeader(header: readonly string[], given?: FileColumns): RowShape | undefined {
   const columns = new Map(header.map((name, index) => [name.trim().toLowerCase(), index]));
   const shapes = given ? [shapeOfColumns(given)] : SHAPES;
   const shape = shapes.find(({ needs }) => needs.every((column) => columns.has(column)));
@@ -30,7 +30,7 @@ export function shapeOfHeader(header: readonly string[], given?: DatasetColumns)
 
 const NO_LICENCE = 'The file states no licence: see where you obtained it.';
 
-const BINLIST_COLUMNS: DatasetColumns = {
+const BINLIST_COLUMNS: FileColumns = {
   ...{ start: 'iin_start', end: 'iin_end', country: 'country', scheme: 'scheme', type: 'type', brand: 'brand' },
   ...{ prepaid: 'prepaid', length: 'number_length', luhn: 'number_luhn' },
   ...{ bank: 'bank_name', url: 'bank_url', phone: 'bank_phone', city: 'bank_city' },
@@ -66,13 +66,13 @@ const SHAPES = [
 
 export const SHAPE_NAMES = SHAPES.map(({ name, needs }) => `${name} (${needs.join(', ')}, …)`).join('; ');
 
-function shapeOfColumns(given: DatasetColumns): (typeof SHAPES)[number] {
+function shapeOfColumns(given: FileColumns): (typeof SHAPES)[number] {
   const columns = Object.fromEntries(Object.entries(given).map(([field, name]) => [field, name.trim().toLowerCase()]));
   const entry = (cell: Cell) => entryOfColumns(cell, columns);
   return { name: 'columns given', licence: NO_LICENCE, needs: Object.values(columns), entry };
 }
 
-function entryOfColumns(cell: Cell, columns: DatasetColumns): DatasetEntry {
+function entryOfColumns(cell: Cell, columns: FileColumns): DatasetEntry {
   const of = (field: DatasetField) => cell(columns[field] ?? '');
   const length = Number(of('length'));
   return {

@@ -16,6 +16,7 @@ export interface PackedFacts {
   texts: readonly string[];
 }
 
+/** Stored data sets have rows of this length: a change of COLUMNS is a new format (`FORMATS` in `dataset-codec.ts`). */
 const COLUMNS = 9;
 const NO_TEXT = 0;
 const NO_ROW = 0xffffffff;

@@ -1,7 +1,7 @@
 /** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { DATASET_FIELDS, type DatasetColumns } from '../bin/dataset-columns.ts';
 import type { RowFault } from '../bin/dataset-file.ts';
+import { DATASET_FIELDS, type FileColumns } from '../bin/file-columns.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { isoTime } from '../time.ts';
 import { addEnrichCommand } from './bin-enrich.ts';
@@ -48,12 +48,12 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
   addEnrichCommand(bin, terminal);
 }
 
-function columnsOf(text: string): DatasetColumns {
+function columnsOf(text: string): FileColumns {
   const pairs = text.split(',').map((pair) => {
     const [field = '', ...name] = pair.split('=');
     return [field.trim(), name.join('=').trim()] as const;
   });
-  const columns: DatasetColumns = Object.fromEntries(pairs);
+  const columns: FileColumns = Object.fromEntries(pairs);
   const isKnown = pairs.every(([field, name]) => DATASET_FIELDS.some((known) => known === field) && name !== '');
   if (!isKnown)
     throw new InvalidArgumentError(`Give FIELD=COLUMN, comma-separated; fields: ${DATASET_FIELDS.join(', ')}.`);

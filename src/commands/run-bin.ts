@@ -1,8 +1,8 @@
 /** Implements `bin import` and `bin rollback`. Loaded only when one of them runs, to keep other commands fast. */
 import { statSync } from 'node:fs';
 import type { Dataset } from '../bin/dataset.ts';
-import type { DatasetColumns } from '../bin/dataset-columns.ts';
 import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-file.ts';
+import type { FileColumns } from '../bin/file-columns.ts';
 import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
 import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
@@ -16,7 +16,7 @@ export interface ImportOptions {
   date?: string;
   licence?: string;
   badRows?: string;
-  columns?: DatasetColumns;
+  columns?: FileColumns;
 }
 
 export async function importFile(terminal: Terminal, file: string, options: ImportOptions): Promise<DatasetVersion> {

@@ -1,4 +1,4 @@
-/** The columns of a data set file, as a command can name them. */
+/** The columns of the file that an import reads, as a command can name them. */
 
 /** Facts that a column can hold. `start` and `end` are the limits of a range; without `end` it is one prefix. */
 export const DATASET_FIELDS = [
@@ -8,4 +8,4 @@ export const DATASET_FIELDS = [
 export type DatasetField = (typeof DATASET_FIELDS)[number];
 
 /** The name of the column for each fact. */
-export type DatasetColumns = Partial<Record<DatasetField, string>>;
+export type FileColumns = Partial<Record<DatasetField, string>>;
