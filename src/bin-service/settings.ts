@@ -1,6 +1,14 @@
 /** The settings of the BIN lookup service: some shared with Gatehouse, and its own. */
 import { z } from 'zod';
-import { type Config, deepFreeze, redisFaults, serverFaults, toOutbound, toRedis, toServer } from '../config/config.ts';
+import {
+  type Config,
+  deepFreeze,
+  redisChoiceFaults,
+  serverFaults,
+  toOutbound,
+  toRedis,
+  toServer,
+} from '../config/config.ts';
 import { isLoopbackHost, type PublicUrl, parsePublicUrl, weakSecretFault } from '../config/rules.ts';
 import { type ConfigSource, integer, list, readSettings, type SettingTable, type ValuesOf } from '../config/setting.ts';
 import { SETTINGS } from '../config/settings.ts';
@@ -156,7 +164,7 @@ export function loadBinServiceSettings(source: ConfigSource): LoadedSettings {
   const publicUrl = values.PUBLIC_URL ?? ownUrl(values);
   if (!publicUrl && !faulty.has('PUBLIC_URL')) faults.push(`PUBLIC_URL is required: ${PUBLIC_URL_ADVICE}`);
   const server = { ...values, PUBLIC_URL: publicUrl ?? SETTINGS.PUBLIC_URL.standIn };
-  faults.push(...serverFaults(server, faulty), ...redisFaults(values, faulty));
+  faults.push(...serverFaults(server, faulty), ...redisChoiceFaults(values, faulty));
   const signIn = readSignIn(values, faulty, faults);
   if (faults.length > 0) return { faults: [...new Set(faults)] };
   const settings: BinServiceSettings = {

@@ -11,7 +11,7 @@ import { bindPorts, closeServer } from '../http/listeners.ts';
 import { refuseUnreadable } from '../http/protocol.ts';
 import type { LogDestination } from '../observability/logger.ts';
 import { agreeOnSchema } from '../storage/schema-version.ts';
-import { openStore, redisFaults } from '../storage/storage.ts';
+import { openStore, redisAddressFaults } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
 import { assembleBinService, type BinServiceAssembly } from './assembly.ts';
 import { type BinServiceSettings, loadBinServiceSettings } from './settings.ts';
@@ -74,7 +74,7 @@ export async function openBinService(
 /** Also for operator commands, beside a running service. @throws StartRefused */
 export function readBinServiceSettings(env: Environment): BinServiceSettings {
   const { settings, faults } = loadBinServiceSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
-  const all = [...faults, ...(settings ? redisFaults(settings) : [])];
+  const all = [...faults, ...(settings ? redisAddressFaults(settings) : [])];
   if (!settings || all.length > 0) throw new StartRefused(all);
   return settings;
 }

@@ -16,14 +16,14 @@ export type StorageConfig = ReturnType<typeof toStorage>;
 export function loadConfig(source: ConfigSource): { config: Config | undefined; values: Config; faults: string[] } {
   const read = readSettings(SETTINGS, source);
   const values = deepFreeze(toConfig(read.values));
-  const together = [...serverFaults(read.values, read.faulty), ...redisFaults(read.values, read.faulty)];
+  const together = [...serverFaults(read.values, read.faulty), ...redisChoiceFaults(read.values, read.faulty)];
   const faults = [...read.faults, ...together];
   return { config: faults.length === 0 ? values : undefined, values, faults };
 }
 
 export function loadStorageConfig(source: ConfigSource): { values: StorageConfig; faults: string[] } {
   const read = readSettings(STORAGE_SETTINGS, source);
-  const faults = [...read.faults, ...redisFaults(read.values, read.faulty)];
+  const faults = [...read.faults, ...redisChoiceFaults(read.values, read.faulty)];
   return { values: deepFreeze(toStorage(read.values)), faults };
 }
 
@@ -181,8 +181,8 @@ export function serverFaults(values: Parameters<typeof toServer>[0], faulty: Rea
   return faults;
 }
 
-/** The same for the three ways to connect to Redis. */
-export function redisFaults(values: Parameters<typeof toRedis>[0], faulty: ReadonlySet<string>): string[] {
+/** Faults in the choice between the three ways to connect to Redis; `redisAddressFaults` in `storage.ts` reads the addresses. */
+export function redisChoiceFaults(values: Parameters<typeof toRedis>[0], faulty: ReadonlySet<string>): string[] {
   const faults: string[] = [];
   const isGiven = (name: keyof typeof values) => values[name] !== undefined || faulty.has(name);
   if ((['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS'] as const).filter(isGiven).length > 1) {

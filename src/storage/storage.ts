@@ -33,7 +33,7 @@ export interface OpenedStorage {
 export function checkStorageConfig(config: StorageConfig): { encryptionKeys: EncryptionKey[]; faults: string[] } {
   // If there are no keys at all, reading the settings has reported that.
   const parsed = config.encryptionKeys === '' ? { keys: [] } : parseEncryptionKeys(config.encryptionKeys);
-  const faults = [...('faults' in parsed ? parsed.faults : []), ...redisFaults(config)];
+  const faults = [...('faults' in parsed ? parsed.faults : []), ...redisAddressFaults(config)];
   return { encryptionKeys: 'keys' in parsed ? parsed.keys : [], faults };
 }
 
@@ -118,7 +118,7 @@ export async function openStore(parts: {
 }
 
 /** Never repeats the text, which may contain a password. */
-export function redisFaults({ redis }: Pick<StorageConfig, 'redis'>): string[] {
+export function redisAddressFaults({ redis }: Pick<StorageConfig, 'redis'>): string[] {
   try {
     if (redis) readTarget(redis);
     return [];
