@@ -1,5 +1,5 @@
 /**
- * Every key of the storage, with its content and its lifetime.
+ * Every key of the storage, with its content and its lifetime, and every channel. Some channels are named where they are used.
  * The part in braces is the slot tag: keys that change together have the same one.
  *
  * | key | holds | lifetime |
@@ -10,7 +10,7 @@
  * | index `keys-in-use` | ids of the keys that may seal something, by their first use | until a key is dropped |
  * | `out-of-service` | a note that this storage is being filled, is being moved, or was moved: no server starts with it | until filled; 20 s after the last sign of life of the migration; for ever |
  * | lease `storage-copy` | which command fills or moves this storage | 10 s after its holder's last sign of life |
- * | channel `key-roll-call`, `key-roll-call:CALLER` | a question to all processes, and the keys of each one | |
+ * | channel `key-roll-call`, `key-roll-call:CALLER` (`key-roll-call.ts`) | a question to all processes, and the keys of each one | |
  * | `session:{ID_HASH}` | the session of one browser (sealed), or the tombstone of an ended one | until it expires in any case |
  * | `session-id-token:{ID_HASH}` | the ID token with which that session began (sealed) | until the session ends or expires |
  * | `sessions-of:{USER}` | the user's sessions, at most 100: hash of the id, and start; and when the provider last ended all of them | 60 s longer than its newest session can last |
@@ -20,9 +20,9 @@
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while it is under way | 60 s |
  * | `transactions:{BROWSER_HASH}` | the browser's pending authorization requests, at most 10 | 600 s |
- * | `grant:{USER}:APP` | one grant: token set (sealed), version, health | until disconnected |
+ * | `grant:{USER}:APP` | one grant (sealed whole): token set, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
- * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 s after its holder's last sign of life |
+ * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last sign of life |
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, by start | until they are settled |
  * | index `grants:{USER}` | app ids of the user's grants by time of connecting | with the grants |
  * | `observation:{APP}` | properties of the app's tokens in the last sign-in and refresh, for the doctor | for ever |
@@ -35,7 +35,8 @@
  * | index `audit-event:{audit}:VALUE_HASH`, `audit-who:{audit}:VALUE_HASH`, `audit-whom:{audit}:VALUE_HASH` | the same for one event, for one actor, and for one user or object concerned | with the entries |
  * | `connected-app:{connected-apps}:ID` | one connected app that an administrator registered, its client secret included (sealed) | until deleted |
  * | index `connected-apps:{connected-apps}` | their ids by time of registration | with them |
- * | `connected-apps-change:{connected-apps}` | a count that grows with each change, so that every process notices it | for ever |
+ * | `connected-apps-change:{connected-apps}` | a record whose version grows with each change, so that every process notices it | for ever |
+ * | channel `connected-apps` (`connected-apps/app-registry.ts`) | a note that an app changed, without content | |
  * | `admin-token:{admin-tokens}:ID` | one admin token (sealed): name, scope, expiry, hash of its secret | until revoked |
  * | `admin-token-use:{admin-tokens}:ID` | when it was last used, to the minute | with the token |
  * | index `admin-tokens:{admin-tokens}` | their ids by time of creation | with them |
@@ -59,16 +60,18 @@
  * | `bin-dataset` | the imported BIN data set in use and the one before it, each with source, date, licence and bad rows | until the next import |
  * | `bin-dataset:{ID}:N` | a part of an imported BIN data set, compressed and in base64 | until the import after the next |
  * | index `bin-dataset-versions` | ids of data sets that may have parts, by time of import | with the parts |
- * | channel `bin-dataset` | the id of a data set that is now in use | |
+ * | channel `bin-dataset` (`bin/stored-dataset.ts`) | the id of a data set that is now in use | |
  * | `own-keys` | our own signing keys (sealed) | for ever |
  * | `relay-token:{relay}:ID` | one relay token (sealed): name, policy, hashes of its secrets | until revoked |
  * | `relay-token-use:{relay}:ID` | when it was last used, to the minute, and from which address | with the token |
  * | index `relay-tokens:{relay}` | their ids by time of creation | with them |
+ * | channel `relay-tokens` (`relay/relay-token.ts`) | the id of a relay token that changed | |
  * | `service-account:{relay}:ID` | one service account: name, app, platform API token (sealed) | until deleted |
  * | index `service-accounts:{relay}` | their ids by time of creation | with them |
  * | `relay-uses:{TOKEN}` | uses of that relay token in the last week, by hour, route and result | 8 days |
  * | `relay-uses-of:{USER}:APP` | the services that used that grant: name, route, last time, count; at most 50 | with the grant |
  * | counter `provider-calls:{APP}:WHOM:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
+ * | channel `provider-budget` (`threads/provider-budget.ts`) | which calls to a platform are on hold, and until when | |
  * | counter `stated-calls:{APP}:WHOM:WINDOW` | calls by services in a window that the platform states, for all users or for one (hash) | 60 s longer than the window |
  * | counter `limit:{KIND:WHOM}:MINUTE` | requests of one caller (hash) in that minute, if there are many | 120 s |
  * | `webhook:{webhooks}:ID` | one webhook (sealed): address, events, signing secret | until deleted |
