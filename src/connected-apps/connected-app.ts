@@ -91,7 +91,8 @@ const protection = z.enum(['auto', 'required', 'off']).default('auto');
 
 /**
  * An entry of `CONNECTED_APPS_FILE` without `clientSecret`, which in the file names the place of the secret. The admin
- * form draws each field with a title as it is described here; the others stand in its template.
+ * form draws each field with a title as it is described here; the others stand in its template and in
+ * `admin/connected-apps/form.ts`. A field that is in neither is lost when the form is saved.
  */
 export const connectedAppSchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]{1,40}$/, 'An id is 1 to 40 of a-z, 0-9 and "-".'),
@@ -155,7 +156,7 @@ export function callbackUrlOf(appId: string, publicUrl: string): string {
   return `${publicUrl}/oauth/callback/${appId}`;
 }
 
-/** False where the app is disabled or its callback URL is not registered at the provider. Then no request is sent. */
+/** False where the app is disabled or its `callbackUrls` lack the URL that is always sent. Then no request is sent. */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }
