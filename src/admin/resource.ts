@@ -1,4 +1,8 @@
-/** What resources with stored records have in common: lookup by id, the list, audited changes, and the JSON calls. */
+/**
+ * What resources with stored records have in common: lookup by id, the list, audited changes, and the JSON calls. Admin
+ * tokens, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in a file; nor do users,
+ * sessions, connections and sign-ins, which other rooms store and list by their own indexes.
+ */
 import type { Request } from 'express';
 import type { z } from 'zod';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';

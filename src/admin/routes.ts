@@ -3,22 +3,22 @@ import type { Route } from '../http/route-table.ts';
 import type { AdminParts } from './admin.ts';
 import { adminTokenRoutes } from './admin-tokens/routes.ts';
 import { auditRoutes } from './audit/routes.ts';
-import { binRoutes } from './bin/routes.ts';
-import { connectedAppRoutes } from './connected-apps/routes.ts';
+import { adminBinRoutes } from './bin/routes.ts';
+import { connectedAppRoutes } from './connected-apps/connected-apps.ts';
 import { disconnectionRoutes } from './connections/disconnections.ts';
-import { connectionRoutes } from './connections/routes.ts';
+import { adminConnectionRoutes } from './connections/routes.ts';
 import type { AdminGuards } from './guards.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { overviewRoutes } from './overview/routes.ts';
 import { policyRoutes } from './policy/routes.ts';
 import { relayTokenRoutes } from './relay-tokens/routes.ts';
 import { serviceAccountRoutes } from './service-accounts/routes.ts';
-import { sessionRoutes } from './sessions/routes.ts';
-import { signInRoutes } from './sign-ins/routes.ts';
+import { adminSessionRoutes } from './sessions/routes.ts';
+import { adminSignInRoutes } from './sign-ins/routes.ts';
 import { userRoutes } from './users/routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
-/** The menu of the pages, with paths below `/admin`. */
+/** The menu of the pages, with paths below `/admin`. A view names its entry by the path, as `menuPath`. */
 export const MENU = [
   { path: '', label: 'Overview' },
   { path: 'connected-apps', label: 'Connected apps' },
@@ -49,12 +49,12 @@ export function adminResources(parts: AdminParts) {
     keys: keyRoutes(parts),
     adminTokens: adminTokenRoutes(parts),
     users: userRoutes(parts),
-    sessions: sessionRoutes(parts),
-    connections: connectionRoutes(parts),
+    sessions: adminSessionRoutes(parts),
+    connections: adminConnectionRoutes(parts),
     disconnections: disconnectionRoutes(parts),
-    signIns: signInRoutes(parts),
+    signIns: adminSignInRoutes(parts),
     audit: auditRoutes(parts),
-    bin: binRoutes(parts),
+    bin: adminBinRoutes(parts),
   };
 }
 
@@ -65,8 +65,10 @@ export function adminRoutes(to: AdminResources, { page, form, read, ask, write }
 
     ['GET', '/admin/connected-apps', page, to.connectedApps.pages.list],
     ['GET', '/admin/register-app', page, to.connectedApps.pages.newForm],
+    // `do` in the body: `read_provider`, `register_there`, or `save`.
     ['POST', '/admin/register-app', form, to.connectedApps.pages.register],
     ['GET', '/admin/connected-apps/:id', page, to.connectedApps.pages.one],
+    // `do`: `read_provider`, `save`, `add_callback`, `disable`, `enable`, `delete`, or `delete_unreadable`.
     ['POST', '/admin/connected-apps/:id', form, to.connectedApps.pages.change],
     ['GET', '/admin/api/connected-apps', read, to.connectedApps.api.list],
     ['POST', '/admin/api/connected-apps', write, to.connectedApps.api.create],

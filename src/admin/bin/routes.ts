@@ -21,7 +21,7 @@ declare module '../../pages/page-data.ts' {
 
 const MAX_BARS = 12;
 
-export function binRoutes({ bins, pages }: AdminParts) {
+export function adminBinRoutes({ bins, pages }: AdminParts) {
   const page = pages.page('admin/bin', async () => {
     const current = await overviewOf(bins);
     return {

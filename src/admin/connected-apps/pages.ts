@@ -58,7 +58,7 @@ export function connectedAppPages(parts: {
 }) {
   const { facts, changes, registerAtProvider, readProvider, pages, clock, publicHref, basePath } = parts;
   const provider = createProviderReading({ readProvider });
-  const ownCallback = (id: string) => callbackUrlOf(id, publicHref);
+  const ownCallbackUrl = (id: string) => callbackUrlOf(id, publicHref);
   const home = `${basePath}/admin/connected-apps`;
   const idOf = (req: Request) => String(req.params.id);
 
@@ -80,7 +80,7 @@ export function connectedAppPages(parts: {
     form,
     drawn: DRAWN_FIELDS,
     provider: await provider.shown(form),
-    callbackPattern: ownCallback(form.values.id === '' ? 'ID' : form.values.id),
+    callbackPattern: ownCallbackUrl(form.values.id === '' ? 'ID' : form.values.id),
   }));
 
   const one = pages.page('admin/connected-app', async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
@@ -99,16 +99,16 @@ export function connectedAppPages(parts: {
   });
 
   /** The callback URL of this Gatehouse follows the id of a new app; an empty list gets it too. */
-  const callbackUrls = (id: string, typed: readonly string[]): readonly string[] => {
-    const own = ownCallback(isId(id) ? id : 'id');
-    return typed.length === 0 ? [own] : typed.map((url) => (url.startsWith(ownCallback('')) ? own : url));
+  const withOwnCallbackUrl = (id: string, typedUrls: readonly string[]): readonly string[] => {
+    const own = ownCallbackUrl(isId(id) ? id : 'id');
+    return typedUrls.length === 0 ? [own] : typedUrls.map((url) => (url.startsWith(ownCallbackUrl('')) ? own : url));
   };
 
-  const register = formHandler({
+  const create = formHandler({
     ...NEW_FORM,
     pages,
     async work(req, { id, initialAccessToken: token, ...form }) {
-      const { clientId, clientSecret, ...wanted } = registrationOf(form, callbackUrls(id, form.callbackUrl));
+      const { clientId, clientSecret, ...wanted } = registrationOf(form, withOwnCallbackUrl(id, form.callbackUrl));
       const isThere = formField(req.body, 'do') === 'register_there';
       const { app } = isThere
         ? await registerAtProvider(req, checked(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }))
@@ -123,8 +123,9 @@ export function connectedAppPages(parts: {
     ...CHANGED_FORM,
     pages,
     async work(req, { version, ...form }) {
-      const { id, disabled, callbackUrl } = await facts.one(idOf(req));
-      const typed = registrationOf(form, form.callbackUrl.length > 0 ? form.callbackUrl : [callbackUrl]);
+      const { id, disabled, callbackUrl: ownUrl } = await facts.one(idOf(req));
+      const typedUrls = form.callbackUrl;
+      const typed = registrationOf(form, typedUrls.length > 0 ? typedUrls : [ownUrl]);
       await changes.replace(req, id, checked(changedApp, { ...typed, disabled, version }));
       return done(`/${id}`, NOTICES.saved);
     },
@@ -162,10 +163,10 @@ export function connectedAppPages(parts: {
     one: one.handler,
 
     async register(req: Request, res: Response, next: NextFunction) {
-      if (formField(req.body, 'do') !== 'read_provider') return register(req, res, next);
+      if (formField(req.body, 'do') !== 'read_provider') return create(req, res, next);
       const form = await provider.fill<NewForm>(typedIn(NEW_FORM, req.body));
-      const { id, callbackUrl } = form.values;
-      const filled = isId(id) ? { callbackUrl: callbackUrls(id, callbackUrl) } : {};
+      const { id, callbackUrl: typedUrls } = form.values;
+      const filled = isId(id) ? { callbackUrl: withOwnCallbackUrl(id, typedUrls) } : {};
       return empty.show(req, res.status(statusOf(form)), { ...form, values: { ...form.values, ...filled } });
     },
 

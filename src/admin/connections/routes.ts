@@ -48,7 +48,7 @@ const connectionQuery = listQuery.extend({
   user: z.string().max(60).optional().describe('id of one user'),
 });
 
-export function connectionRoutes({ grants, users, connectedApps, pages }: AdminParts) {
+export function adminConnectionRoutes({ grants, users, connectedApps, pages }: AdminParts) {
   const { index, connections, everyone, revocations } = grants;
   const { apps } = connectedApps;
 

@@ -22,7 +22,7 @@ declare module '../../pages/page-data.ts' {
 
 const sessionQuery = listQuery.extend({ user: z.string().max(60).optional().describe('id of one user') });
 
-export function sessionRoutes({ sessions, users, audit, pages, publicUrl }: AdminParts) {
+export function adminSessionRoutes({ sessions, users, audit, pages, publicUrl }: AdminParts) {
   const ofUser = async (user: User): Promise<SessionRow[]> =>
     (await sessions.ofUsers.list(user.id)).map((session) => sessionView(session, user));
 

@@ -49,7 +49,7 @@ interface Found {
   problem?: ProblemView | undefined;
 }
 
-export function signInRoutes({ signInRecords: records, references, connectedApps, pages }: AdminParts) {
+export function adminSignInRoutes({ signInRecords: records, references, connectedApps, pages }: AdminParts) {
   const { apps } = connectedApps;
   const viewOf = (record: SignInRecord) => signInView(record, { records, apps });
 

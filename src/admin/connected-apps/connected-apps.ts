@@ -1,4 +1,4 @@
-/** Connected apps in the administration: makes their pages, their API and the check. */
+/** Makes the administration of connected apps: pages, API and check. The handlers stand in the files beside this one. */
 import type { AdminParts } from '../admin.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';
