@@ -123,11 +123,13 @@ export function connectedAppPages(parts: {
     ...CHANGED_FORM,
     pages,
     async work(req, { version, ...form }) {
-      const { id, disabled, callbackUrl: ownUrl } = await facts.one(idOf(req));
+      const { id, disabled, callbackUrl: ownUrl, callbackUrls: earlierUrls } = await facts.one(idOf(req));
       const typedUrls = form.callbackUrl;
       const typed = registrationOf(form, typedUrls.length > 0 ? typedUrls : [ownUrl]);
-      await changes.replace(req, id, checked(changedApp, { ...typed, disabled, version }));
-      return done(`/${id}`, NOTICES.saved);
+      const changed = checked(changedApp, { ...typed, disabled, version });
+      await changes.replace(req, id, changed);
+      const addsUrl = changed.callbackUrls.some((url) => !earlierUrls.includes(url));
+      return done(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
     },
     show: one.show,
   });
@@ -204,6 +206,10 @@ const NOTICES = {
     text: 'The callback URL is added here. Make sure that the provider knows it too.',
   },
   saved: { tone: 'success', text: 'Saved. The change takes effect at once.' },
+  saved_callback: {
+    tone: 'success',
+    text: 'Saved. The change takes effect at once. Make sure that the provider knows each new callback URL too.',
+  },
   disable: { tone: 'info', text: 'The app is disabled: nobody signs in or calls with it until you enable it again.' },
   enable: { tone: 'success', text: 'The app is enabled again.' },
   deleted: { tone: 'success', text: 'The app is deleted.' },
