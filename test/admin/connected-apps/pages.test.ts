@@ -16,6 +16,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
+const NEW_CALLBACK_URL = 'Make sure that the provider knows each new callback URL too.';
 const SECOND = { id: 'second', name: 'Second', clientId: 'test-second', clientSecret: CLIENT_SECRET };
 
 /** Sends the long form; `fields` may name one field several times. */
@@ -104,12 +105,16 @@ describe('somebody who has never seen it', () => {
     });
     expect(page.status).toBe(200);
     expect(page.body).toContain('add it here and at the provider');
+    expect(page.body).toContain(NEW_CALLBACK_URL);
     expect((await open('connected-apps')).body).toContain('Callback URL missing');
     const before = site.sandbox.hits.all();
     const { page: refused } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(refused.body).toContain('The callback URL of this app is not in its registration');
     expect(site.sandbox.hits.all()).toEqual(before);
     await send(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
+    const same = await send(await open('connected-apps/second'), 'save', {});
+    expect(same.body).toContain('Saved.');
+    expect(same.body).not.toContain(NEW_CALLBACK_URL);
   });
 });
 
