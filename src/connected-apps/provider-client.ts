@@ -11,8 +11,8 @@ import { callError, exchangeError, pushError, replyOf, userinfoError } from './p
 import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 import type { RevocationResult } from './provider-reply.ts';
-import { type RefreshOutcome, type RefreshRequest, refreshFailure } from './refresh-failure.ts';
 import { signingAlgorithms } from './signing-keys.ts';
+import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-refresh.ts';
 import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
 import { type CapturedResponse, type Claims, captureTokenResponse, type TokenResponse } from './token-response.ts';
 
@@ -48,7 +48,7 @@ export interface ProviderClient {
    */
   exchangeCode(app: ConnectedApp, callback: URL, request: CodeRequest): Promise<TokenResponse>;
   /** RFC 6749 section 6. Never throws; failures are returned. */
-  refresh(app: ConnectedApp, request: RefreshRequest): Promise<RefreshOutcome>;
+  refresh(app: ConnectedApp, request: TokenRefresh): Promise<RefreshOutcome>;
   /** RFC 7009. Never throws. */
   revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationResult>;
   /** The claims of userinfo; undefined where there is no endpoint. @throws ProviderError also for another subject */

@@ -2,7 +2,7 @@
 import * as client from 'openid-client';
 import { ProviderError } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
-import { isAppFault } from './refresh-failure.ts';
+import { isAppFault } from './token-refresh.ts';
 import type { CapturedResponse } from './token-response.ts';
 
 /** A refused push shows that a callback URL or scope is not registered; otherwise a page of the provider says so. */

@@ -25,7 +25,7 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
   // The place in the lists that this process wrote last, so that a refresh which does not change it costs no write.
   const listed = remembered<string>(MAX_REMEMBERED);
 
-  const list = async (connection: ListedConnection, { state, score, connectedAt }: Place): Promise<void> => {
+  const update = async (connection: ListedConnection, { state, score, connectedAt }: Place): Promise<void> => {
     const member = memberOf(connection);
     const place = `${state} ${score} ${connectedAt}`;
     if (listed.get(member) === place) return;
@@ -66,7 +66,7 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
 
   return {
     /** Adds or moves a saved grant. */
-    list: (grant: Grant) => list(grant, placeOf(grant)),
+    update: (grant: Grant) => update(grant, placeOf(grant)),
 
     /** Removes a connection from every list. */
     drop,
@@ -123,7 +123,7 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
         const stored = await load(connection.userId, connection.appId);
         if (!stored) await drop(connection);
         else if ('grant' in stored && placeOf(stored.grant).state === 'unrenewable') {
-          await list(connection, { ...placeOf(stored.grant), state: 'reconnect_needed' });
+          await update(connection, { ...placeOf(stored.grant), state: 'reconnect_needed' });
         }
       }
     },

@@ -40,14 +40,17 @@ const MAX_CHECKED_REFRESHES = 100;
 
 export type GrantStore = ReturnType<typeof createGrantStore>;
 
-/** @param parts `index`: updated after each save and removal. It may lag behind; the next save or reader corrects it. */
+/**
+ * @param parts `connectionIndex`: updated after each save and removal. It may lag behind; the next save or reader corrects
+ * it.
+ */
 export function createGrantStore(parts: {
   store: Store;
   sealer: Sealer;
   clock: () => number;
-  index?: Pick<ConnectionIndex, 'list' | 'drop'>;
+  connectionIndex?: Pick<ConnectionIndex, 'update' | 'drop'>;
 }) {
-  const { store, sealer, clock, index: lists } = parts;
+  const { store, sealer, clock, connectionIndex } = parts;
   // Opened grants by key. An entry is used only if the store says that its version is current.
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
 
@@ -122,7 +125,7 @@ export function createGrantStore(parts: {
       const version = await store.write(writes, fence ? { fence } : {});
       if (version === undefined) return undefined;
       remember(key, value, grant, version);
-      await lists?.list(grant).catch(() => undefined);
+      await connectionIndex?.update(grant).catch(() => undefined);
       return version;
     },
 
@@ -137,7 +140,7 @@ export function createGrantStore(parts: {
       ]);
       opened.delete(key);
       if (removed === undefined) return false;
-      await lists?.drop({ userId, appId }).catch(() => undefined);
+      await connectionIndex?.drop({ userId, appId }).catch(() => undefined);
       return true;
     },
 

@@ -98,7 +98,7 @@ const BACK_OFF = {
 };
 
 /** True while the access token can be sent. */
-export function isUsable(grant: Grant, now: number): boolean {
+export function hasUsableToken(grant: Grant, now: number): boolean {
   return grant.expiresAt === undefined || now < grant.expiresAt;
 }
 
@@ -130,7 +130,7 @@ export function healthOf(grant: Grant, now: number): Health {
     const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
     return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
   }
-  if (!isUsable(grant, now)) return 'reconnect_needed';
+  if (!hasUsableToken(grant, now)) return 'reconnect_needed';
   return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MS ? 'expiring' : 'active';
 }
 

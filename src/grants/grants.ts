@@ -19,7 +19,10 @@ import { createTokenVault } from './token-vault.ts';
 
 export type Grants = ReturnType<typeof createGrants>;
 
-/** Also starts, in the background, to settle the refreshes that a killed process left open. */
+/**
+ * Also begins, in the background, to settle the refreshes that a killed process left open: all of them at a start; running
+ * processes settle one when it is next due.
+ */
 export function createGrants(parts: {
   storage: { store: Store; sealer: Sealer; deadlineMilliseconds: number };
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider'>;
@@ -34,12 +37,12 @@ export function createGrants(parts: {
   const findApp = connectedApps.apps.find;
 
   const index = createConnectionIndex({ store, clock });
-  const grants = createGrantStore({ store, sealer, clock, index });
+  const grants = createGrantStore({ store, sealer, clock, connectionIndex: index });
   const revocations = createRevocations({ store, sealer, grants, provider, findApp, events, clock, random });
   const times = refreshTimes(storage.deadlineMilliseconds);
   const refresher = createRefresher({
-    ...{ grants, times, events, clock, random },
-    provider: { refresh: provider.refresh, revoke: revocations.revokeUnowned },
+    ...{ grants, provider, times, events, clock, random },
+    revokeUnowned: revocations.revokeUnowned,
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
   });
   const vault = createTokenVault({ grants, refresher, clock });

@@ -14,13 +14,13 @@ export interface RefreshCall {
   version: number;
   fence: Fence | undefined;
   /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
-  lostCall: OpenRefresh | undefined;
+  lostEntry: OpenRefresh | undefined;
   /** The scopes of a narrowed access token, which is returned and not stored. */
   scopes?: readonly string[] | undefined;
 }
 
-const WITHDRAW_TIMEOUT_MS = 10_000;
-const WITHDRAW_PAUSE_MS = 100;
+const REMOVE_TIMEOUT_MS = 10_000;
+const REMOVE_PAUSE_MS = 100;
 
 /** Opens the entry of a call; undefined where another write changed the grant first. */
 type OpenEntry = (request: RefreshRequest, stored: ReadableGrant, fence: Fence) => Promise<RefreshCall | undefined>;
@@ -44,22 +44,22 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
     if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
     const { grant, version } = opened;
     const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
-    const lostCall = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
-    return { app, grant, version, fence, lostCall, scopes };
+    const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
+    return { app, grant, version, fence, lostEntry, scopes };
   };
 
   /**
    * Removes the entry of a call that was never sent, so that no process waits for its response. An entry that was open
    * before is restored, since that earlier call may have got a response.
    */
-  const withdraw = async (before: Grant, startedAt: number): Promise<void> => {
+  const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
     const restore = async () => {
       const stored = await grants.load(before.userId, before.appId);
       if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
       const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
       await grants.save({ ...stored.grant, refresh }, stored.version);
     };
-    await retryWhileUnavailable(restore, WITHDRAW_TIMEOUT_MS, WITHDRAW_PAUSE_MS).catch(() => undefined);
+    await retryWhileUnavailable(restore, REMOVE_TIMEOUT_MS, REMOVE_PAUSE_MS).catch(() => undefined);
   };
 
   return async (request, stored, fence) => {
@@ -67,7 +67,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
     try {
       return await write(request, stored, fence, startedAt);
     } catch (error) {
-      void withdraw(stored.grant, startedAt);
+      void removeEntry(stored.grant, startedAt);
       throw error;
     }
   };
@@ -87,5 +87,5 @@ export function withEntrySettled(call: RefreshCall, grant: Grant): Grant {
   const closed = withEntryClosed(call, grant);
   return closed.refresh || grant.refreshToken !== call.grant.refreshToken
     ? closed
-    : { ...closed, refresh: call.lostCall };
+    : { ...closed, refresh: call.lostEntry };
 }

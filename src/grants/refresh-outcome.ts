@@ -1,6 +1,5 @@
 /** Saves the outcome of a refresh to the grant, also where another write changed the grant meanwhile. */
-import type { ProviderClient } from '../connected-apps/provider-client.ts';
-import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
+import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
@@ -8,6 +7,7 @@ import { retryWhileUnavailable } from '../storage/retry.ts';
 import { type FailureCause, type Grant, isBroken, type RefreshFailure, withFailure, withTokens } from './grant.ts';
 import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
+import type { Revocations } from './revocations.ts';
 
 /** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
 type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
@@ -25,12 +25,13 @@ type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; store
 
 export function createRefreshOutcomes(parts: {
   grants: GrantStore;
-  provider: Pick<ProviderClient, 'revoke'>;
+  /** Revokes a token that no stored grant holds. */
+  revokeUnowned: Revocations['revokeUnowned'];
   events: Events;
   clock: () => number;
   random: () => number;
 }) {
-  const { grants, provider, events, clock, random } = parts;
+  const { grants, revokeUnowned, events, clock, random } = parts;
 
   const failedGrant = (grant: Grant, kind: RefreshFailure['kind'], cause: FailureCause, retryAfterSeconds?: number) =>
     withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
@@ -85,8 +86,8 @@ export function createRefreshOutcomes(parts: {
       ({ saved, stored } = await save(stored, next));
     }
     if (!saved && !stored) {
-      if (received.refreshToken) await provider.revoke(call.app, received.refreshToken, 'refresh_token');
-      else if (received.accessToken) await provider.revoke(call.app, received.accessToken, 'access_token');
+      if (received.refreshToken) await revokeUnowned(call.app, received.refreshToken, 'refresh_token');
+      else if (received.accessToken) await revokeUnowned(call.app, received.accessToken, 'access_token');
     }
     return stored;
   };
@@ -123,7 +124,7 @@ export function createRefreshOutcomes(parts: {
     const isReplaced = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
     // Of two refused calls, the first has already marked the grant and sent the event.
     if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
-    const cause = call.lostCall ? 'answer_lost' : 'grant_refused';
+    const cause = call.lostEntry ? 'answer_lost' : 'grant_refused';
     const ended = failedGrant(withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
     return (await saveOrLoad(stored, ended, call.fence)).stored;
   };

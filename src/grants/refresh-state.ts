@@ -1,6 +1,6 @@
 /** What a stored grant says about refreshing it, and how long a refresh may hold its lease. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { type Grant, isBackingOff, isRefreshDue, isUsable, spreadOf } from './grant.ts';
+import { type Grant, hasUsableToken, isBackingOff, isRefreshDue, spreadOf } from './grant.ts';
 import type { ReadableGrant, StoredGrant } from './grant-store.ts';
 
 export interface RefreshRequest {
@@ -25,7 +25,7 @@ const MIN_LEASE_MS = 4_000;
 
 /** Times that follow from how long the store may take for a command. */
 export interface RefreshTimes {
-  /** How long the lease on a refresh outlives its holder. */
+  /** How long after its last renewal the lease on a refresh ends. */
   leaseMilliseconds: number;
   /** How long a new holder of the lease waits for the last one to save its response. */
   reconnectMilliseconds: number;
@@ -50,10 +50,25 @@ export function ifDue(
   if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
   if (scopes) return grant.refreshToken === undefined ? undefined : stored;
   const needsToken =
-    isRefused(grant, rejected, now) || !isUsable(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
+    isRefused(grant, rejected, now) || !hasUsableToken(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
   // A refresh token in the journal replaces the one in the grant, which is spent.
   const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
   return needsToken || hasEntryToClose ? stored : undefined;
+}
+
+/** True where a request for an access token needs no refresh, or none is possible: then `ifDue` is not called. */
+export function needsNoRefresh(
+  stored: StoredGrant | undefined,
+  rejected: string | undefined,
+  now: number,
+  userId: string,
+): boolean {
+  if (!stored || 'unreadable' in stored) return true;
+  const { grant } = stored;
+  if (grant.failure?.kind === 'reconnect_needed') return true;
+  if (grant.accessToken === rejected || !hasUsableToken(grant, now)) return false;
+  // The spread costs a hash of the user id, so it is computed only for a token that may be due.
+  return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
 /** True where the platform refused the access token of this grant, and a refresh may help. */
@@ -67,6 +82,8 @@ export function isRefused(grant: Grant, rejected: string | undefined, now: numbe
 /** True where the journal does not say how the last call ended: another process may hold a response that it has not saved. */
 export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
   if (!refresh || refresh.received !== undefined) return false;
+  // A failure that was saved since the call started has a later `retryAt` and means that no response came. The `retryAt` of
+  // an older failure is earlier: until then no call starts.
   const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }

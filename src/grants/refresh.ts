@@ -2,15 +2,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
-import type { RefreshOutcome } from '../connected-apps/refresh-failure.ts';
+import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
-import { type Grant, isUsable } from './grant.ts';
+import { type Grant, hasUsableToken } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
 import { createRefreshOutcomes } from './refresh-outcome.ts';
 import { ifDue, isRefused, mayHaveUnsavedResponse, type RefreshRequest, type RefreshTimes } from './refresh-state.ts';
+import type { Revocations } from './revocations.ts';
 
 export interface Refreshed {
   stored: StoredGrant | undefined;
@@ -37,7 +38,8 @@ export type Refresher = ReturnType<typeof createRefresher>;
 
 export function createRefresher(parts: {
   grants: GrantStore;
-  provider: Pick<ProviderClient, 'refresh' | 'revoke'>;
+  provider: Pick<ProviderClient, 'refresh'>;
+  revokeUnowned: Revocations['revokeUnowned'];
   leases: Leases;
   times: Pick<RefreshTimes, 'reconnectMilliseconds'>;
   events: Events;
@@ -90,9 +92,9 @@ export function createRefresher(parts: {
       const due = ifDue(stored, request, clock());
       if (!due) return { stored };
       if (due.grant.refreshToken === undefined) {
-        const usable = isUsable(due.grant, clock());
+        const usable = hasUsableToken(due.grant, clock());
         if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
-        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostCall: undefined }, usable) };
+        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
       }
       if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
       const call = await openEntry(request, due, fence);
@@ -143,7 +145,8 @@ export function createRefresher(parts: {
     const { stored } = await result;
     // The refresh that was joined may have started before the platform refused this token, and found none due.
     const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
-    return isUnchanged && rejected !== request.rejected ? (await joinOrStart(request).result).stored : stored;
+    const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
+    return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
   };
 
   let stopping = false;

@@ -2,9 +2,10 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { DpopKey } from '../connected-apps/dpop.ts';
 import { AppError } from '../errors.ts';
-import { type FailureCause, type Grant, isRefreshDue, isUsable, spreadOf } from './grant.ts';
+import { type FailureCause, type Grant, hasUsableToken } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refresher } from './refresh.ts';
+import { needsNoRefresh } from './refresh-state.ts';
 
 /** Expected failures are returned. Only storage errors are thrown. */
 export type TokenResult =
@@ -45,7 +46,7 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
     ): Promise<TokenResult> {
       const stored = await grants.load(userId, app.id, prefetched);
       const current = resultOf(stored, rejected, clock());
-      if (isReady(stored, rejected, clock(), userId)) return current;
+      if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
       const refreshed = refresher
         .refresh({ userId, app, rejected })
         .then((newStored) => resultOf(newStored, rejected, clock()));
@@ -84,23 +85,13 @@ function isDoubted(grant: Grant): boolean {
   return grant.failure?.cause === 'access_token_refused';
 }
 
-/** True where no refresh is needed or possible. */
-function isReady(stored: StoredGrant | undefined, rejected: string | undefined, now: number, userId: string): boolean {
-  if (!stored || 'unreadable' in stored) return true;
-  const { grant } = stored;
-  if (grant.failure?.kind === 'reconnect_needed') return true;
-  if (grant.accessToken === rejected || !isUsable(grant, now)) return false;
-  // The spread costs a hash of the user id, so it is computed only for a token that may be due.
-  return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
-}
-
 function resultOf(stored: StoredGrant | undefined, rejected: string | undefined, now: number): TokenResult {
   if (!stored) return { kind: 'not_connected' };
   if ('unreadable' in stored) return { kind: 'reconnect_needed', cause: 'unreadable' };
   const { grant } = stored;
   if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
   // A token that has not expired is used although its refresh failed (R42).
-  if (isUsable(grant, now) && grant.accessToken !== rejected) {
+  if (hasUsableToken(grant, now) && grant.accessToken !== rejected) {
     const { accessToken, dpopKey, scopes } = grant;
     return { kind: 'token', accessToken, dpopKey, scopes, doubted: isDoubted(grant) };
   }

@@ -12,7 +12,7 @@ export type Leases = ReturnType<typeof createLeases>;
 
 const RELEASE_PAUSE_MS = 200;
 
-/** @param parts `milliseconds`: how long a lease outlives its holder; it is renewed three times in that time */
+/** @param parts `milliseconds`: how long after its last renewal a lease ends; it is renewed after each third of that time */
 export function createLeases(parts: {
   store: Pick<Store, 'acquireLease' | 'renewLease' | 'releaseLease'>;
   milliseconds: number;

@@ -36,7 +36,7 @@ async function fill(store: Store): Promise<void> {
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const sealer = createSealer(parsed.keys);
   const users = createUserStore({ store, clock });
-  const grants = createGrantStore({ store, sealer, clock, index: createConnectionIndex({ store, clock }) });
+  const grants = createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) });
   const trail = createAuditTrail({ store, clock });
   await inTurns(USERS, async (number) => {
     const id = `user-${number}`;

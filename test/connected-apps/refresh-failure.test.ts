@@ -1,6 +1,6 @@
 /** What each answer to a refresh means, over real HTTP. */
 import { describe, expect, test } from 'vitest';
-import type { RefreshOutcome } from '../../src/connected-apps/refresh-failure.ts';
+import type { RefreshOutcome } from '../../src/connected-apps/token-refresh.ts';
 import { status } from '../support/hostile-answers.ts';
 import type { Mode } from '../support/hostile-modes.ts';
 import type { ModeName } from '../support/hostile-provider.ts';

@@ -200,7 +200,17 @@ function defineTests(kind: StoreKind): void {
     } as unknown as ProviderClient;
     const events = { refreshEnded: () => undefined, connectionBroken: () => undefined } as unknown as Events;
     const leases = createLeases({ store: lost, milliseconds: 300 });
-    const parts = { grants, provider, leases, times: TIMES, events, clock: Date.now, random: Math.random };
+    const { revoke: revokeUnowned } = provider;
+    const parts = {
+      grants,
+      provider,
+      revokeUnowned,
+      leases,
+      times: TIMES,
+      events,
+      clock: Date.now,
+      random: Math.random,
+    };
     const refresher = createRefresher(parts);
     await refresher.refresh({ userId: grant.userId, app: { id: grant.appId } as ConnectedApp });
     expect(between?.refresh?.startedAt).toBeGreaterThan(0);

@@ -27,7 +27,7 @@ beforeEach(async () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   index = createConnectionIndex({ store, clock });
-  grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock, index });
+  grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock, connectionIndex: index });
 });
 afterEach(async () => {
   await store.close();

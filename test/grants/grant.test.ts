@@ -5,10 +5,10 @@ import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import {
   FAILURE_WORDS,
   type Grant,
+  hasUsableToken,
   healthOf,
   isBackingOff,
   isRefreshDue,
-  isUsable,
   type RefreshFailure,
   withFailure,
   withTokens,
@@ -68,7 +68,7 @@ describe('isRefreshDue', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 10 * NOW }), spread, (now, s) => {
         expect(isRefreshDue(grantOf({ expiresAt: undefined }), now, s)).toBe(false);
-        expect(isUsable(grantOf({ expiresAt: undefined }), now)).toBe(true);
+        expect(hasUsableToken(grantOf({ expiresAt: undefined }), now)).toBe(true);
       }),
     );
   });
@@ -80,8 +80,8 @@ describe('isRefreshDue', () => {
         expect(isRefreshDue(grant, NOW, s)).toBe(false);
         expect(isRefreshDue(grant, NOW + milliseconds - 1, s)).toBe(true);
         expect(isRefreshDue(grant, NOW + milliseconds + later, s)).toBe(true);
-        expect(isUsable(grant, NOW + milliseconds - 1)).toBe(true);
-        expect(isUsable(grant, NOW + milliseconds + later)).toBe(false);
+        expect(hasUsableToken(grant, NOW + milliseconds - 1)).toBe(true);
+        expect(hasUsableToken(grant, NOW + milliseconds + later)).toBe(false);
       }),
     );
   });

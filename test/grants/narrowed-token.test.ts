@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
-import type { RefreshOutcome, RefreshRequest } from '../../src/connected-apps/refresh-failure.ts';
+import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/token-refresh.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { createNarrowedTokens, type NarrowedTokens } from '../../src/grants/narrowed-token.ts';
@@ -29,7 +29,7 @@ let refresher: Refresher;
 let narrowed: NarrowedTokens;
 let now: number;
 let asked: { refreshToken: string; scopes: readonly string[] | undefined }[];
-let answer: (request: RefreshRequest) => Promise<RefreshOutcome>;
+let answer: (request: TokenRefresh) => Promise<RefreshOutcome>;
 beforeEach(async () => {
   [now, asked] = [NOW, []];
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-narrow-'));
@@ -37,7 +37,7 @@ beforeEach(async () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const provider = {
-    refresh(_app: ConnectedApp, request: RefreshRequest) {
+    refresh(_app: ConnectedApp, request: TokenRefresh) {
       asked.push({ refreshToken: request.refreshToken, scopes: request.scopes });
       return answer(request);
     },
@@ -51,7 +51,7 @@ beforeEach(async () => {
   } as unknown as Events;
   const clock = () => now;
   grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock });
-  const shared = { grants, provider, events, clock, random: () => 0.5 };
+  const shared = { grants, provider, revokeUnowned: provider.revoke, events, clock, random: () => 0.5 };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
   narrowed = createNarrowedTokens({ grants, refresher, clock });

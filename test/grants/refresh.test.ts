@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
-import type { RefreshOutcome, RefreshRequest } from '../../src/connected-apps/refresh-failure.ts';
+import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/token-refresh.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { AppError } from '../../src/errors.ts';
 import { createConnections } from '../../src/grants/connections.ts';
@@ -43,7 +43,7 @@ let recovered: object[];
 let answer: (refreshToken: string) => Promise<RefreshOutcome>;
 
 const provider = {
-  refresh(_app: ConnectedApp, { refreshToken }: RefreshRequest) {
+  refresh(_app: ConnectedApp, { refreshToken }: TokenRefresh) {
     refreshed.push(refreshToken);
     return answer(refreshToken);
   },
@@ -52,6 +52,7 @@ const provider = {
     return { outcome: 'revoked' as const };
   },
 } as unknown as ProviderClient;
+const atProvider = { provider, revokeUnowned: provider.revoke };
 
 const events = {
   refreshEnded: () => undefined,
@@ -84,7 +85,7 @@ const TIMES = refreshTimes(300);
 const newRefresher = (times = TIMES) =>
   createRefresher({
     grants,
-    provider,
+    ...atProvider,
     leases: createLeases({ store, milliseconds: 4_000 }),
     times,
     events,
@@ -322,7 +323,7 @@ describe('writes that come in between', () => {
       const holder = createRefresher({
         grants: createGrantStore({ store: shaky(() => away), sealer, clock: () => now }),
         leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
-        ...{ provider, times: TIMES, events, clock: () => now, random: () => 0.5 },
+        ...{ ...atProvider, times: TIMES, events, clock: () => now, random: () => 0.5 },
       });
       let next: Promise<unknown> = Promise.resolve();
       answer = async () => {
@@ -359,7 +360,15 @@ describe('writes that come in between', () => {
   /** It does not live for longer than its lease lasts, and so cannot renew it. */
   const stoppedRefresher = () => {
     const leases = createLeases({ store: { ...store, renewLease: async () => false }, milliseconds: 4_000 });
-    return createRefresher({ grants, provider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 });
+    return createRefresher({
+      grants,
+      ...atProvider,
+      events,
+      leases,
+      times: TIMES,
+      clock: () => now,
+      random: () => 0.5,
+    });
   };
 
   test('R36: of two calls with one token the later one counts, whichever answer is written first', async () => {
@@ -395,7 +404,7 @@ describe('writes that come in between', () => {
       },
     };
     const leases = createLeases({ store, milliseconds: 4_000 });
-    const next = { grants: watched, provider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
+    const next = { grants: watched, ...atProvider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
     await createRefresher(next).refresh({ userId: 'u1', app: APP });
     expect(refreshed).toEqual(['rt1-u1', 'rt2']);
     expect(await read()).toMatchObject({ accessToken: 'at2', refreshToken: 'rt2' });
@@ -437,7 +446,7 @@ describe('writes that come in between', () => {
       },
     };
     const leases = createLeases({ store, milliseconds: 4_000 });
-    const parts = { grants: failing, provider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
+    const parts = { grants: failing, ...atProvider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
     await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
     await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, PATIENTLY);
     answer = async () => ({ kind: 'refused' });
@@ -461,7 +470,7 @@ describe('writes that come in between', () => {
         },
       },
       leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
-      ...{ provider, times: TIMES, events, clock: () => now, random: () => 0.5 },
+      ...{ ...atProvider, times: TIMES, events, clock: () => now, random: () => 0.5 },
     });
     await expect(first.refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
     expect((await read()).refresh).toBeDefined();

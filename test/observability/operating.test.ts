@@ -5,8 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { UnavailableReason } from '../../src/bin/bin-client.ts';
 import type { LookupOutcome } from '../../src/bin/lookup.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
-import type { RefreshOutcome } from '../../src/connected-apps/refresh-failure.ts';
+import type { RefreshOutcome } from '../../src/connected-apps/token-refresh.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { PROBLEMS } from '../../src/errors.ts';
 import { FAILURE_WORDS, type Grant, type RefreshFailure } from '../../src/grants/grant.ts';
@@ -302,7 +301,7 @@ async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: 
   return Promise.all([
     ...outcomes.map((outcome) => failureAfter(({ settle }, call) => settle(call, outcome))),
     failureAfter(({ settle }, call) =>
-      settle({ ...call, lostCall: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
+      settle({ ...call, lostEntry: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
     ),
     failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
     failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),
@@ -323,13 +322,13 @@ async function failureAfter(
         return true;
       },
     } as unknown as GrantStore,
-    provider: {} as ProviderClient,
+    revokeUnowned: async () => ({ outcome: 'revoked' }),
     events: { connectionBroken: ({ cause }: { cause: string }) => void counted.push(cause) } as unknown as Events,
     clock: () => 1_800_000_000_000,
     random: () => 0.5,
   });
   const app = { id: 'platform', name: 'Platform' } as ConnectedApp;
-  await work(outcomes, { app, grant, version: 1, fence: undefined, lostCall: undefined });
+  await work(outcomes, { app, grant, version: 1, fence: undefined, lostEntry: undefined });
   if (!grant.failure) throw new Error('This refresh left no failure behind.');
   return { failure: grant.failure, counted };
 }

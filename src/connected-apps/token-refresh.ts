@@ -1,9 +1,9 @@
-/** How a refresh can end, and what a failure means for the grant (R40). Pure. */
+/** A refresh of tokens at the provider: the request, how it can end, and what a failure means for the grant (R40). Pure. */
 import type { DpopKey } from './dpop.ts';
 import type { ProviderError } from './provider-error.ts';
 import type { CapturedResponse, TokenResponse } from './token-response.ts';
 
-export interface RefreshRequest {
+export interface TokenRefresh {
   refreshToken: string;
   /** The key that the tokens are bound to. */
   dpopKey?: DpopKey | undefined;
