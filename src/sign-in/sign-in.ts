@@ -15,7 +15,7 @@ import { backchannelLogout } from './backchannel-logout.ts';
 import { erasureRoutes } from './erasure.ts';
 import { createSignInFlow } from './flow.ts';
 import { signInRoutes } from './routes.ts';
-import { sessionRoutes } from './sessions.ts';
+import { sessionRoutes } from './session-routes.ts';
 import { createStateSigner } from './state.ts';
 import { createTransactions } from './transaction.ts';
 
