@@ -1,11 +1,11 @@
 /** The record of one sign-in attempt: what each request adds, which user it belongs to, and which lists hold it. Pure. */
+import type { SignInOutcome } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Write } from '../storage/store.ts';
 import type { SignInFacts, SignInFailure } from './failures.ts';
 import type { Step } from './steps.ts';
 
 export type SignInPurpose = 'sign_in' | 'connect';
-export type SignInOutcome = 'signed_in' | 'connected' | 'refused' | 'failed';
 
 /** Times are in milliseconds since the epoch. No field may hold a token, a code, a state or a secret. */
 export interface SignInRecord {
@@ -28,7 +28,7 @@ export interface SignInRecord {
   address?: string | undefined;
   /** In words. */
   browser?: string | undefined;
-  /** Hash of the browser's id at the start: tells whether another browser came back. */
+  /** Hash of the browser's secret at the start: tells whether another browser came back. */
   browserHash?: string | undefined;
   facts: SignInFacts;
 }
