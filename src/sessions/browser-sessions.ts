@@ -15,9 +15,10 @@ import type { SessionRecords } from './session-record.ts';
 
 export type NewSession = Pick<SessionData, 'user' | 'app' | 'providerSession' | 'acr' | 'authTime' | 'idToken'>;
 
-export interface BrowserIds {
+/** Random values that only this browser's cookie holds. */
+export interface BrowserSecrets {
   current: string;
-  /** The id before the last sign-in: authorization requests that another tab began by then can still finish (R64). */
+  /** The secret before the last sign-in: authorization requests that another tab began by then can still finish (R64). */
   earlier?: string | undefined;
 }
 
@@ -92,16 +93,16 @@ export function createBrowserSessions(parts: {
     /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
     readIdToken: (req: Request) => records.readIdToken(req.sessionID),
 
-    /** From a signed cookie of their own: the ids under which the browser's pending authorization requests are stored. */
-    readBrowserIds({ headers }: IncomingMessage): BrowserIds | undefined {
+    /** From a signed cookie of their own: the secrets under which the browser's pending authorization requests are stored. */
+    readBrowserSecrets({ headers }: IncomingMessage): BrowserSecrets | undefined {
       const value = headers.cookie === undefined ? undefined : parseCookies(headers.cookie)[browserCookieName];
       const [current, earlier] = unsigned(value, secrets)?.split('.') ?? [];
       return current === undefined ? undefined : { current, earlier };
     },
 
-    setBrowserIds(res: Response, { current, earlier }: BrowserIds): void {
-      const ids = earlier === undefined ? current : `${current}.${earlier}`;
-      res.cookie(browserCookieName, sign(ids, secrets[0] ?? ''), cookie);
+    setBrowserSecrets(res: Response, { current, earlier }: BrowserSecrets): void {
+      const text = earlier === undefined ? current : `${current}.${earlier}`;
+      res.cookie(browserCookieName, sign(text, secrets[0] ?? ''), cookie);
     },
 
     /** At sign-out, so that a pending callback cannot finish afterwards (R103). */

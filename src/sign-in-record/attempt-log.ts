@@ -14,10 +14,10 @@ export interface RequestInfo {
   origin?: Origin | undefined;
   /** The browser in words. */
   browser?: string | undefined;
-  /** The id that the browser's pending requests are stored under. */
-  browserId?: string | undefined;
-  /** The browser's id before its last sign-in. */
-  earlierBrowserId?: string | undefined;
+  /** In the browser's cookie: its pending requests are stored under it, and their nonces and verifiers derived from it. */
+  browserSecret?: string | undefined;
+  /** The browser's secret before its last sign-in. */
+  earlierBrowserSecret?: string | undefined;
 }
 
 export interface AttemptFacts {
@@ -54,19 +54,22 @@ export function createAttemptRecorder(parts: RecorderParts) {
       }
     },
     /** True if another browser started the attempt of this state. */
-    async isOtherBrowser({ browser, browserId, earlierBrowserId }: RequestInfo, state: string): Promise<boolean> {
+    async isOtherBrowser(
+      { browser, browserSecret, earlierBrowserSecret }: RequestInfo,
+      state: string,
+    ): Promise<boolean> {
       const record = await parts.records.byState(state).catch(() => undefined);
       if (!record) return false;
-      const ids = [browserId, earlierBrowserId].filter((id) => id !== undefined);
-      if (ids.length === 0 || record.browserHash === undefined) return browser !== record.browser;
-      return !ids.some((id) => hashOf(id) === record.browserHash);
+      const secrets = [browserSecret, earlierBrowserSecret].filter((secret) => secret !== undefined);
+      if (secrets.length === 0 || record.browserHash === undefined) return browser !== record.browser;
+      return !secrets.some((secret) => hashOf(secret) === record.browserHash);
     },
   };
 }
 
 function openLog({ records, events, clock }: RecorderParts, app: string, request: RequestInfo) {
-  const { reference, origin, browser, browserId } = request;
-  const source = { browser, browserHash: browserId && hashOf(browserId), address: origin?.address };
+  const { reference, origin, browser, browserSecret } = request;
+  const source = { browser, browserHash: browserSecret && hashOf(browserSecret), address: origin?.address };
   const steps: Step[] = [];
   let known: AttemptFacts = {};
   let reading: RecordReading | undefined;
@@ -133,8 +136,8 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     }
     const outcome = reason !== 'internal' && SIGN_IN_FAILURES[reason].isRefusal ? 'refused' : 'failed';
     const { state, purpose, user } = known;
-    // Any caller can send requests without a state or browser id of ours, at any rate: they leave no record (R54).
-    const isUnsolicited = purpose === undefined && state === undefined && browserId === undefined;
+    // Any caller can send requests without a state or browser secret of ours, at any rate: they leave no record (R54).
+    const isUnsolicited = purpose === undefined && state === undefined && browserSecret === undefined;
     if (!isUnsolicited) {
       const email = user ? undefined : unprovenEmail(error);
       const { changes, attempt } = inRecord();

@@ -15,7 +15,7 @@ import type { Transaction } from './transaction.ts';
 export interface Authorization {
   app: ConnectedApp;
   transaction: Transaction;
-  /** The browser's id that the request was pending under. */
+  /** The browser's secret that the request was pending under. */
   pendingUnder: string;
   scopes: readonly string[];
   response: TokenResponse;
@@ -27,7 +27,7 @@ export interface Authorization {
 export interface SessionPort {
   /**
    * Saves a new session under a new id, so that an earlier id opens nothing (R17).
-   * @param pendingUnder the browser's id that the request was pending under
+   * @param pendingUnder the browser's secret that the request was pending under
    */
   begin(session: NewSession, pendingUnder: string): Promise<void>;
   end(): Promise<void>;
@@ -39,6 +39,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
   /** The named failure where the store or the provider kept something from being saved; any other error as it is. */
   const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
     const code = cause instanceof AppError ? cause.code : undefined;
+    // From saving the session: the provider has signed the user out since it issued the ID token.
     if (code === 'sign_in_required') return fail('ended_by_provider', { cause });
     return code === 'storage_unavailable' ? fail(failure, { cause }) : cause;
   };
@@ -83,15 +84,17 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         });
       log.passed('session');
       try {
-        // Checked again once the session is listed: disabling the user before that found no session to end.
+        // Checked again, now that the session is listed: if the user was disabled after the first check and before that, the
+        // list of sessions to end did not hold this one yet.
         const [isDisabled] = await Promise.all([users.isDisabled(user.id), users.noteSignIn(user, userReading)]);
         if (isDisabled) throw fail('not_permitted', { facts: { disabled: true } });
         log.prefetch();
-        // Last, so that a sign-in that fails leaves the earlier grant as it was.
+        // Last, so that a sign-in that fails at an earlier step leaves the earlier grant as it was.
         const grant = { userId: user.id, app, response, scopes, account: user };
         await connections.make({ ...grant, origin: info.origin, prefetched: grantReading });
         log.passed('connection');
       } catch (cause) {
+        // A failed sign-in leaves no session. The failure is reported also where the session could not be ended.
         await session.end().catch(() => undefined);
         throw unsaved('connection_not_saved', cause);
       }

@@ -14,7 +14,7 @@ import { createFail, providerFailure } from './fail.ts';
 import { type AdminRule, sessionUser } from './identity.ts';
 import { createStart, type StartRequest } from './start.ts';
 import type { StateSigner } from './state.ts';
-import { registrationOf, TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
+import { fingerprintOf, TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
 
 export interface CallbackRequest {
   /** As in the path of the callback. */
@@ -29,7 +29,7 @@ export interface CallbackRequest {
 
 interface PendingRequest {
   transaction: Transaction;
-  /** The browser's id that it was stored under. */
+  /** The browser's secret that it was stored under. */
   pendingUnder: string;
 }
 
@@ -71,17 +71,18 @@ export function createSignInFlow(parts: FlowParts) {
     state: string,
     startedAt: number,
   ): Promise<PendingRequest | undefined> => {
-    const { browserId, earlierBrowserId } = info;
-    // The id before the sign-in counts only for a signed-in user: without a session it proves nothing (R103).
-    const ids = userId === undefined ? [browserId] : [browserId, earlierBrowserId];
-    for (const pendingUnder of ids.filter((id) => id !== undefined)) {
+    const { browserSecret, earlierBrowserSecret } = info;
+    // The secret before the sign-in counts only for a signed-in user: without a session it proves nothing (R103).
+    const secrets = userId === undefined ? [browserSecret] : [browserSecret, earlierBrowserSecret];
+    for (const pendingUnder of secrets.filter((secret) => secret !== undefined)) {
       const transaction = await transactions.take(pendingUnder, state);
       if (transaction) return { transaction, pendingUnder };
     }
+    // A signed-in user reloaded a callback or went back to one: the browser goes to the start page, without an error (R10).
     if (userId !== undefined) return undefined;
     if (clock() - startedAt > TRANSACTION_SECONDS * 1000) throw fail('state_expired', { appId });
     const otherBrowser = await recorder.isOtherBrowser(info, state);
-    if (otherBrowser || browserId === undefined) throw fail('cookie_missing', { appId, facts: { otherBrowser } });
+    if (otherBrowser || browserSecret === undefined) throw fail('cookie_missing', { appId, facts: { otherBrowser } });
     throw fail('state_used', { appId });
   };
 
@@ -91,7 +92,7 @@ export function createSignInFlow(parts: FlowParts) {
     const about = { appId: transaction.appId, purpose };
     if (transaction.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
-    if (!app || registrationOf(app) !== transaction.registration) throw fail('registration_changed', about);
+    if (!app || fingerprintOf(app) !== transaction.registration) throw fail('registration_changed', about);
     if (app.disabled) throw fail('disabled_app', about);
     if (transaction.purpose === 'connect' && transaction.userId !== userId) {
       throw fail('other_user', { ...about, signOutFirst: userId !== undefined });
@@ -148,7 +149,7 @@ export function createSignInFlow(parts: FlowParts) {
       recorder.record(request.app.id, request.info, (log) => startAttempt(request, log)),
 
     /**
-     * @returns where the browser goes on, or undefined where a signed-in user opens a callback that was used before (R10)
+     * @returns where the browser goes on, or undefined where a signed-in user opens a callback that is no longer pending (R10)
      * @throws SignInError
      */
     finish(request: CallbackRequest): Promise<string | undefined> {

@@ -75,21 +75,22 @@ export function signInRoutes(parts: {
     { home, ...start }: StartPurpose & { app: ConnectedApp; home: string; scopes?: string[] | undefined },
   ) => {
     limits.take('sign-in', req.context.address);
-    const knownIds = browser.readBrowserIds(req);
-    const ids = knownIds ?? { current: newBrowserId() };
+    const knownSecrets = browser.readBrowserSecrets(req);
+    const secrets = knownSecrets ?? { current: newBrowserSecret() };
     const wanted = formField(req.body, 'return_to') ?? queryField(req, 'return_to');
     const returnTo = returnTarget(wanted, { ...site, home }, start.app.returnUrls);
-    const info = { ...requestInfo(req), browserId: ids.current };
-    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownIds === undefined });
-    browser.setBrowserIds(res, ids);
+    const info = { ...requestInfo(req), browserSecret: secrets.current };
+    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownSecrets === undefined });
+    browser.setBrowserSecrets(res, secrets);
     seeOther(res, url);
   };
 
   const beginSession = async (req: Request, res: Response, session: NewSession, pendingUnder: string) => {
     await browser.begin(req, session);
-    const { current } = browser.readBrowserIds(req) ?? {};
-    // Otherwise another tab has signed this user in meanwhile, and the cookie has changed since.
-    if (pendingUnder === current) browser.setBrowserIds(res, { current: newBrowserId(), earlier: pendingUnder });
+    const { current } = browser.readBrowserSecrets(req) ?? {};
+    // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
+    if (pendingUnder === current)
+      browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: pendingUnder });
   };
 
   const signOut =
@@ -136,12 +137,12 @@ export function signInRoutes(parts: {
       // The URL holds a code, so it is never sent as a referrer (R16).
       res.set('Referrer-Policy', 'no-referrer');
       const callback = new URL(req.originalUrl, site.origin);
-      const ids = browser.readBrowserIds(req);
+      const secrets = browser.readBrowserSecrets(req);
       const returnTo = await flow.finish({
         appId: String(req.params.app),
         callback,
         userId: req.context.session?.user.id,
-        info: { ...requestInfo(req), browserId: ids?.current, earlierBrowserId: ids?.earlier },
+        info: { ...requestInfo(req), browserSecret: secrets?.current, earlierBrowserSecret: secrets?.earlier },
         session: { begin: (...given) => beginSession(req, res, ...given), end: () => browser.end(req, res) },
       });
       return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
@@ -152,7 +153,7 @@ export function signInRoutes(parts: {
   };
 }
 
-const newBrowserId = () => randomBytes(24).toString('base64url');
+const newBrowserSecret = () => randomBytes(24).toString('base64url');
 
 /** 303 without a body: no browser shows one, and negotiating its type costs more than the rest of the response. */
 function seeOther(res: Response, url: string): void {

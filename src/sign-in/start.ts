@@ -7,7 +7,7 @@ import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
 import type { FlowParts } from './flow.ts';
 import { describeRedirectUri } from './redirect-uri.ts';
-import { registrationOf, type Transaction } from './transaction.ts';
+import { fingerprintOf, type Transaction } from './transaction.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
@@ -17,8 +17,8 @@ export type StartPurpose =
 export type StartRequest = StartPurpose & {
   app: ConnectedApp;
   returnTo: string;
-  info: RequestInfo & { browserId: string };
-  /** The browser received its id just now. */
+  info: RequestInfo & { browserSecret: string };
+  /** The browser received its secret just now. */
   isNewBrowser: boolean;
   /** Of the app's registered scopes; all of them where left out. */
   scopes?: readonly string[] | undefined;
@@ -42,7 +42,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const transaction: Transaction = {
       ...(purpose === 'connect' ? { purpose, userId: user.id } : { purpose }),
       appId: app.id,
-      registration: registrationOf(app),
+      registration: fingerprintOf(app),
       scopes: request.scopes,
       returnTo: request.returnTo,
       stepUp: stepUp || undefined,
@@ -59,14 +59,14 @@ export function createStart(parts: FlowParts, fail: Fail) {
         scopes,
         prompt: needsConsent ? 'consent' : undefined,
         ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : {}),
-        ...deriveNonceAndVerifier(info.browserId, state),
+        ...deriveNonceAndVerifier(info.browserSecret, state),
       })
       .catch((cause: unknown) => {
         throw fail(providerFailure(cause), { ...about, cause });
       });
     log.passed('sent', seen);
     await Promise.all([
-      transactions.put(info.browserId, state, transaction, request.isNewBrowser),
+      transactions.put(info.browserSecret, state, transaction, request.isNewBrowser),
       log.started({ state, startedAt: transaction.startedAt, redirectUri }),
     ]);
     events.signInStarted({ app: app.id, purpose, userId: user?.id });

@@ -54,10 +54,10 @@ export function createTransactions(parts: { store: Store; clock: () => number })
   return {
     /**
      * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
-     * @param isNew the browser received its id just now, so nothing is stored under it
+     * @param isNew the browser received its secret just now, so nothing is stored under it
      */
-    async put(browserId: string, state: string, transaction: Transaction, isNew = false): Promise<void> {
-      const key = keys.transactions(browserId);
+    async put(browserSecret: string, state: string, transaction: Transaction, isNew = false): Promise<void> {
+      const key = keys.transactions(browserSecret);
       for (let first = true; ; first = false) {
         const { pending, version } = isNew && first ? { pending: {}, version: 0 } : await load(key);
         const newest = Object.entries(pending)
@@ -69,8 +69,8 @@ export function createTransactions(parts: { store: Store; clock: () => number })
     },
 
     /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
-    async take(browserId: string, state: string): Promise<Transaction | undefined> {
-      const key = keys.transactions(browserId);
+    async take(browserSecret: string, state: string): Promise<Transaction | undefined> {
+      const key = keys.transactions(browserSecret);
       for (;;) {
         const { pending, version } = await load(key);
         const { [nameOf(state)]: taken, ...rest } = pending;
@@ -86,6 +86,6 @@ export function createTransactions(parts: { store: Store; clock: () => number })
 const nameOf = (state: string): string => hashOf(state).slice(0, 8);
 
 /** A fingerprint of everything in a registration that a pending request depends on. */
-export function registrationOf({ issuer, clientId, scopes }: ConnectedApp): string {
+export function fingerprintOf({ issuer, clientId, scopes }: ConnectedApp): string {
   return hashOf(JSON.stringify([issuer, clientId, scopes])).slice(0, 8);
 }

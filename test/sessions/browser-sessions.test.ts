@@ -4,7 +4,11 @@ import express, { type Request, type Response } from 'express';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { parsePublicUrl } from '../../src/config/rules.ts';
-import { type BrowserIds, type BrowserSessions, createBrowserSessions } from '../../src/sessions/browser-sessions.ts';
+import {
+  type BrowserSecrets,
+  type BrowserSessions,
+  createBrowserSessions,
+} from '../../src/sessions/browser-sessions.ts';
 import { destroy, regenerate, save } from '../../src/sessions/express-session.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import type { SessionRecords } from '../../src/sessions/session-record.ts';
@@ -209,24 +213,24 @@ describe('which cookie counts', () => {
   });
 });
 
-/** The cookie that holds these ids. */
-function idCookieOf(of: BrowserSessions, ids: BrowserIds) {
+/** The cookie that holds these secrets. */
+function secretCookieOf(of: BrowserSessions, pair: BrowserSecrets) {
   const cookie = vi.fn();
-  of.setBrowserIds({ cookie } as unknown as Response, ids);
+  of.setBrowserSecrets({ cookie } as unknown as Response, pair);
   const [name, value, options] = cookie.mock.calls[0] as [string, string, object];
   return { name, value, options };
 }
 
-describe('the browser’s id', () => {
+describe('the browser’s secret', () => {
   test('comes back from the cookie that was made for it, and from no other', () => {
-    const { name, value, options } = idCookieOf(sessions, { current: 'browser-1' });
+    const { name, value, options } = secretCookieOf(sessions, { current: 'browser-1' });
     expect([name, options]).toEqual(['gatehouse-tx', { httpOnly: true, sameSite: 'lax', path: '/', secure: false }]);
-    const read = (of: BrowserSessions, header?: string) => of.readBrowserIds(reader(header));
+    const read = (of: BrowserSessions, header?: string) => of.readBrowserSecrets(reader(header));
     expect(read(sessions, `a=b; ${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
     const rotated = sessionsAt('http://127.0.0.1', ['a fresh secret of this test', ...SECRETS]);
     expect(read(rotated, `${name}=${encodeURIComponent(value)}`)).toEqual({ current: 'browser-1' });
-    const ids = { current: 'browser-2', earlier: 'browser-1' };
-    expect(read(sessions, `${name}=${encodeURIComponent(idCookieOf(sessions, ids).value)}`)).toEqual(ids);
+    const pair = { current: 'browser-2', earlier: 'browser-1' };
+    expect(read(sessions, `${name}=${encodeURIComponent(secretCookieOf(sessions, pair).value)}`)).toEqual(pair);
     expect(read(sessionsAt('http://127.0.0.1', ['a fresh secret']), `${name}=${value}`)).toBeUndefined();
     expect(read(sessions, `gatehouse=${value}`)).toBeUndefined();
     expect(read(sessions)).toBeUndefined();
@@ -238,5 +242,5 @@ test('by https the cookies are Secure and the host’s own, though the listener 
   const { line } = await call(signIn);
   expect(line).toMatch(/^__Host-gatehouse=s%3A[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
   const options = { httpOnly: true, sameSite: 'lax', path: '/', secure: true };
-  expect(idCookieOf(sessions, { current: 'b' })).toMatchObject({ name: '__Host-gatehouse-tx', options });
+  expect(secretCookieOf(sessions, { current: 'b' })).toMatchObject({ name: '__Host-gatehouse-tx', options });
 });

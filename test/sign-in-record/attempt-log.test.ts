@@ -19,7 +19,7 @@ const NOW = 1_800_000_000_000;
 const ADA = { id: 'u1', name: 'Ada', email: 'ada@example.test' } as SessionUser;
 const REQUEST: RequestInfo = {
   reference: 'REF1',
-  browserId: 'b1',
+  browserSecret: 'b1',
   browser: 'Firefox',
   origin: { address: '192.0.2.7' },
 };
@@ -248,8 +248,8 @@ describe('the outcome', () => {
     ['connect' as const, undefined, undefined, false],
   ])(
     'R54 with the purpose %s, the state %s and the browser %s: unsolicited %s, which alone leaves no record',
-    async (purpose, state, browserId, alone) => {
-      const run = recorder.record('unknown', { ...REQUEST, browserId }, async (log) => {
+    async (purpose, state, browserSecret, alone) => {
+      const run = recorder.record('unknown', { ...REQUEST, browserSecret }, async (log) => {
         if (purpose) log.learn({ purpose });
         if (state) log.learn({ state });
         throw refusal('state_missing');
@@ -268,16 +268,16 @@ describe('another browser came back', () => {
 
   test('by its id where both are known, else by what it says of itself', async () => {
     stored = { browserHash: hashOf('b1'), browser: 'Firefox' };
-    expect(await isOther({ browserId: 'b1', browser: 'Chrome' })).toBe(false);
-    expect(await isOther({ browserId: 'b2', browser: 'Firefox' })).toBe(true);
-    expect(await isOther({ browserId: 'b2', earlierBrowserId: 'b1', browser: 'Chrome' })).toBe(false);
+    expect(await isOther({ browserSecret: 'b1', browser: 'Chrome' })).toBe(false);
+    expect(await isOther({ browserSecret: 'b2', browser: 'Firefox' })).toBe(true);
+    expect(await isOther({ browserSecret: 'b2', earlierBrowserSecret: 'b1', browser: 'Chrome' })).toBe(false);
     expect(await isOther({ browser: 'Firefox' })).toBe(false);
     expect(await isOther({ browser: 'Chrome' })).toBe(true);
     stored = { browser: 'Firefox' };
-    expect(await isOther({ browserId: 'b2', browser: 'Firefox' })).toBe(false);
+    expect(await isOther({ browserSecret: 'b2', browser: 'Firefox' })).toBe(false);
   });
 
   test('is not said where nothing is known of the start', async () => {
-    expect(await isOther({ browserId: 'b2', browser: 'Chrome' })).toBe(false);
+    expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);
   });
 });

@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { createSignInFlow } from '../../src/sign-in/flow.ts';
-import { registrationOf } from '../../src/sign-in/transaction.ts';
+import { fingerprintOf } from '../../src/sign-in/transaction.ts';
 import { createAttemptRecorder } from '../../src/sign-in-record/attempt-log.ts';
 
 const HREF = 'https://gatehouse.test';
@@ -12,7 +12,7 @@ const APP = {
 };
 const CLAIMS = { sub: 's1', iat: 1_800_000_000, name: 'Ada', email: 'ada@example.test' };
 const TRANSACTION = {
-  ...{ purpose: 'sign_in', appId: 'platform', registration: registrationOf(APP as unknown as ConnectedApp) },
+  ...{ purpose: 'sign_in', appId: 'platform', registration: fingerprintOf(APP as unknown as ConnectedApp) },
   ...{ returnTo: '/', attempt: 'a1', startedAt: 1_800_000_000_000 },
 };
 
@@ -44,7 +44,7 @@ function flowWith(users: Record<string, unknown>) {
   const finish = () =>
     flow.finish({
       ...{ appId: 'platform', callback: new URL(`${HREF}/oauth/callback/platform?code=c&state=s`), userId: undefined },
-      info: { reference: 'REF1', browserId: 'b1' },
+      info: { reference: 'REF1', browserSecret: 'b1' },
       session,
     });
   const outcomes = () => ended.mock.calls.map(([{ outcome }]) => outcome);
