@@ -26,7 +26,7 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
       const names = { appId: app.id, appName: app.name };
       const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
-        const response = await parts.threads.current({ userId, app, signal: timeout });
+        const response = await parts.threads.current({ ownerId: userId, app, signal: timeout });
         const text = await readText(response, timeout);
         if (response.status < 300) return threadPanel(app.name, text);
         throw new AppError('upstream_error', { logDetail: `the platform answered ${response.status}` });

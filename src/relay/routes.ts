@@ -77,7 +77,7 @@ export function relayRoutes(parts: {
       const app = apps.threadApp(appId);
       const call = subject.kind === 'user' ? threads.user : threads.serviceAccount;
       try {
-        await passResponse(req, res, (stop) => call.stream({ userId: subject.id, app, prefetched }, stop));
+        await passResponse(req, res, (stop) => call.stream({ ownerId: subject.id, app, prefetched }, stop));
       } catch (error) {
         gate.count(caller, access, 'failed');
         throw error;

@@ -21,10 +21,16 @@ export interface BudgetedCall {
   counted?: Counted;
 }
 
-type Counted = Readonly<Record<'own' | 'everybody', boolean>>;
+type Counted = Readonly<Record<'owner' | 'company', boolean>>;
 
 const BROWSER_SHARE = 0.2;
-const EVERYBODY = '*';
+/** In place of an owner's id, for a limit that a company's users share. */
+const ALL_OWNERS = '*';
+/** The callers that a hold applies to, in the words of the messages between processes. */
+const ALL_CALLERS = 'everybody';
+const SERVICES = 'services';
+/** A refusal holds back all callers; a limit that is nearly spent holds back services only. */
+type Held = typeof ALL_CALLERS | typeof SERVICES;
 const CHANNEL = 'provider-budget';
 const MAX_SECONDS = 3_600;
 const MAX_HOLDS = 10_000;
@@ -65,8 +71,8 @@ export async function createProviderBudget(parts: {
   const heldFor = ({ app, ownerId, caller }: BudgetedCall): number => {
     const now = clock();
     if (now >= lastEnd) return 0;
-    const held: readonly Held[] = caller === 'service' ? ['everybody', 'services'] : ['everybody'];
-    const names = held.flatMap((one) => [nameOf(one, app.id, EVERYBODY), nameOf(one, app.id, ownerId)]);
+    const held: readonly Held[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
+    const names = held.flatMap((one) => [nameOf(one, app.id, ALL_OWNERS), nameOf(one, app.id, ownerId)]);
     const seconds = names.map((name) => Math.ceil(((holds.get(name) ?? 0) - now) / 1000));
     // Caps the wait in case the clock was set back.
     return Math.min(MAX_SECONDS, Math.max(0, ...seconds));
@@ -84,20 +90,20 @@ export async function createProviderBudget(parts: {
     const seconds = limit.resetAt === undefined ? DEFAULT_RESET_SECONDS : Math.ceil((limit.resetAt - clock()) / 1000);
     // The rest is for users. They may call until the provider refuses, because some providers do not enforce what they
     // state.
-    hold(nameOf('services', app.id, ownerId), seconds);
+    hold(nameOf(SERVICES, app.id, ownerId), seconds);
   };
 
   /** Services get tickets for their share of each stated limit, so concurrent calls cannot exceed it. */
   const takeStated = async (call: BudgetedCall): Promise<number | undefined> => {
-    const own = await stated.take(call.app.id, call.ownerId);
-    if (own?.wait !== undefined) return own.wait;
-    const everybody = await stated.take(call.app.id, EVERYBODY);
-    const wait = everybody?.wait ?? (call.app.rateLimit ? await reserve(call) : undefined);
+    const owner = await stated.take(call.app.id, call.ownerId);
+    if (owner?.wait !== undefined) return owner.wait;
+    const company = await stated.take(call.app.id, ALL_OWNERS);
+    const wait = company?.wait ?? (call.app.rateLimit ? await reserve(call) : undefined);
     if (wait !== undefined) {
-      for (const ticket of [own, everybody]) if (ticket && ticket.wait === undefined) ticket.release();
+      for (const ticket of [owner, company]) if (ticket && ticket.wait === undefined) ticket.release();
       return wait;
     }
-    call.counted = { own: own !== undefined, everybody: everybody !== undefined };
+    call.counted = { owner: owner !== undefined, company: company !== undefined };
     return undefined;
   };
 
@@ -130,10 +136,10 @@ export async function createProviderBudget(parts: {
     update(call: BudgetedCall, headers: IncomingHttpHeaders): void {
       const { app, ownerId, counted } = call;
       const now = clock();
-      applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.own === true);
-      applyLimit(call, EVERYBODY, readLimit(headers, 'x-company-ratelimit', now), counted?.everybody === true);
+      applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.owner === true);
+      applyLimit(call, ALL_OWNERS, readLimit(headers, 'x-company-ratelimit', now), counted?.company === true);
       const companySeconds = Number(headers['x-company-retry-after']);
-      if (companySeconds > 0) hold(nameOf('everybody', app.id, EVERYBODY), companySeconds);
+      if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
     },
 
     /**
@@ -141,15 +147,12 @@ export async function createProviderBudget(parts: {
      * @param stated whether it said how long to wait. A guess holds back services only, not users
      */
     refused({ app, ownerId }: BudgetedCall, retryAfterSeconds: number, stated: boolean): void {
-      hold(nameOf(stated ? 'everybody' : 'services', app.id, ownerId), retryAfterSeconds);
+      hold(nameOf(stated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
     },
 
     close: unsubscribe,
   };
 }
-
-/** A refusal holds back every caller; a limit that is nearly spent holds back services only. */
-type Held = 'everybody' | 'services';
 
 function nameOf(held: Held, appId: string, ownerId: string): string {
   return `${held} ${appId} ${ownerId}`;

@@ -37,7 +37,7 @@ export function threadRoutes(parts: {
   const respond = (req: IncomingMessage, res: ServerResponse, prefetched?: GrantReading) => {
     const { user, app: signInAppId } = sessionOf(req);
     const app = apps.threadApp(queryField(req, 'app'), signInAppId);
-    return passResponse(req, res, (stop) => threads.stream({ userId: user.id, app, prefetched }, stop));
+    return passResponse(req, res, (stop) => threads.stream({ ownerId: user.id, app, prefetched }, stop));
   };
 
   /**

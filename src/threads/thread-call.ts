@@ -14,7 +14,8 @@ import { isEncoded } from '../outbound/whole-response.ts';
 import { passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
 
 interface ThreadRequest {
-  userId: string;
+  /** Of the access token: the id of a user or of a service account. */
+  ownerId: string;
   app: ThreadApp;
   /** A read of the grant that was started early. */
   prefetched?: GrantReading | undefined;
@@ -64,18 +65,19 @@ export function createThreadCall(parts: {
   };
 
   /**
-   * GETs `{apiBaseUrl}{threadPath}` with the user's access token. Not split into async functions: each further promise costs
+   * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise costs
    * measurable time in a relayed call.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
    * @throws AppError `not_connected`, `reconnect_needed`, `provider_unavailable`, `upstream_rate_limited`,
    *   `upstream_error`, `upstream_timeout`, `overloaded`
    */
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
-    const { userId, app, prefetched } = request;
+    const { ownerId, app, prefetched } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     try {
       const url = urlOf(app);
-      const result = await authorizedFetch.get({ userId, app, url, headers: REQUEST_HEADERS, stop, prefetched });
+      const call = { userId: ownerId, app, url, headers: REQUEST_HEADERS, stop, prefetched };
+      const result = await authorizedFetch.get(call);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(request, response);

@@ -25,8 +25,7 @@ export async function createThreads(parts: {
       publicHref,
       limits: THREAD_LIMITS,
       clock,
-      onLimited: ({ app, userId: ownerId }, { seconds, stated }) =>
-        budget.refused({ app, ownerId, caller }, seconds, stated),
+      onLimited: ({ app, ownerId }, { seconds, stated }) => budget.refused({ app, ownerId, caller }, seconds, stated),
     });
   return {
     /** For browsers, with the user's token. */

@@ -52,7 +52,7 @@ function current(options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>
   });
   const apiBaseUrl = options.apiBaseUrl ?? platform.url;
   const app = { id: 'platform', name: 'Platform', apiBaseUrl, threadPath: '/1/threads/current' } as ThreadApp;
-  return threads.current({ userId: 'u1', app, signal: options.signal ?? new AbortController().signal });
+  return threads.current({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
 }
 
 async function read(answer: Awaited<ReturnType<typeof current>>): Promise<string> {
