@@ -1,7 +1,7 @@
 /** The errors that cross module boundaries: AppError for callers, StartRefused for operators. */
 import type { InputFault } from './config/input-faults.ts';
 
-/** Every problem code of the HTTP interface with its status and title (RFC 9457 `code`, `status`, `title`). */
+/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). `code` is a member of our own. */
 export const PROBLEMS = {
   sign_in_required: { status: 401, title: 'Sign in first' },
   relay_token_invalid: { status: 401, title: 'The relay token is not valid' },
@@ -95,7 +95,10 @@ export class AppError extends Error {
   }
 }
 
-/** The settings, or files and storage that they name, cannot be used. Exit status 78 (`EX_CONFIG`). */
+/** The exit status for StartRefused: a configuration error (`sysexits.h`). */
+export const EX_CONFIG = 78;
+
+/** The settings, or files and storage that they name, cannot be used. */
 export class StartRefused extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[], options?: ErrorOptions) {

@@ -1,10 +1,8 @@
 /** Runs `npm start`: Gatehouse with the settings of the environment, until a signal ends it. */
 import { existsSync } from 'node:fs';
-import { StartRefused } from './errors.ts';
+import { EX_CONFIG, StartRefused } from './errors.ts';
 import { stopOnSignals } from './http/signals.ts';
 import { openLogSink } from './observability/log-sink.ts';
-
-const EX_CONFIG = 78;
 
 if (existsSync('.env')) process.loadEnvFile('.env');
 const logs = openLogSink(process.stdout.fd);

@@ -2,15 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
-import { StartRefused } from '../errors.ts';
+import { EX_CONFIG, StartRefused } from '../errors.ts';
 import { stopOnSignals } from '../http/signals.ts';
 import { openLogSink } from '../observability/log-sink.ts';
 import { isoTime } from '../time.ts';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import type { BinServiceSettings } from './settings.ts';
 import { openBinServiceStore, readBinServiceSettings, startBinService } from './start.ts';
-
-const EX_CONFIG = 78;
 
 const program = new Command('npm run bin-service --')
   .description('The BIN lookup service: GET /{bin}. Settings are in the environment, or in .env.bin-service.')

@@ -1,10 +1,8 @@
 /** Runs one command line: writes its result or refusal to the terminal and sets the exit status. */
 import { CommanderError } from 'commander';
-import { AppError, StartRefused } from '../errors.ts';
+import { AppError, EX_CONFIG, StartRefused } from '../errors.ts';
 import { createProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
-
-const EX_CONFIG = 78;
 
 export async function runCommandLine(terminal: Terminal, args: readonly string[]): Promise<void> {
   try {
