@@ -48,6 +48,8 @@ export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[
     ['GET', '/relay/bin/:bin', to.relay.admitBin, to.bin.one, RELAYED],
     ['POST', '/relay/bin', [to.relay.binGuard, readBody, to.relay.jsonOnly], to.bin.manyAsJson, RELAYED],
     ['POST', '/relay/token', readBody, to.tokenExchange],
+
+    // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.
     ['GET', '/session/verify', requireUser, to.assertions.verify],
     ['GET', '/.well-known/jwks.json', [], to.assertions.keySet],
 

@@ -7,8 +7,8 @@ import { securityHeaders } from './security-headers.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** For responses that are not pages: they load nothing and cannot be framed. */
-export const NOTHING_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+/** Not DATA_POLICY, which has `sandbox` in place of two directives: R68 names these three for refusals such as 413. */
+const REFUSAL_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 export const problemSchema = z.object({
   type: z.url(),
@@ -59,7 +59,7 @@ export function bareProblem(
     Connection: 'close',
     'Content-Type': `${PROBLEM_TYPE}; charset=utf-8`,
     'Content-Length': String(Buffer.byteLength(body)),
-    'Content-Security-Policy': NOTHING_POLICY,
+    'Content-Security-Policy': REFUSAL_POLICY,
     'X-Request-Id': id,
   };
   return { headers, body };

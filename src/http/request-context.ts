@@ -1,4 +1,7 @@
-/** The context of a request: its id, its reference for users, its address and its route. */
+/**
+ * The context of a request: its id, its reference for users, its address and its route. Two files
+ * elsewhere add a property: sessions/session.ts adds `session`, and relay/routes.ts adds `relayCaller`.
+ */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { containsCardNumber } from '../observability/card-numbers.ts';

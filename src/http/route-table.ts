@@ -5,7 +5,7 @@ import { methodNotAllowed } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** Run before the handler, in this order. */
+/** One guard, or a list of guards and of such lists. They run in this order, before the handler. */
 export type Guards = RequestHandler | readonly Guards[];
 type Nested<T> = readonly (T | Nested<T>)[];
 
@@ -49,7 +49,7 @@ export function relayedPaths(routes: readonly Route[]): ReadonlySet<string> {
   return new Set(routes.flatMap(([, path, , , options]) => (options?.relayed ? [path] : [])));
 }
 
-/** Which paths serve data to a GET: those whose guards are none of `pageGuards`. */
+/** Tells whether a path serves data, not a page, to a GET: none of the guards of its route is one of `pageGuards`. */
 export function isDataPath(routes: readonly Route[], pageGuards: readonly RequestHandler[]): (path: string) => boolean {
   const patterns = routes
     .filter((route) => route[0] === 'GET' && !flattened(route[2]).some((guard) => pageGuards.includes(guard)))
