@@ -57,7 +57,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const clock = Date.now;
   const monotonicClock = () => performance.now();
   const random = Math.random;
-  // If one room cannot be made, those before it are closed.
+  // A room is a folder of src. If one cannot be made, those before it are closed.
   await using rooms = new AsyncDisposableStack();
   const room = <T extends { close(): Promise<void> }>(made: T): T => rooms.adopt(made, (one) => one.close());
 
@@ -81,7 +81,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
 
   const sessions = createSessions({ storage, config, clock });
   const signInRecords = createSignInRecords({ store, events, clock });
-  // Rooms take of these what their own parts name.
+  // What several rooms need. The type of a room's `parts` names those of them that it takes.
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
   const grants = room(createGrants({ storage, connectedApps, outbound, events, clock, random }));
@@ -89,6 +89,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
+  // The same and the rooms made so far, for those that serve requests.
   const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config });

@@ -156,8 +156,9 @@ export function createSessionRecords(parts: {
     async write(sessionId: string, { idToken, ...rest }: SessionData): Promise<void> {
       const hash = hashOf(sessionId);
       const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken) };
+      const isNew = data.createdAt === undefined;
       // A new session is not in the store yet: insert first, read only if that fails.
-      if (data.createdAt === undefined) {
+      if (isNew) {
         await enlist(hash, data);
         const now = clock();
         if (await save(hash, { data, createdAt: now, seenAt: now }, 0, idToken)) return;
@@ -165,7 +166,7 @@ export function createSessionRecords(parts: {
       for (;;) {
         const current = await find(hash);
         // The session of a slow request may have left the store meanwhile: its data must not begin a new session.
-        if (current ? !isValid(current.session) : data.createdAt !== undefined) return;
+        if (current ? !isValid(current.session) : !isNew) return;
         if (!current) await enlist(hash, data);
         const now = clock();
         const next = { ...current?.stored, data, createdAt: current?.stored?.createdAt ?? now, seenAt: now };
