@@ -2,36 +2,47 @@
  * Ranges of more than 8 digits, as card networks publish them. A BIN has fewer digits, so it gets the facts that all
  * ranges share which it covers.
  */
-import type { DatasetEntry, EntryFacts } from './dataset.ts';
+import type { EntryFacts } from './dataset.ts';
 import { withoutEmpty } from './record.ts';
 
 /** Networks assign ranges by the first 11 digits; a longer limit is filled up with 0 or 9. */
 const DIGITS = 11;
 
-/** `from` and `to` (inclusive) are numbers of 11 digits. */
-export interface AccountRange {
+/** Account numbers that a BIN of 8 digits holds. */
+export const NUMBERS_OF_BIN = 10 ** (DIGITS - 8);
+
+/** Both are inclusive. */
+export interface NumberRange {
   from: number;
   to: number;
-  entry: DatasetEntry;
 }
 
-/** Undefined unless both limits have the same length of 9 to 19 digits, of which 11 at most tell ranges apart. */
-export function accountRangeOf(entry: DatasetEntry): AccountRange | undefined {
-  const { start, end } = entry;
+/**
+ * In numbers of 11 digits. Undefined unless both limits have the same length of 9 to 19 digits, of which 11 at most tell
+ * ranges apart.
+ */
+export function accountRangeOf({ start, end }: { start: string; end: string }): NumberRange | undefined {
   if (start.length !== end.length || !/^\d{9,11}0*$/.test(start) || !/^\d{9,11}9*$/.test(end)) return undefined;
   if (start.length > 19) return undefined;
   const from = Number(start.slice(0, DIGITS).padEnd(DIGITS, '0'));
-  return { from, to: Number(end.slice(0, DIGITS).padEnd(DIGITS, '9')), entry };
+  return { from, to: Number(end.slice(0, DIGITS).padEnd(DIGITS, '9')) };
 }
 
-/** The BINs of so many digits that the range holds completely, and those that it holds a part of. */
-export function binsOfRange({ from, to }: AccountRange, digits: number): { whole?: [number, number]; parts: number[] } {
-  const size = 10 ** (DIGITS - digits);
+/** The BINs that the range holds completely, and those that it holds a part of. A BIN holds `size` numbers. */
+export function binsOfRange({ from, to }: NumberRange, size: number): { whole?: [number, number]; parts: number[] } {
   const first = Math.ceil(from / size);
   const last = Math.floor((to + 1) / size) - 1;
   const edges = [...new Set([Math.floor(from / size), Math.floor(to / size)])];
   const parts = edges.filter((bin) => bin < first || bin > last);
   return first <= last ? { whole: [first, last], parts } : { parts };
+}
+
+/** Whether each account number of the BIN of 8 digits is in one of the ranges. */
+export function coverBin(bin: number, ranges: readonly NumberRange[]): boolean {
+  let next = bin * NUMBERS_OF_BIN;
+  for (const { from, to } of ranges.toSorted((one, other) => one.from - other.from))
+    if (from <= next) next = Math.max(next, to + 1);
+  return next >= (bin + 1) * NUMBERS_OF_BIN;
 }
 
 /** The facts in which all of these agree. `country` is empty if they name several. */

@@ -161,7 +161,7 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
   if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
   // Most services do not say how many digits matched: then all digits of the request count.
   const matched = headers.get('gatehouse-digits-matched') ?? '';
-  const digits = /^[6-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
+  const digits = /^[5-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
   return { outcome: 'found', record, digitsMatched: digits, asOf: dateOf(headers.get('gatehouse-as-of'), now) };
 }
 

@@ -1,13 +1,14 @@
 /** Encodes a data set for the store: a gzipped block with a JSON header and arrays of 32-bit numbers. */
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
+import type { Coverage, DatasetAbout, PackedDataset, Table } from './dataset.ts';
 
 /**
- * An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths. A change of
- * `COLUMNS` in `facts.ts` is a new format, too: stored sets would be read with their columns shifted.
+ * An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths, format 3 those
+ * for parts of BINs. A change of `COLUMNS` in `facts.ts` is a new format, too: stored sets would be read with their columns
+ * shifted.
  */
-const FORMATS = [1, 2];
+const FORMATS = [1, 2, 3];
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;
 
@@ -15,7 +16,7 @@ interface Header extends DatasetAbout {
   format: number;
   size: number;
   coverage: Coverage;
-  tables: { digits: number; exact?: boolean; segments: number }[];
+  tables: { digits: number; exact?: boolean; part?: boolean; segments: number }[];
   cells: number;
   texts: string[];
 }
@@ -26,9 +27,9 @@ const unpack = promisify(gunzip);
 export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
   const { source, asOf, licence, size, coverage, tables, facts } = dataset;
   const header: Header = {
-    format: tables.some(({ exact }) => exact) ? 2 : 1,
+    format: formatOf(tables),
     ...{ source, asOf, licence, size, coverage },
-    tables: tables.map(({ digits, exact, starts }) => ({ digits, ...(exact && { exact }), segments: starts.length })),
+    tables: tables.map(({ starts, owners: _owners, ...table }) => ({ ...table, segments: starts.length })),
     cells: facts.cells.length,
     texts: [...facts.texts],
   };
@@ -70,6 +71,11 @@ export async function decodeDataset(packed: Buffer): Promise<PackedDataset> {
     owners: take(segments),
   }));
   return { source, asOf, licence, size, coverage, tables, facts: { cells: take(header.cells), texts } };
+}
+
+function formatOf(tables: readonly Table[]): number {
+  if (tables.some(({ part }) => part)) return 3;
+  return tables.some(({ exact }) => exact) ? 2 : 1;
 }
 
 function bytesOf(numbers: Uint32Array): Buffer {

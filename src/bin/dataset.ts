@@ -1,12 +1,19 @@
 /** A data set in memory: BIN ranges with their facts, packed into typed arrays and searched by longest match. */
-import { type AccountRange, accountRangeOf, binsOfRange, sharedFacts } from './account-ranges.ts';
+import {
+  accountRangeOf,
+  binsOfRange,
+  coverBin,
+  NUMBERS_OF_BIN,
+  type NumberRange,
+  sharedFacts,
+} from './account-ranges.ts';
 import { countryByAlpha2 } from './country.ts';
 import { createFactsWriter, createNumbers, type PackedFacts, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
 import { type Bin, parseBin } from './parse-bin.ts';
 import { internationalPhone } from './phone.ts';
 import { findSegment, flattenRanges, type Segments } from './ranges.ts';
-import type { BankFacts, BinRecord } from './record.ts';
+import { type BankFacts, type BinRecord, isEmptyRecord } from './record.ts';
 
 export interface EntryFacts {
   /** ISO 3166-1 alpha-2, upper case; empty if ranges of several countries share the other facts. */
@@ -38,8 +45,9 @@ export interface DatasetAbout {
 }
 
 export interface DatasetHit {
-  /** Of a BIN that several ranges divide, only the facts that all of them share. */
+  /** Of a BIN that several ranges divide, only the facts that all of them share: these may lack a country. */
   record: BinRecord;
+  /** Fewer than those of the BIN also if the ranges hold only a part of it. */
   digitsMatched: number;
 }
 
@@ -49,10 +57,14 @@ export interface Coverage {
   countries: Readonly<Record<string, number>>;
 }
 
-/** For BINs of so many digits or more; `exact`: for BINs of exactly so many digits. */
+/**
+ * For BINs of so many digits or more; `exact`: for BINs of exactly so many digits; `part`: for BINs of which the ranges
+ * hold only a part.
+ */
 export interface Table extends Segments {
   digits: number;
   exact?: boolean;
+  part?: boolean;
 }
 
 /** The form of a data set that is stored and searched. */
@@ -95,36 +107,70 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
 /** Adds entries one by one, so that a file of any length can be streamed. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
-  const parts = new Map([...tables.keys()].map((digits) => [digits, new Map<number, DatasetEntry[]>()]));
+  /** The account ranges that divide a BIN of 8 digits. */
+  const dividing = new Map<number, (NumberRange & { row: number })[]>();
   const facts = createFactsWriter();
   const schemes = new Map<string, number>();
   const countries = new Map<string, number>();
   let size = 0;
+  let hasAccountRanges = false;
 
-  const addAccountRange = (range: AccountRange, row: number) => {
-    for (const [digits, table] of tables) {
-      const bins = binsOfRange(range, digits);
-      if (bins.whole) table.add(...bins.whole, row);
-      const inParts = parts.get(digits);
-      for (const bin of bins.parts) {
-        const entries = inParts?.get(bin);
-        if (entries) entries.push(range.entry);
-        else inParts?.set(bin, [range.entry]);
-      }
+  const addAccountRange = (range: NumberRange, row: number) => {
+    hasAccountRanges = true;
+    const bins = binsOfRange(range, NUMBERS_OF_BIN);
+    if (bins.whole) tables.get(8)?.add(...bins.whole, row);
+    for (const bin of bins.parts) {
+      const ranges = dividing.get(bin);
+      if (ranges) ranges.push({ ...range, row });
+      else dividing.set(bin, [{ ...range, row }]);
     }
   };
 
-  /** For BINs of which ranges hold a part: what these share with the range that holds all of the BIN, if there is one. */
-  const sharedTables = (dataset: Dataset): Table[] =>
-    [...parts].flatMap(([digits, bins]) => {
-      const table = createTable();
-      for (const [bin, entries] of bins) {
-        const { record } = dataset.find(String(bin).padStart(digits, '0') as Bin) ?? {};
-        const around = record ? [{ ...record, country: record.country?.alpha2 ?? '' }] : [];
-        table.add(bin, bin, facts.add(sharedFacts([...entries, ...around])));
-      }
-      return bins.size === 0 ? [] : [{ digits, exact: true, ...table.finish() }];
-    });
+  /** Gives each shorter BIN to the ranges that hold it completely. Returns the BINs of so many digits that are divided. */
+  const divideBins = (): Map<number, Set<number>> => {
+    const divided = new Map([[8, new Set(dividing.keys())]]);
+    for (const digits of [7, 6]) {
+      const bins = new Set([...(divided.get(digits + 1) ?? [])].map((bin) => Math.floor(bin / 10)));
+      tables.get(digits + 1)?.forEach((from, to, row) => {
+        const { whole, parts } = binsOfRange({ from, to }, 10);
+        if (whole) tables.get(digits)?.add(...whole, row);
+        for (const bin of parts) bins.add(bin);
+      });
+      divided.set(digits, bins);
+    }
+    return divided;
+  };
+
+  /** The rows of a divided BIN; `whole`: they hold all of it. */
+  const rowsOf = (bin: number, digits: number, packed: PackedDataset): { rows: Set<number>; whole: boolean } => {
+    const text = String(bin).padStart(digits, '0');
+    if (digits === 8) {
+      const around = findRow(packed, text);
+      const ranges = dividing.get(bin) ?? [];
+      const rows = new Set(ranges.map(({ row }) => row));
+      return { rows: around ? rows.add(around.row) : rows, whole: around !== undefined || coverBin(bin, ranges) };
+    }
+    const longer = Array.from({ length: 10 }, (_, digit) => findRow(packed, `${text}${digit}`));
+    const found = longer.filter((one) => one !== undefined);
+    const whole = found.length === longer.length && found.every(({ table }) => !table.part);
+    return { rows: new Set(found.map(({ row }) => row)), whole };
+  };
+
+  /** For divided BINs: the facts that their rows share. */
+  const sharedTables = (packed: PackedDataset, digits: number, bins: Iterable<number>): Table[] => {
+    const wholes = createTable();
+    const parts = createTable();
+    for (const bin of bins) {
+      const { rows, whole } = rowsOf(bin, digits, packed);
+      const records = Array.from(rows, (row) => readFacts(packed.facts, row));
+      const entries = records.map((record) => ({ ...record, country: record.country?.alpha2 ?? '' }));
+      (whole ? wholes : parts).add(bin, bin, facts.add(sharedFacts(entries)));
+    }
+    return [
+      { digits, exact: true, ...wholes.finish() },
+      { digits, exact: true, part: true, ...parts.finish() },
+    ];
+  };
 
   return {
     add(entry) {
@@ -142,11 +188,16 @@ export function createDatasetBuilder(): DatasetBuilder {
     },
     finish(about) {
       const coverage = { schemes: Object.fromEntries(schemes), countries: Object.fromEntries(countries) };
+      const divided = hasAccountRanges ? divideBins() : [];
       const whole = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
-      const open = (all: Table[]) => openDataset({ ...about, size, coverage, tables: all, facts: facts.finish() });
-      const dataset = open(whole);
-      const shared = sharedTables(dataset);
-      return shared.length === 0 ? dataset : open([...shared, ...whole]);
+      const pack = (all: Table[]) => ({ ...about, size, coverage, tables: all, facts: facts.finish() });
+      let packed: PackedDataset = pack(whole);
+      // The longest first, because shorter BINs share what the longer ones share.
+      for (const [digits, bins] of divided) {
+        const shared = sharedTables(packed, digits, bins).filter(({ starts }) => starts.length > 0);
+        packed = pack([...shared, ...packed.tables]);
+      }
+      return openDataset(packed);
     },
   };
 }
@@ -156,12 +207,21 @@ export function openDataset(packed: PackedDataset): Dataset {
   return { source, asOf, licence, size, coverage, packed, find: (bin) => findLongest(packed, bin) };
 }
 
-function findLongest({ tables, facts }: PackedDataset, bin: Bin): DatasetHit | undefined {
+function findLongest(packed: PackedDataset, bin: Bin): DatasetHit | undefined {
+  const found = findRow(packed, bin);
+  if (!found) return undefined;
+  const { digits, part } = found.table;
+  const record = readFacts(packed.facts, found.row);
+  // Empty if the ranges that divide the BIN share nothing.
+  return isEmptyRecord(record) ? undefined : { record, digitsMatched: part ? digits - 1 : digits };
+}
+
+function findRow({ tables }: PackedDataset, bin: string): { row: number; table: Table } | undefined {
   for (const table of tables) {
     const { digits, exact } = table;
     if (digits > bin.length || (exact && digits < bin.length)) continue;
     const row = findSegment(table, Number(digits === bin.length ? bin : bin.slice(0, digits)));
-    if (row >= 0) return { record: readFacts(facts, row), digitsMatched: digits };
+    if (row >= 0) return { row, table };
   }
   return undefined;
 }
@@ -203,6 +263,10 @@ function createTable() {
       starts.push(start);
       ends.push(end);
       rows.push(row);
+    },
+    forEach(visit: (start: number, end: number, row: number) => void) {
+      const [from, to] = [starts.finish(), ends.finish()];
+      for (const [index, row] of rows.finish().entries()) visit(from[index] ?? 0, to[index] ?? 0, row);
     },
     finish: () => flattenRanges({ starts: starts.finish(), ends: ends.finish() }, rows.finish()),
   };

@@ -11,7 +11,7 @@ import {
 } from '../../src/bin/built-in-dataset.ts';
 import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../src/bin/dataset.ts';
 import { bin, datasetOf } from '../support/bins.ts';
-import { findPlainly } from '../support/plain-dataset.ts';
+import { findPlainly, sharePlainly } from '../support/plain-dataset.ts';
 
 const DK = { country: 'DK' };
 
@@ -108,36 +108,65 @@ describe('ranges of 9 to 11 digits', () => {
     expect(brandOf(entries, '40000013')).toBe('wide');
   });
 
-  test('a BIN gets exactly what all ranges share that it covers', () => {
-    const number = fc.nat(99_999).map((value) => `400000${String(value).padStart(5, '0')}`);
-    const ranges = fc.array(
-      fc.tuple(number, number, fc.constantFrom('A', 'B'), fc.boolean()).map(([one, other, brand, prepaid]) => {
+  test('one number says little of its BIN, and less of a shorter one', () => {
+    const dataset = datasetOf(range('40000012345', '40000012345', { brand: 'A' }));
+    expect(dataset.find(bin('40000012'))).toMatchObject({ digitsMatched: 7, record: { brand: 'A' } });
+    expect(dataset.find(bin('4000001'))).toMatchObject({ digitsMatched: 6, record: { brand: 'A' } });
+    expect(dataset.find(bin('400000'))).toMatchObject({ digitsMatched: 5, record: { brand: 'A' } });
+  });
+
+  test('ranges of 8 digits beside them count for shorter BINs, too', () => {
+    const dataset = datasetOf(
+      range('53000000', '53000098', { country: 'DE', scheme: 'mastercard', bank: { name: 'Eight-digit bank' } }),
+      range('53000099000', '53000099999', { country: 'US', scheme: 'mastercard', bank: { name: 'Last percent' } }),
+    );
+    const shared = { scheme: 'mastercard', type: 'debit', number: { length: 16, luhn: true } };
+    expect(dataset.find(bin('530000'))).toEqual({ digitsMatched: 6, record: shared });
+    expect(dataset.find(bin('5300009'))).toEqual({ digitsMatched: 7, record: shared });
+    const german = { country: { alpha2: 'DE' }, bank: { name: 'Eight-digit bank' } };
+    expect(dataset.find(bin('5300008'))).toMatchObject({ digitsMatched: 7, record: german });
+    expect(dataset.find(bin('53000098'))).toMatchObject({ digitsMatched: 8, record: german });
+  });
+
+  test('if they share nothing, there is no match', () => {
+    const entries = [
+      range('40000012000', '40000012499', { scheme: 'unionpay', type: 'credit', country: 'CN' }),
+      range('40000012500', '40000012999'),
+    ];
+    expect(datasetOf(...entries).find(bin('40000012'))).toBeUndefined();
+    expect(datasetOf(range('400000', '400009'), ...entries).find(bin('40000012'))).toBeUndefined();
+  });
+
+  test('a BIN gets exactly what all ranges share that it covers, and matches completely if they cover it whole', () => {
+    const facts = [fc.constantFrom('A', 'B'), fc.boolean(), fc.constantFrom('DK', 'US')] as const;
+    const ranges = (digits: number) => {
+      const max = 10 ** (digits - 6) - 1;
+      const edges = [0, 1, 9, 10, 49, 50, 99].map((percent) => Math.floor((percent / 99) * max));
+      const number = fc
+        .oneof(fc.nat(max), fc.constantFrom(...edges))
+        .map((value) => `400000${String(value).padStart(digits - 6, '0')}`);
+      return fc.tuple(number, number, ...facts).map(([one, other, brand, prepaid, country]) => {
         const [start = '', end = ''] = [one, other].sort();
-        return range(start, end, { brand, prepaid });
-      }),
-      { minLength: 1, maxLength: 8 },
+        return range(start, end, { brand, prepaid, country });
+      });
+    };
+    const entries = fc.array(fc.oneof(ranges(8), ranges(11)), { minLength: 1, maxLength: 8 });
+    const bins = fc.oneof(
+      fc.constant('400000'),
+      fc.nat(9).map((digit) => `400000${digit}`),
+      fc.nat(99).map((digits) => `400000${String(digits).padStart(2, '0')}`),
     );
     fc.assert(
-      fc.property(ranges, fc.nat(99), (entries, at) => {
-        const digits = `400000${String(at).padStart(2, '0')}`;
-        const [low, high] = [`${digits}000`, `${digits}999`];
-        const overlapping = entries.filter(({ start, end }) => start <= high && end >= low);
-        const inside = overlapping.filter(({ start, end }) => start > low || end < high);
-        // Of the ranges that hold all of the BIN, the one that holds the fewest BINs counts.
-        const whole = entries.map((entry) => {
-          const [first, last] = [Math.ceil(Number(entry.start) / 1000), Math.floor((Number(entry.end) + 1) / 1000) - 1];
-          return { ...entry, start: String(first), end: String(last) };
-        });
-        const around = findPlainly(whole, digits);
-        const all = around ? [...inside, around] : inside;
-        const same = <T>(of: (entry: DatasetEntry) => T) =>
-          new Set(all.map(of)).size === 1 ? all.map(of)[0] : undefined;
-        const record = datasetOf(...entries).find(bin(digits))?.record;
-        expect(record?.brand).toBe(same(({ brand }) => brand));
-        expect(record?.prepaid).toBe(same(({ prepaid }) => prepaid));
-        expect(record === undefined).toBe(all.length === 0);
+      fc.property(entries, bins, (list, digits) => {
+        // Without ranges of more than 8 digits the longest match counts.
+        fc.pre(list.some(({ start }) => start.length > 8));
+        const hit = datasetOf(...list).find(bin(digits));
+        const plain = sharePlainly(list, digits);
+        const { brand, prepaid, country } = hit?.record ?? {};
+        expect(hit && { brand, prepaid, country: country?.alpha2 }).toEqual(plain?.facts);
+        expect(hit?.digitsMatched).toBe(plain && digits.length - (plain.whole ? 0 : 1));
       }),
-      { numRuns: 100 },
+      { numRuns: 300 },
     );
   });
 });
