@@ -4,16 +4,21 @@ import type { LookupFound } from './lookup-result.ts';
 import { NETWORK_RULES_AS_OF, networkOfBin } from './network.ts';
 import type { Bin } from './parse-bin.ts';
 
-/** Called in order, until one has a match. */
+/** Called in order, until one has a match with a country. */
 export type DatasetSources = readonly (() => Dataset | undefined)[];
 
-/** Finds the BIN in the data sets, and then in the published rules of the card networks. */
+/**
+ * Finds the BIN in the data sets, and then in the published rules of the card networks. A match without a country counts
+ * only if no other data set has one.
+ */
 export function findLocalFacts(bin: Bin, sources: DatasetSources): LookupFound | undefined {
+  let withoutCountry: LookupFound | undefined;
   for (const source of sources) {
     const found = findInDataset(bin, source());
-    if (found) return found;
+    if (found?.record.country) return found;
+    withoutCountry ??= found;
   }
-  return fromRules(bin);
+  return withoutCountry ?? fromRules(bin);
 }
 
 export function findInDataset(bin: Bin, dataset: Dataset | undefined): LookupFound | undefined {

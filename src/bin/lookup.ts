@@ -88,10 +88,10 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
 }
 
 function createLocalSources({ builtIn }: BinLookupParts) {
-  /** A match of all digits in the imported data set makes a call to the service unnecessary. */
+  /** A match of all digits, with a country, in the imported data set makes a call to the service unnecessary. */
   const complete = (bin: Bin, dataset: Dataset | undefined): LookupResult | undefined => {
     const found = findInDataset(bin, dataset);
-    return found?.digitsMatched === bin.length ? found : undefined;
+    return found?.record.country && found.digitsMatched === bin.length ? found : undefined;
   };
   const find = (bin: Bin, dataset: Dataset | undefined) => findLocalFacts(bin, [() => dataset, builtIn]);
   const afterService = (serviceResult: ServiceResult, bin: Bin, dataset: Dataset | undefined): LookupResult => {
@@ -117,7 +117,8 @@ const NOT_FOUND: LookupProblem = { problem: 'bin_not_found' };
 
 /** Of facts about as many digits the newer ones count; of facts of one date our own, which are there without the service. */
 function isBetter(local: LookupFound, remote: LookupFound): boolean {
-  if (local.source === 'rules') return false;
+  // The rules name none.
+  if (!local.record.country) return false;
   if (local.digitsMatched !== remote.digitsMatched) return local.digitsMatched > remote.digitsMatched;
   return local.asOf >= remote.asOf;
 }

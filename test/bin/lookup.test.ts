@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createBinClient } from '../../src/bin/bin-client.ts';
+import type { DatasetEntry } from '../../src/bin/dataset.ts';
 import { type BinLookupParts, createBinLookup } from '../../src/bin/lookup.ts';
 import type { LookupFound } from '../../src/bin/lookup-result.ts';
 import type { Bin } from '../../src/bin/parse-bin.ts';
@@ -126,6 +127,52 @@ describe('the order of sources', () => {
     expect(await lookup.lookUp(bin('410000'), ALICE)).toMatchObject(FROM_BUILT_IN);
     expect(await lookup.lookUp(bin('420000'), ALICE)).toMatchObject({ source: 'rules' });
     expect(await lookup.lookUp(bin('990000'), ALICE)).toEqual({ problem: 'bin_not_found' });
+  });
+
+  describe('where ranges divide a BIN', () => {
+    const range = (start: string, end: string, facts: Partial<DatasetEntry>): DatasetEntry => {
+      return { start, end, scheme: 'visa', country: 'DK', ...facts };
+    };
+    const parted = (digits: string, one: Partial<DatasetEntry>, other: Partial<DatasetEntry>) => [
+      range(`${digits}000`, `${digits}499`, one),
+      range(`${digits}500`, `${digits}999`, other),
+    ];
+    const countries = [
+      { type: 'debit', country: 'DK' },
+      { type: 'debit', country: 'SE' },
+    ] as const;
+    const divided = datasetOf(
+      ...parted('41000012', ...countries),
+      ...parted('42000012', ...countries),
+      ...parted('43000012', { scheme: 'unionpay', country: 'CN' }, {}),
+      range('44000012345', '44000012345', { brand: 'one number' }),
+    );
+    const lookUp = (digits: string) => lookupWith({ imported: () => divided }).lookUp(bin(digits));
+
+    test('the service is asked if they share no country, nothing, or hold only a part', async () => {
+      for (const digits of ['41000012', '42000012', '43000012', '44000012', '440000'])
+        expect(await lookUp(digits)).toMatchObject({ source: 'service', record: { brand: 'remote' } });
+      expect(service.hits).toHaveLength(5);
+    });
+
+    test('without its answer a match with a country counts first, then what they share, then the rules', async () => {
+      fail(404);
+      expect(await lookUp('41000012')).toMatchObject(FROM_BUILT_IN);
+      const shared = { scheme: 'visa', type: 'debit', number: { length: 16, luhn: true } };
+      expect(await lookUp('42000012')).toMatchObject({ source: 'dataset', digitsMatched: 8, record: shared });
+      expect(await lookUp('43000012')).toEqual(FROM_RULES);
+      const part = { source: 'dataset', record: { brand: 'one number' } };
+      expect(await lookUp('44000012')).toMatchObject({ ...part, digitsMatched: 7 });
+      expect(await lookUp('440000')).toMatchObject({ ...part, digitsMatched: 5 });
+    });
+
+    test('facts without a country hide no shorter match of the service', async () => {
+      service.answerWith((response) => {
+        response.setHeader('Gatehouse-Digits-Matched', '6');
+        sendJson(response, { brand: 'remote', country: { alpha2: 'DE' } });
+      });
+      expect(await lookUp('42000012')).toMatchObject({ source: 'service', digitsMatched: 6 });
+    });
   });
 
   test('the service is asked before the built-in set', async () => {
