@@ -27,7 +27,7 @@ import { createQuota, type Quota } from './quota.ts';
 export interface BinServiceParts {
   /** Default: the built-in data set alone. */
   datasets?: DatasetSources | undefined;
-  /** Searched first; what it answers is marked `Gatehouse-Source: test-data`. */
+  /** For BINs that no data set has; its facts are marked `Gatehouse-Source: test-data`. */
   testData?: Dataset | undefined;
   /** Called for internal errors, to log them. */
   onFailure?: ((error: unknown) => void) | undefined;
@@ -100,8 +100,9 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
 
   const respond = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {
     if (refusal) return refuse(req, res, refusal, headers);
-    const test = findInDataset(bin, parts.testData);
-    const found = test ?? findLocalFacts(bin, datasets);
+    const local = findLocalFacts(bin, datasets);
+    const test = local?.source === 'dataset' ? undefined : findInDataset(bin, parts.testData);
+    const found = test ?? local;
     if (!found) return refuse(req, res, { code: 'bin_not_found' }, headers);
     const aged = withAge(found, Date.now());
     const origin = Object.entries(recordHeaders(test ? { ...aged, source: TEST_DATA } : aged)).flat();

@@ -75,6 +75,16 @@ test.each([
   sandbox.close();
 });
 
+test('a test card counts only where no data set has the BIN, so that Gatehouse says the same without the service', async () => {
+  const testData = datasetOf({ start: '427650', end: '427650', country: 'US', brand: 'Test' });
+  const sandbox = createServer(createBinService({ testData })).listen(0, '127.0.0.1');
+  await once(sandbox, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/427650`);
+  expect(response.headers.get('gatehouse-source')).toBe('dataset');
+  expect(await response.json()).toMatchObject({ bank: { name: 'Sberbank' } });
+  sandbox.close();
+});
+
 test('facts of 2017 say that they are outdated', async () => {
   const { headers } = await fetch(`${base}/427650`);
   expect(headers.get('gatehouse-source')).toBe('dataset');
