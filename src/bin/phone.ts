@@ -6,7 +6,7 @@ import { remembered } from '../remembered.ts';
 const numbers = remembered<string>(10_000);
 
 /**
- * The number in the form of E.164, such as `+4589893300`. Undefined for a number that has no possible length in its
+ * The number in the form of E.164, such as `+4589893300`. Undefined for a number that cannot exist in its
  * country.
  * @param country ISO 3166-1 alpha-2, upper case: the country of a number without a calling code
  */
@@ -23,5 +23,5 @@ export function internationalPhone(text: string, country: string | undefined): s
 function parse(text: string, country: string | undefined): string {
   // The type lists the countries of the package; it finds nothing for any other.
   const number = parsePhoneNumberFromString(text, country as CountryCode | undefined);
-  return number?.isPossible() ? number.number : '';
+  return number?.isValid() ? number.number : '';
 }
