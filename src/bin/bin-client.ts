@@ -168,8 +168,10 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
 /** The date that the service gives to its facts. A wrong one, or one that is to come, is that of today. */
 function dateOf(header: string | null, now: number): string {
   const today = isoTime(now).slice(0, 10);
-  const isDate = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) && !Number.isNaN(Date.parse(header));
-  return isDate && header < today ? header : today;
+  const time = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) ? Date.parse(header) : Number.NaN;
+  if (header === null || Number.isNaN(time)) return today;
+  // Date.parse accepts 2017-02-31 as the third of March.
+  return isoTime(time).slice(0, 10) === header && header < today ? header : today;
 }
 
 function reasonOf(error: OutboundError): UnavailableReason {

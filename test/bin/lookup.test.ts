@@ -198,7 +198,7 @@ describe('a service that says where its facts come from', () => {
     expect(service.hits).toHaveLength(1);
   });
 
-  test.each(['2017-13-40', 'yesterday', '2099-01-01', ''])('%s is no date of facts', async (asOf) => {
+  test.each(['2017-13-40', '2017-02-31', 'yesterday', '2099-01-01', ''])('%s is no date of facts', async (asOf) => {
     matched(8, asOf);
     const result = await lookupWith().lookUp(bin('42000012'));
     expect(result).toMatchObject({ asOf: '2026-11-21' });
