@@ -1,4 +1,5 @@
 /** The CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
+import { containsCardNumber } from '../observability/card-numbers.ts';
 import { alpha2Of } from './country.ts';
 import type { DatasetEntry } from './dataset.ts';
 import type { DatasetField, FileColumns } from './file-columns.ts';
@@ -89,7 +90,7 @@ function entryOfColumns(cell: Cell, columns: FileColumns): DatasetEntry {
       bank: withoutEmpty({
         name: text(of('bank'), 200),
         url: bareUrl(of('url')),
-        phone: text(of('phone'), 40),
+        phone: cleanText(of('phone'), 40) || undefined,
         city: text(of('city'), 100),
       }),
     }),
@@ -130,7 +131,7 @@ function prefixEntry(cell: Cell, columns: { country: string; phone: string; url:
       bank: withoutEmpty({
         name: text(cell('issuer'), 200),
         url: bareUrl(cell(columns.url)),
-        phone: text(cell(columns.phone), 40),
+        phone: cleanText(cell(columns.phone), 40) || undefined,
       }),
     }),
   };
@@ -140,8 +141,10 @@ function rangeAndCountry(start: string, end: string, country: string) {
   return { start, end: end || start, country: alpha2Of(country.toUpperCase()) };
 }
 
+/** Undefined also for a text with a card number (R85). */
 function text(value: string, maxLength: number): string | undefined {
-  return cleanText(value, maxLength) || undefined;
+  const clean = cleanText(value, maxLength);
+  return clean && !containsCardNumber(clean) ? clean : undefined;
 }
 
 function schemeOf(value: string): string | undefined {

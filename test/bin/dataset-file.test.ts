@@ -121,6 +121,17 @@ describe('the shapes', () => {
     expect(dataset?.find(bin('679999'))?.record).toMatchObject({ scheme: 'maestro', country: { alpha2: 'DE' } });
   });
 
+  test('R85: a name that holds a card number is left out', async () => {
+    const { dataset } = await read(
+      RANGES,
+      '999900,,,,visa,4111 1111 1111 1111,debit,,SE,Bank 4111111111111111,,bank.example,,4111-1111-1111-1111',
+      '999901,,,,visa,Gold 24,debit,,SE,Bank 1871,,,,',
+    );
+    expect(dataset?.find(bin('999900'))?.record).toMatchObject({ type: 'debit', bank: { url: 'bank.example' } });
+    expect(JSON.stringify(dataset?.packed.facts.texts)).not.toContain('1111');
+    expect(dataset?.find(bin('999901'))?.record).toMatchObject({ brand: 'Gold 24', bank: { name: 'Bank 1871' } });
+  });
+
   test('another one by its columns, with countries as three letters or digits', async () => {
     const file = write('own.csv', 'LOW,HIGH,ISO,Product\n999900000,999900499,SWE,Gold\n999901,,208,\n999902,,QQQ,\n');
     const columns = { start: 'Low', end: 'high', country: 'ISO', brand: 'PRODUCT' };
