@@ -94,7 +94,8 @@ export async function openBinServiceStore(settings: BinServiceSettings): Promise
 async function readSettings(env: Environment): Promise<{ settings: BinServiceSettings; datasetFile?: DatasetFile }> {
   const settings = readBinServiceSettings(env);
   if (settings.datasetFile === undefined) return { settings };
-  const read = await readDatasetFile(settings.datasetFile);
+  const shapeAdvice = 'Rename the columns of the file to match one of them.';
+  const read = await readDatasetFile(settings.datasetFile, { shapeAdvice });
   if (read.problem === undefined) return { settings, datasetFile: read };
   throw new StartRefused([`BIN_DATASET_FILE: ${read.problem}`]);
 }

@@ -39,6 +39,7 @@ export type DatasetFileResult =
   | { dataset?: never; report?: never; problem: string };
 
 const MAX_FAULTS = 100;
+const COLUMNS_ADVICE = 'For another one, bin import has --columns.';
 
 interface Row {
   record: string[];
@@ -50,6 +51,8 @@ export interface FileOptions {
   about?: Partial<DatasetAbout>;
   /** The columns of the file, if its shape is not known. */
   columns?: FileColumns | undefined;
+  /** For a file whose shape is not known; default: that `bin import` has `--columns`. */
+  shapeAdvice?: string;
   /** Called with the number of further bytes read. */
   onBytes?: (count: number) => void;
   /** Called for every skipped row, also beyond the hundred in the report. */
@@ -97,7 +100,7 @@ export async function inspectFile(path: string): Promise<{ gzipped: boolean; asO
   }
 }
 
-function createReading({ columns, onFault }: FileOptions) {
+function createReading({ columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileOptions) {
   const builder = createDatasetBuilder();
   const faults: RowFault[] = [];
   let header: readonly string[] | undefined;
@@ -129,7 +132,7 @@ function createReading({ columns, onFault }: FileOptions) {
     }
     if (!shape) {
       return {
-        problem: `The first line of ${source} is not the header of a known data set. Known headers: ${SHAPE_NAMES}. For another one, bin import has --columns.`,
+        problem: `The first line of ${source} is not the header of a known data set. Known headers: ${SHAPE_NAMES}. ${shapeAdvice}`,
       };
     }
     if (taken === 0)

@@ -5,8 +5,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PROBLEM_CODES } from '../../src/bin-service/problems.ts';
 import { BIN_SERVICE_PREAMBLE, BIN_SERVICE_SETTINGS, loadBinServiceSettings } from '../../src/bin-service/settings.ts';
+import { startBinService } from '../../src/bin-service/start.ts';
 import { anyText } from '../support/any-text.ts';
 import { exampleFile } from '../support/example-file.ts';
+import { watchedLog } from '../support/log-watch.ts';
 import { command, settingsFor, startBinSite, temporaryFolder } from './site.ts';
 
 const load = (env: Record<string, string | undefined>, files: Record<string, string> = {}) =>
@@ -104,6 +106,17 @@ describe('documents', () => {
     for (const code of PROBLEM_CODES.filter((one) => !['internal', 'not_found'].includes(one)))
       expect(read('docs/bin-service.md')).toContain(`\`${code}\``);
   });
+});
+
+test('a BIN_DATASET_FILE of an unknown shape is refused with advice for this program', async () => {
+  const folder = temporaryFolder();
+  const file = join(folder.path, 'own.csv');
+  writeFileSync(file, 'low,high\n999900,999901\n');
+  const fault = expect.stringMatching(/^BIN_DATASET_FILE: (?!.*bin import).* Rename the columns of the file /);
+  await expect(startBinService(await settingsFor({ BIN_DATASET_FILE: file }), watchedLog([]))).rejects.toMatchObject({
+    faults: [fault],
+  });
+  folder.remove();
 });
 
 test('answers from the file of BIN_DATASET_FILE, and tells the log how many rows it left out', async () => {
