@@ -47,7 +47,12 @@ export interface BinAccountPage {
   /** Seconds after which a request for a plan is confirmed; absent if the operator confirms it. */
   confirmSeconds?: number | undefined;
   account?:
-    | { id: string; plan?: UsageMeter | undefined; asked?: string | undefined; keys: readonly KeyView[] }
+    | {
+        id: string;
+        plan?: UsageMeter | undefined;
+        asked?: { title: string; order: string } | undefined;
+        keys: readonly KeyView[];
+      }
     | undefined;
   made?: MadeSecret | undefined;
   /** The form for a new key. */
@@ -112,7 +117,7 @@ export function accountPage(parts: {
     account: account && {
       id: account.id,
       plan: account.plan && meterOf(account.plan, used.account, month),
-      asked: account.requested && titleOf(account.requested.name),
+      asked: account.requested && { title: titleOf(account.requested.name), order: account.requested.order },
       keys: account.keys.map(({ id, name, hint, createdAt, networks }) => ({
         ...{ id, name, hint, networks: networks.join('\n') },
         createdAt: isoTime(createdAt),

@@ -1,5 +1,6 @@
 /** Stores accounts: the registered user, their plan, and the hashes of their API keys. */
 import { isAllowedFrom } from '../config/networks.ts';
+import type { Events } from '../observability/events.ts';
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import { allMembers } from '../storage/paging.ts';
@@ -27,7 +28,10 @@ export interface Account {
   createdAt: number;
   /** A copy of the plan as confirmed: later changes of the offer do not affect it. */
   plan?: (Plan & { since: number }) | undefined;
-  requested?: (Plan & { at: number }) | undefined;
+  /** `order`: an id that is new for each order, so that a payment confirms no other one. */
+  requested?: (Plan & { at: number; order: string }) | undefined;
+  /** The latest confirmed orders, by which a repeated confirmation is known. `plan`: its name. */
+  confirmed?: readonly { order: string; plan: string; since: number }[] | undefined;
   keys: readonly AccountKey[];
 }
 
@@ -49,10 +53,10 @@ export interface Accounts {
   find(id: string): Promise<Account | undefined>;
   requestPlan(id: string, plan: Plan): Promise<Account | undefined>;
   /**
-   * Returns undefined if no plan was requested, or another one than `name`.
-   * @param name of the plan that was paid for; default: the one requested
+   * Returns undefined if no plan was requested, or another order than `paid`.
+   * @param paid the order that was paid for, and its plan; default: the one requested
    */
-  confirmPlan(id: string, name?: string): Promise<Account | undefined>;
+  confirmPlan(id: string, paid?: { order: string; plan: string }): Promise<Account | undefined>;
   /** For the operator: removes the plan and any request for one. The keys stay, but are refused. */
   endPlan(id: string): Promise<Account | undefined>;
   /** Accounts whose plan is to be confirmed, oldest request first. */
@@ -66,6 +70,7 @@ export interface Accounts {
 }
 
 export const MAX_KEYS = 20;
+const MAX_CONFIRMED = 20;
 /** Under a second, so that a revoked key is refused within one. */
 const ACCESS_CACHE_MS = 900;
 const MAX_CACHED = 10_000;
@@ -75,8 +80,9 @@ export function createAccounts(parts: {
   store: Store;
   clock: () => number;
   randomBytes: (size: number) => Buffer;
+  planConfirmed?: Events['planConfirmed'];
 }): Accounts {
-  const { store, clock, randomBytes } = parts;
+  const { store, clock, randomBytes, planConfirmed } = parts;
   const accesses = remembered<{ access: KeyAccess; at: number }>(MAX_CACHED);
   const running = new Map<string, Promise<KeyAccess | undefined>>();
 
@@ -99,6 +105,10 @@ export function createAccounts(parts: {
   };
 
   const find = async (id: string) => (await load(id))?.account;
+
+  const unlist = async (id: string, order: string | undefined) => {
+    if (order !== undefined) await store.write([{ index: keys.planRequests, remove: memberOf(id, order) }]);
+  };
 
   const findAccess = async (key: string): Promise<KeyAccess | undefined> => {
     const hash = hashOf(key);
@@ -133,30 +143,50 @@ export function createAccounts(parts: {
     },
 
     async requestPlan(id, plan) {
-      // List the account first, so that no request is lost. `requests` skips accounts that are listed without one.
-      await store.write([{ index: keys.planRequests, add: id, score: clock() }]);
-      return change(id, (account) => ({ ...account, requested: { ...plan, at: clock() } }));
+      const order = `o${randomBytes(9).toString('base64url')}`;
+      // List the order first, so that it is not lost. `requests` skips orders that their accounts do not have.
+      await store.write([{ index: keys.planRequests, add: memberOf(id, order), score: clock() }]);
+      let replaced: string | undefined;
+      const changed = await change(id, (account) => {
+        replaced = account.requested?.order;
+        return { ...account, requested: { ...plan, order, at: clock() } };
+      });
+      await unlist(id, replaced);
+      return changed;
     },
 
-    async confirmPlan(id, name) {
+    async confirmPlan(id, paid) {
       const changed = await change(id, ({ requested, ...account }) => {
-        if (!requested || (name !== undefined && requested.name !== name)) return undefined;
-        const { at: _at, ...plan } = requested;
-        return { ...account, plan: { ...plan, since: clock() } };
+        if (!requested || (paid && (requested.order !== paid.order || requested.name !== paid.plan))) return undefined;
+        const { at: _at, order, ...plan } = requested;
+        const since = clock();
+        const confirmed = [...(account.confirmed ?? []), { order, plan: plan.name, since }].slice(-MAX_CONFIRMED);
+        return { ...account, plan: { ...plan, since }, confirmed };
       });
-      if (changed) await store.write([{ index: keys.planRequests, remove: id }]);
+      const latest = changed?.confirmed?.at(-1);
+      if (!latest) return undefined;
+      planConfirmed?.({ account: id, plan: latest.plan, order: latest.order });
+      await unlist(id, latest.order);
       return changed;
     },
 
     async endPlan(id) {
-      const changed = await change(id, ({ plan: _plan, requested: _requested, ...account }) => account);
-      await store.write([{ index: keys.planRequests, remove: id }]);
+      let dropped: string | undefined;
+      const changed = await change(id, ({ plan: _plan, requested, ...account }) => {
+        dropped = requested?.order;
+        return account;
+      });
+      await unlist(id, dropped);
       return changed;
     },
 
     async requests() {
-      const accounts = await Promise.all((await allMembers(store, keys.planRequests)).map(find));
-      return accounts.filter((account) => account?.requested !== undefined) as Account[];
+      const listed = (await allMembers(store, keys.planRequests)).map(async (member) => {
+        const [id = '', order] = member.split(' ');
+        const account = await find(id);
+        return account?.requested && account.requested.order === order ? [account] : [];
+      });
+      return (await Promise.all(listed)).flat();
     },
 
     async makeKey(id, { name, networks }) {
@@ -202,6 +232,11 @@ export function createAccounts(parts: {
       return lookUp;
     },
   };
+}
+
+/** Of the index of orders. An account that orders again meanwhile has another member, which a removal leaves alone. */
+function memberOf(id: string, order: string): string {
+  return `${id} ${order}`;
 }
 
 /** Never derived from the e-mail address. */

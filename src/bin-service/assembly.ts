@@ -73,7 +73,7 @@ export function assembleBinService(parts: {
   const monotonicClock = () => performance.now();
   const { provider } = createProvider({ outbound, clock, monotonicClock, random: Math.random });
 
-  const accounts = createAccounts({ store, clock, randomBytes });
+  const accounts = createAccounts({ store, clock, randomBytes, planConfirmed: events.planConfirmed });
   const quota = createQuota({ counters: store, clock });
   const bans = createBans({ counters: store, ...settings.bans, clock });
   const limits = createRateLimits({ store, clock, perMinute: limitsOf(RATE_LIMITS) });

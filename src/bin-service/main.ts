@@ -20,7 +20,7 @@ const plan = program.command('plan').description('plans that users have requeste
 plan
   .command('requests')
   .description('list the accounts that have requested a plan, oldest request first')
-  .option('--json', 'print a list of {"account", "name", "email", "plan", "askedAt"} (use npm run -s)')
+  .option('--json', 'print a list of {"account", "name", "email", "plan", "order", "askedAt"} (use npm run -s)')
   .action(({ json }: { json?: true }) => withAccounts(async (accounts) => print(await accounts.requests(), json)));
 
 plan
@@ -96,9 +96,12 @@ function print(accounts: readonly Account[], json: true | undefined): void {
     name: name ?? null,
     email: email ?? null,
     plan: requested?.name ?? null,
+    order: requested?.order ?? null,
     askedAt: isoTime(requested?.at ?? 0),
   }));
-  const lines = rows.map((row) => `${row.account}  ${row.plan}  ${row.askedAt}  ${row.email ?? row.name ?? ''}`);
+  const lines = rows.map(
+    (row) => `${row.account}  ${row.plan}  ${row.order}  ${row.askedAt}  ${row.email ?? row.name ?? ''}`,
+  );
   say(json ? JSON.stringify(rows) : lines.join('\n') || 'No plan requests.');
 }
 

@@ -6,9 +6,13 @@ import { AppError } from '../errors.ts';
 import { bearerOf } from '../http/bearer.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import { isoTime } from '../time.ts';
-import type { Account, Accounts } from './accounts.ts';
+import type { Accounts } from './accounts.ts';
 
-const bodySchema = z.strictObject({ account: z.string().max(100), plan: z.string().max(40) });
+const bodySchema = z.strictObject({
+  account: z.string().max(100),
+  plan: z.string().max(40),
+  order: z.string().max(40),
+});
 
 /** @param parts `token`: undefined if no payment system may confirm plans */
 export function confirmationHandler(parts: {
@@ -29,26 +33,18 @@ export function confirmationHandler(parts: {
       limits.take('guess', address);
       throw new AppError('not_allowed', { detail: 'Send PAYMENT_TOKEN as Authorization: Bearer.' });
     }
-    const order = bodySchema.safeParse(req.body).data;
-    if (!order) throw new AppError('invalid_request', { detail: 'Send {"account", "plan"} as JSON.' });
-    const { id, plan } = await confirm(accounts, order);
-    res.json({ account: id, plan: plan?.name, since: isoTime(plan?.since ?? 0) });
+    const paid = bodySchema.safeParse(req.body).data;
+    if (!paid) throw new AppError('invalid_request', { detail: 'Send {"account", "plan", "order"} as JSON.' });
+    const account = (await accounts.confirmPlan(paid.account, paid)) ?? (await accounts.find(paid.account));
+    if (!account) throw new AppError('not_found', { detail: 'There is no account with this id.' });
+    // Payment systems repeat a call whose response they lost: for an order that is confirmed already nothing changes.
+    const confirmed = account.confirmed?.find(({ order, plan }) => order === paid.order && plan === paid.plan);
+    if (!confirmed)
+      throw new AppError('version_conflict', {
+        detail: 'The account has no such order of this plan, or has ordered again before it was confirmed.',
+      });
+    res.json({ account: account.id, ...confirmed, since: isoTime(confirmed.since) });
   };
-}
-
-/** Payment systems repeat a call whose response they lost: a plan confirmed before is confirmed again. */
-async function confirm(
-  accounts: Pick<Accounts, 'find' | 'confirmPlan'>,
-  order: z.output<typeof bodySchema>,
-): Promise<Account> {
-  const confirmed = await accounts.confirmPlan(order.account, order.plan);
-  if (confirmed) return confirmed;
-  const account = await accounts.find(order.account);
-  if (!account) throw new AppError('not_found', { detail: 'There is no account with this id.' });
-  if (account.plan?.name === order.plan && !account.requested) return account;
-  throw new AppError('version_conflict', {
-    detail: 'The account has not ordered this plan, or has ordered another one since.',
-  });
 }
 
 function hashOf(token: string): Buffer {

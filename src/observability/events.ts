@@ -78,6 +78,8 @@ export interface Events {
   binDatasetFailed(facts: { cause: unknown }): void;
   /** A response of the BIN lookup service could not be cached. */
   binCacheFailed(facts: { cause: unknown }): void;
+  /** An account of the BIN lookup service has the plan that it ordered. */
+  planConfirmed(facts: { account: string; plan: string; order: string }): void;
   /** The stored signing keys could not be opened, so new ones were made. */
   ownKeysReplaced(facts: { cause: unknown }): void;
   /** An entry of the audit trail, for log shippers: the log line has it in its field `audit`. */
@@ -171,6 +173,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     binDatasetLoaded: line('info', 'BIN data set loaded'),
     binDatasetFailed: failure('error', 'BIN data set cannot be read'),
     binCacheFailed: failure('warn', 'BIN cache failed'),
+    planConfirmed: line('info', 'plan confirmed'),
     ownKeysReplaced: failure('warn', 'own signing keys replaced'),
     audited: (facts) => trail.info(facts, 'audit'),
     auditLost(facts) {

@@ -81,7 +81,7 @@
  * | index `webhook-messages:{webhooks}:WEBHOOK` | ids of that webhook's messages by time | with them, at most 200 |
  * | `plan-account:{ACCOUNT}` | of the BIN lookup service, like all that follow: one account with its plan and the hashes of its keys | for ever |
  * | `api-key:{KEY_HASH}` | the account of that key | until revoked |
- * | index `plan-requests` | accounts that wait for their plan to be confirmed, by time of request | until confirmed |
+ * | index `plan-requests` | orders of plans that wait to be confirmed (account and order), by time of order | until confirmed |
  * | `plan-sign-ins:{BROWSER_HASH}` | hashes of the states of that browser's pending authorization requests, at most 10 | 600 s |
  * | counter `plan-use:{SUBJECT}:YYYY-MM` | look-ups of an address or account in that UTC month | 100 days |
  * | counter `plan-overuse:{SUBJECT}` | recent refusals | as long as a ban would last |

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type Account, createAccounts } from '../../src/bin-service/accounts.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -34,6 +35,7 @@ async function pendingAs(login: string, secret: string | undefined): Promise<str
 }
 const keyOn = (page: Page) => /data-copy-source>(gthb_[^<]+)</.exec(page.body)?.[1] ?? '';
 const accountOn = (page: Page) => /Account <code>([^<]+)</.exec(page.body)?.[1] ?? '';
+const orderOn = (page: Page) => /Your order of the plan \w+: <code>([^<]+)</.exec(page.body)?.[1] ?? '';
 const ask = (key: string) => fetch(`${site.url}/45717360`, { headers: { authorization: `Bearer ${key}` } });
 
 test('from registering to a counted look-up, and to the end of the key', async () => {
@@ -53,7 +55,10 @@ test('from registering to a counted look-up, and to the end of the key', async (
   expect((await ask(key)).status).toBe(403);
 
   const listed = await command(site.env, 'plan', 'requests', '--json');
-  expect(JSON.parse(listed.out)).toMatchObject([{ account: id, plan: 'small', email: 'user@example.test' }]);
+  expect(JSON.parse(listed.out)).toMatchObject([
+    { account: id, plan: 'small', order: orderOn(chosen), email: 'user@example.test' },
+  ]);
+  expect(orderOn(chosen)).toMatch(/^o[\w-]{12}$/);
   const confirmed = await command(site.env, 'plan', 'confirm', id);
   expect(confirmed).toMatchObject({ status: 0, out: `${id} has the plan small: 50 requests a month.\n` });
   expect((await command(site.env, 'plan', 'confirm', id)).status).toBe(1);
@@ -84,29 +89,83 @@ describe('a payment system', () => {
     const { agent, page } = await register('second@example.test');
     const account = accountOn(page);
     expect(page.body).toContain('600 a minute');
-    await agent.submit(page, { plan: 'large' }, { button: 'Choose' });
-    expect((await confirm({ account, plan: 'small' })).status).toBe(409);
+    const choose = async (plan: string) =>
+      orderOn(await agent.submit(await agent.get(`${site.url}/account`), { plan }, { button: 'Choose' }));
+    const replaced = await choose('small');
+    const order = await choose('large');
+    for (const other of [
+      { plan: 'small', order },
+      { plan: 'large', order: replaced },
+      { plan: 'small', order: replaced },
+    ])
+      expect((await confirm({ account, ...other })).status).toBe(409);
     for (let count = 0; count < 2; count += 1) {
-      const confirmed = await confirm({ account, plan: 'large' });
+      const confirmed = await confirm({ account, plan: 'large', order });
       expect([confirmed.status, await confirmed.json()]).toEqual([
         200,
-        { account, plan: 'large', since: expect.any(String) },
+        { account, plan: 'large', order, since: expect.any(String) },
       ]);
     }
+    const logged = site.logs().filter((line) => line.includes('plan confirmed') && line.includes(account));
+    expect(logged.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ account, plan: 'large', order }),
+    ]);
     const { body } = await agent.get(`${site.url}/account`);
     expect(body).toContain('of 5,000 requests');
     expect(body).toContain('mailto:large@example.test');
-    expect((await confirm({ account, plan: 'small' })).status).toBe(409);
+    expect(body).not.toContain('Your order of');
+    expect((await confirm({ account, plan: 'small', order: replaced })).status).toBe(409);
     expect((await command(site.env, 'plan', 'requests')).out).not.toContain(account);
     expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
   });
 
-  test('needs its token, an account and a plan', async () => {
-    const order = { account: 'anobody', plan: 'small' };
+  test('confirms no later order when it repeats a call', async () => {
+    const { agent, page } = await register('second@example.test');
+    const account = accountOn(page);
+    const first = orderOn(await agent.submit(page, { plan: 'small' }, { button: 'Choose' }));
+    expect((await confirm({ account, plan: 'small', order: first })).status).toBe(200);
+    const store = await openBinServiceStore(readBinServiceSettings(site.env));
+    onTestFinished(() => store.close());
+    const accounts = createAccounts({ store, clock: Date.now, randomBytes });
+    const later = await accounts.requestPlan(account, { name: 'small', monthlyRequests: 70 });
+    const repeat = async () => {
+      const before = await accounts.find(account);
+      const repeated = await confirm({ account, plan: 'small', order: first });
+      expect([repeated.status, await repeated.json()]).toEqual([200, expect.objectContaining({ order: first })]);
+      expect(await accounts.find(account)).toEqual(before);
+      return before;
+    };
+    expect(await repeat()).toEqual(later);
+    expect((await confirm({ account, plan: 'small', order: later?.requested?.order })).status).toBe(200);
+    expect((await repeat())?.plan?.monthlyRequests).toBe(70);
+    expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
+  });
+
+  test('an order that comes while an earlier one is confirmed stays listed', async () => {
+    const store = await openBinServiceStore(readBinServiceSettings(site.env));
+    onTestFinished(() => store.close());
+    const others = createAccounts({ store, clock: Date.now, randomBytes });
+    const { id } = await others.register({ issuer: 'https://idp.example', subject: 'orders twice' });
+    await others.requestPlan(id, { name: 'small', monthlyRequests: 1 });
+    let later: Account | undefined;
+    const write: Store['write'] = async (writes, options) => {
+      if (writes.some((one) => 'remove' in one))
+        later ??= await others.requestPlan(id, { name: 'large', monthlyRequests: 2 });
+      return store.write(writes, options);
+    };
+    await createAccounts({ store: { ...store, write }, clock: Date.now, randomBytes }).confirmPlan(id);
+    expect(later?.requested?.name).toBe('large');
+    expect((await others.requests()).filter((account) => account.id === id)).toEqual([later]);
+    await others.endPlan(id);
+    expect((await others.requests()).filter((account) => account.id === id)).toEqual([]);
+  });
+
+  test('needs its token, an account, a plan and an order', async () => {
+    const order = { account: 'anobody', plan: 'small', order: 'onone' };
     expect((await confirm(order, '')).status).toBe(403);
     expect((await confirm(order, `${PAYMENT_TOKEN}x`)).status).toBe(403);
     expect((await confirm(order)).status).toBe(404);
-    for (const body of [{}, [], { ...order, more: 1 }, { account: 1, plan: 'small' }])
+    for (const body of [{}, [], { ...order, more: 1 }, { ...order, account: 1 }, { account: 'anobody', plan: 'small' }])
       expect((await confirm(body)).status).toBe(400);
     const { agent } = await register();
     const byUser = await agent.request(`${site.url}/account/confirmations`, {
