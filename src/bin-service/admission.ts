@@ -7,10 +7,10 @@ import type { RateLimits } from '../http/rate-limit.ts';
 import type { Accounts, KeyAccess } from './accounts.ts';
 import type { Bans } from './bans.ts';
 import { readCredentials } from './credentials.ts';
-import { FREE_PLAN, type FreeTier, type Plan } from './plans.ts';
+import { FREE_PLAN, type FreeTier, MINUTE, type Plan } from './plans.ts';
 import type { Refusal } from './problems.ts';
 import type { Quota, Taken } from './quota.ts';
-import { rateLimit, rateLimitPolicy } from './rate-headers.ts';
+import { minutePolicy, rateLimit, rateLimitPolicy } from './rate-headers.ts';
 
 /** `headers`: alternating names and values, for the response to this caller. */
 export type Admission = { refusal?: Refusal; headers: readonly string[] };
@@ -65,7 +65,7 @@ export function createAdmissions(parts: {
     if (seconds > 0) return bannedFor(seconds);
     const { subject, plan } = charged;
     const waitSeconds = takeOfMinute(limits, subject, plan);
-    if (waitSeconds > 0) return tooFast(waitSeconds);
+    if (waitSeconds > 0) return tooFast(charged, waitSeconds);
     return quota.take(subject, plan.monthlyRequests).then((taken) => admissionOf(charged, taken));
   };
 
@@ -115,8 +115,13 @@ function takeOfMinute(limits: Pick<RateLimits, 'take'>, subject: string, { reque
   }
 }
 
-function tooFast(seconds: number): Admission {
-  return { refusal: { code: 'rate_limited', headers: { 'Retry-After': String(seconds) } }, headers: [] };
+function tooFast({ plan: { requestsPerMinute = 0 }, isFree }: Charged, seconds: number): Admission {
+  const headers = {
+    'Retry-After': String(seconds),
+    'RateLimit-Policy': minutePolicy(requestsPerMinute),
+    RateLimit: rateLimit(MINUTE, 0, seconds),
+  };
+  return { refusal: { code: 'rate_limited', rule: isFree ? 'free_too_fast' : 'plan_too_fast', headers }, headers: [] };
 }
 
 export function freeSubject(address: string): string {

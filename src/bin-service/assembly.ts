@@ -116,7 +116,7 @@ export function assembleBinService(parts: {
     testData: parts.withTestCards ? testCards() : undefined,
     accounts: { accessOf: (key) => parts.fixedAccess?.(key) ?? accounts.accessOf(key) },
     ...{ quota, bans, limits, addressOf, free, basePath },
-    accountUrl: `${publicHref}/account`,
+    accountUrl: settings.signIn && `${publicHref}/account`,
     secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
     onFailure: (error) => logger.error({ err: error }, 'look-up failed'),

@@ -14,6 +14,8 @@ export interface Plan {
 export type FreeTier = Pick<Plan, 'monthlyRequests' | 'requestsPerMinute'>;
 
 export const FREE_PLAN = 'free';
+/** The name of the minute's quota in `RateLimit`, so no plan may have it. */
+export const MINUTE = 'minute';
 
 const FORMAT = /^([a-z0-9-]{1,40}):([1-9]\d{0,11})(?::([1-9]\d{0,8}))?(?::(https:\/\/\S+|[^\s:@]+@[^\s:@]+))?$/;
 
@@ -31,6 +33,8 @@ export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults:
       );
     } else if (name === FREE_PLAN) {
       faults.push(': "free" is reserved for requests without a key: set FREE_MONTHLY_REQUESTS instead.');
+    } else if (name === MINUTE) {
+      faults.push(': "minute" names the limit of requests a minute in responses: choose another name.');
     } else if (plans.some((plan) => plan.name === name)) {
       faults.push(`: "${name}" is listed twice.`);
     } else {

@@ -27,27 +27,30 @@ export interface Refusal {
   headers?: Readonly<Record<string, string>>;
 }
 
-/** Never repeat any part of the request. */
+/** Never repeat any part of the request. A part in braces is left out without an account page. */
 const DETAILS: Partial<Record<LookupProblemCode, string>> = {
   invalid_bin: 'Send the first 6 to 8 digits of the card number, and only digits. Never send a full card number.',
   invalid_request: 'Send one API key in one place: as Bearer, as the user name of Basic, or as apiKey.',
-  api_key_invalid: 'Check the API key, or leave it out to use the free tier. Make keys on the account page.',
+  api_key_invalid: 'Check the API key, or leave it out to use the free tier.{ Make keys on the account page.}',
   bin_not_found: 'Check the digits, or try more of them: up to 8.',
   not_found: 'Use GET /{bin}, where {bin} is the first 6 to 8 digits of a card number.',
   method_not_allowed: 'This service is read-only: use GET.',
-  rate_limited: 'These are more requests than your plan allows in a minute. Wait as long as Retry-After says.',
   storage_unavailable: 'Try again in a few seconds.',
 };
 
 const RULES = {
-  address_not_listed: 'This key may not be used from your address. Add the address on the account page.',
-  no_plan: 'The account of this key has no plan. Choose one on the account page and wait until it is confirmed.',
+  address_not_listed: 'This key may not be used from your address.{ Add the address on the account page.}',
+  no_plan: 'The account of this key has no plan.{ Choose one on the account page and wait until it is confirmed.}',
   banned:
     'Your address continued to call after it had been refused, and is banned for now. Wait as long as Retry-After says.',
   free_used_up:
-    'Your address has used up its free look-ups for this month. Wait for the next month (UTC), or make a key on the account page.',
+    'Your address has used up its free look-ups for this month. Wait for the next month (UTC){, or make a key on the account page}.',
   plan_used_up:
-    'Your plan’s look-ups for this month are used up. Wait for the next month (UTC), or choose a larger plan on the account page.',
+    'Your plan’s look-ups for this month are used up. Wait for the next month (UTC){, or choose a larger plan on the account page}.',
+  free_too_fast:
+    'These are more free requests than your address may send in a minute. Wait as long as Retry-After says{, or make a key on the account page}.',
+  plan_too_fast:
+    'These are more requests than your plan allows in a minute. Wait as long as Retry-After says{, or choose a larger plan on the account page}.',
 } as const;
 
 /** @param id a UUID, also in `X-Request-Id`; `accountUrl`: undefined without an account page */
@@ -58,8 +61,9 @@ export function problemDocument(
 ): { status: number; body: string } {
   const { status, title } = CODES[code];
   const text = rule === undefined ? DETAILS[code] : RULES[rule];
-  const detail =
-    accountUrl === undefined ? text : text?.replace('the account page', `the account page (${accountUrl})`);
+  const detail = text?.replace(/\{(.*)\}/, (_braces, offer: string) =>
+    accountUrl === undefined ? '' : offer.replace('the account page', `the account page (${accountUrl})`),
+  );
   const document = {
     type: `urn:gatehouse:problem:${code}`,
     title,

@@ -47,7 +47,7 @@ export interface BinServiceParts {
   basePath?: string | undefined;
   /** Whether `PUBLIC_URL` is https; default false. */
   secure?: boolean | undefined;
-  /** Refusals name it; default: there is none. */
+  /** Refusals name it; default: users cannot register, so there is none to name. */
   accountUrl?: string | undefined;
   /** Handles pages. `isPage` is called with the path without the base path. */
   pages?: { isPage: (path: string, req: IncomingMessage) => boolean; listener: RequestListener } | undefined;

@@ -20,6 +20,7 @@ const binlookup = createRequire(import.meta.url)('binlookup') as (
 
 const PROXY = { 'x-forwarded-for': '' };
 const from = (address: string) => ({ ...PROXY, 'x-forwarded-for': address });
+const SIGN_IN = { SIGN_IN_ISSUER: 'https://idp.example.com', SIGN_IN_CLIENT_ID: 'bins', SIGN_IN_CLIENT_SECRET: 'kept' };
 /** Every address of these tests comes through a proxy that is trusted: so one machine stands for many. */
 const SETTINGS = { TRUSTED_PROXIES: '127.0.0.1', PLANS: 'small:40', BAN_REFUSALS: '20', BAN_SECONDS: '600' };
 
@@ -63,7 +64,9 @@ describe('the free tier', () => {
     const monthEnd = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1);
     expect(Math.abs(seconds - (monthEnd - now.getTime()) / 1000)).toBeLessThan(10);
     expect(await refused.json()).toMatchObject({
-      ...{ status: 429, code: 'bin_quota_exhausted', detail: expect.stringContaining(`${site.url}/account`) },
+      ...{ status: 429, code: 'bin_quota_exhausted' },
+      // Registration is off here.
+      detail: 'Your address has used up its free look-ups for this month. Wait for the next month (UTC).',
     });
     expect(refused.headers.get('ratelimit')).toBe(`"free";r=0;t=${seconds}`);
 
@@ -191,7 +194,7 @@ describe('a key', () => {
 
 describe('the rate of a plan', () => {
   test('is that of the plan, and of the free tier without a key; too fast a request costs nothing of the month', async () => {
-    const other = await startBinSite({ ...SETTINGS, FREE_REQUESTS_PER_MINUTE: '5' });
+    const other = await startBinSite({ ...SETTINGS, ...SIGN_IN, FREE_REQUESTS_PER_MINUTE: '5' });
     const own = await openBinServiceStore(readBinServiceSettings(other.env));
     // The next minute begins, and lasts for all that follows.
     pass(60 - (Math.floor(Date.now() / 1000) % 60));
@@ -204,9 +207,22 @@ describe('the rate of a plan', () => {
       const url = `${other.url}/45717360`;
       expect(await statuses(url, 12, { headers: from('192.0.2.60') })).toEqual({ 200: 5, 429: 7 });
       expect(await statuses(url, 12, { headers: bearer(key) })).toEqual({ 200: 9, 429: 3 });
-      const refused = await fetch(url, { headers: bearer(key) });
-      expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(60);
-      expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited' });
+      for (const [headers, limit, offer] of [
+        [
+          from('192.0.2.60'),
+          5,
+          'your address may send in a minute. Wait as long as Retry-After says, or make a key on',
+        ],
+        [bearer(key), 9, 'your plan allows in a minute. Wait as long as Retry-After says, or choose a larger plan on'],
+      ] as const) {
+        const refused = await fetch(url, { headers });
+        const seconds = Number(refused.headers.get('retry-after'));
+        expect(seconds).toBeLessThanOrEqual(60);
+        expect(refused.headers.get('ratelimit-policy')).toBe(`"minute";q=${limit};w=60`);
+        expect(refused.headers.get('ratelimit')).toBe(`"minute";r=0;t=${seconds}`);
+        const detail = expect.stringContaining(`${offer} the account page (${other.url}/account).`);
+        expect(await refused.json()).toMatchObject({ status: 429, code: 'rate_limited', detail });
+      }
       pass(60);
       const next = await fetch(url, { headers: bearer(key) });
       expect(next.headers.get('ratelimit-policy')).toMatch(/^"small";q=1000;w=\d+, "minute";q=9;w=60$/);

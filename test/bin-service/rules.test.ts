@@ -7,6 +7,7 @@ import { isApiKey, keyHint, makeApiKey } from '../../src/bin-service/api-key.ts'
 import { readCredentials } from '../../src/bin-service/credentials.ts';
 import { monthAt, monthOf, secondsLeft } from '../../src/bin-service/month.ts';
 import { parsePlans } from '../../src/bin-service/plans.ts';
+import { problemDocument, type Refusal } from '../../src/bin-service/problems.ts';
 import { rateLimit, rateLimitPolicy } from '../../src/bin-service/rate-headers.ts';
 
 describe('months', () => {
@@ -44,6 +45,30 @@ describe('months', () => {
   });
 });
 
+describe('refusals', () => {
+  const detailOf = (refusal: Refusal, accountUrl?: string) =>
+    (JSON.parse(problemDocument(refusal, 'id', accountUrl).body) as { detail: string }).detail;
+  const rules = [
+    'address_not_listed',
+    'no_plan',
+    'free_used_up',
+    'plan_used_up',
+    'free_too_fast',
+    'plan_too_fast',
+  ] as const;
+
+  test.each([...rules.map((rule): Refusal => ({ code: 'not_allowed', rule })), { code: 'api_key_invalid' } as const])(
+    'name the account page only where there is one: %o',
+    (refusal) => {
+      expect(detailOf(refusal, 'https://bins.test/account')).toMatch(
+        /^[^{}]+ the account page \(https:\/\/bins\.test\/account\)[^{}]*\.$/,
+      );
+      expect(detailOf(refusal)).toMatch(/^[^{}]+\.$/);
+      expect(detailOf(refusal)).not.toContain('account page');
+    },
+  );
+});
+
 describe('plans', () => {
   test('are read in their order', () => {
     const support = 'https://help.example.com:8443/x';
@@ -57,12 +82,20 @@ describe('plans', () => {
     });
   });
 
-  test.each(['starter', 'Starter:1', 'starter:0', 'starter:1e3', ':1', 'free:20000', 'a:1:0', 'a:1:x y', 'a:1:2:here'])(
-    'refuse %s',
-    (entry) => {
-      expect(parsePlans([entry]).faults).toHaveLength(1);
-    },
-  );
+  test.each([
+    'starter',
+    'Starter:1',
+    'starter:0',
+    'starter:1e3',
+    ':1',
+    'free:20000',
+    'minute:1',
+    'a:1:0',
+    'a:1:x y',
+    'a:1:2:here',
+  ])('refuse %s', (entry) => {
+    expect(parsePlans([entry]).faults).toHaveLength(1);
+  });
 
   test('refuse a name that is there twice', () => {
     expect(parsePlans(['a:1', 'a:2']).faults).toHaveLength(1);
