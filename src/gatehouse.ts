@@ -13,6 +13,7 @@ import type { ProblemCode } from './errors.ts';
 import { createGrants } from './grants/grants.ts';
 import { createHome } from './home/home.ts';
 import { createRateLimits, limitsOf } from './http/rate-limit.ts';
+import { flatDataHeaders, securityHeaders } from './http/security-headers.ts';
 import type { Health } from './observability/health.ts';
 import type { LogDestination } from './observability/logger.ts';
 import { createObservability } from './observability/observability.ts';
@@ -108,7 +109,10 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   return {
     app: observability.traced(app),
     countProblem: (code) => metrics.problems.inc({ code }),
-    health: observability.healthOf(() => store.ready()),
+    health: observability.healthOf({
+      ready: () => store.ready(),
+      headers: flatDataHeaders(securityHeaders(publicUrl.secure)),
+    }),
     close: () => opened.disposeAsync(),
   };
 }

@@ -36,7 +36,7 @@ export async function startGatehouse(
   // Ports come first: a process that cannot bind them must not touch the storage.
   const [main, management] = await bindPorts(config);
   try {
-    refuseUnreadable(main.server, config.publicUrl.href);
+    for (const { server } of [main, management]) refuseUnreadable(server, config.publicUrl.href);
     const gatehouse = await createGatehouse({ ...parts, logDestination });
     const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(gatehouse.health.listener));

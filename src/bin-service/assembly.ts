@@ -9,7 +9,7 @@ import { createProvider } from '../connected-apps/connected-apps.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { createRateLimits, limitsOf } from '../http/rate-limit.ts';
 import { requestContext } from '../http/request-context.ts';
-import { securityHeaders } from '../http/security-headers.ts';
+import { flatDataHeaders, securityHeaders } from '../http/security-headers.ts';
 import { createEvents } from '../observability/events.ts';
 import { createHealth, type Health } from '../observability/health.ts';
 import { createLogger, type LogDestination } from '../observability/logger.ts';
@@ -125,7 +125,7 @@ export function assembleBinService(parts: {
   const chores = startChores({ store, random: Math.random, chores: sessions.chores });
   return {
     listener,
-    health: createHealth({ ready: () => store.ready(), registry: metrics.registry }),
+    health: createHealth({ ready: () => store.ready(), registry: metrics.registry, headers: flatDataHeaders(headers) }),
     async close() {
       await chores.close();
       await limits.close();

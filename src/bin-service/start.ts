@@ -29,7 +29,7 @@ export async function startBinService(env: Environment, logDestination: LogDesti
   const { settings, datasetFile } = await readSettings(env);
   const [main, management] = await bindPorts(settings);
   try {
-    refuseUnreadable(main.server, settings.publicUrl.href);
+    for (const { server } of [main, management]) refuseUnreadable(server, settings.publicUrl.href);
     const service = await openBinService({ settings, datasetFile, logDestination });
     const limits = { limits: LISTENER_LIMITS, publicHref: settings.publicUrl.href };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(service.health.listener));

@@ -4,9 +4,18 @@ import type { Registry } from 'prom-client';
 
 export type Health = ReturnType<typeof createHealth>;
 
-/** @param parts `ready`: rejects while the storage cannot take a write. Providers and the platform do not matter */
-export function createHealth({ ready, registry }: { ready: () => Promise<void>; registry: Registry }) {
+/**
+ * @param parts `ready`: rejects while the storage cannot take a write. Providers and the platform do not matter.
+ * `headers`: those of every response; names and values alternate
+ */
+export function createHealth(parts: { ready: () => Promise<void>; registry: Registry; headers: readonly string[] }) {
+  const { ready, registry, headers } = parts;
   let draining = false;
+
+  const send = (response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') => {
+    response.writeHead(status, [...headers, 'Content-Type', type]);
+    response.end(body);
+  };
 
   const handlers: Record<string, (response: ServerResponse) => Promise<void>> = {
     '/healthz': async (response) => send(response, 200, 'alive\n'),
@@ -36,13 +45,4 @@ export function createHealth({ ready, registry }: { ready: () => Promise<void>; 
       draining = true;
     },
   };
-}
-
-function send(response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8'): void {
-  response.writeHead(status, {
-    'content-type': type,
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-  });
-  response.end(body);
 }

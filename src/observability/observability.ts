@@ -26,8 +26,8 @@ export async function createObservability(parts: {
   return {
     events,
     metrics,
-    /** @param ready rejects while the storage cannot take a write */
-    healthOf: (ready: () => Promise<void>) => createHealth({ ready, registry: metrics.registry }),
+    healthOf: (parts: Omit<Parameters<typeof createHealth>[0], 'registry'>) =>
+      createHealth({ ...parts, registry: metrics.registry }),
     /** Undefined where tracing is off. */
     tracing,
     /** Adds a span to each request where tracing is on. */

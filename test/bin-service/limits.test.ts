@@ -10,6 +10,7 @@ import type { Store } from '../../src/storage/store.ts';
 import { ask as send } from '../support/ask.ts';
 import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
+import { sendRaw } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, startBinSite, statuses } from './site.ts';
 
@@ -294,6 +295,17 @@ describe('the rest of its HTTP', () => {
         expect(headers['content-security-policy'], path).toContain("frame-ancestors 'none'");
         expect(headers['cross-origin-opener-policy'], path).toBe('same-origin');
       }
+      for (const path of ['/healthz', '/readyz', '/metrics', '/nothing']) {
+        const { headers } = await send(secure.managementUrl + path);
+        expect(headers, path).toMatchObject({
+          'strict-transport-security': 'max-age=31536000',
+          'x-content-type-options': 'nosniff',
+          'content-security-policy': expect.stringContaining("frame-ancestors 'none'"),
+          'cache-control': 'no-store',
+        });
+      }
+      const broken = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
+      expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
     } finally {
       await secure.close();
     }

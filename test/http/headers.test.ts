@@ -132,6 +132,17 @@ describe('R68 on every status', () => {
       expect([long.status, long.headers['strict-transport-security']]).toEqual([413, 'max-age=31536000']);
       const broken = await sendRaw(listener, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
       expect([broken.status, broken.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
+      for (const path of ['/healthz', '/readyz', '/metrics', '/nothing', `/${'x'.repeat(9_000)}`]) {
+        const { headers } = await ask(secure.managementUrl + path);
+        expect(headers, path).toMatchObject({
+          'strict-transport-security': 'max-age=31536000',
+          'content-security-policy': expect.stringContaining("default-src 'none'"),
+          'x-content-type-options': 'nosniff',
+          'referrer-policy': 'same-origin',
+        });
+      }
+      const unread = await sendRaw(secure.managementUrl, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
+      expect([unread.status, unread.headers.get('strict-transport-security')]).toEqual([400, ['max-age=31536000']]);
     } finally {
       await secure.close();
     }

@@ -89,6 +89,15 @@ describe('R77 methods', () => {
     expect((await sendRaw(site.managementUrl, 'GET /healthz HTTP/1.1\r\n\r\n')).status).toBe(400);
     const head = 'GET /healthz HTTP/1.1\r\nHost: gatehouse.test\r\nConnection: close\r\n\r\n';
     expect((await sendRaw(site.managementUrl, head)).status).toBe(200);
+    for (const [bytes, status] of [
+      ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', 400],
+      ['CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 405],
+    ] as const) {
+      const { headers, rest, ...answer } = await sendRaw(site.managementUrl, bytes);
+      expect(answer).toEqual({ status, closed: true });
+      expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
+      expect(JSON.parse(rest)).toMatchObject({ status });
+    }
   });
 
   test('HTTP/1.0 needs no Host, and an expectation of 100-continue is met', async () => {

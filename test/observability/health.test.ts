@@ -4,7 +4,8 @@ import request from 'supertest';
 import { expect, test } from 'vitest';
 import { createHealth } from '../../src/observability/health.ts';
 
-const healthWith = (ready: () => Promise<void>) => createHealth({ ready, registry: new Registry() });
+const healthWith = (ready: () => Promise<void>) =>
+  createHealth({ ready, registry: new Registry(), headers: ['Cache-Control', 'no-store', 'X-Other', 'kept'] });
 
 test('R90: is alive whatever the storage does, and ready only while it can be written', async () => {
   const broken = healthWith(() => Promise.reject(new Error('no store'))).listener;
@@ -23,8 +24,8 @@ test('R90: is not ready once it drains', async () => {
 
 test('serves metrics, and nothing else', async () => {
   const { listener } = healthWith(() => Promise.resolve());
-  const metrics = await request(listener).get('/metrics?x=1').expect(200);
+  const metrics = await request(listener).get('/metrics?x=1').expect(200).expect('x-other', 'kept');
   expect(metrics.headers['cache-control']).toBe('no-store');
-  await request(listener).get('/other').expect(404);
-  await request(listener).post('/healthz').expect(405).expect('allow', 'GET, HEAD');
+  await request(listener).get('/other').expect(404).expect('x-other', 'kept');
+  await request(listener).post('/healthz').expect(405).expect('allow', 'GET, HEAD').expect('x-other', 'kept');
 });
