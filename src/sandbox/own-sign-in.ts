@@ -2,6 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { AuthorizationContext, Provider } from 'oidc-provider/lib/provider.js';
+import { isAllowedFrom } from '../config/networks.ts';
 import { type Account, type Accounts, ADMIN_GROUP } from './accounts.ts';
 import { PAGES_CLIENT_ID } from './clients.ts';
 import { fields } from './form-fields.ts';
@@ -46,6 +47,7 @@ export function createOwnSignIn({ provider, accounts, pages, issuer }: Parts): O
     const session = await provider.Session.get(provider.createContext(req, res));
     const account = accounts.byId(session.accountId ?? '');
     if (account === undefined || account.disabled) return undefined;
+    if (!isAllowedFrom(req.socket.remoteAddress ?? '', account.networks)) return undefined;
     return { account, acr: session.acr, xsrf: xsrfOf(session.uid) };
   }
 

@@ -6,7 +6,7 @@ import type { Account } from './accounts.ts';
 import { type Authorization, refuse } from './authorization.ts';
 import type { CountedCall } from './rate-limits.ts';
 import { FULL_SCOPE, READ_SCOPE } from './scopes.ts';
-import type { Threads } from './threads.ts';
+import { THREAD_ID, type Threads } from './threads.ts';
 
 export interface PlatformParts {
   authorization: Authorization;
@@ -94,7 +94,8 @@ export function createPlatform(parts: PlatformParts): express.Express {
 
   // `thread.link`: the page is the identity provider's, where the user is signed in.
   app.get('/:id', (req, res, next) => {
-    if (!threads.has(req.params.id)) return next();
+    // Also for an id that does not exist: the redirect must not tell whether it does.
+    if (!THREAD_ID.test(req.params.id)) return next();
     res.redirect(303, `${issuer}/threads/${req.params.id}`);
   });
   app.use((_req, res) => refuse(res, 404, 'not_found', 'There is no such resource.'));

@@ -7,6 +7,7 @@ import { appSettingsSchema } from './app-settings.ts';
 import { CALLBACK_FAULTS, callbackFaults } from './callback-rules.ts';
 import { AUTH_METHODS, OWN_CLIENT_IDS } from './clients.ts';
 import { FULL_SCOPE, READ_SCOPE, SCOPES } from './scopes.ts';
+import { THREAD_ID } from './threads.ts';
 import { isTotpSecret } from './totp.ts';
 
 const text = (max: number) =>
@@ -83,10 +84,7 @@ const tokenSchema = z.strictObject({
 });
 
 const threadSchema = z.strictObject({
-  id: z
-    .string()
-    .regex(/^[A-Za-z0-9]{4,40}$/, 'must be 4 to 40 letters and digits')
-    .optional(),
+  id: z.string().regex(THREAD_ID, 'must be 4 to 40 letters and digits').optional(),
   author: email,
   title: text(200),
   html: text(100_000),

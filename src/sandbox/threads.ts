@@ -3,6 +3,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Account, Accounts } from './accounts.ts';
 import { MORE_THREADS, THREAD_TEXTS, type ThreadText } from './thread-texts.ts';
 
+export const THREAD_ID = /^[A-Za-z0-9]{4,40}$/;
+
 /** Times are in microseconds since 1970. */
 export interface ThreadDocument {
   thread: {
@@ -35,7 +37,6 @@ export interface NewThread {
 
 export interface Threads {
   currentOf(accountId: string): ThreadDocument | undefined;
-  has(id: string): boolean;
   /** Undefined if this account may not see the thread. */
   find(id: string, accountId: string): ThreadDocument | undefined;
   /** The threads that this account may see, latest change first. */
@@ -107,7 +108,6 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
 
   return {
     currentOf,
-    has: (id) => threads.has(id),
     add,
     find(id, accountId) {
       currentOf(accountId);

@@ -1,6 +1,6 @@
 /** Documents, spreadsheets and chats of a user, and the page that the `link` of each opens. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createBrowser, type ForeignClient, PASSWORD, startForeignClient } from './foreign-client.ts';
+import { createBrowser, type ForeignClient, openConsole, PASSWORD, startForeignClient } from './foreign-client.ts';
 
 interface Document {
   thread: { type: string; title: string; link: string };
@@ -43,7 +43,35 @@ it('the page asks to sign in, and shows a document to those who may see it alone
   const owner = createBrowser();
   const shown = await owner.submit(await owner.get(link), { login: 'user@example.test', password: PASSWORD });
   expect([shown.status, shown.body.includes('Where we are')]).toEqual([200, true]);
-  expect((await fetch(`${client.sandbox.platformUrl}/nothinghere`)).status).toBe(404);
+});
+
+it('a link does not tell a visitor without a session whether its document exists', async () => {
+  const { link } = (await call('current')).thread;
+  const { platformUrl, issuer } = client.sandbox;
+  for (const url of [link, `${platformUrl}/nothinghere`]) {
+    const { status, headers } = await fetch(url, { redirect: 'manual' });
+    expect([status, headers.get('location')]).toEqual([303, url.replace(platformUrl, `${issuer}/threads`)]);
+  }
+  expect((await fetch(`${platformUrl}/favicon.ico`)).status).toBe(404);
+  expect((await browser.get(`${platformUrl}/nothinghere`)).status).toBe(404);
+});
+
+it('the page asks a user to sign in again outside their networks, and refuses them there', async () => {
+  const { link } = (await call('current')).thread;
+  const owner = createBrowser();
+  const login = { login: 'user@example.test', password: PASSWORD };
+  await owner.submit(await owner.get(link), login);
+  const admin = await openConsole(client);
+  const saveNetworks = async (networks: string) =>
+    admin.browser.submit(await admin.open('/users/sbx-00u1'), { networks }, { button: 'Save' });
+  await saveNetworks('192.0.2.0/24');
+  const outside = await owner.get(link);
+  expect(outside.body).not.toContain('Where we are');
+  const refused = await owner.submit(outside, login);
+  expect([refused.status, refused.body.includes('Not allowed from here')]).toEqual([403, true]);
+  await saveNetworks('127.0.0.0/8');
+  expect((await owner.get(link)).body).toContain('Where we are');
+  await saveNetworks('');
 });
 
 it('the page leaves out what could act in the reader’s name', async () => {
