@@ -17,7 +17,7 @@ const bodySchema = z.strictObject({
 /** @param parts `token`: undefined if no payment system may confirm plans */
 export function confirmationHandler(parts: {
   accounts: Pick<Accounts, 'find' | 'confirmPlan'>;
-  limits: Pick<RateLimits, 'take' | 'check'>;
+  limits: Pick<RateLimits, 'take'>;
   token: string | undefined;
 }): RequestHandler {
   const { accounts, limits } = parts;
@@ -26,12 +26,14 @@ export function confirmationHandler(parts: {
   return async (req, res) => {
     if (!expected)
       throw new AppError('not_found', { detail: 'PAYMENT_TOKEN is not set: plans are confirmed by command.' });
-    const { address } = req.context;
-    limits.check('guess', address);
-    const { token } = bearerOf(req);
+    const { given, token } = bearerOf(req);
+    // Compared first, so that wrong calls from a shared address do not block the right token.
     if (token === undefined || !timingSafeEqual(hashOf(token), expected)) {
-      limits.take('guess', address);
-      throw new AppError('not_allowed', { detail: 'Send PAYMENT_TOKEN as Authorization: Bearer.' });
+      limits.take('guess', req.context.address);
+      throw new AppError('sign_in_required', {
+        detail: 'Send PAYMENT_TOKEN as Authorization: Bearer.',
+        headers: { 'WWW-Authenticate': given ? 'Bearer error="invalid_token"' : 'Bearer' },
+      });
     }
     const paid = bodySchema.safeParse(req.body).data;
     if (!paid) throw new AppError('invalid_request', { detail: 'Send {"account", "plan", "order"} as JSON.' });

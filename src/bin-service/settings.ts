@@ -25,8 +25,12 @@ const plans = list.transform((entries, context) => {
   return parsed;
 });
 
+/** Of what an Authorization header can carry, and `bearerOf` reads. */
+const PAYMENT_TOKEN_FORM = /^[!-~]{32,200}$/;
+
 const paymentToken = z.string().superRefine((token, context) => {
-  const fault = weakSecretFault(token);
+  const misfit = 'needs 32 to 200 letters, digits and ASCII signs, without spaces';
+  const fault = weakSecretFault(token) ?? (PAYMENT_TOKEN_FORM.test(token) ? undefined : misfit);
   if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; make one with: openssl rand -base64 48` });
 });
 
@@ -76,8 +80,8 @@ address of the plan (an e-mail address or an https URL; otherwise SUPPORT_CONTAC
   PAYMENT_TOKEN: {
     schema: paymentToken.optional(),
     secret: true,
-    about: `A random text of 32 characters or more with which a payment system confirms plans (docs/bin-service.md). Without it they are
-confirmed by command alone. Make one: openssl rand -base64 48`,
+    about: `A random text of 32 to 200 letters, digits and ASCII signs, with which a payment system confirms plans (docs/bin-service.md).
+Without it they are confirmed by command alone. Make one: openssl rand -base64 48`,
   },
   BAN_REFUSALS: {
     schema: integer(1).default(BAN_DEFAULTS.refusals),

@@ -162,8 +162,13 @@ describe('a payment system', () => {
 
   test('needs its token, an account, a plan and an order', async () => {
     const order = { account: 'anobody', plan: 'small', order: 'onone' };
-    expect((await confirm(order, '')).status).toBe(403);
-    expect((await confirm(order, `${PAYMENT_TOKEN}x`)).status).toBe(403);
+    for (const [token, challenge] of [
+      ['', 'Bearer'],
+      [`${PAYMENT_TOKEN}x`, 'Bearer error="invalid_token"'],
+    ] as const) {
+      const refused = await confirm(order, token);
+      expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, challenge]);
+    }
     expect((await confirm(order)).status).toBe(404);
     for (const body of [{}, [], { ...order, more: 1 }, { ...order, account: 1 }, { account: 'anobody', plan: 'small' }])
       expect((await confirm(body)).status).toBe(400);
@@ -172,7 +177,15 @@ describe('a payment system', () => {
       method: 'POST',
       body: new URLSearchParams(order),
     });
-    expect(byUser.status).toBe(403);
+    expect(byUser.status).toBe(401);
+  });
+
+  test('confirms also while other callers of its address send wrong tokens', async () => {
+    const order = { account: 'anobody', plan: 'small', order: 'onone' };
+    const wrong = async () => (await confirm(order, 'wrong')).status;
+    const statuses = await Promise.all(Array.from({ length: 210 }, wrong));
+    expect(statuses).toContain(429);
+    expect((await confirm(order)).status).toBe(404);
   });
 
   test('is not there without a token', async () => {

@@ -1,4 +1,5 @@
 /** The settings of the BIN lookup service, and the documents that list them. */
+import { randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -62,6 +63,20 @@ describe('settings', () => {
       expect.stringMatching(/^SIGN_IN_ISSUER: /),
     ]);
     expect(load(SIGN_IN).settings?.signIn).toMatchObject({ name: 'idp.example.com', clientSecret: 'kept' });
+  });
+
+  test.each(['!', '~'])('PAYMENT_TOKEN is one that a header can carry: %s', (sign) => {
+    const random = randomBytes(150).toString('base64url').slice(0, 199);
+    const faultsOf = (PAYMENT_TOKEN: string) => load({ PAYMENT_TOKEN }).faults;
+    expect(faultsOf(random + sign)).toEqual([]);
+    expect(faultsOf(random.slice(0, 31) + sign)).toEqual([]);
+    for (const token of [
+      `${random}${sign}x`,
+      `${random.slice(0, 40)} x`,
+      `${random.slice(0, 40)}é`,
+      random.slice(0, 31),
+    ])
+      expect(faultsOf(token)).toEqual([expect.stringMatching(/^PAYMENT_TOKEN .+; make one with: openssl/)]);
   });
 
   test('a secret can come from a file, and not from two places', () => {
