@@ -44,8 +44,8 @@ async function main(): Promise<void> {
   ]);
   const fixedAccess = (key: string) => (key === binApiKey ? BIN_ACCESS : undefined);
   const at = { host: settings.publicHost ?? settings.host, port: settings.port };
-  // Elsewhere it would need https, for its pages and for the sign-in.
-  const binService = isLoopback(at.host) ? createOwnBinService(at) : undefined;
+  // Elsewhere it would need https, for its pages and for the sign-in. Its orders also confirm themselves.
+  const binService = [settings.host, at.host].every(isLoopback) ? createOwnBinService(at) : undefined;
   const sandbox = await startSandbox({
     ...optionsOf(settings),
     seed: read?.seed,

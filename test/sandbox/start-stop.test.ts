@@ -98,16 +98,19 @@ describe('node src/sandbox/main.ts', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('has the BIN lookup service without accounts where it listens beyond loopback, and says so', async () => {
-    const port = (await freePort(5)) + 2;
-    const env = { SANDBOX_PORT: String(port), SANDBOX_BEYOND_LOOPBACK: 'yes', SANDBOX_PUBLIC_HOST: 'sandbox.internal' };
-    const { child, output, ended } = run(env);
-    await expect.poll(output).toContain('Stop it with');
-    expect(output()).toContain('without accounts, which need the sandbox on loopback');
-    expect((await fetch(`http://127.0.0.1:${port + 2}/45717360`)).status).toBe(200);
-    child.kill('SIGTERM');
-    expect(await ended).toEqual([0, null]);
-  });
+  it.each([{ SANDBOX_PUBLIC_HOST: 'sandbox.internal' }, { SANDBOX_HOST: '0.0.0.0', SANDBOX_PUBLIC_HOST: 'localhost' }])(
+    'has the BIN lookup service without accounts where it listens beyond loopback, and says so: %j',
+    async (at) => {
+      const port = (await freePort(5)) + 2;
+      const { child, output, ended } = run({ SANDBOX_PORT: String(port), SANDBOX_BEYOND_LOOPBACK: 'yes', ...at });
+      await expect.poll(output).toContain('Stop it with');
+      expect(output()).toContain('without accounts, which need the sandbox on loopback');
+      expect((await fetch(`http://127.0.0.1:${port + 2}/45717360`)).status).toBe(200);
+      expect((await fetch(`http://127.0.0.1:${port + 2}/account`)).status).toBe(400);
+      child.kill('SIGTERM');
+      expect(await ended).toEqual([0, null]);
+    },
+  );
 
   it('fails with one sentence when a port is taken', async () => {
     const sandbox = await startSandbox(parts);
