@@ -37,6 +37,7 @@ async function replace(overlap: string) {
 it('the old secret ends when it was set to end, and the page says when', async () => {
   const first = CLIENT.clientSecret;
   const second = await replace('day');
+  expect(second.body).toContain('A second new secret ends an earlier overlap.');
   expect(second.body).toMatch(/<dt>Old secret<\/dt><dd>works until <time/);
   expect([await works(first), await works(second.secret), await works('guess')]).toEqual([true, true, false]);
 
