@@ -1,6 +1,6 @@
 /**
- * Ranges of more than 8 digits, as card networks publish them. A BIN has fewer digits, so it gets the facts that all
- * ranges share which it covers.
+ * Ranges of more than 8 digits, as card networks publish them. A BIN has fewer digits and may cover several ranges: it
+ * gets the facts that all of them share.
  */
 import type { EntryFacts } from './dataset.ts';
 import { withoutEmpty } from './record.ts';

@@ -157,7 +157,7 @@ async function readResponse(response: Response, bin: Bin, now: number): Promise<
 function readRecord(text: string, bin: Bin, headers: Headers, now: number): RemoteResult {
   const record = recordFromResponse(parseJson(text));
   if (!record) return { outcome: 'unavailable', reason: 'answer' };
-  // The rules of the networks are known here too: to say "rules" is to know nothing of the BIN.
+  // The source "rules" adds nothing: Gatehouse has the rules of the networks itself.
   if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
   // Most services do not say how many digits matched: then all digits of the request count.
   const matched = headers.get('gatehouse-digits-matched') ?? '';
@@ -165,7 +165,7 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
   return { outcome: 'found', record, digitsMatched: digits, asOf: dateOf(headers.get('gatehouse-as-of'), now) };
 }
 
-/** The date that the service gives to its facts. A wrong one, or one that is to come, is that of today. */
+/** The date that the service states for its facts; today if it states none, an invalid one, or one in the future. */
 function dateOf(header: string | null, now: number): string {
   const today = isoTime(now).slice(0, 10);
   const time = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) ? Date.parse(header) : Number.NaN;

@@ -18,7 +18,7 @@ export type CountryFacts = z.output<typeof countrySchema>;
 export const COUNTRY_ATTRIBUTION =
   'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';
 
-/** Countries for which the package lists no currency, or another one first than the one that cards are billed in. */
+/** Currencies that cards are billed in, for countries where the package lists none, or another one first. */
 const MAIN_CURRENCY: Readonly<Record<string, string>> = {
   CK: 'NZD',
   CU: 'CUP',

@@ -47,7 +47,7 @@ export interface DatasetAbout {
 export interface DatasetHit {
   /** Of a BIN that several ranges divide, only the facts that all of them share: these may lack a country. */
   record: BinRecord;
-  /** Fewer than those of the BIN also if the ranges hold only a part of it. */
+  /** How many digits of the BIN matched: one less than all if the ranges hold only a part of the BIN. */
   digitsMatched: number;
 }
 

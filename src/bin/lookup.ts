@@ -115,9 +115,9 @@ function createLocalSources({ builtIn }: BinLookupParts) {
 
 const NOT_FOUND: LookupProblem = { problem: 'bin_not_found' };
 
-/** Of facts about as many digits the newer ones count; of facts of one date our own, which are there without the service. */
+/** More matched digits win, then the newer facts. On the same date our own win, because they need no call. */
 function isBetter(local: LookupFound, remote: LookupFound): boolean {
-  // The rules name none.
+  // The rules of the networks name no country.
   if (!local.record.country) return false;
   if (local.digitsMatched !== remote.digitsMatched) return local.digitsMatched > remote.digitsMatched;
   return local.asOf >= remote.asOf;

@@ -3,7 +3,7 @@
  */
 import { createDataset, type Dataset } from './dataset.ts';
 
-/** As the card numbers of https://docs.stripe.com/testing and of other providers begin. No type: cards of both have it. */
+/** The first digits of the numbers on https://docs.stripe.com/testing and of other providers. An empty type: credit or debit. */
 const CARDS: readonly [prefix: string, scheme: string, type: string, brand: string, country: string][] = [
   ['424242', 'visa', 'credit', 'Visa Credit', 'US'],
   ['411111', 'visa', 'credit', 'Visa Credit', 'US'],

@@ -167,7 +167,7 @@ export async function createAppRegistry(parts: {
           changedAt: now,
           secretSetAt: clientSecret === undefined ? undefined : setAt,
           secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
-          // Belongs to the client that was registered: another client ID was entered by hand.
+          // It manages the client that Gatehouse registered; another client ID was entered by hand.
           management: isSameClient(before.app, registration) ? before.management : undefined,
         },
         version,

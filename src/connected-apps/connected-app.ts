@@ -71,7 +71,7 @@ const parameters = z
     }
   });
 
-/** The rate limits of the platform, for one whose responses do not state them. */
+/** The rate limits of the platform. Only needed if its responses do not state them. */
 const callsPerMinute = (title: string, max: number) =>
   z.int().min(1).max(max).optional().meta({ title, description: 'Only where its responses do not state it.' });
 const rateLimit = z.strictObject({

@@ -2,7 +2,7 @@
 import { AppError } from '../errors.ts';
 import type { ConnectedApp } from './connected-app.ts';
 
-/** An app with an API. */
+/** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
 /** Each call reads the current list: administrators change it while requests run. */

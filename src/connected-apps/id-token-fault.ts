@@ -47,7 +47,7 @@ export function namedEmail(error: unknown): string | undefined {
 function aheadOf(claims: unknown, now: unknown): Pick<IdTokenFault, 'secondsAhead'> {
   const { iat, nbf } = isObject(claims) ? claims : {};
   const issued = typeof iat === 'number' ? iat : nbf;
-  // A token that becomes valid later was issued by a clock that shows that time.
+  // If `nbf` is still to come, the clock of the provider is ahead and shows at least that time.
   const providerTime = typeof nbf === 'number' && typeof now === 'number' && nbf > now ? nbf : issued;
   return typeof providerTime === 'number' && typeof now === 'number'
     ? { secondsAhead: Math.round(now - providerTime) }

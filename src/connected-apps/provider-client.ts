@@ -61,7 +61,7 @@ export interface ProviderClient {
 }
 
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
-/** OpenID Connect Core section 5.3.2: no time limits such a response. */
+/** A signed userinfo response needs no `iat` or `exp` (OpenID Connect Core section 5.3.2). */
 const USERINFO: JwtRules = { requiredClaims: ['sub'], algorithms: 'userinfo_signing_alg_values_supported' };
 
 /** Called with each verified token response. `sent`: the refresh token that was sent for it, if any. */

@@ -5,7 +5,7 @@ import type { ProviderMetadataSource } from './provider-metadata.ts';
 import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
 import type { Claims } from './token-response.ts';
 
-/** Beside what every JWT must satisfy: signature, algorithm, issuer, audience, times and type. */
+/** Rules in addition to those of every JWT: signature, algorithm, issuer, audience, times and type. */
 export interface JwtRules {
   requiredClaims: readonly string[];
   /** A media type that `typ` may name in place of `JWT` (RFC 8725 section 3.11). */
@@ -18,7 +18,7 @@ export interface JwtRules {
 
 export type ProviderJwts = ReturnType<typeof createProviderJwts>;
 
-/** Holds what a sign-in record needs to name the check that failed. */
+/** Carries the facts by which a sign-in record names the failed check. */
 export class RefusedJwt extends Error {
   /** The claim or header parameter that was refused; undefined where it was none of them. */
   readonly claim: string | undefined;
@@ -85,7 +85,7 @@ export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token
   return { ...claims, sub };
 }
 
-/** What the library does not judge. */
+/** Makes the checks that the library leaves out. Returns the claim or header parameter that fails one. */
 function refusedClaim(
   app: ConnectedApp,
   { crit, typ }: JWTHeaderParameters,
@@ -94,7 +94,7 @@ function refusedClaim(
 ): string | undefined {
   // The library knows one extension, `b64`, which JWTs must not use (RFC 7797 section 7).
   if (crit !== undefined) return 'crit';
-  // The library leaves it as it came: it may be of any JSON type.
+  // The library does not check `typ`, so it may be of any JSON type.
   const type = String(typ ?? 'JWT')
     .toLowerCase()
     .replace(/^application\//, '');

@@ -24,7 +24,7 @@ export type ProviderMetadata = { issuer: string; [member: string]: unknown } & {
   [Member in (typeof MEMBERS)[number]]?: string;
 };
 
-/** What of an app says where its provider is. */
+/** The fields of an app that locate its provider. */
 export type ProviderPlace = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endpoints' | 'parameters'>;
 
 export type ProviderMetadataSource = ReturnType<typeof createProviderMetadata>;

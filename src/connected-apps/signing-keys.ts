@@ -10,7 +10,7 @@ type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 export type SigningKeys = ReturnType<typeof createSigningKeys>;
 
-/** Fresh for so long, since tokens with invented key ids would make us call the provider each time. */
+/** With less than these 10 seconds, each token with an invented key id would cause a call to the provider. */
 const TIMES: ReadTimes = { freshMs: 10_000, usableMs: HOUR_MS, pauseMs: () => 5_000 };
 
 /** Never `none` or a shared secret, whatever the provider advertises (R23). */

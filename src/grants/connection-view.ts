@@ -1,4 +1,4 @@
-/** A connection to JSON and as a view for pages. */
+/** A connection as JSON and as a view for pages. */
 import { z } from 'zod';
 import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';

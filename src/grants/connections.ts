@@ -31,7 +31,7 @@ export interface Disconnected {
   said?: ProviderReply | undefined;
 }
 
-/** How a connection was ended. `by`: left out where its user did. */
+/** How a connection was ended. `by`: undefined if its own user ended it. */
 export interface EndedBy {
   by?: By | undefined;
   /** The audit trail has an entry for it already. */
@@ -95,7 +95,7 @@ export function createConnections(parts: {
     },
 
     /**
-     * True where the stored refresh token covers no scope beyond these, so that no new consent is needed for one.
+     * True if there is a stored refresh token and it covers no scope beyond these: then no new consent is needed to get one.
      * @param forAll whether it must cover each of these scopes as well
      */
     async holdsRefreshToken(

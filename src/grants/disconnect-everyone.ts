@@ -16,7 +16,7 @@ export interface DisconnectProgress {
   /** Connections at the start. */
   total: number;
   done: number;
-  /** How many of those done ended in which way. */
+  /** How many connections ended in each way. */
   answers: Partial<Record<DisconnectResult, number>>;
 }
 

@@ -62,9 +62,9 @@ export function createRefreshOutcomes(parts: {
   };
 
   /**
-   * Saves received tokens, also over a write that came in between, where that write left the same tokens or has those of an
-   * earlier call. Newer tokens of another call stay (R36). Where the grant was disconnected meanwhile, the received tokens
-   * are revoked (R43).
+   * Saves received tokens. If another process wrote in between, they replace what it wrote only if that has the tokens that
+   * this call sent, or those of an earlier call: newer tokens of another call stay (R36). If the grant was disconnected
+   * meanwhile, the received tokens are revoked (R43).
    */
   const saveTokens = async (
     call: RefreshCall,

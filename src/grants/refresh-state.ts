@@ -14,7 +14,7 @@ export interface RefreshRequest {
   scopes?: readonly string[] | undefined;
 }
 
-/** An access token younger than this that is refused all the same: another refresh would not help. */
+/** If the platform refuses an access token younger than this, another refresh would not help. */
 const JUST_REFRESHED_MS = 2_000;
 /** No process holds an unsaved response for longer: the provider's deadline, and the retries of the store. */
 const MAX_UNSAVED_MS = 90_000;

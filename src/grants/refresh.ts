@@ -68,7 +68,7 @@ export function createRefresher(parts: {
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
     const stored = await outcomes.settle(call, outcome);
-    // A stale entry in the list of open refreshes costs one look at the next start.
+    // A stale entry in the list of open refreshes costs one read at the next start.
     if (isSettled(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
     return { stored, outcome };
   };
@@ -121,7 +121,7 @@ export function createRefresher(parts: {
         if (refreshed) return refreshed.value;
         nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
       }
-      // Most refreshes end soon; the longer one takes, the less a late look matters.
+      // Most refreshes end soon, so the grant is loaded often at first and then less often.
       await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
     }
   };

@@ -114,7 +114,7 @@ export function createRevocations(parts: {
     }
     const attempts = revocation.attempts + 1;
     const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
-    // `grantVersion` goes: the grant is deleted before the provider is called.
+    // `grantVersion` is dropped: the grant was deleted before the provider was called.
     const postponed = { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause };
     await save(id, postponed, version);
     return { outcome: 'pending', said };
@@ -142,7 +142,7 @@ export function createRevocations(parts: {
       if (!stored) return true;
       if ('grant' in stored) {
         const { connectedAt, consentedAt } = stored.grant;
-        // A connection that was made from scratch shares no tokens with the one to revoke, so that is still revoked.
+        // A connection made from scratch shares no tokens with the ended one, whose tokens are still revoked.
         if (consentedAt > revocation.since) return connectedAt > revocation.since;
       }
       // The newest token is stored before the grant that holds it is deleted.

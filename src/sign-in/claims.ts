@@ -5,7 +5,7 @@ import { ProviderError } from '../connected-apps/provider-error.ts';
 import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { type AdminRule, decidingClaims, FRIENDLY_CLAIMS } from './identity.ts';
 
-/** The ID token's claims, and those that it lacks from userinfo. The ID token's own win. @throws ProviderError */
+/** The claims of the ID token, and from userinfo those that it lacks. @throws ProviderError */
 export async function completeClaims(
   { provider, admin }: { provider: Pick<ProviderClient, 'userinfo'>; admin: AdminRule },
   app: ConnectedApp,
@@ -17,7 +17,7 @@ export async function completeClaims(
   const isDecisive = lacks(decidingClaims(app, admin));
   if (!isDecisive && !lacks(FRIENDLY_CLAIMS)) return claims;
   const more = await provider.userinfo(app, response, claims.sub).catch((error: unknown) => {
-    // A sign-in does without a name, but not with the userinfo of another subject.
+    // A sign-in succeeds without a name, but fails if userinfo is about another subject.
     if (isDecisive || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
     return undefined;
   });

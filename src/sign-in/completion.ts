@@ -15,7 +15,7 @@ import type { Transaction } from './transaction.ts';
 export interface Authorization {
   app: ConnectedApp;
   transaction: Transaction;
-  /** The browser's secret that the request was pending under. */
+  /** The browser secret under which the pending request was stored. */
   pendingUnder: string;
   scopes: readonly string[];
   response: TokenResponse;
@@ -27,7 +27,7 @@ export interface Authorization {
 export interface SessionPort {
   /**
    * Saves a new session under a new id, so that an earlier id opens nothing (R17).
-   * @param pendingUnder the browser's secret that the request was pending under
+   * @param pendingUnder the browser secret under which the pending request was stored
    */
   begin(session: NewSession, pendingUnder: string): Promise<void>;
   end(): Promise<void>;
@@ -36,7 +36,7 @@ export interface SessionPort {
 export function createCompletion(parts: FlowParts, fail: Fail) {
   const { connections, users, admin, clock } = parts;
 
-  /** The named failure where the store or the provider kept something from being saved; any other error as it is. */
+  /** Names the failure if the store was down or the provider has signed the user out; returns other errors as they are. */
   const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
     const code = cause instanceof AppError ? cause.code : undefined;
     // From saving the session: the provider has signed the user out since it issued the ID token.

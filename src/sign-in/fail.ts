@@ -37,7 +37,7 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
       step: nextStep(failure, about),
       logDetail: seen === undefined ? failure : `${failure}: ${seen}`,
       retryAfterSeconds,
-      // Under the callback's `no-referrer` the form would be sent with `Origin: null`. This sends no more than the origin.
+      // Under the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin` sends the origin alone.
       headers: signOutFirst ? { 'Referrer-Policy': 'strict-origin' } : undefined,
     });
   };

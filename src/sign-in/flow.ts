@@ -29,7 +29,7 @@ export interface CallbackRequest {
 
 interface PendingRequest {
   transaction: Transaction;
-  /** The browser's secret that it was stored under. */
+  /** The browser secret under which it was stored. */
   pendingUnder: string;
 }
 
@@ -72,7 +72,7 @@ export function createSignInFlow(parts: FlowParts) {
     startedAt: number,
   ): Promise<PendingRequest | undefined> => {
     const { browserSecret, earlierBrowserSecret } = info;
-    // The secret before the sign-in counts only for a signed-in user: without a session it proves nothing (R103).
+    // The secret from before the last sign-in counts only for a signed-in user: without a session it proves nothing (R103).
     const secrets = userId === undefined ? [browserSecret] : [browserSecret, earlierBrowserSecret];
     for (const pendingUnder of secrets.filter((secret) => secret !== undefined)) {
       const transaction = await transactions.take(pendingUnder, state);
@@ -86,7 +86,7 @@ export function createSignInFlow(parts: FlowParts) {
     throw fail('state_used', { appId });
   };
 
-  /** The app as it was at the start, for the user who started. */
+  /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
   const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
     const { purpose } = transaction;
     const about = { appId: transaction.appId, purpose };
@@ -153,7 +153,7 @@ export function createSignInFlow(parts: FlowParts) {
      * @throws SignInError
      */
     finish(request: CallbackRequest): Promise<string | undefined> {
-      // The path can hold any text: the record names an app only where there is one.
+      // The path can hold any text, so the record names an app only if it exists.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
       return recorder.record(appId, request.info, (log) => finishAttempt(request, log));
     },

@@ -1,4 +1,4 @@
-/** The user of verified claims: who it is, whether it may sign in, and whether it is an administrator. Pure. */
+/** Reads from verified claims which user it is, whether the user may sign in, and whether it is an administrator. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Claims } from '../connected-apps/token-response.ts';
 import type { ProviderSession, SessionUser } from '../sessions/session.ts';
@@ -26,13 +26,13 @@ export function providerSessionOf(issuer: string, idToken: Claims): ProviderSess
   return { ...(named ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
 }
 
-/** The claims that decide who may sign in and who is an administrator. Without them no user is either. */
+/** The claims that decide whether a user may sign in and is an administrator. A missing one decides against it. */
 export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
   const allow = app.signIn?.allow;
   return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];
 }
 
-/** Claims for pages; many ID tokens lack them. */
+/** Claims that pages show. Many ID tokens lack them, and a sign-in succeeds without them. */
 export const FRIENDLY_CLAIMS = ['name', 'email'];
 
 export function maySignIn(app: ConnectedApp, claims: Claims): boolean {

@@ -165,7 +165,7 @@ function requestInfo(req: Request): RequestInfo {
   return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req) };
 }
 
-/** Which app's return URLs count is known only once one is chosen; a card number goes no further all the same. */
+/** The return path is checked once an app is chosen. A card number is dropped now, before the links of the page repeat it. */
 function returnSuffix(returnTo: string | undefined): string {
   return returnTo === undefined || holdsCardNumber(returnTo) ? '' : `&return_to=${encodeURIComponent(returnTo)}`;
 }

@@ -1,4 +1,4 @@
-/** The `state` of an authorization request: dated and signed, so that an expired one differs from an invented one (R10). */
+/** The `state` of an authorization request: dated and signed, so that an expired one can be told from an invented one (R10). */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const RANDOM_BYTES = 16;

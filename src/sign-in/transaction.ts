@@ -82,7 +82,7 @@ export function createTransactions(parts: { store: Store; clock: () => number })
   };
 }
 
-/** Short, since anybody can store one (R91), and enough to tell a browser's ten pending requests apart. */
+/** Short, because a request without a session can store one (R91), and enough to tell a browser's ten requests apart. */
 const nameOf = (state: string): string => hashOf(state).slice(0, 8);
 
 /** A fingerprint of everything in a registration that a pending request depends on. */
