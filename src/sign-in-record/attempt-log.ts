@@ -97,7 +97,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
 
     passed: (step: StepName, detail?: string) => add(step, true, detail),
 
-    /** Passes all steps after the last one, up to this one: for checks that are made in one go. */
+    /** Passes all steps after the last one, up to and including this one: for checks that are made together. */
     passedUpTo,
 
     /** Adds facts for the record and the events, however the request ends. */
@@ -150,7 +150,10 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
   return { log, failed };
 }
 
-/** The provider client fails in the same ways before the browser is sent, in the exchange, and after it at userinfo. */
+/**
+ * The step that failed. The same failure of the provider client can occur at three points: before the browser is sent to the
+ * provider, in the code exchange, and at userinfo.
+ */
 function failedStep(failedAt: StepName, steps: readonly Step[]): StepName {
   if (place(failedAt) < place('answer') || isAfterExchange(failedAt)) return failedAt;
   const last = steps.at(-1)?.name ?? 'started';

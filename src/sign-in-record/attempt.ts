@@ -69,7 +69,7 @@ function endingAfter({ outcome, failure }: SignInRecord, changes: Partial<SignIn
   return { outcome: changes.outcome, failure: changes.failure };
 }
 
-/** A known user stays; the address of a refused ID token gives way to a known user. */
+/** A verified user is never overwritten by an unproven e-mail address, but replaces one. */
 function userAfter(record: SignInRecord, changes: Partial<SignInRecord>): Partial<SignInRecord> {
   const isKnown = changes.userId === undefined && record.userId !== undefined;
   const { userId, name, email, presumed } = isKnown ? record : changes;

@@ -47,7 +47,7 @@ export interface Failure extends Cause {
   page?: PageWords;
   /** The user or the rules for users refused: nothing is broken. */
   isRefusal?: true;
-  /** More exact causes. The first whose facts match counts, and what it leaves out is as above. */
+  /** More exact causes: the first one that matches the facts replaces the members that it has. */
   variants?: readonly (Partial<Cause> & { when: (facts: SignInFacts) => boolean })[];
 }
 
@@ -73,7 +73,7 @@ const FAILURES = {
     failedAt: 'state',
     detail: 'This address belongs to the middle of a sign-in and does not work on its own.',
     words: 'The callback was opened without a state.',
-    advice: 'Somebody opened the address by itself. There is nothing to do.',
+    advice: 'The address was opened by itself. There is nothing to do.',
   },
   state_invented: {
     code: 'invalid_request',
@@ -81,7 +81,7 @@ const FAILURES = {
     failedAt: 'state',
     detail: 'This sign-in was not started here.',
     words: 'The state was not issued here.',
-    advice: 'Somebody invented the address, or SESSION_SECRETS were replaced in the meantime.',
+    advice: 'The address was made up, or SESSION_SECRETS were replaced in the meantime.',
   },
   state_expired: {
     code: 'invalid_request',

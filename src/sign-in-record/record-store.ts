@@ -26,13 +26,14 @@ interface PendingAttempt {
 
 export type RecordReading = Promise<StoredRecord | undefined>;
 
-/** Longer than a record may stand in the lists: trimming still reads which lists those are. */
+/** A record outlives its entries in the lists: the trim reads from it which lists those are. */
 const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
 /** Any client can start any number of sign-ins, so those without an end have a limit of their own. */
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
- * How many records an address can add to a process by requests that match no pending one: `bare` requests, which any client
- * can send, and `stale` ones with a genuine state, of which a client can collect many.
+ * How many records an address can add in a minute, in each process and of each kind. `bare`: starts, and callbacks without a
+ * genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer pending, of which a
+ * client can collect many.
  */
 const MAX_NEW_A_MINUTE = 300;
 const MAX_ADDRESSES = 20_000;
@@ -120,7 +121,7 @@ export function createRecordStore(parts: {
     /**
      * Adds to the attempt that began with this state, or stores a new one. Never rejects.
      * Without a pending request, an address can store only so many new ones in a minute (R95).
-     * @param attempt of the pending request: it need not be found by its state
+     * @param attempt that of the pending request; without it, the attempt is looked up by its state
      * @returns the id of the attempt, or undefined where nothing was stored
      */
     async add(

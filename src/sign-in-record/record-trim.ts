@@ -1,4 +1,4 @@
-/** Keeps the records of sign-ins within 30 days and their number; no address displaces those of the others (R95). */
+/** Deletes records of sign-ins that are too old or too many; no address can displace the records of others (R95). */
 import { callerNetwork } from '../config/networks.ts';
 import { keys } from '../storage/keys.ts';
 import { allPages } from '../storage/paging.ts';
