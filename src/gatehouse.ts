@@ -82,7 +82,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
 
   const sessions = createSessions({ storage, config, clock });
   const signInRecords = createSignInRecords({ store, events, clock });
-  // What several rooms need. The type of a room's `parts` names those of them that it takes.
+  // Shared by several rooms. The type of a room's `parts` names those that it takes.
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
   const grants = room(createGrants({ storage, connectedApps, outbound, events, clock, random }));
@@ -90,7 +90,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
-  // The same and the rooms made so far, for those that serve requests.
+  // The same, and the rooms made so far, for the rooms that serve requests.
   const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config });

@@ -95,15 +95,15 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
 }
 
 /**
- * The app that makes administrators: the one of `ADMIN_APP`, or the only one of the file that users sign in with. An app that
- * is registered later never makes any.
+ * The app whose sign-ins can make an administrator: that of `ADMIN_APP`, or the only sign-in app of the file. An app that is
+ * registered later never makes an administrator.
  */
 function adminApp(named: string | undefined, { apps }: ParsedApps): string | undefined {
   const [only, ...others] = apps.filter(({ signIn }) => signIn !== undefined);
   return named ?? (others.length === 0 ? only?.id : undefined);
 }
 
-/** Reports nothing about an app that has, or may have, faults of its own. */
+/** Faults of `ADMIN_APP` and `ADMIN_ACR`; none if a faulty entry of the file may be the app that they need. */
 function adminFaults({ app: named, acr }: Config['admin'], parsed: ParsedApps): string[] {
   const signInApps = parsed.apps.filter(({ signIn }) => signIn !== undefined);
   const mayBeFaulty = parsed.faultyIds.some((id) => named === undefined || id === undefined || id === named);

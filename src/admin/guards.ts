@@ -68,8 +68,8 @@ export function createAdminGuards(parts: {
 
   /** With an `Authorization` header the cookie does not count, even if the token is refused. */
   const authorize = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
-    const { given, token: text } = bearerOf(req);
-    if (!given) {
+    const { isSent, token: text } = bearerOf(req);
+    if (!isSent) {
       assertAdministrator(await sessions.admitUser(req).catch(withChallenge));
       return;
     }

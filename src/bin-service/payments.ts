@@ -26,13 +26,13 @@ export function confirmationHandler(parts: {
   return async (req, res) => {
     if (!expected)
       throw new AppError('not_found', { detail: 'PAYMENT_TOKEN is not set: plans are confirmed by command.' });
-    const { given, token } = bearerOf(req);
+    const { isSent, token } = bearerOf(req);
     // Compared first, so that wrong calls from a shared address do not block the right token.
     if (token === undefined || !timingSafeEqual(hashOf(token), expected)) {
       limits.take('guess', req.context.address);
       throw new AppError('sign_in_required', {
         detail: 'Send PAYMENT_TOKEN as Authorization: Bearer.',
-        headers: { 'WWW-Authenticate': given ? 'Bearer error="invalid_token"' : 'Bearer' },
+        headers: { 'WWW-Authenticate': isSent ? 'Bearer error="invalid_token"' : 'Bearer' },
       });
     }
     const paid = bodySchema.safeParse(req.body).data;

@@ -25,7 +25,7 @@ const plans = list.transform((entries, context) => {
   return parsed;
 });
 
-/** Of what an Authorization header can carry, and `bearerOf` reads. */
+/** The characters and the length that `bearerOf` reads from an Authorization header. */
 const PAYMENT_TOKEN_FORM = /^[!-~]{32,200}$/;
 
 const paymentToken = z.string().superRefine((token, context) => {

@@ -3,10 +3,10 @@ import type { IncomingMessage } from 'node:http';
 
 const MAX_BEARER = 200;
 
-/** @returns `given`: whether there is a header at all. `token`: undefined without exactly one well-formed Bearer token. */
-export function bearerOf(req: IncomingMessage): { given: boolean; token: string | undefined } {
+/** @returns `isSent`: whether the header is there. `token`: undefined without exactly one well-formed Bearer token. */
+export function bearerOf(req: IncomingMessage): { isSent: boolean; token: string | undefined } {
   const headers = req.headersDistinct.authorization ?? [];
   const [header = ''] = headers;
   const token = headers.length === 1 ? /^Bearer +([!-~]+)$/i.exec(header)?.[1] : undefined;
-  return { given: headers.length > 0, token: token !== undefined && token.length <= MAX_BEARER ? token : undefined };
+  return { isSent: headers.length > 0, token: token !== undefined && token.length <= MAX_BEARER ? token : undefined };
 }

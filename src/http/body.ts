@@ -7,7 +7,7 @@ import { isObject } from '../json.ts';
 
 const LIMIT_BYTES = 64 * 1024;
 
-// The body parsers load their character sets with the first body. Load them now: later no file descriptor may be left (F21).
+// The body parsers load their character sets with the first body. Load them now: later, no file descriptor may be free (F21).
 iconv.encodingExists('utf-8');
 
 /** Refuses chunked bodies (411): with a Content-Length, every server on the way sees the body end at the same byte (R78). */

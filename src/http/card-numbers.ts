@@ -28,13 +28,13 @@ function decode(text: string): string {
 }
 
 /**
- * Runs before anything that could repeat the URL. The query of a callback passes, because codes and states may be long
- * numbers; so does that of a sign-in, which drops such a return path by itself.
+ * Runs before anything that could repeat the URL. Two queries are not checked: that of a callback, because codes and states
+ * may be long numbers, and that of a sign-in, which itself drops a return path with a card number.
  */
 export function cardNumberGuard({ basePath }: { basePath: string }): RequestHandler {
-  const queryPasses = [`${basePath}/oauth/callback/`, `${basePath}/sign-in`];
+  const uncheckedQueries = [`${basePath}/oauth/callback/`, `${basePath}/sign-in`];
   return (req, _res, next) => {
-    const checked = queryPasses.some((path) => req.path.startsWith(path)) ? req.path : req.originalUrl;
+    const checked = uncheckedQueries.some((path) => req.path.startsWith(path)) ? req.path : req.originalUrl;
     if (!holdsCardNumber(checked)) return next();
     const code = req.path.startsWith(`${basePath}/bin/`) ? 'invalid_bin' : 'invalid_request';
     return next(

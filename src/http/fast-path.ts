@@ -14,8 +14,8 @@ declare module 'node:http' {
 
 /**
  * Express costs more than the relaying itself, so ordinary relayed requests bypass it. Requests that Express's middleware
- * could treat differently (another method, a page wanted, another site, a proxy's id, a body, an upgrade, digits in the
- * query) go through Express, where the same route has the same handler.
+ * could treat differently (another method, a page wanted, another site, an `X-Request-Id`, a body, an upgrade, a card number
+ * in the query) go through Express, where the same route has the same handler.
  * @param parts `basePath`: the prefix of every path; `admit`: called for each request on the fast path, throws to refuse it
  */
 export function fastPath(parts: {

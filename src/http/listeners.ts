@@ -130,7 +130,7 @@ export async function closeServer(server: Server, graceSeconds: number): Promise
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
   server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
   if (graceSeconds > 0) await Promise.race([closed, sleep(LAST_REQUEST_MS, undefined, { ref: false })]);
-  // Timers run before the event loop reads sockets. In a late process a connection may look idle although its next request has arrived.
+  // Timers run before the event loop reads sockets. In a busy process, a connection may look idle although its next request has arrived.
   const afterReading = async () => {
     for (let turn = 0; turn < 2; turn += 1) await setImmediate();
     server.closeIdleConnections();

@@ -28,7 +28,7 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
     /** The body of the response; members that it does not name are left out. Undefined: no body. */
     response?: z.ZodType;
     status?: 200 | 201 | 202 | 204;
-    /** The status of a response without a body, which `handle` sends itself where it has nothing to return. */
+    /** The status of the response without a body that `handle` sends itself if it has nothing to return. */
     emptyStatus?: 204;
     /** Of a response that `handle` sends itself in place of JSON. */
     mediaType?: string;
@@ -59,7 +59,7 @@ export function checked<T extends z.ZodType>(schema: T, input: unknown): z.outpu
   const parsed = schema.safeParse(input, ADVICE);
   if (parsed.success) return parsed.data;
   throw new AppError('invalid_request', {
-    detail: 'What was sent is not as it should be: "errors" says where and why.',
+    detail: 'The request is not valid: "errors" says where and why.',
     faults: inputFaults(parsed.error),
   });
 }

@@ -7,7 +7,7 @@ import { securityHeaders } from './security-headers.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** Not DATA_POLICY, which has `sandbox` in place of two directives: R68 names these three for refusals such as 413. */
+/** R68 requires the last three directives on refusals such as 413, too; DATA_POLICY has `sandbox` in place of two of them. */
 const REFUSAL_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 export const problemSchema = z.object({

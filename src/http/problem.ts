@@ -24,7 +24,7 @@ export function sendDocument(publicHref: string, req: Request, res: Response, er
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Logs a failure. Also for routes that show one as part of a page, so that the log has the reference on it. */
+/** Logs a failure. Also for routes that show one as part of a page: the page shows the reference of this log line. */
 export function report(events: Events, req: Request, error: AppError): void {
   const { id: requestId, route } = req.context;
   events.requestFailed({

@@ -5,7 +5,7 @@ import { wantsData, wantsPage } from './accept.ts';
 import { holdsCardNumber } from './card-numbers.ts';
 
 /**
- * Without it, a user who types `localhost` for `127.0.0.1` gets cookies that the callback never receives.
+ * Without the redirect, a user who types `localhost` for `127.0.0.1` gets cookies that the callback never receives.
  * @param parts `isTrusted`: whether the peer is a trusted proxy. Then only `X-Forwarded-Host` counts: `Host` may be the
  *   proxy's own name
  */

@@ -29,8 +29,8 @@ const MINUTE_MS = 60_000;
 /** A client that spreads requests over several processes can exceed the limit for this long. */
 const FLUSH_MS = 300;
 /**
- * A caller below this part of its limit costs no write. Anybody can send from an address, so an address must reach half of
- * its limit first (R54).
+ * A caller below this part of its limit costs no write. A client has an address without signing in, so an address causes
+ * writes only from half of its limit on (R54).
  */
 const STORED_FROM: Readonly<Record<LimitKind, number>> = {
   address: 0.5,

@@ -37,7 +37,7 @@ export type Route = ExpressRoute | RelayedRoute;
 /** Counts a request of this caller. @throws AppError `rate_limited` */
 export type TakeBudget = (budget: 'session', req: IncomingMessage) => void;
 
-/** Refuses HEAD, which would use up what the GET is for: the state, or a place among the pending authorization requests. */
+/** Refuses HEAD, which would do what only the GET may do: use up the state of a callback, or store a pending request. */
 export const getOnly: RequestHandler = (req, res, next) =>
   req.method === 'HEAD' ? methodNotAllowed(['GET'])(req, res, next) : next();
 

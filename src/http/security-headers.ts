@@ -31,7 +31,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
     contentSecurityPolicy: false,
     // Chromium logs a warning when it cannot apply this one, and the other headers cover what it protects.
     originAgentCluster: false,
-    // For obsolete browsers only; `frame-ancestors` covers the last one.
+    // For obsolete browsers only; `frame-ancestors` covers `frameguard`.
     dnsPrefetchControl: false,
     ieNoOpen: false,
     permittedCrossDomainPolicies: false,

@@ -98,9 +98,9 @@ export function createRelayGate(parts: {
      * @throws AppError `relay_token_invalid`, `rate_limited`
      */
     async authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller> {
-      const { given, token } = bearerOf(req);
+      const { isSent, token } = bearerOf(req);
       const caller = await authenticateToken(hasTokenInUrl(req) ? undefined : token, req, res);
-      if (!caller) throw invalidToken(given);
+      if (!caller) throw invalidToken(isSent);
       return caller;
     },
     authenticateToken,
@@ -153,12 +153,12 @@ function headerOf(req: IncomingMessage, name: string): string | undefined {
 }
 
 /** The same response for unknown, expired, revoked and malformed tokens (R84). */
-function invalidToken(given: boolean): AppError {
+function invalidToken(isSent: boolean): AppError {
   return new AppError('relay_token_invalid', {
-    detail: given
+    detail: isSent
       ? 'Send a relay token that is valid, once, as "Authorization: Bearer gthr_…".'
       : 'Send a relay token as "Authorization: Bearer gthr_…".',
-    headers: { 'WWW-Authenticate': given ? 'Bearer error="invalid_token"' : 'Bearer' },
+    headers: { 'WWW-Authenticate': isSent ? 'Bearer error="invalid_token"' : 'Bearer' },
   });
 }
 

@@ -81,7 +81,7 @@ describe('what is asked', () => {
     expect(await told('/things?limit=20&more=1')).toMatchObject([400, unknown]);
     expect(await told('/things?more=1', { method: 'DELETE' })).toMatchObject([400, unknown]);
     const faults = [{ pointer: '#/limit', rule: 'invalid', detail: 'Give 50 or less.' }];
-    const detail = 'What was sent is not as it should be: "errors" says where and why.';
+    const detail = 'The request is not valid: "errors" says where and why.';
     expect(await told('/things?limit=51')).toMatchObject([400, { code: 'invalid_request', detail, faults }]);
     const once = 'Give each parameter of the address once.';
     expect(await told('/things?limit=1&limit=1')).toMatchObject([400, { code: 'invalid_request', detail: once }]);
