@@ -57,8 +57,8 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
 
   const listed = async (query: ListQuery) => {
-    const isMeant = (item: T) => matches(query.q, ...textsOf(item));
-    const { items, ...rest } = await records.page({ ...pageOptions(query), isMeant });
+    const filter = (item: T) => matches(query.q, ...textsOf(item));
+    const { items, ...rest } = await records.page({ ...pageOptions(query), filter });
     return { items: await Promise.all(items.map(toJson)), ...rest };
   };
 

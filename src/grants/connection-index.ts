@@ -85,8 +85,8 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
           : appId !== undefined
             ? keys.connections('app', appId)
             : keys.connections('all');
-      const isMeant = (one: ListedConnection) => appId === undefined || one.appId === appId;
-      return matchingPage(store, index, { after, limit, isMeant }, async (member) => connectionOf(member));
+      const filter = (one: ListedConnection) => appId === undefined || one.appId === appId;
+      return matchingPage(store, index, { after, limit, filter }, async (member) => connectionOf(member));
     },
 
     /** The oldest connections of an app that were made by that time. */

@@ -1,4 +1,4 @@
-/** Copies that fit every store: log entries are named by their place, and a note that is about one store is left out. */
+/** Copies that every kind of store can load: log entries are numbered, and the out-of-service note of the source is left out. */
 import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import type { KeptItem, Store } from './store.ts';

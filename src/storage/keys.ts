@@ -11,7 +11,7 @@
  * | `out-of-service` | a note that this storage is being filled, is being moved, or was moved: no server starts with it | until filled; 20 s after the last sign of life of the migration; for ever |
  * | lease `storage-copy` | which command fills or moves this storage | 10 s after its holder's last sign of life |
  * | channel `key-roll-call`, `key-roll-call:CALLER` (`key-roll-call.ts`) | a question to all processes, and the keys of each one | |
- * | `session:{ID_HASH}` | the session of one browser (sealed), or the tombstone of an ended one | until it expires in any case |
+ * | `session:{ID_HASH}` | the session of one browser (sealed), or the tombstone of an ended one | until its last possible use |
  * | `session-id-token:{ID_HASH}` | the ID token with which that session began (sealed) | until the session ends or expires |
  * | `sessions-of:{USER}` | the user's sessions, at most 100: hash of the id, and start; and when the provider last ended all of them | 60 s longer than its newest session can last |
  * | `sessions-of-sid:{SID_HASH}` | the same by issuer and the provider's `sid` | the same |
@@ -54,7 +54,7 @@
  * | index `disconnect-jobs:{disconnect-jobs}` | apps with such a job under way, by start | until done |
  * | `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in that hour or day (UTC) | 3 days, 40 days |
  * | lease `chore:NAME` | which process does that background work | 30 s after its holder's last sign of life |
- * | `bin-service-pause` | the time until which the BIN lookup service asked not to be called (429) | as it stated |
+ * | `bin-service-pause` | the time until which the BIN lookup service asked not to be called (429) | until that time |
  * | `bin-service-health` | the last success and the last failure of the BIN lookup service | 100 days |
  * | counter `bin-lookups:{YYYY-MM}:OUTCOME` | look-ups in that UTC month by source of the facts, or by problem | 100 days |
  * | `bin-dataset` | the imported BIN data set in use and the one before it, each with source, date, licence and bad rows | until the next import |
@@ -70,10 +70,10 @@
  * | index `service-accounts:{relay}` | their ids by time of creation | with them |
  * | `relay-uses:{TOKEN}` | uses of that relay token in the last week, by hour, route and result | 8 days |
  * | `relay-uses-of:{USER}:APP` | the services that used that grant: name, route, last time, count; at most 50 | with the grant |
- * | counter `provider-calls:{APP}:WHOM:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
+ * | counter `provider-calls:{APP}:OWNER:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
  * | channel `provider-budget` (`threads/provider-budget.ts`) | which calls to a platform are on hold, and until when | |
- * | counter `stated-calls:{APP}:WHOM:WINDOW` | calls by services in a window that the platform states, for all users or for one (hash) | 60 s longer than the window |
- * | counter `limit:{KIND:WHOM}:MINUTE` | requests of one caller (hash) in that minute, if there are many | 120 s |
+ * | counter `stated-calls:{APP}:OWNER:WINDOW` | calls by services in a window that the platform states, for all users or for one (hash) | 60 s longer than the window |
+ * | counter `limit:{KIND:CALLER}:MINUTE` | requests of one caller (hash) in that minute, if there are many | 120 s |
  * | `webhook:{webhooks}:ID` | one webhook (sealed): address, events, signing secret | until deleted |
  * | index `webhooks:{webhooks}` | their ids by time of creation | with them |
  * | `webhook-message:{webhooks}:ID` | one message to one webhook: text, attempts and their responses | 30 days |
@@ -151,7 +151,7 @@ export function isRelaxed(key: string): boolean {
   return RELAXED_KINDS.has(kindOf(key));
 }
 
-/** Records that list others and are written before them: a copy that is not of one moment reads them later. */
+/** Records that list others. They are written before what they list, so a copy that takes time reads them after it. */
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 
 /** The indexes of the audit trail. */
@@ -164,7 +164,7 @@ export const keys = {
   keysInUse: 'keys-in-use',
   outOfService: 'out-of-service',
   storageCopy: 'storage-copy',
-  /** The owner of the sealed digest at the end of a backup; there is no such record. No key id contains a brace. */
+  /** Not a record: the owner for which the digest of a backup is sealed. Unlike any `keyCheckOf`: no key id contains a brace. */
   backupSeal: 'key-check:{backup}',
   session: (idHash: string) => `session:{${idHash}}`,
   sessionIdToken: (idHash: string) => `session-id-token:{${idHash}}`,

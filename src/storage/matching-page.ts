@@ -8,7 +8,7 @@ export interface MatchingOptions<T> {
   /** Infinity for all items. */
   limit: number;
   /** Default: everything matches. */
-  isMeant?: (item: T) => boolean;
+  filter?: (item: T) => boolean;
 }
 
 export interface MatchingPage<T> {
@@ -22,7 +22,7 @@ const MAX_BATCH = 200;
 export async function matchingPage<T>(
   store: Pick<Store, 'page'>,
   index: string,
-  { after, limit, isMeant = () => true }: MatchingOptions<T>,
+  { after, limit, filter = () => true }: MatchingOptions<T>,
   load: (member: string) => Promise<T | undefined>,
 ): Promise<MatchingPage<T>> {
   const items: T[] = [];
@@ -34,7 +34,7 @@ export async function matchingPage<T>(
     const loaded = await Promise.all(batch.items.map(({ member }) => load(member)));
     for (const [at, position] of batch.items.entries()) {
       const item = loaded[at];
-      if (item === undefined || !isMeant(item)) continue;
+      if (item === undefined || !filter(item)) continue;
       if (items.length === limit) return last === undefined ? { items } : { items, next: last };
       items.push(item);
       last = encodeCursor(position);

@@ -24,14 +24,14 @@ export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
     assertReadable(stored?.value, own);
     const { version, oldestReader, ...rest } = schemaOf(stored?.value);
     if (version >= own.version) return;
-    if (stored && oldestReader < own.oldestReader) await assertNobodyOlder(store, own);
+    if (stored && oldestReader < own.oldestReader) await assertNoOlderProcess(store, own);
     const next = { ...rest, version: own.version, oldestReader: Math.max(oldestReader, own.oldestReader) };
     const put = { put: keys.schema, value: JSON.stringify(next), ifVersion: stored?.version ?? 0 };
     if (await store.write([put])) return;
   }
 }
 
-async function assertNobodyOlder(store: Store, own: SchemaVersion): Promise<void> {
+async function assertNoOlderProcess(store: Store, own: SchemaVersion): Promise<void> {
   if ((await callKeyRoll(store)).every(({ schema }) => schema >= own.oldestReader)) return;
   throw new StartRefused([
     'A running process is of an older release that cannot read what this one writes. Stop every older process, then start this one.',

@@ -36,7 +36,7 @@ interface Sent {
 }
 
 type StoredMessage = WebhookMessage & { body: string };
-/** What a message says, such as the user and the app of a connection. */
+/** The content of a message, such as the user and the app of a connection. */
 type Data = Readonly<Record<string, string | undefined>>;
 
 /** The pause before each of the eight attempts, about 16 hours in total. */
@@ -61,8 +61,8 @@ export function createWebhookMessages(parts: {
   let storing: Promise<void> = Promise.resolve();
 
   const enqueue = async (event: WebhookEvent, data: Data, now: number) => {
-    const isMeant = ({ enabled, events }: Webhook) => enabled && events.includes(event);
-    const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, isMeant });
+    const isReceiver = ({ enabled, events }: Webhook) => enabled && events.includes(event);
+    const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
     const timestamp = isoTime(now);
     for (const { id: webhook } of receivers) {
       const id = `msg_${newOpaqueTokenId()}${newOpaqueTokenId()}`;

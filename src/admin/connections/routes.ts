@@ -71,15 +71,15 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     query: z.output<typeof connectionQuery>,
   ): Promise<{ items: ConnectionRow[]; next?: string }> => {
     const { after, limit, q, app, health, user } = query;
-    const isMeant = (view: ConnectionRow) => (!app || view.app === app) && (!health || view.health === health);
-    if (user !== undefined) return { items: (await ofUser(user)).filter(isMeant) };
+    const isWanted = (view: ConnectionRow) => (!app || view.app === app) && (!health || view.health === health);
+    if (user !== undefined) return { items: (await ofUser(user)).filter(isWanted) };
     if (q?.trim()) {
       return pageOfMatchingUsers(users.store, { q, after, limit }, async ({ id }) =>
-        (await ofUser(id)).filter(isMeant),
+        (await ofUser(id)).filter(isWanted),
       );
     }
     const { items, ...rest } = await index.page({ after: after || undefined, limit, appId: app, state: health });
-    return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isMeant), ...rest };
+    return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isWanted), ...rest };
   };
 
   const list = pages.page('admin/connections', async ({ req }) => {

@@ -1,4 +1,4 @@
-/** What a Redis must promise before Gatehouse keeps anything in it: to delete nothing by itself, and to forget nothing. */
+/** Checks a Redis before Gatehouse uses it: it must evict no keys, and lose none at a restart. */
 import { Cluster, type Redis } from 'ioredis';
 import { StorageRefused } from '../refused.ts';
 import { toStoreError } from './faults.ts';

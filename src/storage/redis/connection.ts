@@ -37,7 +37,7 @@ export async function openRedisConnection(parts: ConnectionParts) {
     deadlineMilliseconds,
   );
   const readOne = (key: string) => bounded((server) => server.get(key));
-  // As bytes: of texts ioredis makes an array whose texts outlive it by far (docs/performance.md).
+  // As buffers: the strings of an array that ioredis decodes stay in memory long after the request (docs/performance.md).
   const readAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
   const turn = client instanceof Cluster ? undefined : createTurn(client, readOne, readAll);
   let underWay = 0;

@@ -61,7 +61,7 @@ function ensureFile(file: string): void {
   createFile(file);
 }
 
-/** Creates it under another name and links it, so that a kill leaves no partial database, and a second process no second one. */
+/** Creates it under another name and links it: a kill leaves no partial database, and of two processes one creates it. */
 function createFile(file: string): void {
   const draft = `${file}.${randomUUID()}.new`;
   try {
