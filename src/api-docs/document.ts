@@ -102,7 +102,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): unknown {
   const { $schema: _, ...plain } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',
-    // What TypeScript may not change says nothing of what a client may send.
+    // `readonly` of a TypeScript type does not make a field read-only for clients.
     override: ({ jsonSchema }) => delete jsonSchema.readOnly,
   });
   return plain;

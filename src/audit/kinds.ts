@@ -67,7 +67,7 @@ export type AuditEvent = keyof typeof AUDIT_EVENTS;
 const EVERYDAY =
   /^(?:sign_in|session|connection|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.given_up)$/;
 
-/** Never changes, not even by administrators: a read-only admin token can cause them. */
+/** Change nothing, even if an administrator causes them: a read-only admin token can. */
 const NO_CHANGES = new Set<AuditEvent>([
   'admin.refused',
   'admin.stepped_up',
@@ -82,14 +82,14 @@ export function isChange({ event, actor }: AuditEntry): boolean {
 
 const ADMINISTRATORS = new Set<AuditActor['kind']>(['administrator', 'admin_token', 'operator']);
 
-/** Who did it. `anonymous`: not signed in. `operator`: on the command line. */
+/** The actor of an event. `anonymous`: not signed in. `operator`: on the command line. */
 export interface AuditActor {
   kind: 'user' | 'administrator' | 'admin_token' | 'relay_token' | 'provider' | 'operator' | 'system' | 'anonymous';
   id?: string | undefined;
   name?: string | undefined;
 }
 
-/** What it was done to. `kind`: the resource, such as `connected_app`. */
+/** The object of an event. `kind`: the resource, such as `connected_app`. */
 interface AuditTarget {
   kind: string;
   id: string;
@@ -98,7 +98,7 @@ interface AuditTarget {
 
 export type AuditFact = string | number | boolean | null | readonly string[];
 
-/** What happened. No field holds a token, a secret, a URL with a query or a card number. */
+/** An event with its facts. No field holds a token, a secret, a URL with a query or a card number. */
 export interface AuditEntry {
   event: AuditEvent;
   actor: AuditActor;

@@ -1,4 +1,4 @@
-/** Assembles the room: BIN look-ups for the server and for the commands. */
+/** Makes the BIN look-ups, for the server and for the commands. */
 import type { Events } from '../observability/events.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Store } from '../storage/store.ts';

@@ -12,7 +12,7 @@ export interface Origin {
   requestId?: string | undefined;
 }
 
-/** Who did it, where it was not the user whom the event concerns. */
+/** The actor of an event, if it is not the user concerned. */
 export interface By {
   kind: 'user' | 'administrator' | 'admin_token' | 'system' | 'anonymous';
   id?: string | undefined;

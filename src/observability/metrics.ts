@@ -43,7 +43,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
   let outboundLoad = () => ({ running: 0, waiting: 0 });
   new Gauge({
     name: 'gatehouse_outbound_calls',
-    help: 'Calls that leave just now, by state: running, or waiting for their turn.',
+    help: 'Outgoing calls, by state: running, or waiting for their turn.',
     labelNames: ['state'],
     registers,
     collect() {

@@ -38,7 +38,7 @@ export function createRelayGate(parts: {
 }) {
   const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;
 
-  /** As `authenticate`, for a token from elsewhere; undefined if it is not valid. @throws AppError `rate_limited` */
+  /** As `authenticate`, for a token that is already read; undefined if it is not valid. @throws AppError `rate_limited` */
   const authenticateToken = async (
     text: string | undefined,
     req: IncomingMessage,
@@ -81,7 +81,7 @@ export function createRelayGate(parts: {
     return decision;
   };
 
-  /** Names `userAssertion` in place of a rule: the proof is refused before the policy is applied. */
+  /** Counts a wrong proof as `userAssertion` in place of a rule, because the policy has not been applied yet. */
   const provenUser = async (assertion: string, caller: RelayCaller): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token);
     if (id !== undefined) return { kind: 'user', id, proven: true };

@@ -31,12 +31,12 @@ const flags = {
     'Every holder of the token can act for all allowed users at any time, also while they are away.',
   ),
   fullScope: flag(
-    'Take the whole access token where a narrower one cannot be had',
-    'Counts for exchanges that ask for fewer scopes than the user granted.',
+    'Get the whole access token if the provider issues no narrower one',
+    'Applies to exchanges that request fewer scopes than the user granted.',
   ),
   acceptIdTokens: flag(
     'Accept ID tokens as proof of a user',
-    'Counts for exchanges. The ID token of a sign-in, at most 10 minutes old, proves its user until the user signs out here.',
+    'Applies to exchanges. The ID token of a sign-in, at most 10 minutes old, proves its user until the user signs out here.',
   ),
 };
 
@@ -108,9 +108,9 @@ export interface RelayCall {
 }
 
 /**
- * The rule that refuses, by the member of the policy that it belongs to. `serviceAccount` has none: there is no such
- * account, or its platform has moved. Proofs of a user are refused before the policy is applied: `UseResult` in `uses.ts`
- * names those.
+ * The rule that refuses, named after the member of the policy that it reads. `serviceAccount` reads none: the account does
+ * not exist, or its platform has moved. A proof of a user that is not valid is refused before the policy is applied, and is
+ * no rule (`UseResult` in `uses.ts`).
  */
 export type RelayRule = keyof RelayPolicy | 'serviceAccount';
 

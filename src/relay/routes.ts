@@ -55,7 +55,7 @@ export function relayRoutes(parts: {
     return caller;
   };
 
-  /** Counts the call once the response is sent. The handler is the one for browsers. */
+  /** Counts the call once the response is sent, because the handler, which also serves browsers, does not count. */
   const admitBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const access: RelayAccess = { route: 'bin:read' };
     const caller = await admit(req, res, access);

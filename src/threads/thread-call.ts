@@ -163,7 +163,7 @@ async function refusalOf(
 /** An AppError, or a bug in this program: a TypeError without the `code` that Node's own carry. */
 const isOurs = (error: unknown) => error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
-/** By then most of the calls that are waiting now have been made. */
+/** Within this time, most of the calls that are waiting now are made. */
 const BUSY_RETRY_SECONDS = 2;
 
 function callError(error: unknown, url: string, tooLate: boolean): AppError {

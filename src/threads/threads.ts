@@ -1,4 +1,4 @@
-/** Makes the room: thread calls for browsers and for services, all within the provider's one budget. */
+/** Makes the thread calls for browsers and for services, all within the provider's one budget. */
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { Store } from '../storage/store.ts';

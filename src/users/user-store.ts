@@ -1,4 +1,4 @@
-/** Stores everybody who has ever signed in. Users are searched by the first letters of a name, an address or an id. */
+/** Stores the users, from their first sign-in on. They are searched by the first letters of a name, an address or an id. */
 import { rememberedOfEach } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import { decodeCursor, encodeCursor } from '../storage/paging.ts';

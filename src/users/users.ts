@@ -1,4 +1,4 @@
-/** Makes the room: the user store and what can be done to a user as a whole. */
+/** Makes the users: their store, and the changes of a user as a whole. */
 import type { Grants } from '../grants/grants.ts';
 import type { Store } from '../storage/store.ts';
 import { createUserLifecycle } from './user-lifecycle.ts';
