@@ -31,11 +31,11 @@ export function createAdminGuards(parts: {
   const { sessions, tokens, limits, note, origin, stepUp } = parts;
   const change = [...readLongBody, csrfGuard(origin)];
 
-  /** Decides for pages, forms and API alike who is an administrator. @param returnTo the page to return to after a step-up */
+  /** The check of an administrator for pages, forms and API. @param returnTo the page to return to after a step-up */
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
-        detail: 'Only administrators may see this. If you should be one, ask whoever runs this service.',
+        detail: 'Only administrators may see this. If you should be one, ask the operator of this service.',
       });
     }
     if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
@@ -94,7 +94,7 @@ export function createAdminGuards(parts: {
     );
 
   return {
-    /** For pages: redirects to the sign-in if nobody is signed in. */
+    /** For pages: redirects to the sign-in if there is no session. */
     page: [sessions.requireUserOrRedirect, requireAdministrator(true)],
     /** For the forms of pages. */
     form: [sessions.requireUser, requireAdministrator(false), ...change],
@@ -118,7 +118,7 @@ function withChallenge(error: unknown): never {
 /** The same for unknown, expired, revoked and malformed tokens (R84). */
 function invalidToken(): AppError {
   return new AppError('sign_in_required', {
-    detail: 'This is no valid admin token: send one that is, once, as "Authorization: Bearer gtha_…".',
+    detail: 'The admin token is not valid. Send a valid one, once, as "Authorization: Bearer gtha_…".',
     headers: { 'WWW-Authenticate': 'Bearer error="invalid_token"' },
   });
 }

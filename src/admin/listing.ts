@@ -3,7 +3,8 @@
  *
  * The table names for each list of `/admin/api` its parameters beside `after` and `limit`, the index that serves it, and the
  * cost of that index. No list has another order: a new order, or a new filter on a list that grows without bound, needs an
- * index of its own. "Looked through" is for the short lists of what administrators create.
+ * index of its own. "Looked through" means that the items are read and compared: it suits the short lists of items that
+ * administrators create.
  *
  * | list | order | narrowed by | index | cost to keep |
  * | --- | --- | --- | --- | --- |
@@ -16,7 +17,7 @@
  * | `connections` | newest failure first | `health`; with `app` looked through | `connections` | the same members |
  * | `connections` | connected, oldest first | `user` | `grants` | 1 member for each connection, in the write of the grant |
  * | `connections` | user by user as `users` with `q`, then connected | `q` by way of `users`; with `app`, `health` looked through | `user-names`, `grants` | none more |
- * | `revocations` | next try, soonest first | none; `q` is taken and not looked at | `revocations` | 1 member for each, moved with each try |
+ * | `revocations` | next attempt, soonest first | none; `q` is accepted and ignored | `revocations` | 1 member for each, moved with each attempt |
  * | `sign-ins` | start, newest first | `failed`, `q`: an address; a reference finds the record itself | `sign-ins` | 2 members at the start, at most 3 more and 1 less at the end |
  * | `audit` | newest first | `event`, `who`, `whom`; the smallest of their indexes is looked through for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-who`, `audit-whom` | at most 8 members for each entry, in its own write |
  * | `connected-apps` | id | `q`: looked through | none: every process holds them all; `connected-apps` to read them | 1 member for each app |
@@ -31,9 +32,9 @@ import { queryField } from '../http/body.ts';
 import type { PageOptions } from '../storage/store.ts';
 
 export const listQuery = z.strictObject({
-  after: z.string().max(500).optional().describe('the "next" of the page before'),
-  limit: z.coerce.number().int().min(1).max(200).default(50).describe('how many at most'),
-  q: z.string().max(200).optional().describe('only what holds this text'),
+  after: z.string().max(500).optional().describe('the "next" of the previous page'),
+  limit: z.coerce.number().int().min(1).max(200).default(50).describe('maximum number of items'),
+  q: z.string().max(200).optional().describe('only items that contain this text'),
 });
 
 export type ListQuery = z.output<typeof listQuery>;

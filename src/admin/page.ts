@@ -1,4 +1,4 @@
-/** The pages of the administration: a resource gives its data, and the rest is added here. */
+/** The pages of the administration: a resource returns its data, and the menu, notices and frame are added here. */
 import type { Request, RequestHandler, Response } from 'express';
 import type { Flash } from '../pages/flash.ts';
 import type { FieldFault, MadeSecret, Notice, PageData, PageName, SignedInFrame } from '../pages/page-data.ts';

@@ -13,7 +13,7 @@ import type { AdminParts } from './admin.ts';
 import { audited } from './change.ts';
 import { type ListQuery, listOf, listQuery, listRequest, matches, pageOptions } from './listing.ts';
 
-/** The item that a call created or changed, and what only the response to this call holds, such as a new secret. */
+/** The item that a call created or changed, and members that only this response contains, such as a new secret. */
 type Changed<T, Added extends z.ZodRawShape> = { item: T } & z.output<z.ZodObject<Added>>;
 
 interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
@@ -98,7 +98,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     },
 
     list: operation(
-      { summary: `List ${name}s, the newest first`, query: listQuery, response: listOf(schema) },
+      { summary: `List ${name}s, newest first`, query: listQuery, response: listOf(schema) },
       ({ query }) => listed(query),
     ),
 

@@ -252,7 +252,7 @@ const FAILURES = {
       {
         when: ({ reason }) => reason === 'par_endpoint_missing',
         words: 'Pushed authorization requests are set to “always”, and the provider has no endpoint for them.',
-        advice: 'Set them to “where it is demanded”, or ask the provider to offer them.',
+        advice: 'Set them to “if the provider requires it”, or ask the provider to offer them.',
         field: 'par',
       },
       {
@@ -281,7 +281,7 @@ const FAILURES = {
         when: ({ reason }) => reason === 'token_not_bound',
         failedAt: 'token_endpoint',
         words: 'DPoP is set to “always”, and the provider gave a bearer token.',
-        advice: 'Ask the provider to bind the tokens of this client, or set DPoP to “where it is demanded”.',
+        advice: 'Ask the provider to bind the tokens of this client, or set DPoP to “if the provider requires it”.',
         field: 'dpop',
       },
       {

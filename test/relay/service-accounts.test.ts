@@ -74,7 +74,7 @@ test('one that the platform refuses is not kept, by API and by form, and not rep
     headers: { accept: 'text/html' },
     body: new URLSearchParams({ ...wanted, _csrf: csrfToken }),
   });
-  expect([page.status, page.body]).toEqual([400, expect.stringContaining('does not take this API token')]);
+  expect([page.status, page.body]).toEqual([400, expect.stringContaining('does not accept this API token')]);
   expect(page.body).not.toContain(wanted.apiToken);
   expect(JSON.stringify((await admin.call('GET', '/service-accounts')).json)).not.toContain('Wrong');
 });

@@ -82,7 +82,7 @@ export function adminTokenRoutes(parts: AdminParts) {
   };
 
   const revocation = resource.removal({
-    summary: 'Revoke an admin token: no call with it is answered any more',
+    summary: 'Revoke an admin token: every call with it is refused',
     event: 'admin_token.revoked',
     notice: 'Admin token revoked. Every call with it is refused.',
     work: tokens.revoke,
@@ -115,7 +115,7 @@ export function adminTokenRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     create: resource.create({
-      summary: 'Make an admin token; only this response holds it',
+      summary: 'Create an admin token; only this response contains it',
       body: newToken,
       added: { token: z.string() },
       work: create,

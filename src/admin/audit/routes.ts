@@ -39,12 +39,12 @@ const instant = z
 
 const auditQuery = listQuery.extend({
   event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
-  who: z.string().max(200).optional().describe('id, name or e-mail address of who did it'),
-  whom: z.string().max(200).optional().describe('id or name of what or whom it was done to'),
+  who: z.string().max(200).optional().describe('the actor: id, name or e-mail address'),
+  whom: z.string().max(200).optional().describe('the target or the user concerned: id or name'),
   from: instant.optional(),
   to: instant.optional().describe('a date counts to its end'),
-  text: z.string().max(200).optional().describe('anything that stands in the entry; the same as q'),
-  format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every entry that is meant, oldest first'),
+  text: z.string().max(200).optional().describe('any text of the entry; the same as q'),
+  format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every matching entry, oldest first'),
 });
 
 const entryJson = z.object({
@@ -53,7 +53,7 @@ const entryJson = z.object({
   event: z.string(),
   actor: z.object({ kind: z.string(), id: z.string().optional(), name: z.string().optional() }),
   target: z.object({ kind: z.string(), id: z.string(), name: z.string().optional() }).optional(),
-  userId: z.string().optional().describe('the user whom it concerns'),
+  userId: z.string().optional().describe('the user concerned'),
   address: z.string().optional(),
   requestId: z.string().optional(),
   outcome: z.string().optional(),
@@ -101,7 +101,7 @@ export function auditRoutes({ audit, pages }: AdminParts) {
 
     list: operation(
       {
-        summary: 'Search the audit trail, the newest first, or stream it as NDJSON',
+        summary: 'Search the audit trail, newest first, or stream it as NDJSON',
         query: auditQuery,
         response: listJson,
         mediaType: 'application/x-ndjson',

@@ -12,8 +12,8 @@ import { withdrawalWords } from './withdrawal.ts';
 
 const removedJson = z.object({
   provider: z.object({
-    outcome: z.enum(['deleted', 'refused', 'unreachable']).describe('what became of the registration there'),
-    status: z.int().optional().describe('with which it refused'),
+    outcome: z.enum(['deleted', 'refused', 'unreachable']).describe('how deleting the registration there ended'),
+    status: z.int().optional().describe('of the refusal'),
     detail: z.string(),
   }),
 });
@@ -33,7 +33,11 @@ export function connectedAppApi(parts: {
 
   return {
     list: operation(
-      { summary: 'List connected apps, those of the file included', query: listQuery, response: listOf(appJson) },
+      {
+        summary: 'List connected apps, including those of CONNECTED_APPS_FILE',
+        query: listQuery,
+        response: listOf(appJson),
+      },
       ({ query }) => facts.page(query),
     ),
 
@@ -48,7 +52,7 @@ export function connectedAppApi(parts: {
 
     registerAtProvider: operation(
       {
-        summary: 'Register an app at its provider and here, where the provider lets clients register themselves',
+        summary: 'Register an app at its provider and here, if the provider supports dynamic client registration',
         body: wantedApp,
         response: appJson,
         status: 201,
@@ -58,7 +62,7 @@ export function connectedAppApi(parts: {
 
     replace: operation(
       {
-        summary: 'Change a connected app as a whole; the client secret left out is kept',
+        summary: 'Replace the registration of a connected app; without a client secret, the stored one stays',
         body: changedApp,
         response: appJson,
       },
@@ -71,8 +75,8 @@ export function connectedAppApi(parts: {
     remove: operation(
       {
         summary:
-          'Delete a connected app that nobody is connected with: 204, or 200 with what the provider responded ' +
-          'where Gatehouse had registered the app there',
+          'Delete a connected app without connections: 204, or 200 with the outcome at the provider if Gatehouse ' +
+          'had registered the app there',
         query: z.strictObject({
           version: z.coerce.number().int().optional().describe('the version that was read: a newer one is not deleted'),
         }),
@@ -92,7 +96,7 @@ export function connectedAppApi(parts: {
 
     checkCallbackUrls: operation(
       {
-        summary: 'Judge callback URLs by the rules for them; nothing is kept',
+        summary: 'Check callback URLs against the rules; nothing is stored',
         body: z.strictObject({ urls: z.array(z.string().max(2000)).max(50) }),
         response: z.object({ faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })) }),
       },

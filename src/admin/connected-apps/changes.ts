@@ -40,7 +40,7 @@ export function createConnectedAppChanges(parts: {
     ];
     if (faults.length === 0) return;
     throw new AppError('invalid_request', {
-      detail: 'This registration cannot be kept: "errors" says where and why.',
+      detail: 'This registration is not valid: "errors" says where and why.',
       faults: faults.map((fault) => ({ ...fault, detail: asSentence(fault.detail) })),
     });
   };
@@ -48,7 +48,7 @@ export function createConnectedAppChanges(parts: {
   const existing = async (id: string): Promise<RegisteredApp> => {
     if (registry.isFromFile(id)) {
       throw new AppError('invalid_request', {
-        detail: 'This app stands in CONNECTED_APPS_FILE: change it there.',
+        detail: 'This app is in CONNECTED_APPS_FILE: change it there.',
         faults: [{ pointer: '#/id', rule: 'from_file', detail: 'Change it in CONNECTED_APPS_FILE.' }],
       });
     }
@@ -57,7 +57,7 @@ export function createConnectedAppChanges(parts: {
     return found;
   };
 
-  /** Stored tokens are from the present issuer, and must be sent to no other. */
+  /** Faults of a new issuer or host while users are connected: their tokens must not be sent to another provider. */
   const issuerFaults = async (before: ConnectedApp, after: ConnectedAppRegistration): Promise<InputFault[]> => {
     const paths = before.issuer === after.issuer ? newHosts(before, after) : [['issuer']];
     const count = paths.length === 0 ? 0 : await countConnections(before.id);
@@ -129,7 +129,7 @@ export function createConnectedAppChanges(parts: {
     },
   };
 
-  /** An app that no key opens any more can only be deleted. */
+  /** An app that cannot be opened, because its key is gone, can only be deleted. */
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
@@ -168,7 +168,7 @@ function conflict(): AppError {
 }
 
 function connected(count: number): string {
-  return count === 1 ? 'One person is connected' : `${count.toLocaleString('en-GB')} people are connected`;
+  return count === 1 ? 'One user is connected' : `${count.toLocaleString('en-GB')} users are connected`;
 }
 
 const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

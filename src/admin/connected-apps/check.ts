@@ -24,7 +24,7 @@ const findingJson = z.object({
   result: z.enum(['fine', 'problem', 'cannot_tell']),
   detail: z.string(),
   advice: z.string().optional(),
-  pointer: z.string().optional().describe('the field of the registration that it hangs on'),
+  pointer: z.string().optional().describe('the field of the registration that causes it'),
 });
 
 export function connectedAppCheckRoutes({ connectedApps, audit, pages }: AdminParts) {
@@ -48,7 +48,7 @@ export function connectedAppCheckRoutes({ connectedApps, audit, pages }: AdminPa
 
     check: operation(
       {
-        summary: 'Try a connected app as a sign-in would, without a user, and say what is fine and what is not',
+        summary: 'Check a connected app: make the calls of a sign-in without a user, and report a finding for each',
         response: z.object({ ok: z.boolean(), findings: z.array(findingJson) }),
       },
       async ({ req }) => {

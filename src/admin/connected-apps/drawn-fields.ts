@@ -1,4 +1,4 @@
-/** Fields of the form of an app that the schema describes: those with a title need no more than their line there. */
+/** The fields of the form of an app that are drawn from `connectedAppSchema`: those with a title, which need no other code. */
 import { z } from 'zod';
 import { connectedAppSchema } from '../../connected-apps/connected-app.ts';
 import { isObject } from '../../json.ts';
@@ -38,7 +38,7 @@ const KIND_HELP: Readonly<Record<string, string>> = { lines: 'One a line.', pair
 const CHOICE_WORDS: Readonly<Record<string, string>> = {
   rotating: 'each is good for one use',
   reusable: 'one can be used again and again',
-  auto: 'where it is demanded',
+  auto: 'if the provider requires it',
   required: 'always',
   off: 'never',
 };
@@ -100,10 +100,10 @@ function kindOf(type: z.core.$ZodType): DrawnField['kind'] {
 
 function optionsOf({ options }: z.ZodEnum, initial: unknown): [string, string][] {
   const named = options.map((value): [string, string] => [String(value), CHOICE_WORDS[value] ?? String(value)]);
-  return initial === undefined ? [['', 'found out by itself'], ...named] : named;
+  return initial === undefined ? [['', 'detected automatically'], ...named] : named;
 }
 
-/** What is not a number stays as it was typed, and is refused as such. */
+/** A text that is not a number stays as it was typed, so that the schema refuses it. */
 function numberIn(typed: string): unknown {
   return /^\d+$/.test(typed) ? Number(typed) : plain.toValue(typed);
 }

@@ -33,7 +33,7 @@ export function connectedAppFacts(parts: {
       );
     },
 
-    /** Ids of the apps that no key opens any more: they can only be deleted. */
+    /** Ids of the apps that cannot be opened, because their key is gone: they can only be deleted. */
     async unreadable(): Promise<string[]> {
       return (await registry.list()).flatMap((one) => ('unreadable' in one ? [one.id] : []));
     },
@@ -42,7 +42,8 @@ export function connectedAppFacts(parts: {
     async one(id: string): Promise<AppView> {
       if (await registry.isUnreadable(id)) {
         throw new AppError('not_found', {
-          detail: 'What was kept of this app cannot be opened with the present keys: delete it, and register it again.',
+          detail:
+            'The stored data of this app cannot be opened with the current keys: delete the app, and register it again.',
         });
       }
       const registered = registry.isFromFile(id) ? undefined : await registry.find(id);

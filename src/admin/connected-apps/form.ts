@@ -16,7 +16,7 @@ export const newAppForm = z.object({
   ...texts('id', 'name', 'issuer'),
   /** `yes` while the page shows what the provider offers. */
   isRead: z.string(),
-  // A secret counts as it is: spaces may belong to it.
+  // Not trimmed, because spaces may belong to a secret.
   initialAccessToken: z.string(),
   clientId: text,
   clientSecret: z.string(),

@@ -210,7 +210,7 @@ const NOTICES = {
     tone: 'success',
     text: 'Saved. The change takes effect at once. Make sure that the provider knows each new callback URL too.',
   },
-  disable: { tone: 'info', text: 'The app is disabled: nobody signs in or calls with it until you enable it again.' },
+  disable: { tone: 'info', text: 'The app is disabled: no sign-in and no call uses it until you enable it again.' },
   enable: { tone: 'success', text: 'The app is enabled again.' },
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;

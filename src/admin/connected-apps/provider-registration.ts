@@ -17,7 +17,7 @@ export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).ext
     .string()
     .regex(/^[!-~]{1,5000}$/, 'Enter the token as the provider showed it, without blanks.')
     .optional()
-    .describe('where the provider asks for one; kept nowhere'),
+    .describe('if the provider requires one; not stored'),
 });
 
 export type WantedApp = z.output<typeof wantedApp>;
@@ -69,9 +69,9 @@ export function createProviderRegistration(parts: {
   };
 }
 
-/** So that the rules can be checked before the provider assigns the real values. */
+/** Stand-ins, so that the rules can be checked before the provider assigns the real values. */
 const STAND_IN = { clientId: 'given by the provider', clientSecret: 'given by the provider' };
-const NOT_OFFERED = 'This provider lets no app register itself: register it there by hand.';
+const NOT_OFFERED = 'This provider does not support dynamic client registration: register the app there by hand.';
 
 function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
   return {

@@ -17,9 +17,9 @@ export const newApp = connectedAppSchema.extend({ name, clientSecret: clientSecr
 
 /** The same for a registered app. Without a secret, the stored one is kept. */
 export const changedApp = connectedAppSchema.extend({
-  id: connectedAppSchema.shape.id.optional().describe('the one of the address, or left out'),
+  id: connectedAppSchema.shape.id.optional().describe('the one in the path, or left out'),
   name,
-  clientSecret: clientSecret.describe('write-only; left out: kept'),
+  clientSecret: clientSecret.describe('write-only; left out: the stored one stays'),
   version: z.int().describe('the version that was read: a newer one is not overwritten'),
 });
 
@@ -37,14 +37,14 @@ export const appJson = z.object({
   version: z.int().nullable(),
   hasClientSecret: z.boolean(),
   clientSecretSetAt: instant,
-  clientSecretExpiresAt: instant.describe('when the provider ends it, where it said so on giving it'),
+  clientSecretExpiresAt: instant.describe('when it expires, if the provider said so'),
   createdAt: instant,
   changedAt: instant,
   callbackUrl: z.string().describe('to register at the provider'),
   postLogoutRedirectUri: z.string().describe('to register at the provider'),
   backchannelLogoutUri: z.string().describe('to register at the provider'),
   usable: z.boolean(),
-  unusable: z.string().nullable().describe('why nobody can use the app'),
+  unusable: z.string().nullable().describe('why the app cannot be used'),
   connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
 });
 
@@ -71,6 +71,6 @@ export function appView(app: ConnectedApp, registered: RegisteredApp | undefined
   };
 }
 
-const DISABLED = 'The app is disabled: nobody signs in or calls with it.';
+const DISABLED = 'The app is disabled: no sign-in and no call uses it.';
 const NOT_REGISTERED =
   'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.';

@@ -1,4 +1,4 @@
-/** Disconnecting by an administrator: one connection, or everyone from an app, by form and by API. */
+/** Disconnecting by an administrator: one connection, or all users of an app, by form and by API. */
 import type { Request, Response } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../../audit/kinds.ts';
@@ -68,14 +68,17 @@ export function disconnectionRoutes({ grants, connectedApps, audit, pages, publi
       async ({ req }) => ({ id: String(req.params.id), ...disconnectedJson(await end(req)) }),
     ),
     endAll: operation(
-      { summary: 'Disconnect everyone from an app, in the background', response: progressJson, status: 202 },
+      { summary: 'Disconnect all users from an app, in the background', response: progressJson, status: 202 },
       async ({ req }) => progressView(await endAll(req)),
     ),
     progress: operation(
-      { summary: 'How far disconnecting everyone from an app is', response: progressJson },
+      { summary: 'Progress of disconnecting all users from an app', response: progressJson },
       async ({ req }) => {
         const progress = await everyone.progress(String(req.params.id));
-        if (!progress) throw new AppError('not_found', { detail: 'Nobody has asked for that, or it was long ago.' });
+        if (!progress)
+          throw new AppError('not_found', {
+            detail: 'This app has no such disconnection, or it was started more than 30 days ago.',
+          });
         return progressView(progress);
       },
     ),

@@ -114,7 +114,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     list: operation(
       {
         summary:
-          'List connections, the one made last first; with q those of each user that it matches, which no page splits',
+          'List connections, newest first; with q those of the matching users, and no page splits those of one user',
         query: connectionQuery,
         response: listOf(connectionJson),
       },
@@ -128,7 +128,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     }),
     revocations: operation(
       {
-        summary: 'List revocations that a provider has not confirmed yet, the next to be tried first',
+        summary: 'List revocations that a provider has not confirmed yet, by the time of the next attempt',
         query: listQuery,
         response: listOf(revocationJson),
       },

@@ -41,7 +41,7 @@ export const progressJson = z.object({
   finishedAt: z.iso.datetime().nullable(),
   total: z.number().int(),
   done: z.number().int(),
-  answers: z.record(z.string(), z.number()).describe('how often the provider answered what'),
+  answers: z.record(z.string(), z.number()).describe('how many revocations ended in each way'),
 });
 
 export type ConnectionRow = z.output<typeof connectionJson>;

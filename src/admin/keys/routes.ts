@@ -41,7 +41,7 @@ const keysJson = z.object({
       droppable: z.boolean().describe('a start without it is not refused'),
     }),
   ),
-  processes: z.int().describe('those that serve at this moment'),
+  processes: z.int().describe('how many run at this moment'),
   signing: z.array(z.object({ kid: z.string(), signs: z.boolean() })),
 });
 
@@ -91,7 +91,10 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
     }),
 
     overview: operation(
-      { summary: 'Read which encryption keys seal how much, and which keys we sign with', response: keysJson },
+      {
+        summary: 'Read the encryption keys with the number of records that each seals, and the signing keys',
+        response: keysJson,
+      },
       async () => {
         const [report, signing] = await Promise.all([latestReport(), signingKeys()]);
         const { countedAt, keys: encryption, processes } = report;

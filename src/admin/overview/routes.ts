@@ -1,4 +1,4 @@
-/** The overview: counts of the last day or month, the health of connections, and the rest of the BIN quota. */
+/** The overview: counts of the last day or month, the health of connections, and the BIN quota. */
 import { z } from 'zod';
 import type { Tallied } from '../../audit/tallies.ts';
 import { queryField } from '../../http/body.ts';
@@ -103,7 +103,7 @@ export function overviewRoutes({ audit, grants, users, sessions, bins, pages }: 
     page: home.handler,
     overview: operation(
       {
-        summary: 'What happened in the last day or month, how connections are, and what is left of the BIN quota',
+        summary: 'Counts of the last day or month, the health of connections, and the BIN quota',
         query: overviewQuery,
         response: overviewJson,
       },

@@ -30,11 +30,11 @@ export function relayTokenChanges(parts: {
         ? []
         : [{ pointer: `#/apps/${at}`, rule: 'unknown_app', detail: 'There is no connected app with this id.' }],
     );
-    const detail = 'Give a time that is to come.';
+    const detail = 'Give a time in the future.';
     if (wanted.expiresAt <= clock()) faults.push({ pointer: '#/expiresAt', rule: 'invalid', detail });
     if (faults.length === 0) return;
     throw new AppError('invalid_request', {
-      detail: 'What was sent is not as it should be: "errors" says where.',
+      detail: 'The request is not valid: "errors" says where and why.',
       faults,
     });
   };

@@ -53,7 +53,7 @@ interface TokenForms {
   rotation?: FormView<typeof rotationForm>;
 }
 
-const secret = { token: z.string().describe('only this response holds it') };
+const secret = { token: z.string().describe('only this response contains it') };
 
 export function relayTokenRoutes(parts: AdminParts) {
   const { relay, connectedApps, pages, clock } = parts;
@@ -70,7 +70,7 @@ export function relayTokenRoutes(parts: AdminParts) {
   });
   const { create, change, rotate } = relayTokenChanges({ resource, tokens, apps, clock });
   const revocation = resource.removal({
-    summary: 'Revoke a relay token: no process answers a call with it after a second',
+    summary: 'Revoke a relay token: every process refuses it within a second',
     event: 'relay_token.revoked',
     notice: 'Relay token revoked. Every call with it is refused.',
     work: tokens.revoke,
@@ -149,7 +149,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     create: resource.create({
-      summary: 'Make a relay token; only this response holds it',
+      summary: 'Create a relay token; only this response contains it',
       body: wantedRelayToken,
       added: secret,
       work: create,
@@ -160,7 +160,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       work: change,
     }),
     rotate: resource.change({
-      summary: 'Give a relay token a new secret; only this response holds it',
+      summary: 'Give a relay token a new secret; only this response contains it',
       body: rotation,
       added: secret,
       work: rotate,

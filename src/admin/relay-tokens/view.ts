@@ -13,7 +13,9 @@ const binCallsPerMonth = z
   .max(999_999_999)
   .nullable()
   .default(null)
-  .describe('calls to the BIN lookup service that it may cause in a month (UTC); null: all that is not kept for users');
+  .describe(
+    'calls to the BIN lookup service that it may cause in a month (UTC); null: all that are not reserved for users',
+  );
 
 export const wantedRelayToken = z.strictObject({
   name: givenName,
@@ -30,14 +32,14 @@ export const rotation = z.strictObject({
     .min(0)
     .max(MAX_OVERLAP_SECONDS)
     .default(0)
-    .describe('how long the secret before counts as well'),
+    .describe('how long the previous secret stays valid'),
 });
 
 export const relayTokenJson = z.object({
   id: z.string(),
   version: z.int(),
   name: z.string(),
-  prefix: z.string().describe('how its secret begins, to find it again among those that a service holds'),
+  prefix: z.string().describe('how the token begins, to recognise it in the settings of a service'),
   ...relayPolicySchema.shape,
   // Without the rules for input: what was stored under an earlier rule can still be listed.
   scopes: z.array(z.string()).readonly(),

@@ -27,7 +27,7 @@ export function serviceAccountChanges(parts: {
     throw fault('#/app', 'unknown_app', 'There is no connected app with this id that serves threads.');
   };
 
-  /** The token with the platform that accepted it, and that alone it is sent to. */
+  /** The token, and the platform that accepted it: the token is sent to no other. */
   const tried = async (app: ThreadApp, token: string) => {
     const outcome = await check(app, token);
     if (outcome !== 'accepted') throw fault('#/apiToken', outcome, CHECK_WORDS[outcome]);
@@ -59,7 +59,7 @@ export function serviceAccountChanges(parts: {
 }
 
 const CHECK_WORDS: Record<Exclude<TokenCheck, 'accepted'>, string> = {
-  refused: 'The platform does not take this API token. Copy it again, or make a new one there.',
+  refused: 'The platform does not accept this API token. Copy it again, or create a new one there.',
   unreachable:
     'The platform could not be asked about this API token. Try again, and check the API base URL of the app.',
 };

@@ -103,7 +103,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     create: resource.create({
-      summary: 'Keep a platform API token as a service account; the token is tried first, and never shown again',
+      summary: 'Create a service account; its platform API token is tried first, and never shown again',
       body: newAccount,
       work: create,
     }),

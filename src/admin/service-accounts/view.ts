@@ -11,8 +11,8 @@ export const apiToken = z
 export const newAccount = z.strictObject({ name: givenName, app: z.string().max(40), apiToken });
 export const changedAccount = z.strictObject({
   name: givenName,
-  app: z.string().max(40).optional().describe('as it is: another app needs another service account'),
-  apiToken: apiToken.optional().describe('left out: kept'),
+  app: z.string().max(40).optional().describe('cannot be changed: another app needs another service account'),
+  apiToken: apiToken.optional().describe('left out: the stored one stays'),
   version: z.int(),
 });
 

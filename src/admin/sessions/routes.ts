@@ -67,14 +67,14 @@ export function adminSessionRoutes({ sessions, users, audit, pages, publicUrl }:
     list: operation(
       {
         summary:
-          'List sessions, the one begun last first; with q those of each user that it matches, which no page splits',
+          'List sessions, newest first; with q those of the matching users, and no page splits those of one user',
         query: sessionQuery,
         response: listOf(sessionJson),
       },
       ({ query }) => listed(query),
     ),
     end: operation(
-      { summary: 'End a session: what is open in that browser stops working at once' },
+      { summary: 'End a session: pages that are open in that browser stop working at once' },
       async ({ req }) => {
         await end(req);
       },

@@ -116,10 +116,10 @@ export function adminSignInRoutes({ signInRecords: records, references, connecte
 
     list: operation(
       {
-        summary: 'List sign-ins, the newest first; with q what has that reference, or those of an address',
+        summary: 'List sign-ins, newest first; with q the one of a reference, or those of an e-mail address',
         query: signInQuery,
         response: listOf(signInJson).extend({
-          problem: problemJson.optional().describe('what failed, where q is the reference of another error page'),
+          problem: problemJson.optional().describe('the failure, if q is the reference of another error page'),
         }),
       },
       async ({ query }) => {

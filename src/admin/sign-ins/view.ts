@@ -56,7 +56,7 @@ export const problemJson = z.object({
   code: z.string(),
   status: z.number(),
   route: z.string(),
-  userId: z.string().nullable().describe('null: nobody was signed in'),
+  userId: z.string().nullable().describe('null: no user was signed in'),
   cause: z.string().nullable().describe('code or class of the error behind it'),
 });
 

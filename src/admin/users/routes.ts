@@ -50,7 +50,7 @@ const deletedJson = z.object({
   id: z.string(),
   connections: z
     .array(z.object({ app: z.string(), ...disconnectedFields }))
-    .describe('what the provider of each answered'),
+    .describe('the response of the provider of each'),
 });
 
 const DONE = {
@@ -145,7 +145,7 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     list: operation(
       {
         summary:
-          'List users, the one who signed in last first; with q those found by the beginning of a name, address or id',
+          'List users by their last sign-in, newest first; with q those whose name, address or id begins with it',
         query: listQuery,
         response: listOf(userJson),
       },
@@ -157,7 +157,7 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     ),
     signOut: operation({ summary: 'End every session of a user' }, ({ req }) => changes['sign-out'](req)),
     disable: operation(
-      { summary: 'Disable a user: out at the next request, and no new sign-in', response: userJson },
+      { summary: 'Disable a user: signed out at the next request, and refused at sign-in', response: userJson },
       async ({ req }) => {
         const { user, result } = await changes.disable(req);
         return userView(result ?? user);
@@ -168,7 +168,7 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
       return userView(result ?? user);
     }),
     remove: operation(
-      { summary: 'Delete everything kept about a user, connections revoked first', response: deletedJson },
+      { summary: 'Delete all data about a user; connections are revoked first', response: deletedJson },
       async ({ req }) => {
         const { user, result } = await changes.delete(req);
         return { id: user.id, connections: result.map((ended) => ({ app: ended.app, ...disconnectedJson(ended) })) };

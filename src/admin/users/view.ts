@@ -11,7 +11,7 @@ export const userJson = z.object({
   email: z.string().nullable(),
   firstSignInAt: z.iso.datetime(),
   lastSignInAt: z.iso.datetime(),
-  disabled: z.boolean().describe('out at the next request, and no new sign-in'),
+  disabled: z.boolean().describe('signed out at the next request, and refused at sign-in'),
   disabledAt: z.iso.datetime().nullable(),
 });
 

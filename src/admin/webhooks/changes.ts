@@ -46,7 +46,7 @@ export function webhookChanges(parts: {
   };
 }
 
-const ADDRESS_ADVICE = 'Give an https address that is open to everybody, or one that INTERNAL_HOSTS names.';
+const ADDRESS_ADVICE = 'Give a public https address, or one that INTERNAL_HOSTS names.';
 
 /** Path and query can hold the receiver's own secret, so the audit trail gets the origin alone. */
 export const hostOf = ({ url }: { url: string }) => new URL(url).origin;

@@ -55,7 +55,7 @@ export function webhookRoutes(parts: AdminParts) {
   });
   const { create, change } = webhookChanges({ resource, webhooks: registered, examine: outbound.examine });
   const removal = resource.removal({
-    summary: 'Delete a webhook; what waits for it is not sent any more',
+    summary: 'Delete a webhook; its pending messages are not sent',
     event: 'webhook.deleted',
     notice: 'Webhook deleted. Pending messages are not sent.',
     work: registered.remove,
@@ -112,11 +112,11 @@ export function webhookRoutes(parts: AdminParts) {
     list: resource.list,
     one: resource.one,
     messages: operation(
-      { summary: 'List the last messages of a webhook, the newest first', response: listOf(messageJson) },
+      { summary: 'List the last messages of a webhook, newest first', response: listOf(messageJson) },
       async ({ req }) => ({ items: await messagesOf(await resource.find(req)) }),
     ),
     create: resource.create({
-      summary: 'Make a webhook; only this response holds the secret that its messages are signed with',
+      summary: 'Create a webhook; only this response contains the secret that signs its messages',
       body: newWebhook,
       added: { secret: z.string() },
       work: create,

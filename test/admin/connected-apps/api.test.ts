@@ -126,7 +126,7 @@ describe('an app is registered, used, changed and deleted', () => {
       ['#/clientSecret', 'give_again'],
       ['#/issuer', 'has_connections'],
     ]);
-    expect(moved.json.errors?.[1]?.detail).toMatch(/^2 people are connected/);
+    expect(moved.json.errors?.[1]?.detail).toMatch(/^2 users are connected/);
   });
 
   test('R88 a disabled app signs nobody in and calls nothing, and its page says so', async () => {
