@@ -56,12 +56,12 @@ export async function openListeners({ host, port, beyondLoopback = false, public
   };
 }
 
-/** The sandbox has known passwords and shows codes, so everybody who reaches it can use it. */
+/** The sandbox has known passwords and shows codes, so every client that reaches it can use it. */
 function assertLoopback(host: string): void {
   if (isLoopback(host)) return;
   throw new Error(
     `The sandbox listens only on loopback (127.0.0.1, ::1 or localhost), not on "${host}". To allow it, add ` +
-      '--beyond-loopback (SANDBOX_BEYOND_LOOPBACK=yes), but only where everybody who can reach it may use it.',
+      '--beyond-loopback (SANDBOX_BEYOND_LOOPBACK=yes), but only where every client that can reach it may use it.',
   );
 }
 

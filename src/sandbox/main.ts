@@ -129,7 +129,7 @@ function greeting(sandbox: Sandbox, shown: Shown): string {
   Registration        POST ${issuer}/register with the initial access token ${initialAccessToken}
   Accounts            ${people.join(', ')}
   Password of each    ${accounts[0]?.password ?? 'their own'}
-${settings.beyondLoopback ? '\nIt listens beyond loopback: everybody who reaches it can do everything in it.\n' : ''}
+${settings.beyondLoopback ? '\nIt listens beyond loopback: every client that reaches it can do everything in it.\n' : ''}
 Stop it with Ctrl+C.
 `;
 }

@@ -35,7 +35,7 @@ import { createThreads, type Threads } from './threads.ts';
 export interface SandboxOptions {
   /** Default `127.0.0.1`. Other than loopback needs `beyondLoopback` too. */
   host?: string;
-  /** Everybody who reaches the host can do everything: nothing in the sandbox is protected. */
+  /** Every client that reaches the host can do everything: nothing in the sandbox is protected. */
   beyondLoopback?: boolean | undefined;
   /** The host in URLs; default: `host`. */
   publicHost?: string | undefined;

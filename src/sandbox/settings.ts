@@ -58,7 +58,7 @@ const OPTIONS: Record<keyof typeof shape, NamedOption> = {
   beyondLoopback: {
     flag: '--beyond-loopback [yes]',
     env: 'SANDBOX_BEYOND_LOOPBACK',
-    says: 'required if --host is not loopback: everybody who reaches the sandbox can do everything in it',
+    says: 'required if --host is not loopback: every client that reaches the sandbox can do everything in it',
   },
   publicHost: {
     flag: '--public-host <host>',

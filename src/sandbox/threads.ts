@@ -41,7 +41,7 @@ export interface Threads {
   find(id: string, accountId: string): ThreadDocument | undefined;
   /** The threads that this account may see, latest change first. */
   recentOf(accountId: string): ThreadDocument[];
-  /** Does not make it anybody's current thread. */
+  /** Does not make it the current thread of any user. */
   add(thread: NewThread): ThreadDocument;
   /** Makes it the current thread of its author. */
   makeCurrent(thread: ThreadDocument): void;

@@ -89,7 +89,7 @@ export function reliabilityText(facts: RunFacts, faults: Faults): string {
 What was done to running Gatehouse processes, and what came of it. \`npm run faults\` makes this report, and nothing here is
 written by hand: processes are killed, stopped and starved, storages are killed, frozen, filled and emptied, the provider, the
 platform and the BIN lookup service lie, stall and hang up, and random requests go to every route, while the tests watch that
-nobody gets a wrong answer or another person's, that nothing which was acknowledged is lost, and that all is well again afterwards.
+no user gets a wrong response or that of another user, that no acknowledged write is lost, and that everything works again afterwards.
 What is promised for each fault stands in [security.md](security.md).
 
 Run on ${days.join(', ')}, Node ${facts.node.replace(/^v/, '')}, ${facts.cores} cores, ${facts.system}: ${count('passed')} tests passed, ${count('failed')} failed, ${count('skipped')} skipped. ${verdict}
