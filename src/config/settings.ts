@@ -174,8 +174,8 @@ not be called, nor to a name that it cannot resolve within 3 s. Name hosts that 
   UPSTREAM_CONCURRENCY: {
     schema: integer(1, 10_000).default(64),
     about: `Calls to one host (platform, identity provider, BIN lookup service): how many run at a time, and how many may wait for
-their turn. A request beyond that gets a 503 at once. Each process counts for itself. Pushed authorization requests, which
-anonymous callers cause by starting a sign-in, use at most half of both: the rest is for refreshes and code exchanges.`,
+their turn. A request beyond that gets a 503 at once. Each process counts for itself. Discovery and pushed authorization requests,
+which anonymous callers cause by starting a sign-in, use at most a quarter of both each: the rest is for refreshes and code exchanges.`,
   },
   UPSTREAM_WAITING: {
     schema: integer(0, 1_000_000).default(1_000),

@@ -30,7 +30,7 @@ export async function checkAuthorization(
     const url = new URL(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
-    const response = await fetchDocument(outbound, url.href, 'text/html');
+    const response = await fetchDocument(outbound, url.href, { accept: 'text/html' });
     return authorizationFindings(response, callback);
   } catch (error) {
     return failureFindings(error, callback);

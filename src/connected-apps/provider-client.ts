@@ -80,9 +80,10 @@ export function createProviderClient(parts: {
   const captures = new AsyncLocalStorage<CapturedResponse>();
   const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
 
-  const cappedFetch = async (url: string, options: client.CustomFetchOptions, anonymous: boolean) => {
+  const cappedFetch = async (url: string, options: client.CustomFetchOptions, isPush: boolean) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
     const { method, headers } = options;
+    const anonymous = isPush ? 'pushed request' : undefined;
     const response = await outbound.fetch(url, { method, headers, body, anonymous }, LIMITS);
     const captured = captures.getStore();
     return captured && options.method === 'POST' ? captureTokenResponse(response, captured) : response;

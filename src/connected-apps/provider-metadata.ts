@@ -82,7 +82,7 @@ export function discoveryUrlOf(app: Pick<ProviderPlace, 'issuer' | 'discoveryUrl
 }
 
 async function discover(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
-  const response = await fetchDocument(outbound, discoveryUrlOf(app));
+  const response = await fetchDocument(outbound, discoveryUrlOf(app), { anonymous: 'discovery' });
   if (response.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: response.status });
   const body: unknown = await response.json().catch(() => undefined);
   if (!isMetadata(body)) throw new ProviderError('unavailable', 'discovery_not_json');

@@ -1,12 +1,21 @@
 /** Reads documents of a provider, and caches what they hold while it is down. */
 import type { Outbound } from '../outbound/outbound.ts';
+import type { AnonymousCall } from '../outbound/upstream-gate.ts';
 import { ProviderError } from './provider-error.ts';
 
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
-/** GETs without authentication. @throws OutboundError */
-export function fetchDocument(outbound: Outbound, url: string, accept = 'application/json'): Promise<Response> {
-  return outbound.fetch(url, { headers: { accept } }, LIMITS);
+/**
+ * GETs without authentication.
+ * @param anonymous where an anonymous request can cause it
+ * @throws OutboundError
+ */
+export function fetchDocument(
+  outbound: Outbound,
+  url: string,
+  { accept = 'application/json', anonymous }: { accept?: string; anonymous?: AnonymousCall } = {},
+): Promise<Response> {
+  return outbound.fetch(url, { headers: { accept }, anonymous }, LIMITS);
 }
 
 export interface ReadTimes {

@@ -9,7 +9,7 @@ import { createDispatcher, type OutboundProxy } from './dispatcher.ts';
 import { examineName, judgedLookup, RefusedAddress } from './judged-lookup.ts';
 import { addressError, asOutboundError, OutboundError } from './outbound-error.ts';
 import { openStream, type StreamedCall } from './streamed-response.ts';
-import { createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
+import { type AnonymousCall, createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
 import { beforeAbort, wholeResponse } from './whole-response.ts';
 
 export { asOutboundError, OutboundError } from './outbound-error.ts';
@@ -55,8 +55,8 @@ interface OutboundRequest {
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
-  /** An anonymous request can cause the call: such calls share half of the host's slots (R92). */
-  anonymous?: boolean | undefined;
+  /** An anonymous request can cause the call: such calls share a part of the host's slots (R92). */
+  anonymous?: AnonymousCall | undefined;
   /** The call carries no trace context. */
   untraced?: boolean | undefined;
 }
@@ -181,7 +181,7 @@ export function createOutbound(parts: {
       const call = () => send({ ...request, origin, path: pathname + search, headers, signal }, maxBytes);
       try {
         const response = await (request.anonymous
-          ? beforeAbort(signal, gate.shareAnonymous(origin, signal, call))
+          ? beforeAbort(signal, gate.shareAnonymous(request.anonymous, origin, signal, call))
           : call());
         span?.responded(response.status);
         span?.end();

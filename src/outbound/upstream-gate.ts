@@ -8,6 +8,9 @@ export interface UpstreamLimits {
   waiting: number;
 }
 
+/** What anonymous requests can cause at a provider. */
+export type AnonymousCall = 'discovery' | 'pushed request';
+
 /** Calls to all hosts. */
 export interface UpstreamLoad {
   running: number;
@@ -17,10 +20,10 @@ export interface UpstreamLoad {
 /** @param refuse makes the error of a call for which there is no room */
 export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, refuse: () => Error) {
   const calls = new Map<string, number>();
-  // One entry for each origin that registered apps name, so nothing is ever removed.
-  const anonymous = new Map<string, BulkheadPolicy>();
-  const anonymousSlots = Math.max(1, Math.floor(concurrency / 2));
-  const anonymousQueue = Math.floor(waiting / 2);
+  // At most two entries for each origin that registered apps name, so nothing is ever removed.
+  const shares = new Map<string, BulkheadPolicy>();
+  const slots = Math.max(1, Math.floor(concurrency / 4));
+  const places = Math.floor(waiting / 4);
 
   return {
     /**
@@ -40,12 +43,19 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
     },
 
     /**
-     * Makes the call as soon as one of the slots for anonymous requests is free: half of the host's slots, so that
-     * refreshes and code exchanges keep the rest (R92). A call whose signal is aborted before that is not made.
+     * Makes the call as soon as a slot for its kind is free: a quarter of the host's slots each, so that refreshes and
+     * code exchanges keep the rest, and no pushed request delays discovery (R92). A call whose signal is aborted
+     * before that is not made.
      */
-    async shareAnonymous<T>(origin: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
-      const share = anonymous.get(origin) ?? bulkhead(anonymousSlots, anonymousQueue);
-      anonymous.set(origin, share);
+    async shareAnonymous<T>(
+      kind: AnonymousCall,
+      origin: string,
+      signal: AbortSignal,
+      call: () => Promise<T>,
+    ): Promise<T> {
+      const name = `${kind} ${origin}`;
+      const share = shares.get(name) ?? bulkhead(slots, places);
+      shares.set(name, share);
       try {
         return await share.execute(call, signal);
       } catch (error) {
@@ -56,7 +66,7 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
     load(): UpstreamLoad {
       const all = [...calls.values()];
       const running = all.reduce((sum, count) => sum + Math.min(count, concurrency), 0);
-      const queued = [...anonymous.values()].reduce((sum, share) => sum + anonymousQueue - share.queueSlots, 0);
+      const queued = [...shares.values()].reduce((sum, share) => sum + places - share.queueSlots, 0);
       return { running, waiting: all.reduce((sum, count) => sum + count, 0) - running + queued };
     },
   };

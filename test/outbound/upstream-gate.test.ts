@@ -1,7 +1,9 @@
 /** How many calls reach one host at a time: real calls to a host that keeps them waiting, alone and through a running Gatehouse. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
 import { ask, DATA } from '../support/ask.ts';
@@ -158,22 +160,48 @@ test('R89 a platform that hangs: 503 at once for whoever finds no room, and the 
   await site.close();
 });
 
-test('R92 anonymous calls run on half of the slots, wait on half of the places, and are counted', async () => {
-  const anonymousOne = (deadlineMilliseconds = LIMITS.deadlineMilliseconds) =>
-    reasonOf(outbound.fetch(`${host.url}/`, { anonymous: true }, { ...LIMITS, deadlineMilliseconds }));
-  const [running, waiting] = [anonymousOne(), anonymousOne(300)];
-  await expect.poll(() => host.held.length).toBe(1);
-  expect(outbound.load()).toEqual({ running: 1, waiting: 1 });
-  expect(await anonymousOne()).toBe('busy');
-  expect(busy).toBe(1);
-  const others = [fetchOne(), fetchOne()];
-  await expect.poll(() => host.held.length).toBe(3);
-  expect(await waiting).toBe('timeout');
-  host.answerAll();
-  expect(await Promise.all([running, ...others])).toEqual(['answered', 'answered', 'answered']);
-  const next = anonymousOne();
-  await expect.poll(() => host.held.length).toBe(1);
-  host.answerAll();
-  expect(await next).toBe('answered');
-  expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+describe('R92 what anonymous requests cause', () => {
+  const limits = { concurrency: 8, waiting: 4 };
+  const shared = () => createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
+  const call = (through: Outbound, anonymous?: 'discovery' | 'pushed request', deadlineMilliseconds = 10_000) =>
+    reasonOf(through.fetch(`${host.url}/`, { anonymous }, { ...LIMITS, deadlineMilliseconds }));
+
+  test('runs on a quarter of the slots, waits on a quarter of the places, and is counted', async () => {
+    const outbound = shared();
+    const push = (deadlineMilliseconds?: number) => call(outbound, 'pushed request', deadlineMilliseconds);
+    const running = [push(), push()];
+    const waiting = push(300);
+    await expect.poll(() => host.held.length).toBe(2);
+    expect(outbound.load()).toEqual({ running: 2, waiting: 1 });
+    expect(await push()).toBe('busy');
+    const others = Array.from({ length: 6 }, () => call(outbound));
+    await expect.poll(() => host.held.length).toBe(8);
+    expect(await waiting).toBe('timeout');
+    host.answerAll();
+    expect(new Set(await Promise.all([...running, ...others]))).toEqual(new Set(['answered']));
+    const next = push();
+    await expect.poll(() => host.held.length).toBe(1);
+    host.answerAll();
+    expect(await next).toBe('answered');
+    expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+    await outbound.close();
+  });
+
+  test('leaves half of the slots when apps are discovered while sign-ins are pushed, and neither delays the other', async () => {
+    const outbound = shared();
+    const metadata = createProviderMetadata({ outbound, monotonicClock: () => performance.now(), random: () => 0 });
+    const pushed = Array.from({ length: 3 }, () => call(outbound, 'pushed request'));
+    const apps = ['a', 'b', 'c'].map((name) => ({ issuer: `${host.url}/${name}` }));
+    const discovered = apps.map((app) => metadata.load(app).catch(({ reason }: ProviderError) => reason));
+    await expect.poll(() => host.held.length).toBe(4);
+    expect(outbound.load()).toEqual({ running: 4, waiting: 2 });
+    while (outbound.load().running > 0) {
+      host.answerAll();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(await Promise.all(pushed)).toEqual(['answered', 'answered', 'answered']);
+    expect(await Promise.all(discovered)).toEqual(Array(3).fill('discovery_not_json'));
+    expect(host.most()).toBe(4);
+    await outbound.close();
+  });
 });
