@@ -74,7 +74,10 @@ function shapeOfColumns(given: FileColumns): (typeof SHAPES)[number] {
 }
 
 function entryOfColumns(cell: Cell, columns: FileColumns): DatasetEntry {
-  const of = (field: DatasetField) => cell(columns[field] ?? '');
+  const of = (field: DatasetField) => {
+    const column = columns[field];
+    return column === undefined ? '' : cell(column);
+  };
   const length = Number(of('length'));
   return {
     ...rangeAndCountry(of('start'), of('end'), of('country')),

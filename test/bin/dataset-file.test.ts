@@ -146,6 +146,12 @@ describe('the shapes', () => {
     expect((await readDatasetFile(file, { columns: { ...columns, city: 'TOWN' } })).problem).toMatch(/TOWN/);
   });
 
+  test('a column without a name is read for no fact', async () => {
+    const file = write('own.csv', 'LOW,ISO,\n999900,SWE,Note\n');
+    const { dataset } = await readDatasetFile(file, { columns: { start: 'LOW', country: 'ISO' } });
+    expect(dataset?.find(bin('999900'))?.record).toEqual({ country: expect.objectContaining({ alpha2: 'SE' }) });
+  });
+
   test('gzipped, whatever its name; dated by the file', async () => {
     const path = write('set.gz', gzipSync(`${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\n`));
     utimesSync(path, new Date('2025-03-04T23:30:00Z'), new Date('2025-03-04T23:30:00Z'));
