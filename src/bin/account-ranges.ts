@@ -2,8 +2,7 @@
  * Ranges of more than 8 digits, as card networks publish them. A BIN has fewer digits and may cover several ranges: it
  * gets the facts that all of them share.
  */
-import type { EntryFacts } from './dataset.ts';
-import { withoutEmpty } from './record.ts';
+import { type EntryFacts, factIn, recordOf } from './record.ts';
 
 /** Networks assign ranges by the first 11 digits; a longer limit is filled up with 0 or 9. */
 const DIGITS = 11;
@@ -51,21 +50,6 @@ export function sharedFacts(entries: readonly EntryFacts[]): EntryFacts {
     const [first, ...others] = entries.map(read);
     return others.every((value) => value === first) ? first : undefined;
   };
-  const facts = withoutEmpty({
-    scheme: shared(({ scheme }) => scheme),
-    type: shared(({ type }) => type),
-    brand: shared(({ brand }) => brand),
-    prepaid: shared(({ prepaid }) => prepaid),
-    number: withoutEmpty({
-      length: shared(({ number }) => number?.length),
-      luhn: shared(({ number }) => number?.luhn),
-    }),
-    bank: withoutEmpty({
-      name: shared(({ bank }) => bank?.name),
-      url: shared(({ bank }) => bank?.url),
-      phone: shared(({ bank }) => bank?.phone),
-      city: shared(({ bank }) => bank?.city),
-    }),
-  });
+  const facts = recordOf((field) => shared((entry) => factIn(entry, field)));
   return { ...facts, country: shared(({ country }) => country) ?? '' };
 }

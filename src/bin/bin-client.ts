@@ -8,7 +8,8 @@ import { DAY_SECONDS, isoTime } from '../time.ts';
 import { createBreaker } from './breaker.ts';
 import type { Bin } from './parse-bin.ts';
 import type { BinBudget, Reservation } from './quota.ts';
-import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
+import { type BinRecord, isEmptyRecord } from './record.ts';
+import { recordFromResponse } from './response.ts';
 
 /** `paused`: nothing was sent, because too many calls in a row had failed. */
 export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused' | 'paused';

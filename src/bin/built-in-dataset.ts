@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { z } from 'zod';
 import { createDataset, type Dataset, type DatasetEntry } from './dataset.ts';
-import { bareUrl, cleanText, withoutEmpty } from './record.ts';
+import { bareUrl, cleanText } from './texts.ts';
 
 /** Must be shown wherever the built-in data set is described (CC BY 4.0, section 3). */
 export const BUILT_IN_ATTRIBUTION =
@@ -64,12 +64,10 @@ function readBanksDb(): Dataset {
 }
 
 function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
+  const url = bareUrl(bank.url ?? '');
   const facts = {
     country: bank.country.toUpperCase(),
-    bank: withoutEmpty({
-      name: cleanText(bank.engTitle ?? bank.localTitle, 200),
-      url: bank.url === undefined ? undefined : bareUrl(bank.url),
-    }),
+    bank: { name: cleanText(bank.engTitle ?? bank.localTitle, 200), ...(url && { url }) },
   };
   return bank.prefixes.map((prefix) => ({ ...rangeOf(String(prefix)), ...facts }));
 }

@@ -3,7 +3,8 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
 import type { Bin } from './parse-bin.ts';
-import { type BinRecord, isEmptyRecord, recordFromResponse } from './record.ts';
+import { type BinRecord, isEmptyRecord } from './record.ts';
+import { recordFromResponse } from './response.ts';
 
 /** `asOf`: date of the facts, YYYY-MM-DD (UTC). */
 export type CacheEntry = { found: true; record: BinRecord; asOf: string; digitsMatched: number } | { found: false };

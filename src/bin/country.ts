@@ -1,19 +1,7 @@
 /** Country facts for BIN records by two-letter code, from world-countries (ODbL 1.0). */
 import { createRequire } from 'node:module';
 import type { Countries } from 'world-countries';
-import { z } from 'zod';
-
-/** ISO 3166-1 numeric code as three digits, alpha-2 code, English name, flag, ISO 4217 code, degrees. */
-export const countrySchema = z.object({
-  numeric: z.string().exactOptional(),
-  alpha2: z.string().exactOptional(),
-  name: z.string().exactOptional(),
-  emoji: z.string().exactOptional(),
-  currency: z.string().exactOptional(),
-  latitude: z.number().exactOptional(),
-  longitude: z.number().exactOptional(),
-});
-export type CountryFacts = z.output<typeof countrySchema>;
+import type { CountryFacts } from './record.ts';
 
 export const COUNTRY_ATTRIBUTION =
   'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';

@@ -1,14 +1,14 @@
 /** Encodes a data set for the store: a gzipped block with a JSON header and arrays of 32-bit numbers. */
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { Coverage, DatasetAbout, PackedDataset, Table } from './dataset.ts';
+import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
 
 /**
- * An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths, format 3 those
- * for parts of BINs. A change of `COLUMNS` in `facts.ts` is a new format, too: stored sets would be read with their columns
- * shifted.
+ * An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths, format 3
+ * those for parts of BINs. Format 4 says how many columns a row of facts has: it began with nine.
  */
-const FORMATS = [1, 2, 3];
+const FORMATS = [1, 2, 3, 4];
+const FIRST_COLUMNS = 9;
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;
 
@@ -18,6 +18,8 @@ interface Header extends DatasetAbout {
   coverage: Coverage;
   tables: { digits: number; exact?: boolean; part?: boolean; segments: number }[];
   cells: number;
+  /** Not before format 4. */
+  columns?: number;
   texts: string[];
 }
 
@@ -27,10 +29,11 @@ const unpack = promisify(gunzip);
 export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
   const { source, asOf, licence, size, coverage, tables, facts } = dataset;
   const header: Header = {
-    format: formatOf(tables),
+    format: formatOf(dataset),
     ...{ source, asOf, licence, size, coverage },
     tables: tables.map(({ starts, owners: _owners, ...table }) => ({ ...table, segments: starts.length })),
     cells: facts.cells.length,
+    ...(facts.columns > FIRST_COLUMNS && { columns: facts.columns }),
     texts: [...facts.texts],
   };
   const json = Buffer.from(JSON.stringify(header));
@@ -64,16 +67,17 @@ export async function decodeDataset(packed: Buffer): Promise<PackedDataset> {
   const header: Header = JSON.parse(Buffer.from(buffer, byteOffset, byteLength).toString());
   if (!FORMATS.includes(header.format))
     throw new TypeError(`The stored BIN data set has the unknown format ${header.format}.`);
-  const { source, asOf, licence, size, coverage, texts } = header;
+  const { source, asOf, licence, size, coverage, columns = FIRST_COLUMNS, texts } = header;
   const tables = header.tables.map(({ segments, ...table }) => ({
     ...table,
     starts: take(segments),
     owners: take(segments),
   }));
-  return { source, asOf, licence, size, coverage, tables, facts: { cells: take(header.cells), texts } };
+  return { source, asOf, licence, size, coverage, tables, facts: { cells: take(header.cells), columns, texts } };
 }
 
-function formatOf(tables: readonly Table[]): number {
+function formatOf({ tables, facts }: PackedDataset): number {
+  if (facts.columns > FIRST_COLUMNS) return 4;
   if (tables.some(({ part }) => part)) return 3;
   return tables.some(({ exact }) => exact) ? 2 : 1;
 }

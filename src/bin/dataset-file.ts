@@ -9,7 +9,7 @@ import { parse } from 'csv-parse';
 import { validLines } from './csv-lines.ts';
 import { createDatasetBuilder, type Dataset, type DatasetAbout, type EntryFault } from './dataset.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
-import type { FileColumns } from './file-columns.ts';
+import type { FileColumns } from './record.ts';
 
 export interface RowFault {
   /** The header is line 1. */

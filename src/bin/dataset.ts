@@ -13,18 +13,7 @@ import { networkOfBin, networkOfScheme } from './network.ts';
 import { type Bin, parseBin } from './parse-bin.ts';
 import { internationalPhone } from './phone.ts';
 import { findSegment, flattenRanges, type Segments } from './ranges.ts';
-import { type BankFacts, type BinRecord, isEmptyRecord } from './record.ts';
-
-export interface EntryFacts {
-  /** ISO 3166-1 alpha-2, upper case; empty if ranges of several countries share the other facts. */
-  country: string;
-  scheme?: string;
-  type?: string;
-  brand?: string;
-  prepaid?: boolean;
-  number?: { length?: number; luhn?: boolean };
-  bank?: BankFacts;
-}
+import { type BinRecord, type EntryFacts, isEmptyRecord } from './record.ts';
 
 /**
  * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 where 0 and 9

@@ -1,7 +1,7 @@
-/** Packs BIN facts: nine numbers for each distinct row, and each text only once. */
+/** Packs BIN facts: a row of numbers for each distinct entry, and each text only once. */
 import { countryByAlpha2 } from './country.ts';
-import type { EntryFacts } from './dataset.ts';
-import type { BankFacts, BinRecord } from './record.ts';
+import { text } from './field.ts';
+import { type BinRecord, type EntryFacts, FIELDS, factIn, recordOf } from './record.ts';
 
 /** A typed array that grows. */
 export interface Numbers {
@@ -9,18 +9,21 @@ export interface Numbers {
   finish(): Uint32Array;
 }
 
-/** Rows of nine numbers: the index of a text each for country, scheme, type, brand and four bank facts, then flags. */
 export interface PackedFacts {
+  /** Rows of `columns` numbers each. */
   cells: Uint32Array;
+  columns: number;
   /** The first one is empty and stands for an absent fact. */
   texts: readonly string[];
 }
 
-/** Stored data sets have rows of this length: a change of COLUMNS is a new format (`FORMATS` in `dataset-codec.ts`). */
-const COLUMNS = 9;
+/** The first column. */
+const COUNTRY = text(0);
+/** In the order of their columns, which is that of the texts in a stored data set. */
+const BY_COLUMN = FIELDS.toSorted((one, other) => one.place.column - other.place.column);
+const COLUMNS = 1 + Math.max(...FIELDS.map(({ place }) => place.column));
 const NO_TEXT = 0;
 const NO_ROW = 0xffffffff;
-const FLAG = { yes: 1, no: 2 } as const;
 
 export function createNumbers(): Numbers {
   let values: Uint32Array = new Uint32Array(1024);
@@ -48,19 +51,17 @@ export function createFactsWriter() {
   const row = new Uint32Array(COLUMNS);
   return {
     add(entry: EntryFacts): number {
-      const { bank } = entry;
-      row[0] = texts.numberOf(entry.country);
-      row[1] = texts.numberOf(entry.scheme);
-      row[2] = texts.numberOf(entry.type);
-      row[3] = texts.numberOf(entry.brand);
-      row[4] = texts.numberOf(bank?.name);
-      row[5] = texts.numberOf(bank?.url);
-      row[6] = texts.numberOf(bank?.phone);
-      row[7] = texts.numberOf(bank?.city);
-      row[8] = packFlags(entry);
+      row.fill(0);
+      row[COUNTRY.column] = COUNTRY.pack(entry.country, texts.numberOf);
+      for (const field of BY_COLUMN) {
+        const fact = factIn(entry, field);
+        if (fact === undefined) continue;
+        const { column, pack } = field.place;
+        row[column] = (row[column] ?? 0) | pack(fact, texts.numberOf);
+      }
       return rows.rowOf(row);
     },
-    finish: (): PackedFacts => ({ cells: rows.finish(), texts: texts.all }),
+    finish: (): PackedFacts => ({ cells: rows.finish(), columns: COLUMNS, texts: texts.all }),
   };
 }
 
@@ -69,7 +70,7 @@ function createTexts() {
   const numbers = new Map<string, number>();
   return {
     all,
-    numberOf(text: string | undefined): number {
+    numberOf(text: string): number {
       if (!text) return NO_TEXT;
       const existing = numbers.get(text);
       if (existing !== undefined) return existing;
@@ -128,55 +129,13 @@ function isSame(cells: Uint32Array, start: number, row: Uint32Array, from: numbe
   return true;
 }
 
-export function readFacts({ cells, texts }: PackedFacts, row: number): BinRecord {
-  const start = row * COLUMNS;
-  const textAt = (column: number) => texts[cells[start + column] ?? NO_TEXT] ?? '';
-  const record: BinRecord = {};
-  const flags = cells[start + 8] ?? 0;
-  const number = unpackNumber(flags);
-  // Assigned one by one for speed: a look-up takes two microseconds.
-  if (number) record.number = number;
-  const scheme = textAt(1);
-  if (scheme) record.scheme = scheme;
-  const type = textAt(2);
-  if (type) record.type = type;
-  const brand = textAt(3);
-  if (brand) record.brand = brand;
-  const prepaid = flags & 3;
-  if (prepaid) record.prepaid = prepaid === FLAG.yes;
-  const country = countryByAlpha2(textAt(0));
-  if (country) record.country = country;
-  const bank = bankOf(textAt(4), textAt(5), textAt(6), textAt(7));
-  if (bank) record.bank = bank;
-  return record;
-}
-
-function bankOf(name: string, url: string, phone: string, city: string): BankFacts | undefined {
-  if (!name && !url && !phone && !city) return undefined;
-  const bank: BankFacts = {};
-  if (name) bank.name = name;
-  if (url) bank.url = url;
-  if (phone) bank.phone = phone;
-  if (city) bank.city = city;
-  return bank;
-}
-
-/** Bits 0 and 1: prepaid. Bits 2 and 3: Luhn check. From bit 4: length. */
-function packFlags(entry: EntryFacts): number {
-  return flag(entry.prepaid) | (flag(entry.number?.luhn) << 2) | ((entry.number?.length ?? 0) << 4);
-}
-
-function flag(value: boolean | undefined): number {
-  if (value === undefined) return 0;
-  return value ? FLAG.yes : FLAG.no;
-}
-
-function unpackNumber(flags: number): BinRecord['number'] {
-  const length = flags >> 4;
-  const luhn = (flags >> 2) & 3;
-  if (!length && !luhn) return undefined;
-  const number: NonNullable<BinRecord['number']> = {};
-  if (length) number.length = length;
-  if (luhn) number.luhn = luhn === FLAG.yes;
-  return number;
+/** Rows of an older program lack the latest columns, and those of a newer one have more. */
+export function readFacts({ cells, columns, texts }: PackedFacts, row: number): BinRecord {
+  const start = row * columns;
+  const cellAt = (column: number) => (column < columns ? (cells[start + column] ?? 0) : 0);
+  const country = COUNTRY.unpack(cellAt(COUNTRY.column), texts);
+  return recordOf(
+    ({ place }) => place.unpack(cellAt(place.column), texts),
+    country === undefined ? undefined : countryByAlpha2(country),
+  );
 }

@@ -1,6 +1,7 @@
 /** Card network rules: which network a BIN belongs to, and the length and Luhn check of its card numbers. */
 import creditCardType from 'credit-card-type';
 import { findSegment, type Segments } from './ranges.ts';
+import { schemeFromName } from './scheme-name.ts';
 
 /** What is known from the network alone. */
 export interface NetworkFacts {
@@ -10,18 +11,6 @@ export interface NetworkFacts {
 
 /** Release date of credit-card-type 10.3.0, the source of the rules. */
 export const NETWORK_RULES_AS_OF = '2026-06-30';
-
-const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
-  'american express': 'amex',
-  'american-express': 'amex',
-  'diners club': 'diners',
-  'diners-club': 'diners',
-  'diners club international': 'diners',
-  'china union pay': 'unionpay',
-  'china unionpay': 'unionpay',
-  'union pay': 'unionpay',
-  'master card': 'mastercard',
-};
 
 /** The usual length of a network's numbers. Maestro and UnionPay are missing because their lengths vary too much. */
 const USUAL_LENGTH: Readonly<Record<string, number>> = {
@@ -35,12 +24,6 @@ const USUAL_LENGTH: Readonly<Record<string, number>> = {
 
 // UnionPay numbers need not pass the Luhn check. Nothing is said about unknown networks.
 const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH), 'maestro']);
-
-/** The name used in BIN records: lower case, and `amex` for `American Express`. */
-export function schemeFromName(name: string): string {
-  const plain = name.trim().toLowerCase();
-  return SCHEME_OF_NAME[plain] ?? plain;
-}
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 

@@ -1,129 +1,143 @@
-/** The BIN record: its shape, and how one is read from the response of an untrusted service. */
+/** The BIN record. Each field stands here once, with all that other files need to know of it. */
 import { z } from 'zod';
-import { countryByAlpha2, countrySchema } from './country.ts';
-import { schemeFromName } from './network.ts';
-import { internationalPhone } from './phone.ts';
+import { type Fact, type Field, field, fieldsOf, flag, text, wholeNumber } from './field.ts';
+import { schemeFromName } from './scheme-name.ts';
+import { bareUrl, cleanText, line, lowerCase, withoutCardNumber, yesOrNo } from './texts.ts';
 
-/**
- * Facts about a BIN without the unknown ones. `bank.url` has no `https://`, `bank.phone` is in the form of E.164, and
- * `type` is `debit`, `credit` or similar.
- */
-export const recordSchema = z
-  .object({
-    number: z.object({ length: z.int().exactOptional(), luhn: z.boolean().exactOptional() }).exactOptional(),
-    scheme: z.string().exactOptional(),
-    type: z.string().exactOptional(),
-    brand: z.string().exactOptional(),
-    prepaid: z.boolean().exactOptional(),
-    country: countrySchema.readonly().exactOptional(),
-    bank: z
-      .object({
-        name: z.string().exactOptional(),
-        url: z.string().exactOptional(),
-        phone: z.string().exactOptional(),
-        city: z.string().exactOptional(),
-      })
-      .exactOptional(),
-  })
-  .describe('Facts that are not known are left out.');
-export type BinRecord = z.output<typeof recordSchema>;
-export type BankFacts = NonNullable<BinRecord['bank']>;
+/** ISO/IEC 7812-1. */
+const numberLength = z.int().min(8).max(19);
 
-const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
-const group = <Shape extends z.ZodRawShape>(shape: Shape) => optional(z.object(shape));
-const line = (maxLength: number) =>
-  optional(
-    z
-      .string()
-      .transform((text) => cleanText(text, maxLength))
-      .pipe(z.string().min(1)),
-  );
-
-const name = (pattern: RegExp) => z.string().trim().toLowerCase().regex(pattern);
-
-const answerSchema = z.object({
-  number: group({ length: optional(z.int().min(8).max(19)), luhn: optional(z.boolean()) }),
-  scheme: optional(name(/^[a-z0-9][a-z0-9 /-]{0,39}$/).transform(schemeFromName)),
-  type: optional(name(/^[a-z][a-z -]{0,19}$/)),
-  brand: line(100),
-  prepaid: optional(z.boolean()),
-  country: group({
-    numeric: optional(z.string().regex(/^[0-9]{3}$/)),
-    alpha2: optional(
-      z
-        .string()
-        .trim()
-        .toUpperCase()
-        .regex(/^[A-Z]{2}$/),
-    ),
-    name: line(100),
-    emoji: optional(z.string().regex(/^[\u{1f1e6}-\u{1f1ff}]{2}$/u)),
-    currency: optional(z.string().regex(/^[A-Z]{3}$/)),
-    latitude: optional(z.number().min(-90).max(90)),
-    longitude: optional(z.number().min(-180).max(180)),
+const number = z.object({
+  length: field(z.int(), {
+    response: numberLength,
+    cell: (cell) => numberLength.safeParse(Number(cell)).data,
+    ...{ column: 'length', place: wholeNumber(8, 4) },
+    ...{ label: 'Number length', words: (length) => `${length} digits` },
   }),
-  bank: group({
-    name: line(200),
-    url: optional(z.string().transform(bareUrl).pipe(z.string())),
-    phone: line(40),
-    city: line(100),
+  luhn: field(z.boolean(), {
+    ...{ ...yesOrNo, column: 'luhn', place: flag(8, 2) },
+    ...{ label: 'Check digit', words: (luhn) => (luhn ? 'Last digit checks the others' : 'None') },
   }),
 });
 
-/**
- * Reads the response of a BIN lookup service. Parts that are absent, null, empty or of the wrong type are left out, as
- * are unknown fields. The country is completed by its alpha-2 code. A record without any fact is empty. Returns
- * undefined for anything but a JSON object.
- */
-export function recordFromResponse(answer: unknown): BinRecord | undefined {
-  const read = answerSchema.safeParse(answer);
-  if (!read.success) return undefined;
-  const { number, country, bank, ...facts } = read.data;
-  return withoutEmpty({
-    number: number && withoutEmpty(number),
-    ...facts,
-    country:
-      country && withoutEmpty({ ...(country.alpha2 && countryByAlpha2(country.alpha2)), ...withoutEmpty(country) }),
-    bank: bank && withoutEmpty({ ...bank, phone: bank.phone && internationalPhone(bank.phone, country?.alpha2) }),
-  });
+const card = z.object({
+  scheme: field(z.string(), {
+    response: lowerCase(/^[a-z0-9][a-z0-9 /-]{0,39}$/).transform(schemeFromName),
+    cell: (cell) => schemeFromName(withoutCardNumber(cell, 40) ?? '') || undefined,
+    ...{ column: 'scheme', place: text(1) },
+  }),
+  /** `debit`, `credit` or similar. */
+  type: field(z.string(), {
+    response: lowerCase(/^[a-z][a-z -]{0,19}$/),
+    cell: (cell) => (/^[a-z][a-z -]{0,19}$/i.test(cell) ? cell.toLowerCase() : undefined),
+    ...{ column: 'type', place: text(2) },
+  }),
+  brand: field(z.string(), { ...line(100), column: 'brand', place: text(3), label: 'Brand' }),
+  prepaid: field(z.boolean(), {
+    ...{ ...yesOrNo, column: 'prepaid', place: flag(8, 0) },
+    ...{ label: 'Prepaid', words: (prepaid) => (prepaid ? 'Yes' : 'No') },
+  }),
+});
+
+const bank = z.object({
+  name: field(z.string(), { ...line(200), column: 'bank', place: text(4) }),
+  /** Without `https://`. */
+  url: field(z.string(), {
+    response: z.string().transform(bareUrl).pipe(z.string()),
+    cell: bareUrl,
+    ...{ column: 'url', place: text(5) },
+  }),
+  /** In the form of E.164, once it has been completed by the country. */
+  phone: field(z.string(), {
+    response: line(40).response,
+    cell: (cell) => cleanText(cell, 40) || undefined,
+    ...{ column: 'phone', place: text(6) },
+  }),
+  city: field(z.string(), { ...line(100), column: 'city', place: text(7) }),
+});
+
+/** ISO 3166-1 numeric code as three digits, alpha-2 code, English name, flag, ISO 4217 code, degrees. */
+const country = z.object({
+  numeric: z.string().exactOptional(),
+  alpha2: z.string().exactOptional(),
+  name: z.string().exactOptional(),
+  emoji: z.string().exactOptional(),
+  currency: z.string().exactOptional(),
+  latitude: z.number().exactOptional(),
+  longitude: z.number().exactOptional(),
+});
+export type CountryFacts = z.output<typeof country>;
+
+export const recordSchema = z
+  .object({
+    number: number.exactOptional(),
+    ...card.shape,
+    country: country.readonly().exactOptional(),
+    bank: bank.exactOptional(),
+  })
+  .describe('Facts that are not known are left out.');
+export type BinRecord = z.output<typeof recordSchema>;
+
+/** As a data set has them. */
+export type EntryFacts = Omit<BinRecord, 'country'> & {
+  /** ISO 3166-1 alpha-2, upper case; empty if ranges of several countries share the other facts. */
+  country: string;
+};
+
+const NUMBER = fieldsOf('number', number);
+const CARD = fieldsOf(undefined, card);
+const BANK = fieldsOf('bank', bank);
+/** All but the country. */
+export const FIELDS = [...NUMBER, ...CARD, ...BANK];
+
+/** Names of columns for `--columns`. `start` and `end` are the limits of a range; without `end` it is one prefix. */
+export const COLUMN_NAMES: readonly string[] = [
+  'start',
+  'end',
+  'country',
+  ...[...CARD, ...NUMBER, ...BANK].map(({ column }) => column),
+];
+
+/** The column of a file for each of these names. */
+export type FileColumns = Readonly<Record<string, string>>;
+
+export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field): Fact | undefined {
+  const members: Readonly<Record<string, unknown>> | undefined = group === undefined ? facts : facts[group];
+  return members?.[name] as Fact | undefined;
+}
+
+/** The facts that are known, in the order of the schema. */
+export function recordOf(factOf: (field: Field) => Fact | undefined, country?: BinRecord['country']): BinRecord {
+  const membersOf = (fields: readonly Field[]) => {
+    let members: Record<string, Fact> | undefined;
+    for (const one of fields) {
+      const fact = factOf(one);
+      if (fact === undefined) continue;
+      members ??= {};
+      members[one.name] = fact;
+    }
+    return members;
+  };
+  const [number, bank] = [membersOf(NUMBER), membersOf(BANK)];
+  return {
+    ...(number && { number }),
+    ...membersOf(CARD),
+    ...(country && { country }),
+    ...(bank && { bank }),
+  } as BinRecord;
+}
+
+/** For pages: the facts that have a label, by part of the record. */
+export function factRows(record: BinRecord) {
+  const rowsOf = (fields: readonly Field[]) =>
+    fields.flatMap((field) => {
+      const fact = factIn(record, field);
+      const { label, words = String } = field;
+      return fact === undefined || label === undefined ? [] : [{ label, text: words(fact) }];
+    });
+  return { number: rowsOf(NUMBER), card: rowsOf(CARD), bank: rowsOf(BANK) };
 }
 
 export function isEmptyRecord(record: BinRecord): boolean {
   return Object.keys(record).length === 0;
-}
-
-/** Visible ASCII with single spaces. */
-const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
-
-/** Returns the text on one line, without control and invisible characters, cut to the maximum length. */
-export function cleanText(text: string, maxLength: number): string {
-  // A fast path: nearly all of the millions of texts in a data set are plain.
-  if (text.length <= maxLength && PLAIN.test(text)) return text;
-  return [...text.slice(0, maxLength * 4).replace(/[\p{C}\s]+/gu, ' ')].slice(0, maxLength).join('').trim();
-}
-
-/** Removes `https://` and the final slash. Undefined unless a plain host name with an optional path is left. */
-export function bareUrl(text: string): string | undefined {
-  if (text.length > 200) return undefined;
-  const bare = text
-    .trim()
-    .replace(/^https?:\/\//i, '')
-    .replace(/\/+$/, '');
-  return /^[a-z0-9-]+(\.[a-z0-9-]+)+(\/[\w.~%/-]*)?$/i.test(bare) ? bare : undefined;
-}
-
-type WithoutEmpty<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-/** Removes undefined members and empty objects. */
-export function withoutEmpty<T extends object>(parts: T): WithoutEmpty<T> {
-  // A loop for speed: the import of a data set calls this a million times.
-  const members: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(parts)) {
-    if (value !== undefined && !isEmptyObject(value)) members[name] = value;
-  }
-  return members as WithoutEmpty<T>;
-}
-
-function isEmptyObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }

@@ -16,7 +16,7 @@ import { sessionOf } from '../sessions/guards.ts';
 import type { BinLookup } from './lookup.ts';
 import { parseBin } from './parse-bin.ts';
 import type { BinCaller } from './quota.ts';
-import { recordSchema } from './record.ts';
+import { type BinRecord, factRows, recordSchema } from './record.ts';
 import {
   batchSchema,
   invalidBin,
@@ -26,6 +26,13 @@ import {
   recordHeaders,
   resultsSchema,
 } from './requests.ts';
+
+declare module '../pages/page-data.ts' {
+  interface BinResult {
+    record: BinRecord;
+    rows: ReturnType<typeof factRows>;
+  }
+}
 
 export interface BinRoutes {
   /** With or without Express. */
@@ -106,11 +113,9 @@ async function lookUpPanel(
   const { bin } = parseBin(typed);
   const result = bin ? await lookup.lookUp(bin, caller) : undefined;
   if (bin && result && result.problem === undefined) {
-    const { record, source, asOf, digitsMatched, outdated, unasked } = result;
-    return {
-      bin: { result: { bin, record, source, asOf, digitsMatched, outdated, unasked: unasked !== undefined } },
-      status: 200,
-    };
+    const { record, source, asOf, digitsMatched, outdated } = result;
+    const about = { source, asOf, digitsMatched, outdated, unasked: result.unasked !== undefined };
+    return { bin: { result: { bin, record, rows: factRows(record), ...about } }, status: 200 };
   }
   const error = result?.problem === undefined ? invalidBin() : lookupError(result);
   return {

@@ -1,7 +1,7 @@
 /** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RowFault } from '../bin/dataset-file.ts';
-import { DATASET_FIELDS, type FileColumns } from '../bin/file-columns.ts';
+import { COLUMN_NAMES, type FileColumns } from '../bin/record.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { isoTime } from '../time.ts';
 import { addEnrichCommand } from './bin-enrich.ts';
@@ -11,7 +11,7 @@ import { printResult, type Terminal } from './terminal.ts';
 const SHAPES_HELP = `
 The header decides which shape the file has: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …, isoCode2, …),
 binlist-data (bin, brand, …, alpha_2, …) or Mastercard account ranges (ACCOUNT_RANGE_FROM, ACCOUNT_RANGE_TO, …). For any other
-header, --columns says which column holds what: ${DATASET_FIELDS.join(', ')}.
+header, --columns says which column holds what: ${COLUMN_NAMES.join(', ')}.
 Running processes switch to the new data set without a restart.`;
 
 export function addBinCommands(program: Command, terminal: Terminal): void {
@@ -54,9 +54,9 @@ function columnsOf(text: string): FileColumns {
     return [field.trim(), name.join('=').trim()] as const;
   });
   const columns: FileColumns = Object.fromEntries(pairs);
-  const isKnown = pairs.every(([field, name]) => DATASET_FIELDS.some((known) => known === field) && name !== '');
+  const isKnown = pairs.every(([field, name]) => COLUMN_NAMES.includes(field) && name !== '');
   if (!isKnown)
-    throw new InvalidArgumentError(`Give FIELD=COLUMN, comma-separated; fields: ${DATASET_FIELDS.join(', ')}.`);
+    throw new InvalidArgumentError(`Give FIELD=COLUMN, comma-separated; fields: ${COLUMN_NAMES.join(', ')}.`);
   if (!columns.start || !columns.country)
     throw new InvalidArgumentError('Give at least the columns of start and country.');
   return columns;

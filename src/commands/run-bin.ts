@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import type { Dataset } from '../bin/dataset.ts';
 import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-file.ts';
-import type { FileColumns } from '../bin/file-columns.ts';
+import type { FileColumns } from '../bin/record.ts';
 import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
 import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';

@@ -124,40 +124,12 @@ export type ThreadPanel =
       retryAfterSeconds?: number | undefined;
     };
 
-/** The facts of a BIN record; each may be absent. */
-export interface BinFacts {
-  number?: { length?: number | undefined; luhn?: boolean | undefined } | undefined;
-  scheme?: string | undefined;
-  type?: string | undefined;
-  brand?: string | undefined;
-  prepaid?: boolean | undefined;
-  country?:
-    | {
-        numeric?: string | undefined;
-        alpha2?: string | undefined;
-        name?: string | undefined;
-        emoji?: string | undefined;
-        currency?: string | undefined;
-        latitude?: number | undefined;
-        longitude?: number | undefined;
-      }
-    | undefined;
-  bank?:
-    | {
-        name?: string | undefined;
-        url?: string | undefined;
-        phone?: string | undefined;
-        city?: string | undefined;
-      }
-    | undefined;
-}
-
 export type BinSource = 'dataset' | 'service' | 'cache' | 'rules';
 
+/** The room of BINs adds the record itself. */
 export interface BinResult {
   /** 6 to 8 digits. */
   bin: string;
-  record: BinFacts;
   source: BinSource;
   /** ISO 8601 date. */
   asOf?: string | undefined;

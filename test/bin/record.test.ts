@@ -2,8 +2,9 @@ import creditCardType from 'credit-card-type';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { countryByAlpha2 } from '../../src/bin/country.ts';
-import { networkOfBin, networkOfScheme, schemeFromName } from '../../src/bin/network.ts';
-import { recordFromResponse } from '../../src/bin/record.ts';
+import { networkOfBin, networkOfScheme } from '../../src/bin/network.ts';
+import { recordFromResponse } from '../../src/bin/response.ts';
+import { schemeFromName } from '../../src/bin/scheme-name.ts';
 
 const EXAMPLE = {
   number: { length: 16, luhn: true },

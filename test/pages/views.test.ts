@@ -2,9 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
+import { type BinRecord, factRows } from '../../src/bin/record.ts';
 import { PROBLEMS, type ProblemCode } from '../../src/errors.ts';
 import { sanitizeThreadHtml } from '../../src/home/thread-html.ts';
 import type {
+  BinResult,
   ConnectionHealth,
   ConnectionView,
   PageData,
@@ -243,7 +245,7 @@ describe('the drawn card', () => {
   const draw = (bin: string, length?: number) =>
     views.render('bin/page', {
       page: signedIn('x'),
-      bin: { result: { bin, record: { number: { length } }, source: 'rules', digitsMatched: 6 } },
+      bin: { result: resultOf(bin, length === undefined ? {} : { number: { length } }) },
     });
   const digits = (html: string) =>
     [...(/class="card-digits">(.*)<\/div>/.exec(html)?.[1] ?? '').matchAll(/<span>([^<]+)<\/span>/g)].map(([, g]) => g);
@@ -267,7 +269,7 @@ describe('the drawn card', () => {
     const bank = (url: string, phone: string) => {
       const html = views.render('bin/page', {
         page: signedIn('x'),
-        bin: { result: { bin: '457173', record: { bank: { url, phone } }, source: 'service', digitsMatched: 6 } },
+        bin: { result: resultOf('457173', { bank: { url, phone } }) },
       });
       return elements(html.slice(html.indexOf('<section class="bin-result"'), html.indexOf('</section>') + 10)).flatMap(
         ({ attributes }) => attributes.get('href') ?? [],
@@ -353,6 +355,10 @@ function signedIn(text: string): SignedInFrame {
   return { ...frame(text), user: { name: text, email: text }, csrfToken: 'token-of-this-session', formId: 'form' };
 }
 
+function resultOf(bin: string, record: BinRecord): BinResult {
+  return { bin, record, rows: factRows(record), source: 'cache', digitsMatched: 6 };
+}
+
 function connectionOf(id: string, health: ConnectionView['health']): ConnectionView {
   return { id, name: id, health, scopes: [] };
 }
@@ -372,7 +378,7 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
     country: { numeric: text, alpha2: text, name: text, emoji: text, currency: text, latitude: -1, longitude: 2 },
     bank: { name: text, url: text, phone: text, city: text },
   };
-  const result = { bin: '45717360', record, source: 'cache', asOf: text, digitsMatched: 6 } as const;
+  const result = { ...resultOf('45717360', record), asOf: text };
   const error = { code: 'invalid_bin', reference: text, retryAfterSeconds: 60 } as const;
   const thread = { kind: 'thread', appName: text, title: text, author: text, updatedAt: text } as const;
   const threads: ThreadPanel[] = [

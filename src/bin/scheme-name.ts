@@ -1,0 +1,19 @@
+/** What BIN records call the card networks, however a source spells them. */
+
+const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
+  'american express': 'amex',
+  'american-express': 'amex',
+  'diners club': 'diners',
+  'diners-club': 'diners',
+  'diners club international': 'diners',
+  'china union pay': 'unionpay',
+  'china unionpay': 'unionpay',
+  'union pay': 'unionpay',
+  'master card': 'mastercard',
+};
+
+/** The name used in BIN records: lower case, and `amex` for `American Express`. */
+export function schemeFromName(name: string): string {
+  const plain = name.trim().toLowerCase();
+  return SCHEME_OF_NAME[plain] ?? plain;
+}
