@@ -1,12 +1,12 @@
-/** Holds the house to its plan: imports go down, names follow the rules, the environment is read at the door. */
+/** Checks the drawing in docs/architecture.md: imports go down, names follow the rules, only entry files read the environment. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 const src = join(import.meta.dirname, '..', 'src');
 
-/** From top to bottom; a room may use those of lower storeys, and itself. */
-const STOREYS: string[][] = [
+/** The lines of the drawing, from top to bottom; a room may use those of lower lines, and itself. */
+const LINES: string[][] = [
   ['server.ts', 'demo.ts', 'cli.ts'],
   ['demo-apps.ts', 'demo-screen.ts'],
   ['commands'],
@@ -16,7 +16,7 @@ const STOREYS: string[][] = [
   ['routes.ts'],
   ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
   ['relay'],
-  // Below the faces, and like them in knowing what a page shows.
+  // Like the faces it may import pages; they import it.
   ['grants/connection-view.ts'],
   ['sign-in-record', 'threads'],
   ['users', 'webhooks'],
@@ -27,15 +27,16 @@ const STOREYS: string[][] = [
   ['http', 'outbound', 'storage', 'observability'],
   ['errors.ts'],
   ['config'],
-  // For the sandbox, too, which knows nothing else of this room.
+  // By itself, since the sandbox imports this file alone of `config`.
   ['config/networks.ts'],
   ['remembered.ts', 'once.ts', 'time.ts', 'json.ts'],
 ];
 
-/** Rooms of one storey that may use each other in this one direction. */
-const NEIGHBOURS: Record<string, string[]> = { http: ['storage', 'observability', 'outbound'] };
+/** A room, and those of its own line that it may import. */
+const SAME_LINE: Record<string, string[]> = { http: ['storage', 'observability', 'outbound'] };
 
-const ISLANDS: Record<string, string[]> = {
+/** The programs beside Gatehouse, and what each may import. */
+const PROGRAMS: Record<string, string[]> = {
   sandbox: ['bin-service', 'pages', 'errors.ts', 'config/networks.ts'],
   'bin-service': [
     'bin',
@@ -53,13 +54,13 @@ const ISLANDS: Record<string, string[]> = {
     'time.ts',
   ],
 };
-/** Who may set foot on an island. */
-const FERRIES: Record<string, string[]> = {
+/** Who may import each of these programs. */
+const IMPORTERS: Record<string, string[]> = {
   sandbox: ['demo.ts', 'demo-apps.ts', 'demo-screen.ts'],
   'bin-service': ['sandbox'],
 };
 
-/** These are for faces: rules below them know nothing of HTTP, of sessions and of pages. */
+/** Only faces may import these: rules know nothing of HTTP, sessions and pages. */
 const FACES_ONLY = ['http', 'sessions', 'pages'];
 const RULES = ['sign-in-record', 'threads', 'users', 'webhooks', 'grants', 'connected-apps', 'bin', 'audit'];
 
@@ -68,13 +69,13 @@ const ENTRY_FILES = ['server.ts', 'demo.ts', 'cli.ts', 'sandbox/main.ts', 'bin-s
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
 const source = (path: string) => readFileSync(join(src, path), 'utf8');
 
-/** Each is made by the file with its name, and nowhere else in part. */
+/** Each is made by the file with its name: other rooms make no part of it. */
 const ASSEMBLED = [
   ...['admin', 'api-docs', 'audit', 'bin', 'connected-apps', 'grants', 'home', 'relay', 'sessions', 'sign-in'],
   ...['sign-in-record', 'threads', 'users', 'webhooks'],
 ];
-/** They load no more of a room than they need. */
-const IN_PART = ['commands'];
+/** These may make parts of a room: they load no more than they need. */
+const MAKES_PARTS = ['commands'];
 
 interface Import {
   from: string;
@@ -104,10 +105,10 @@ describe('imports', () => {
     expect(imports.filter(isForbidden).map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
   });
 
-  test('of what makes a room, or a part of it, are of the file with its name', () => {
+  test('of functions that make a room come from the file with its name', () => {
     const deeper = imports.filter(({ from, to, names }) => {
       const [room = ''] = to.split('/');
-      if (!ASSEMBLED.includes(room) || from.startsWith(`${room}/`) || IN_PART.includes(from.split('/')[0] ?? ''))
+      if (!ASSEMBLED.includes(room) || from.startsWith(`${room}/`) || MAKES_PARTS.includes(from.split('/')[0] ?? ''))
         return false;
       return to !== `${room}/${room}.ts` && names.some((name) => name.startsWith('create'));
     });
@@ -115,23 +116,23 @@ describe('imports', () => {
     expect(ASSEMBLED.filter((room) => !files.includes(`${room}/${room}.ts`))).toEqual([]);
   });
 
-  test('make no circle', () => {
-    expect(circles()).toEqual([]);
+  test('make no cycle', () => {
+    expect(cycles()).toEqual([]);
   });
 
-  test('of openid-client stand in the provider client alone, and in what only that is made of', () => {
-    const speakers = files.filter((path) => /from 'openid-client'/.test(source(path)));
-    expect(speakers.sort()).toEqual([
+  test('of openid-client are in the provider client, and in files that only it imports', () => {
+    const direct = files.filter((path) => /from 'openid-client'/.test(source(path)));
+    expect(direct.sort()).toEqual([
       'connected-apps/client-credentials.ts',
       'connected-apps/provider-client.ts',
       'connected-apps/provider-failures.ts',
       'connected-apps/token-request.ts',
     ]);
-    const users = imports.filter(({ from, to }) => speakers.includes(to) && !speakers.includes(from));
+    const users = imports.filter(({ from, to }) => direct.includes(to) && !direct.includes(from));
     expect(new Set(users.map(({ to }) => to))).toEqual(new Set(['connected-apps/provider-client.ts']));
   });
 
-  test('name files with their ending, and no barrel gathers them', () => {
+  test('name files with their ending, and no index.ts exports those of a folder again', () => {
     expect(files.filter((path) => /from '\.[^']*(?<!\.ts)';/.test(source(path)))).toEqual([]);
     expect(files.filter((path) => /(^|\/)index\.ts$/.test(path) || /^export \* from/m.test(source(path)))).toEqual([]);
   });
@@ -144,9 +145,9 @@ describe('names', () => {
     );
   });
 
-  test('are no drawers for odds and ends', () => {
-    const drawers = /(^|\/)(utils?|helpers?|lib|common|types|misc|shared)(\/|\.ts$)/;
-    expect(files.filter((path) => drawers.test(path))).toEqual([]);
+  test('say what a file is for, as utils or helpers would not', () => {
+    const vague = /(^|\/)(utils?|helpers?|lib|common|types|misc|shared)(\/|\.ts$)/;
+    expect(files.filter((path) => vague.test(path))).toEqual([]);
   });
 
   test('of rooms are drawn in docs/architecture.md', () => {
@@ -158,24 +159,24 @@ describe('names', () => {
     expect(named.filter((path) => !existsSync(join(src, '..', path)))).toEqual([]);
   });
 
-  test('of rooms are those of the plan', () => {
+  test('of rooms are in LINES or PROGRAMS', () => {
     const rooms = new Set(files.map((path) => path.split('/')[0] ?? ''));
-    const planned = new Set([...STOREYS.flat().map((room) => room.split('/')[0] ?? ''), ...Object.keys(ISLANDS)]);
+    const planned = new Set([...LINES.flat().map((room) => room.split('/')[0] ?? ''), ...Object.keys(PROGRAMS)]);
     expect([...rooms].filter((room) => !planned.has(room))).toEqual([]);
   });
 });
 
 describe('files', () => {
   test('say at their head what they do', () => {
-    const silent = files.filter((path) => !/^\/\*\*(\s*\*)? [A-Z]/.test(source(path)));
-    expect(silent).toEqual([]);
+    const without = files.filter((path) => !/^\/\*\*(\s*\*)? [A-Z]/.test(source(path)));
+    expect(without).toEqual([]);
   });
 
   test('read the environment only where the process begins', () => {
     expect(files.filter((path) => !ENTRY_FILES.includes(path) && /process\.env/.test(source(path)))).toEqual([]);
   });
 
-  test('hold no unfinished marks', () => {
+  test('contain no TODO, no switched-off type check and no `as any`', () => {
     expect(
       files.filter((path) => /\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck|expect-error)|\bas any\b/.test(source(path))),
     ).toEqual([]);
@@ -185,25 +186,25 @@ describe('files', () => {
 function isForbidden({ from, to }: Import): boolean {
   const [fromRoom, toRoom] = [roomOf(from), roomOf(to)];
   if (fromRoom === toRoom) return false;
-  const island = ISLANDS[fromRoom];
-  if (island) return !island.includes(toRoom);
-  if (ISLANDS[toRoom]) return !FERRIES[toRoom]?.includes(fromRoom);
+  const allowed = PROGRAMS[fromRoom];
+  if (allowed) return !allowed.includes(toRoom);
+  if (PROGRAMS[toRoom]) return !IMPORTERS[toRoom]?.includes(fromRoom);
   if (FACES_ONLY.includes(toRoom) && RULES.includes(fromRoom)) return true;
-  if (NEIGHBOURS[fromRoom]?.includes(toRoom)) return false;
-  return storeyOf(toRoom) <= storeyOf(fromRoom);
+  if (SAME_LINE[fromRoom]?.includes(toRoom)) return false;
+  return lineOf(toRoom) <= lineOf(fromRoom);
 }
 
-/** The most exact room that the plan names for a file. */
+/** The room of a file, or the file itself where LINES names it. */
 function roomOf(path: string): string {
-  const named = STOREYS.flat().find((room) => room === path);
+  const named = LINES.flat().find((room) => room === path);
   return named ?? path.split('/')[0] ?? path;
 }
 
-function storeyOf(room: string): number {
-  return STOREYS.findIndex((rooms) => rooms.includes(room));
+function lineOf(room: string): number {
+  return LINES.findIndex((rooms) => rooms.includes(room));
 }
 
-function circles(): string[] {
+function cycles(): string[] {
   const targets = new Map<string, string[]>();
   for (const { from, to, typeOnly } of imports) {
     if (!typeOnly) targets.set(from, [...(targets.get(from) ?? []), to]);
