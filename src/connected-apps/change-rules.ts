@@ -2,6 +2,7 @@
 
 import type { InputFault } from '../config/input-faults.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from './connected-app.ts';
+import { acceptedIssuers } from './issuer.ts';
 import { discoveryUrlOf, hasDiscovery } from './provider-metadata.ts';
 import { calledUrls } from './registration-rules.ts';
 
@@ -43,7 +44,9 @@ export function sharedIssuerFaults(app: ConnectedAppRegistration, others: readon
       hasDiscovery({ discoveryUrl, endpoints }) ? discoveryUrlOf({ issuer, discoveryUrl }) : undefined,
       endpoints?.jwks,
     ]);
-  const sharing = others.filter(({ id, issuer, signIn }) => id !== app.id && issuer === app.issuer && signIn);
+  const own = new Set(acceptedIssuers(app));
+  const sharesUsers = (one: ConnectedApp) => acceptedIssuers(one).some((issuer) => own.has(issuer));
+  const sharing = others.filter((one) => one.id !== app.id && one.signIn && sharesUsers(one));
   const other = app.signIn && sharing.find((one) => keysFrom(one) !== keysFrom(app));
   if (!other) return [];
   const detail = `People sign in with this issuer by "${other.id}" already: give the same discoveryUrl and endpoints.jwks as there.`;

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Outbound } from '../outbound/outbound.ts';
 import { type ConnectedApp, callbackUrlOf, TOKEN_ENDPOINT_AUTH_METHODS } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
+import { firstIssuer } from './issuer.ts';
 import type { ProviderClient } from './provider-client.ts';
 import { describeFailure, failedCall, ProviderError } from './provider-error.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
@@ -138,7 +139,8 @@ export async function checkClientAuthentication(parts: CallParts, app: Connected
 async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): Promise<string> {
   const request = authorizationRequest(app, publicHref);
   const callback = new URL(request.redirectUri);
-  callback.search = new URLSearchParams({ code: random(), state: request.state, iss: app.issuer }).toString();
+  const iss = firstIssuer(app);
+  callback.search = new URLSearchParams({ code: random(), state: request.state, iss }).toString();
   try {
     await provider.exchangeCode(app, callback, request);
     return 'a made-up code was taken';

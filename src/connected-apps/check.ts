@@ -11,9 +11,11 @@ import { checkDiscovery, type DiscoveryFindings } from './check-discovery.ts';
 import { checkMetadata } from './check-metadata.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from './connected-app.ts';
 import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
+import { isIssuerTemplate, namedTenants } from './issuer.ts';
 import type { Observation, Observations } from './observations.ts';
 import { describeFailure, failedCall, ProviderError } from './provider-error.ts';
-import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
+import { discoveryUrlOf, type ProviderMetadata, type ProviderMetadataSource } from './provider-metadata.ts';
+import { TENANT_RULE } from './registration-rules.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
 interface AppCheckParts extends CallParts {
@@ -35,7 +37,7 @@ export function createAppCheck(parts: AppCheckParts) {
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
         loaded instanceof ProviderError
-          ? unreached(discovery, loaded)
+          ? unreached(app, discovery, loaded)
           : await reached(parts, { app, discovery, metadata: loaded });
       const findings = [own, ...discovery.findings, ...provider, ...observed(app, observation), ...platform];
       return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
@@ -56,11 +58,14 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   );
 }
 
-function unreached(discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
+function unreached(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
   if (failure.reason === 'issuer_mismatch') {
+    const advice = isIssuerTemplate(discovery.issuer ?? '')
+      ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly so, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
+      : 'Set the issuer exactly so, letter by letter; a slash at the end counts.';
     return [
       problem('issuer', `The provider calls itself ${shown(discovery.issuer)}, which is not the issuer that is set.`, {
-        advice: 'Set the issuer exactly so, letter by letter; a slash at the end counts.',
+        advice,
         pointer: '#/issuer',
       }),
     ];
@@ -92,10 +97,6 @@ async function reached(
   parts: AppCheckParts,
   { app, discovery, metadata }: { app: ConnectedApp; discovery: DiscoveryFindings; metadata: ProviderMetadata },
 ): Promise<Finding[]> {
-  const issuer =
-    discovery.issuer === undefined
-      ? cannotTell('issuer', 'Without discovery the issuer is what was set.')
-      : fine('issuer', 'The provider calls itself by the issuer that is set.');
   const [authorization, ...calls] = await Promise.all([
     checkAuthorization(parts, app),
     ...(isOpenIdApp(app) ? [publishedKeys(parts.outbound, metadata)] : []),
@@ -107,12 +108,31 @@ async function reached(
     ({ check }) => !authorization.some((finding) => finding.check === check),
   );
   return [
-    issuer,
+    issuerFinding(app, discovery),
     fine('endpoints', 'Every endpoint is one that may be called.'),
     ...described,
     ...authorization,
     ...calls,
   ];
+}
+
+function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Finding {
+  const tenants = namedTenants(app).length;
+  if (isIssuerTemplate(app.issuer) && tenants === 0) {
+    return problem(
+      'issuer',
+      'The issuer is that of many tenants, and the app names none of them: no ID token is accepted.',
+      {
+        advice: `Set signIn to ${TENANT_RULE}, with the ids of the tenants whose users may sign in.`,
+        pointer: '#/signIn',
+      },
+    );
+  }
+  if (issuer === undefined) return cannotTell('issuer', 'Without discovery the issuer is what was set.');
+  const named = isIssuerTemplate(app.issuer)
+    ? `, and the app names ${tenants === 1 ? 'one tenant' : `${tenants} tenants`}`
+    : '';
+  return fine('issuer', `The provider calls itself by the issuer that is set${named}.`);
 }
 
 async function publishedKeys(outbound: Outbound, { jwks_uri: url }: ProviderMetadata): Promise<Finding> {

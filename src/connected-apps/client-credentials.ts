@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import * as client from 'openid-client';
 import type { ConnectedApp } from './connected-app.ts';
+import { isIssuerTemplate } from './issuer.ts';
 import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
 
@@ -19,14 +20,15 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, '
     if (!ownKeys) throw new ProviderError('misconfigured', 'own_keys_missing');
     return async (server, _client, body) => {
       body.set('client_assertion_type', ASSERTION_TYPE);
-      body.set('client_assertion', await clientAssertion(ownKeys, app.clientId, server.issuer));
+      const audience = isIssuerTemplate(app.issuer) ? server.token_endpoint : server.issuer;
+      body.set('client_assertion', await clientAssertion(ownKeys, app.clientId, audience ?? server.issuer));
     };
   }
   if (app.tokenEndpointAuthMethod === 'client_secret_post') return client.ClientSecretPost(secret);
   return (_server, _client, _body, headers) => headers.set('authorization', basicCredentials(app.clientId, secret));
 }
 
-/** For one use at this provider (RFC 7523 sections 2.2 and 3). @param audience the issuer */
+/** For one use at this provider (RFC 7523 sections 2.2 and 3). @param audience the issuer, or the token endpoint of many */
 function clientAssertion(ownKeys: Pick<OwnKeys, 'sign'>, clientId: string, audience: string): Promise<string> {
   const issuedAt = Math.floor(Date.now() / 1000);
   const times = { iat: issuedAt, exp: issuedAt + ASSERTION_SECONDS };

@@ -97,12 +97,11 @@ const protection = z.enum(['auto', 'required', 'off']).default('auto');
 export const connectedAppSchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9-]{1,40}$/, 'An id is 1 to 40 of a-z, 0-9 and "-".'),
   name: text(100, 'Enter a name.'),
-  issuer: absoluteUrlOr('Enter the issuer: the whole address, beginning with https://.').refine(
-    (value) => !value.includes('?'),
-    {
-      message: 'An issuer has no query (RFC 8414 section 2).',
-    },
-  ),
+  issuer: absoluteUrlOr('Enter the issuer: the whole address, beginning with https://.')
+    .refine((value) => !value.includes('?'), { message: 'An issuer has no query (RFC 8414 section 2).' })
+    .refine((value) => !/[{}]/.test(value.replace(/(?<=[^/])\/\{tenantid\}(?=\/|$)/, '')), {
+      message: 'In braces an issuer can have {tenantid} alone, once, as a whole part of the path.',
+    }),
   discoveryUrl: absoluteUrl.optional(),
   clientId: text(500, 'Enter the client ID.'),
   tokenEndpointAuthMethod: z.enum(TOKEN_ENDPOINT_AUTH_METHODS).default('client_secret_basic'),

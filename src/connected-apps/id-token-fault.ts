@@ -1,12 +1,15 @@
 /** Why an ID token was refused: the check that failed, and the difference between the clocks. Pure. */
 import { isObject } from '../json.ts';
+import { TENANT_ID } from './issuer.ts';
 
-type IdTokenCheck = 'form' | 'times' | 'issuer' | 'audience' | 'nonce' | 'signature';
+type IdTokenCheck = 'form' | 'times' | 'issuer' | 'tenant' | 'audience' | 'nonce' | 'signature';
 
 interface IdTokenFault {
   check: IdTokenCheck;
   /** How far our clock is ahead of the time at which the provider issued the token. */
   secondsAhead?: number;
+  /** The tenant of a token whose tenant was refused. */
+  seen?: string;
 }
 
 const BY_CLAIM: Readonly<Record<string, IdTokenCheck>> = {
@@ -15,6 +18,7 @@ const BY_CLAIM: Readonly<Record<string, IdTokenCheck>> = {
   nbf: 'times',
   auth_time: 'times',
   iss: 'issuer',
+  tid: 'tenant',
   aud: 'audience',
   azp: 'audience',
   nonce: 'nonce',
@@ -29,6 +33,7 @@ export function idTokenFault(error: unknown): IdTokenFault {
     const { claim, claims, now, code } = link;
     const check = typeof claim === 'string' ? BY_CLAIM[claim] : undefined;
     if (check === 'times') return { check, ...aheadOf(claims, now) };
+    if (check === 'tenant') return { check, ...tenantIn(claims) };
     if (check) return { check };
     if (KEY_FAULTS.includes(code)) return { check: 'signature' };
   }
@@ -42,6 +47,11 @@ export function namedEmail(error: unknown): string | undefined {
     if (typeof email === 'string' && /^[^\s@]{1,100}@[^\s@]{1,100}$/.test(email)) return email;
   }
   return undefined;
+}
+
+function tenantIn(claims: unknown): Pick<IdTokenFault, 'seen'> {
+  const { tid } = isObject(claims) ? claims : {};
+  return typeof tid === 'string' && TENANT_ID.test(tid) ? { seen: `tenant ${tid}` } : {};
 }
 
 function aheadOf(claims: unknown, now: unknown): Pick<IdTokenFault, 'secondsAhead'> {

@@ -2,10 +2,12 @@
 import type { JWTPayload } from 'jose';
 import { isObject } from '../json.ts';
 import type { ConnectedApp } from './connected-app.ts';
+import { issuerOf } from './issuer.ts';
 import { JWT_TOLERANCE_SECONDS, MAX_IAT_AHEAD_SECONDS, type ProviderJwts, RefusedJwt } from './provider-jwt.ts';
 
 /** Has a subject, a provider session, or both. */
 export interface LogoutToken {
+  issuer: string;
   jti: string;
   /** Seconds since the epoch, by the provider's clock. */
   issuedAt: number;
@@ -29,7 +31,7 @@ export async function verifyLogoutToken(
   token: string,
 ): Promise<VerifiedLogoutToken> {
   try {
-    return logoutTokenOf(await jwts.verify(app, token, RULES));
+    return logoutTokenOf(app, await jwts.verify(app, token, RULES));
   } catch (error) {
     if (!(error instanceof RefusedJwt)) throw error;
     return {
@@ -38,7 +40,7 @@ export async function verifyLogoutToken(
   }
 }
 
-function logoutTokenOf(claims: JWTPayload): VerifiedLogoutToken {
+function logoutTokenOf(app: ConnectedApp, claims: JWTPayload): VerifiedLogoutToken {
   const { jti, iat, sub, sid, events } = claims;
   if (!isText(jti)) return { fault: 'The logout token has no jti.' };
   // Back-Channel Logout 1.0 section 2.4: keeps ID tokens from passing as logout tokens.
@@ -49,7 +51,13 @@ function logoutTokenOf(claims: JWTPayload): VerifiedLogoutToken {
     return { fault: 'The logout token names neither a subject nor a session.' };
   }
   return {
-    token: { jti, issuedAt: iat ?? 0, subject: sub, providerSession: sid as string | undefined },
+    token: {
+      issuer: issuerOf(app, claims),
+      jti,
+      issuedAt: iat ?? 0,
+      subject: sub,
+      providerSession: sid as string | undefined,
+    },
   };
 }
 

@@ -5,6 +5,7 @@ import * as client from 'openid-client';
 import type { Outbound } from '../outbound/outbound.ts';
 import { clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
+import { firstIssuer, isIssuerTemplate } from './issuer.ts';
 import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
 import { callError, exchangeError, pushError, replyOf, userinfoError } from './provider-failures.ts';
@@ -12,6 +13,7 @@ import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 import type { RevocationResult } from './provider-reply.ts';
 import { signingAlgorithms } from './signing-keys.ts';
+import { readAsTenant } from './tenant-response.ts';
 import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-refresh.ts';
 import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
 import { type CapturedResponse, type Claims, captureTokenResponse, type TokenResponse } from './token-response.ts';
@@ -78,7 +80,8 @@ export function createProviderClient(parts: {
   const { outbound, metadata, jwts, ownKeys, onTokens } = parts;
   /** The raw response of the current call. */
   const captures = new AsyncLocalStorage<CapturedResponse>();
-  const configurations = new WeakMap<ProviderMetadata, client.Configuration>();
+  /** By issuer: that of the provider, or those of the tenants that the app names. */
+  const configurations = new WeakMap<ProviderMetadata, Map<string, client.Configuration>>();
 
   const cappedFetch = async (url: string, options: client.CustomFetchOptions, isPush: boolean) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
@@ -99,7 +102,10 @@ export function createProviderClient(parts: {
     );
     const pushUrl = hrefOf(server.pushed_authorization_request_endpoint);
     configuration[client.customFetch] = async (url, options) => {
+      const captured = captures.getStore();
+      if (captured?.isReadAgain && captured.response) return captured.response;
       const response = await cappedFetch(url, options, url === pushUrl);
+      if (captured && isIssuerTemplate(app.issuer)) captured.response = response.clone();
       const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
       return isSigned ? Response.json(await jwts.verify(app, await response.text(), USERINFO)) : response;
     };
@@ -108,12 +114,25 @@ export function createProviderClient(parts: {
     return configuration;
   };
 
-  const connect = async (app: ConnectedApp): Promise<ProviderConnection> => {
+  /** @param issuer of an app with an issuer template: of one of its tenants */
+  const connect = async (app: ConnectedApp, issuer = firstIssuer(app)): Promise<ProviderConnection> => {
     const server = await metadata.load(app);
-    const configuration = configurations.get(server) ?? configure(app, server);
-    configurations.set(server, configuration);
+    const ofServer = configurations.get(server) ?? new Map<string, client.Configuration>();
+    configurations.set(server, ofServer);
+    const configuration = ofServer.get(issuer) ?? configure(app, { ...server, issuer });
+    ofServer.set(issuer, configuration);
     return { app, server, configuration };
   };
+
+  const capturing = <T>(
+    to: ProviderConnection,
+    captured: CapturedResponse,
+    call: (configuration: client.Configuration) => Promise<T>,
+  ): Promise<T> =>
+    readAsTenant({ app: to.app, jwts, captured }, async (issuer) => {
+      const { configuration } = issuer === undefined ? to : await connect(to.app, issuer);
+      return captures.run(captured, () => call(configuration));
+    });
 
   return {
     async authorizationUrl(app, request) {
@@ -141,7 +160,7 @@ export function createProviderClient(parts: {
     },
 
     async exchangeCode(app, callback, request) {
-      const to = await connect(app);
+      const to = await connect(app, firstIssuer(app, callback.searchParams.get('iss')));
       const captured: CapturedResponse = {};
       const checks = {
         expectedState: request.state,
@@ -152,8 +171,8 @@ export function createProviderClient(parts: {
         const response = await requestTokens(to, {
           jwts,
           send: (dpop) =>
-            captures.run(captured, () =>
-              client.authorizationCodeGrant(to.configuration, callback, checks, undefined, dpop),
+            capturing(to, captured, (configuration) =>
+              client.authorizationCodeGrant(configuration, callback, checks, undefined, dpop),
             ),
         });
         onTokens?.(app, response, undefined);
@@ -171,7 +190,9 @@ export function createProviderClient(parts: {
         const response = await requestTokens(to, {
           ...{ jwts, dpopKey },
           send: (dpop) =>
-            captures.run(captured, () => client.refreshTokenGrant(to.configuration, refreshToken, parameters, dpop)),
+            capturing(to, captured, (configuration) =>
+              client.refreshTokenGrant(configuration, refreshToken, parameters, dpop),
+            ),
         });
         onTokens?.(app, response, refreshToken);
         return { kind: 'tokens', response };

@@ -1,6 +1,7 @@
 /** Facts about a provider for the form of a new app, or why they cannot be read. */
 import { ADDRESS_ADVICE } from '../outbound/address-policy.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { isIssuerTemplate } from './issuer.ts';
 import { failedCall, failedCallWords, ProviderError } from './provider-error.ts';
 import { ENDPOINT_MEMBERS, type ProviderMetadata, type ProviderMetadataSource } from './provider-metadata.ts';
 
@@ -59,7 +60,7 @@ function wordsFor(error: unknown): string {
   const { reason, facts } = ProviderError.from(error);
   const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
   const words: Record<string, string> = {
-    issuer_mismatch: `The description there names another issuer${named(facts.issuer)}. A slash at the end counts.`,
+    issuer_mismatch: mismatch(facts.issuer),
     discovery_failed: `There is no description of a provider at this address${status}. Where it has none, give the endpoints by hand.`,
     discovery_not_json: 'What is at this address is no description of a provider.',
     endpoint_refused: `The provider names an address that must not be called${facts.endpoint ? ` (${facts.endpoint})` : ''}.`,
@@ -68,5 +69,12 @@ function wordsFor(error: unknown): string {
   return words[reason] ?? 'What the provider says of itself cannot be read.';
 }
 
-const named = (issuer = '') => (issuer === '' ? '' : `: enter ${issuer.slice(0, 200)} if you trust it`);
+function mismatch(issuer = ''): string {
+  const shown = issuer.slice(0, 200);
+  if (isIssuerTemplate(issuer)) {
+    return `The description there is for many tenants. Enter the issuer of one, or, to name several below, ${shown} and this address as the discovery URL.`;
+  }
+  return `The description there names another issuer${shown === '' ? '' : `: enter ${shown} if you trust it`}. A slash at the end counts.`;
+}
+
 const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,6 +1,7 @@
 /** Verifies the JWTs of a provider by one set of rules: ID tokens, logout tokens, signed userinfo responses (R98). */
-import { errors, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
+import { errors, type JWK, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
 import type { ConnectedApp } from './connected-app.ts';
+import { acceptedIssuers, isIssuerTemplate, issuerOfTenant } from './issuer.ts';
 import type { ProviderMetadataSource } from './provider-metadata.ts';
 import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
 import type { Claims } from './token-response.ts';
@@ -61,15 +62,17 @@ export function createProviderJwts(parts: {
       // A key that cannot be imported makes other errors than those of the library.
       const { protectedHeader, payload } = await jwtVerify(token, keySet, {
         algorithms: signingAlgorithms(provider[rules.algorithms ?? 'id_token_signing_alg_values_supported']),
-        issuer: app.issuer,
+        issuer: acceptedIssuers(app),
         audience: app.clientId,
         requiredClaims: [...rules.requiredClaims],
         clockTolerance: JWT_TOLERANCE_SECONDS,
         currentDate: new Date(clock()),
       }).catch((cause: unknown) => {
-        throw new RefusedJwt({ ...claimOf(cause), now, cause });
+        throw new RefusedJwt({ ...claimOf(app, cause), now, cause });
       });
-      const claim = refusedClaim(app, protectedHeader, payload, { ...rules, now });
+      const isRefused =
+        isIssuerTemplate(app.issuer) && !isOfItsTenant(app, protectedHeader, payload, keySet.jwks().keys);
+      const claim = isRefused ? 'iss' : refusedClaim(app, protectedHeader, payload, { ...rules, now });
       if (claim !== undefined) throw new RefusedJwt({ claim, claims: payload, now });
       return payload;
     },
@@ -107,7 +110,26 @@ function refusedClaim(
   return isTooOld || iat - now > MAX_IAT_AHEAD_SECONDS ? 'iat' : undefined;
 }
 
-function claimOf(error: unknown): { claim?: string; claims?: JWTPayload } {
+/**
+ * Ties the tenant to the issuer, and the key to both: a provider of many tenants may have keys that sign for one of them
+ * alone, and says so in their member `issuer`.
+ */
+function isOfItsTenant(
+  { issuer: template }: ConnectedApp,
+  { kid }: JWTHeaderParameters,
+  { iss, tid }: JWTPayload,
+  keys: readonly (JWK & { issuer?: unknown })[],
+): boolean {
+  if (typeof tid !== 'string' || iss !== issuerOfTenant(template, tid)) return false;
+  const signers = keys.filter((key) => kid === undefined || key.kid === kid);
+  return signers.every(({ issuer = template }) => issuerOfTenant(String(issuer), tid) === iss);
+}
+
+/** `tid`: the issuer is that of a tenant which the app does not name. */
+function claimOf({ issuer }: ConnectedApp, error: unknown): { claim?: string; claims?: JWTPayload } {
   const isClaim = error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired;
-  return isClaim ? { claim: error.claim, claims: error.payload } : {};
+  if (!isClaim) return {};
+  const { claim, payload: claims } = error;
+  const isOtherTenant = isIssuerTemplate(issuer) && claims.iss === issuerOfTenant(issuer, String(claims.tid));
+  return { claim: claim === 'iss' && isOtherTenant ? 'tid' : claim, claims };
 }

@@ -2,28 +2,63 @@
 import { type InputFault, pointerTo } from '../config/input-faults.ts';
 import { ADDRESS_ADVICE, type AddressRule } from '../outbound/address-policy.ts';
 import type { ConnectedAppRegistration } from './connected-app.ts';
+import { isIssuerTemplate, namedTenants, TENANT_ID } from './issuer.ts';
 
 /** Fields with faults are left out; the schema reports them. */
 export type PartialRegistration = {
   [Field in keyof ConnectedAppRegistration]?: ConnectedAppRegistration[Field] | undefined;
 };
 
-/** Faults over several fields: a sign-in app without OpenID Connect, and endpoints that need each other. */
+const incomplete = (path: PropertyKey[], detail: string) => ({ pointer: pointerTo(path), rule: 'incomplete', detail });
+
+/** Faults over several fields: a sign-in app without OpenID Connect, and fields that need each other. */
 export function coherenceFaults(
   app: PartialRegistration,
   isFaulty: (field: string) => boolean = () => false,
 ): InputFault[] {
   const { authorization, token, jwks } = app.endpoints ?? {};
   const byHand = authorization !== undefined || token !== undefined;
-  const fault = (path: string[], detail: string) => ({ pointer: pointerTo(path), rule: 'incomplete', detail });
   return [
+    ...(isIssuerTemplate(app.issuer ?? '') ? templateFaults(app, isFaulty) : []),
     ...(app.signIn && !isFaulty('scopes') && !app.scopes?.includes('openid')
-      ? [fault(['scopes'], 'an app for sign-in must be an OpenID provider and request the scope "openid".')]
+      ? [incomplete(['scopes'], 'an app for sign-in must be an OpenID provider and request the scope "openid".')]
       : []),
-    ...(authorization && !token ? [fault(['endpoints', 'token'], 'give it together with authorization.')] : []),
-    ...(token && !authorization ? [fault(['endpoints', 'authorization'], 'give it together with token.')] : []),
+    ...(authorization && !token ? [incomplete(['endpoints', 'token'], 'give it together with authorization.')] : []),
+    ...(token && !authorization ? [incomplete(['endpoints', 'authorization'], 'give it together with token.')] : []),
     ...(app.signIn && byHand && !app.discoveryUrl && !jwks
-      ? [fault(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
+      ? [incomplete(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
+      : []),
+  ];
+}
+
+/** The rule that names tenants, as JSON. */
+export const TENANT_RULE = '{"allow": {"claim": "tid", "values": ["TENANT ID"]}}';
+
+/** An issuer with {tenantid} is one of many: without named tenants, or a place to read its metadata, it cannot be used. */
+function templateFaults(app: PartialRegistration, isFaulty: (field: string) => boolean): InputFault[] {
+  const tenants = namedTenants(app);
+  const isNowhere = !app.discoveryUrl && !app.endpoints?.authorization;
+  return [
+    ...(tenants.length === 0 && !isFaulty('signIn')
+      ? [
+          incomplete(
+            ['signIn'],
+            `with {tenantid} in the issuer, name the tenants whose users may sign in, by their claim "tid": ${TENANT_RULE}.`,
+          ),
+        ]
+      : []),
+    ...tenants.flatMap((tenant, at) =>
+      TENANT_ID.test(tenant)
+        ? []
+        : [incomplete(['signIn', 'allow', 'values', at], 'the id of a tenant is 1 to 64 letters, digits and "-".')],
+    ),
+    ...(isNowhere && !isFaulty('discoveryUrl')
+      ? [
+          incomplete(
+            ['discoveryUrl'],
+            'with {tenantid} in the issuer, give the address of the metadata for all tenants.',
+          ),
+        ]
       : []),
   ];
 }

@@ -2,6 +2,7 @@
 import * as client from 'openid-client';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import { type DpopKey, dpopKeyPair, makeDpopKey } from './dpop.ts';
+import { isIssuerTemplate } from './issuer.ts';
 import { ProviderError } from './provider-error.ts';
 import { type ProviderJwts, verifyIdToken } from './provider-jwt.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
@@ -58,8 +59,9 @@ async function tokenResponse(
   if (!ACCESS_TOKEN.test(response.access_token)) throw new ProviderError('invalid', 'token_answer_invalid');
   const isBound = response.token_type === 'dpop';
   if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
-  // Without keys the ID token cannot be verified, so it is ignored; sign-in apps always have keys.
-  const idToken = isOpenIdApp(app) && server.jwks_uri ? response.id_token : undefined;
+  // Without keys the ID token cannot be verified, so it is ignored; sign-in apps always have keys. That of a tenant never is.
+  const isVerifiable = server.jwks_uri !== undefined || isIssuerTemplate(app.issuer);
+  const idToken = isOpenIdApp(app) && isVerifiable ? response.id_token : undefined;
   return {
     accessToken: response.access_token,
     refreshToken: response.refresh_token || undefined,

@@ -33,6 +33,10 @@ export interface CapturedResponse {
   retryAfterSeconds?: number;
   /** Saves a new refresh token; awaited before the library gets the response. Must not reject. */
   keep?: ((refreshToken: string) => Promise<void>) | undefined;
+  /** As the library got it, for an issuer template alone. */
+  response?: Response;
+  /** The library gets it once more, and no request is sent. */
+  isReadAgain?: boolean;
 }
 
 /** The longest lifetime that is accepted from `expires_in`. */

@@ -74,7 +74,8 @@ export function createConnections(parts: {
    */
   const revokeReplaced = async (app: ConnectedApp, replaced: Grant, account: Grant['account']) => {
     const { userId, account: earlier } = replaced;
-    if (earlier.subject === undefined || account.subject === undefined || earlier.subject === account.subject) return;
+    const isKnown = earlier.subject !== undefined && account.subject !== undefined;
+    if (!isKnown || sameAccount(app, replaced, account)) return;
     const planned = await revocations.plan({ userId, appId: app.id, ...revocationToken(replaced) });
     // The new connection does not depend on this revocation.
     await revocations.attempt(app, userId, planned).catch(() => undefined);
@@ -118,7 +119,7 @@ export function createConnections(parts: {
       for (let first = true; ; first = false) {
         const stored = await grants.load(userId, app.id, first ? prefetched : undefined);
         replaced = stored && 'grant' in stored ? stored.grant : undefined;
-        const earlier = replaced && sameAccount(replaced, account) ? replaced : undefined;
+        const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
         if (await grants.save(consentedGrant(consent, earlier, clock()), stored?.version ?? 0)) break;
       }

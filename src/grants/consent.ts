@@ -1,5 +1,6 @@
 /** The grant that a consent creates: its scopes, and the refresh token that it takes over from an earlier grant. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { isSameIssuer } from '../connected-apps/issuer.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { type Grant, isBroken, withTokens } from './grant.ts';
 
@@ -76,7 +77,8 @@ function isNarrower(grant: Grant, granted: readonly string[]): boolean {
   );
 }
 
-export function sameAccount(grant: Grant, account: Grant['account']): boolean {
+export function sameAccount(app: ConnectedApp, grant: Grant, account: Grant['account']): boolean {
   // Without a subject the grant may belong to any account.
-  return account.subject !== undefined && grant.account.subject === account.subject;
+  const isSameSubject = account.subject !== undefined && grant.account.subject === account.subject;
+  return isSameSubject && isSameIssuer(app, grant.account, account);
 }

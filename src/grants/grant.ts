@@ -49,7 +49,7 @@ export interface Grant {
   refreshToken: string | undefined;
   scopes: string[];
   /** The account at the provider. */
-  account: { subject?: string | undefined; name?: string | undefined; email?: string | undefined };
+  account: Partial<Record<'issuer' | 'subject' | 'name' | 'email', string | undefined>>;
   obtainedAt: number;
   /** Undefined where the provider does not say: then only a 401 shows that the access token has expired. */
   expiresAt: number | undefined;

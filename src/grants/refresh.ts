@@ -1,6 +1,7 @@
 /** Refreshes grants: one call to the provider across all processes, with a journal entry that survives a kill. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
 import type { Events } from '../observability/events.ts';
@@ -63,7 +64,7 @@ export function createRefresher(parts: {
         call = await outcomes.saveReceivedToken(call, refreshToken);
       },
     });
-    const outcome = withSameSubject(grant, response);
+    const outcome = withSameSubject(app, grant, response);
     const reason = 'reason' in outcome ? outcome.reason : scopes && 'for a narrower token';
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
@@ -194,8 +195,10 @@ function isSettled(stored: StoredGrant | undefined): boolean {
 }
 
 /** Refuses a response whose ID token names another subject (OpenID Connect Core section 12.2). */
-function withSameSubject(grant: Grant, outcome: RefreshOutcome): RefreshOutcome {
-  const subject = outcome.kind === 'tokens' ? outcome.response.claims?.sub : undefined;
-  if (subject === undefined || grant.account.subject === undefined || subject === grant.account.subject) return outcome;
+function withSameSubject(app: ConnectedApp, { account }: Grant, outcome: RefreshOutcome): RefreshOutcome {
+  const claims = outcome.kind === 'tokens' ? outcome.response.claims : undefined;
+  if (claims === undefined || account.subject === undefined) return outcome;
+  const isSame = claims.sub === account.subject && isSameIssuer(app, account, { issuer: issuerOf(app, claims) });
+  if (isSame) return outcome;
   return { kind: 'unusable', reason: 'other_subject', refreshToken: undefined };
 }

@@ -346,6 +346,13 @@ const FAILURES = {
         advice: 'Enable the user again if they should sign in.',
         field: undefined,
       },
+      {
+        when: ({ check }) => check === 'tenant',
+        name: 'other_tenant',
+        failedAt: 'id_token_issuer',
+        words: 'The ID token was issued for a tenant that the app does not name.',
+        advice: 'If users of this tenant should sign in, add its id to the values of the app’s rule.',
+      },
     ],
   },
   step_up_refused: {

@@ -1,7 +1,6 @@
 /** Serves `POST /oauth/backchannel-logout/{app}`: a provider ends sessions (OpenID Connect Back-Channel Logout 1.0, R58). */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { LOGOUT_TOKEN_SECONDS, type LogoutToken } from '../connected-apps/logout-token.ts';
@@ -39,8 +38,8 @@ export function backchannelLogout(parts: {
   const { apps, verifyLogoutToken, userSessions, store, events } = parts;
 
   /** @returns how many sessions were ended, or undefined for a token that was used before */
-  const endOnce = async ({ issuer }: ConnectedApp, token: LogoutToken): Promise<number | undefined> => {
-    const { jti, issuedAt, subject, providerSession } = token;
+  const endOnce = async (token: LogoutToken): Promise<number | undefined> => {
+    const { issuer, jti, issuedAt, subject, providerSession } = token;
     const key = keys.logoutToken(issuer, jti);
     if (await store.get(key)) return undefined;
     const target =
@@ -71,7 +70,7 @@ export function backchannelLogout(parts: {
       throw notVerifiable(error);
     });
     if ('fault' in verified) return refuse(verified.fault);
-    const sessions = await endOnce(app, verified.token);
+    const sessions = await endOnce(verified.token);
     if (sessions === undefined) return refuse(REPLAYED);
     events.providerSignedOut({ app: app.id, outcome: 'ended', sessions, origin });
     res.status(200).end();

@@ -75,7 +75,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       const grantReading = connections.prefetch(user.id, appId);
       if (await users.isDisabled(user.id, userReading)) throw fail('not_permitted', { facts: { disabled: true } });
       log.passed('permitted');
-      const providerSession = providerSessionOf(app.issuer, response.claims ?? claims);
+      const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken } = response;
       await session
         .begin({ user, app: appId, providerSession, acr, authTime, idToken }, pendingUnder)

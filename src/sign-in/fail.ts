@@ -1,5 +1,6 @@
 /** The errors of the flow: a named failure with its next step for the user and its detail for the log. */
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { idTokenFault } from '../connected-apps/id-token-fault.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import { AppError } from '../errors.ts';
 import { OutboundError } from '../outbound/outbound.ts';
@@ -54,6 +55,7 @@ export function providerFailure(cause: unknown): SignInFailure {
       : 'provider_refused';
   }
   if (cause.reason === 'authorization_response_invalid') return 'answer_refused';
+  if (idTokenFault(cause.facts.cause).check === 'tenant') return 'not_permitted';
   return cause.failure === 'refused' ? 'code_refused' : 'token_answer_refused';
 }
 

@@ -1,5 +1,6 @@
 /** Reads from verified claims which user it is, whether the user may sign in, and whether it is an administrator. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { issuerOf } from '../connected-apps/issuer.ts';
 import type { Claims } from '../connected-apps/token-response.ts';
 import type { ProviderSession, SessionUser } from '../sessions/session.ts';
 import { hashOf } from '../storage/keys.ts';
@@ -42,9 +43,10 @@ export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
 }
 
 export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule): SessionUser {
+  const issuer = issuerOf(app, claims);
   return {
-    id: userIdOf(app.issuer, claims.sub),
-    issuer: app.issuer,
+    id: userIdOf(issuer, claims.sub),
+    issuer,
     subject: claims.sub,
     name: text(claims.name) ?? text(claims.preferred_username),
     email: text(claims.email),

@@ -85,6 +85,39 @@ describe('a good entry', () => {
   });
 });
 
+describe('an issuer template', () => {
+  const TEMPLATE = {
+    issuer: 'https://idp.example.com/{tenantid}/v2.0',
+    discoveryUrl: 'https://idp.example.com/common/v2.0/.well-known/openid-configuration',
+    signIn: { allow: { claim: 'tid', values: ['8eaef023-2b34-4da1-9baa-8bc8c9d6a490', 'Tenant-2'] } },
+  };
+
+  test('belongs to an app that names its tenants, and may end the path', () => {
+    expect(faultsOf(TEMPLATE)).toEqual([]);
+    expect(faultsOf({ ...TEMPLATE, issuer: 'https://idp.example.com/{tenantid}' })).toEqual([]);
+  });
+
+  const naming = (claim: string, ...values: string[]) => ({ signIn: { allow: { claim, values } } });
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ['used only for connections', { signIn: undefined }, ['/signIn']],
+    ['for everyone', { signIn: { allow: 'everyone' } }, ['/signIn']],
+    ['for members of groups', naming('groups', 'staff'), ['/signIn']],
+    ['that asks for no ID token', { scopes: ['profile'] }, ['/scopes']],
+    [
+      'of a tenant in the form of a path',
+      naming('tid', 'a', 'b/../c', '{tenantid}'),
+      ['/signIn/allow/values/1', '/signIn/allow/values/2'],
+    ],
+    ['of a tenant that is too long', naming('tid', 'a'.repeat(65)), ['/signIn/allow/values/0']],
+    ['without a place of its metadata', { discoveryUrl: undefined }, ['/discoveryUrl']],
+    ['in a wrong rule, which is reported once', { signIn: { allow: 'nobody' } }, ['/signIn/allow']],
+  ])('is refused in an app %s', (_words, changes, where) => {
+    const faults = faultsOf({ ...TEMPLATE, ...changes });
+    expect(places(faults)).toEqual(where);
+    if (where[0] === '/signIn') expect(faults[0]).toContain('{"allow": {"claim": "tid", "values": ["TENANT ID"]}}');
+  });
+});
+
 describe('faults', () => {
   test.each<[string, Record<string, unknown>, string[]]>([
     ['id', { id: 'Platform' }, ['/id']],
@@ -94,6 +127,11 @@ describe('faults', () => {
     ['issuer not absolute', { issuer: 'idp.example.com' }, ['/issuer']],
     ['issuer with user name', { issuer: 'https://a@idp.example.com' }, ['/issuer']],
     ['issuer with fragment', { issuer: 'https://idp.example.com#a' }, ['/issuer']],
+    ...[
+      ...['https://{tenantid}/v2.0', 'https://{tenantid}.example.com', 'https://idp.example.com/t-{tenantid}/v2.0'],
+      ...['https://idp.example.com/{tenant}/v2.0', 'https://idp.example.com/{tenantid}/{tenantid}'],
+      ...['https://idp.example.com/{tenantid}x', 'https://idp.example.com/{TenantID}', 'https://idp.example.com/{'],
+    ].map((issuer): [string, Record<string, unknown>, string[]] => [`issuer ${issuer}`, { issuer }, ['/issuer']]),
     ['discoveryUrl', { discoveryUrl: 'file:///etc' }, ['/discoveryUrl']],
     ['auth method, no secret', { tokenEndpointAuthMethod: 'x', clientSecret: undefined }, ['/tokenEndpointAuthMethod']],
     ['auth method', { tokenEndpointAuthMethod: 'client_secret_jwt' }, ['/tokenEndpointAuthMethod']],

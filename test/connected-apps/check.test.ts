@@ -12,6 +12,7 @@ import { createProviderMetadata } from '../../src/connected-apps/provider-metada
 import { keys } from '../../src/storage/keys.ts';
 import type { ModeName } from '../support/hostile-provider.ts';
 import { useProtocol } from './protocol.ts';
+import { INK, templateApp, tenants } from './tenants.ts';
 
 const at = useProtocol();
 let observations: Observations;
@@ -138,6 +139,24 @@ describe('each fault is named where it lies', () => {
   test('the issuer that the provider gives itself is shown, so that it can be copied', async () => {
     at.provider.set('discovery-issuer-with-slash');
     expect((await found('issuer'))?.detail).toContain(`"${at.provider.issuer}/"`);
+  });
+
+  test('an issuer of many tenants is advised only with what makes it work', async () => {
+    at.provider.set(tenants(INK));
+    const discoveryUrl = `${at.provider.issuer}/.well-known/openid-configuration`;
+    const advice = (await found('issuer'))?.advice ?? '';
+    expect(advice).toContain('its own issuer');
+    expect(advice).toContain(`discoveryUrl to ${discoveryUrl} and signIn to {"allow": {"claim": "tid"`);
+    const template = at.appOf(templateApp(at.provider));
+    expect(await found('issuer', template)).toMatchObject({
+      result: 'fine',
+      detail: expect.stringContaining('2 tenants'),
+    });
+    expect(await found('client_authentication', template)).toMatchObject({ result: 'fine' });
+    expect(await found('issuer', { ...template, signIn: { allow: 'everyone' } })).toMatchObject({
+      ...{ result: 'problem', pointer: '#/signIn' },
+      advice: expect.stringContaining('{"allow": {"claim": "tid"'),
+    });
   });
 
   test('a wrong secret', async () => {

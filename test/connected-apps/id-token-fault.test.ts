@@ -8,6 +8,8 @@ const wrapped = (found: unknown, depth = 2): unknown =>
 
 test.each([
   ['a wrong issuer', { claim: 'iss', claims: {} }, { check: 'issuer' }],
+  ['another tenant', { claim: 'tid', claims: { tid: 'a-1' } }, { check: 'tenant', seen: 'tenant a-1' }],
+  ['a tenant that is no id', { claim: 'tid', claims: { tid: 'a b' } }, { check: 'tenant' }],
   ['a wrong audience', { claim: 'aud', claims: {} }, { check: 'audience' }],
   ['a wrong nonce', { claim: 'nonce', claims: {} }, { check: 'nonce' }],
   ['one that has ended', { claim: 'exp', claims: { iat: 940 }, now: 1_000 }, { check: 'times', secondsAhead: 60 }],

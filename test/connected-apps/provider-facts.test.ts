@@ -70,6 +70,10 @@ test.each([
     /names another issuer: enter https:\/\/provider\.test\/ if you trust it/,
   ],
   [
+    new ProviderError('misconfigured', 'issuer_mismatch', { issuer: `${ISSUER}/{tenantid}` }),
+    /for many tenants\. Enter the issuer of one, or, to name several below, https:\/\/provider\.test\/\{tenantid\} and/,
+  ],
+  [
     new ProviderError('unavailable', 'discovery_failed', { status: 404 }),
     /no description.*\(it responded with 404\)\. Where/,
   ],

@@ -36,6 +36,7 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   ['unusable_app', {}, 'unusable_app', 'callbackUrls'],
   ['not_permitted', {}, 'not_permitted', 'signIn'],
   ['not_permitted', { disabled: true }, 'not_permitted', undefined],
+  ['not_permitted', { check: 'tenant' }, 'other_tenant', 'signIn'],
   ['other_app', {}, 'other_app', 'callbackUrls'],
   ['access_denied', {}, 'access_denied', 'scopes'],
   ['internal', {}, 'internal', undefined],

@@ -48,6 +48,26 @@ test('R19 nobody registers keys of their own for an issuer that people sign in w
   expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
 });
 
+test('R19 nor for a tenant of an issuer template, among whose tenants people sign in already', async () => {
+  const [, host = '', tenant = ''] = /^(.*)\/([^/]+)$/.exec(`${site.sandbox.issuer}/ink`) ?? [];
+  const template = {
+    ...{ issuer: `${host}/{tenantid}`, discoveryUrl: `${host}/.well-known/openid-configuration` },
+    signIn: { allow: { claim: 'tid', values: ['book', tenant] } },
+  };
+  expect((await admin.call('POST', '/connected-apps', secondApp(template))).status).toBe(201);
+  const other = (values: Record<string, unknown>) =>
+    admin.call('POST', '/connected-apps', {
+      ...secondApp(values),
+      id: 'third',
+      callbackUrls: [`${site.url}/oauth/callback/third`],
+    });
+  const plain = { issuer: `${host}/${tenant}`, endpoints: byHand() };
+  expect(faultsOf(await other(plain))).toEqual([['#/issuer', 'issuer_taken']]);
+  expect(faultsOf(await other({ ...template, endpoints: byHand() }))).toEqual([['#/issuer', 'issuer_taken']]);
+  expect((await other({ ...plain, issuer: `${host}/unnamed` })).status).toBe(201);
+  for (const id of ['second', 'third']) expect((await admin.call('DELETE', `/connected-apps/${id}`)).status).toBe(204);
+});
+
 test('R46 refresh tokens go to no host that was named after they were given', async () => {
   expect((await admin.call('POST', '/connected-apps', secondApp())).status).toBe(201);
   await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
