@@ -43,6 +43,27 @@ export function checkCallbackUrls(urls: readonly string[]): { position: number; 
   });
 }
 
+/**
+ * The callback URL of an app here that was probably meant: the same address but for case, scheme, `www.`, query or a
+ * slash at the end. Undefined for that URL itself and for all others.
+ */
+export function probablyMeant(url: string, publicHref: string): string | undefined {
+  const id = /\/oauth\/callback\/([a-z0-9-]{1,40})$/.exec(withoutDetails(url))?.[1];
+  const own = `${publicHref}/oauth/callback/${id}`;
+  return url !== own && withoutDetails(url) === withoutDetails(own) ? own : undefined;
+}
+
+/** The first URL that was probably meant to be `own`, the callback URL of an app here. */
+export const nearMiss = (urls: readonly string[], own: string, publicHref: string): string | undefined =>
+  urls.find((url) => probablyMeant(url, publicHref) === own);
+
+const withoutDetails = (url: string) =>
+  url
+    .toLowerCase()
+    .replace(/^https?:\/\/(?:www\.)?/, '')
+    .replace(/\/*(?:[?#].*)?$/, '')
+    .replaceAll(/([^:])\/{2,}/g, '$1/');
+
 function isSecure(scheme: string, hostname: string): boolean {
   return /^https$/i.test(scheme) || (/^http$/i.test(scheme) && isLoopbackHost(hostname));
 }

@@ -1,5 +1,6 @@
 /** The doctor: tests a connected app before users do, and reports a finding for each thing that the app needs. */
 import type { Outbound } from '../outbound/outbound.ts';
+import { nearMiss } from './callback-url.ts';
 import {
   type CallParts,
   checkAuthorization,
@@ -46,13 +47,17 @@ export function createAppCheck(parts: AppCheckParts) {
 }
 
 function ownCallback(app: ConnectedApp, publicHref: string): Finding {
-  if (app.callbackUrls.includes(callbackUrlOf(app.id, publicHref)))
+  const own = callbackUrlOf(app.id, publicHref);
+  if (app.callbackUrls.includes(own))
     return fine('callback_listed', 'The callback URL of this server is among the registered ones.');
+  const near = nearMiss(app.callbackUrls, own, publicHref);
   return problem(
     'callback_listed',
     'The callback URL of this server is not among the registered ones: no request leaves.',
     {
-      advice: `Add ${callbackUrlOf(app.id, publicHref)} to the callback URLs, here and at the provider.`,
+      advice: near
+        ? `${near} is not exactly the same: write ${own}, here and at the provider.`
+        : `Add ${own} to the callback URLs, here and at the provider.`,
       pointer: '#/callbackUrls',
     },
   );

@@ -5,6 +5,8 @@ import {
   type CallbackUrlRule,
   checkCallbackUrl,
   checkCallbackUrls,
+  nearMiss,
+  probablyMeant,
 } from '../../src/connected-apps/callback-url.ts';
 import { anyText } from '../support/any-text.ts';
 
@@ -158,5 +160,37 @@ describe('R71: properties', () => {
         expect(checkCallbackUrl(good.slice(0, at) + bad + good.slice(at))).toBeDefined();
       }),
     );
+  });
+});
+
+describe('a near miss of a callback URL here', () => {
+  const own = `${HOST}/oauth/callback/board`;
+
+  test.each([
+    `${own}/`,
+    `${own}//`,
+    `${own}?`,
+    `${own}?x=1`,
+    own.replace('https:', 'http:'),
+    own.replace('https://', 'https://www.'),
+    own.replace('callback', 'Callback'),
+    own.replace('/oauth', '//oauth'),
+    own.toUpperCase(),
+  ])('%s', (url) => {
+    expect(probablyMeant(url, HOST)).toBe(own);
+    expect(nearMiss(['https://other.example/cb', url], own, HOST)).toBe(url);
+  });
+
+  test.each([
+    own,
+    `${own}/cb`,
+    `${HOST}.example/oauth/callback/board`,
+    'https://other.example/oauth/callback/board',
+    HOST,
+    '',
+  ])('is not: %s', (url) => expect(probablyMeant(url, HOST)).toBeUndefined());
+
+  test('is not the callback URL of another app', () => {
+    expect(nearMiss([`${HOST}/oauth/callback/chat/`], own, HOST)).toBeUndefined();
   });
 });

@@ -171,6 +171,12 @@ describe('each fault is named where it lies', () => {
     expect(await found('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
   });
 
+  test('a callback URL that is nearly the right one', async () => {
+    const [own = ''] = at.app.callbackUrls;
+    const { advice } = (await found('callback_listed', at.appOf({ callbackUrls: [`${own}/`] }))) ?? {};
+    expect(advice).toBe(`${own}/ is not exactly the same: write ${own}, here and at the provider.`);
+  });
+
   test('a callback URL that the provider refuses with a page of its own', async () => {
     const answer = await pageAt(400);
     const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });

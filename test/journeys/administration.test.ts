@@ -38,6 +38,10 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   await another.fill('https://*.example.com/cb');
   const wildcard = page.locator('[data-callback-fault]').getByText('Write out every callback URL');
   await wildcard.waitFor();
+  await another.fill(`${site.url}/oauth/callback/second/`);
+  await page.getByText(`Did you mean ${site.url}/oauth/callback/second?`).waitFor();
+  await another.fill('https://*.example.com/cb');
+  await wildcard.waitFor();
   await page.getByLabel('Client ID', { exact: true }).fill('test-second');
   await save();
   await look('faults');

@@ -6,21 +6,22 @@ if (form) {
   const inputs = () => [...form.querySelectorAll('input[name="callbackUrl"]')];
   let timer;
 
-  const show = (input, fault) => {
-    const place = document.getElementById(input.getAttribute('aria-describedby'));
+  const clear = (input) => {
     input.toggleAttribute('aria-invalid', false);
-    if (fault) input.setAttribute('aria-invalid', 'true');
-    place.replaceChildren();
-    if (!fault) return;
+    document.getElementById(input.getAttribute('aria-describedby')).replaceChildren();
+  };
+
+  const show = (input, text) => {
+    const place = document.getElementById(input.getAttribute('aria-describedby'));
     const line = document.createElement('p');
     line.className = 'form-fault';
     const icon = document.createElement('span');
     icon.className = 'icon icon-warning';
     icon.setAttribute('aria-hidden', 'true');
     const words = document.createElement('span');
-    words.textContent = `${fault.detail} (${fault.rule})`;
+    words.textContent = text;
     line.append(icon, words);
-    place.append(line);
+    place.replaceChildren(line);
   };
 
   const judge = async () => {
@@ -32,9 +33,13 @@ if (form) {
     });
     // Sending the form will show the problem.
     if (!response.ok) return;
-    const { faults } = await response.json();
-    for (const input of inputs()) show(input, undefined);
-    for (const { position, rule, detail } of faults) show(filled[position], { rule, detail });
+    const { faults, nearMisses } = await response.json();
+    for (const input of inputs()) clear(input);
+    for (const { position, detail } of nearMisses) show(filled[position], detail);
+    for (const { position, rule, detail } of faults) {
+      filled[position].setAttribute('aria-invalid', 'true');
+      show(filled[position], `${detail} (${rule})`);
+    }
   };
 
   form.addEventListener('input', (event) => {

@@ -1,7 +1,7 @@
 /** Connected apps in the API of the administration. */
 import type { Response } from 'express';
 import { z } from 'zod';
-import { CALLBACK_URL_ADVICE, checkCallbackUrls } from '../../connected-apps/callback-url.ts';
+import { CALLBACK_URL_ADVICE, checkCallbackUrls, probablyMeant } from '../../connected-apps/callback-url.ts';
 import { operation } from '../../http/operation.ts';
 import { listOf, listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
@@ -96,9 +96,14 @@ export function connectedAppApi(parts: {
 
     checkCallbackUrls: operation(
       {
-        summary: 'Check callback URLs against the rules; nothing is stored',
+        summary: 'Check callback URLs against the rules, and for near misses of those here; nothing is stored',
         body: z.strictObject({ urls: z.array(z.string().max(2000)).max(50) }),
-        response: z.object({ faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })) }),
+        response: z.object({
+          faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })),
+          nearMisses: z
+            .array(z.object({ position: z.int(), meant: z.string(), detail: z.string() }))
+            .describe('URLs that break no rule, but are not exactly the callback URL of an app here'),
+        }),
       },
       async ({ body }) => ({
         faults: checkCallbackUrls(body.urls).map(({ position, rule }) => ({
@@ -106,6 +111,12 @@ export function connectedAppApi(parts: {
           rule,
           detail: CALLBACK_URL_ADVICE[rule],
         })),
+        nearMisses: body.urls.flatMap((url, position) => {
+          const meant = probablyMeant(url, publicHref);
+          return meant
+            ? [{ position, meant, detail: `Providers compare every character. Did you mean ${meant}?` }]
+            : [];
+        }),
       }),
     ),
   };

@@ -1,6 +1,7 @@
 /** The pages of connected apps: the list, one app with its form, and the form for a new one. */
 import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
+import { nearMiss } from '../../connected-apps/callback-url.ts';
 import {
   type ConnectedAppRegistration,
   callbackUrlOf,
@@ -142,9 +143,10 @@ export function connectedAppPages(parts: {
       const app = await facts.one(idOf(req));
       if (wanted === 'delete') return done('', noticeOf(await changes.remove(req, app.id, version)));
       const { id: _, ...registration } = registrationIn(app);
+      const near = nearMiss(app.callbackUrls, app.callbackUrl, publicHref);
       const changed =
         wanted === 'add_callback'
-          ? { callbackUrls: [...app.callbackUrls, app.callbackUrl] }
+          ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== near), app.callbackUrl] }
           : { disabled: wanted === 'disable' || undefined };
       await changes.replace(req, app.id, { ...registration, ...changed, version });
       return done(`/${app.id}`, NOTICES[wanted]);

@@ -1,6 +1,7 @@
 /** The JSON of a connected app: what registers or changes one, and its view, which never holds the secret. */
 import { z } from 'zod';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
+import { nearMiss } from '../../connected-apps/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, connectedAppSchema, isUsable } from '../../connected-apps/connected-app.ts';
 import { containsCardNumber } from '../../observability/card-numbers.ts';
 import { isoOrNull } from '../../time.ts';
@@ -54,6 +55,7 @@ export type AppView = z.output<typeof appJson>;
 export function appView(app: ConnectedApp, registered: RegisteredApp | undefined, publicHref: string): AppView {
   const { clientSecret: secret, ...registration } = app;
   const usable = isUsable(app, publicHref);
+  const own = callbackUrlOf(app.id, publicHref);
   return {
     ...registration,
     source: registered ? 'administration' : 'file',
@@ -63,14 +65,17 @@ export function appView(app: ConnectedApp, registered: RegisteredApp | undefined
     clientSecretExpiresAt: isoOrNull(registered?.secretExpiresAt),
     createdAt: isoOrNull(registered?.createdAt),
     changedAt: isoOrNull(registered?.changedAt),
-    callbackUrl: callbackUrlOf(app.id, publicHref),
+    callbackUrl: own,
     postLogoutRedirectUri: `${publicHref}/`,
     backchannelLogoutUri: `${publicHref}/oauth/backchannel-logout/${app.id}`,
     usable,
-    unusable: usable ? null : app.disabled ? DISABLED : NOT_REGISTERED,
+    unusable: usable ? null : app.disabled ? DISABLED : notRegistered(nearMiss(app.callbackUrls, own, publicHref)),
   };
 }
 
 const DISABLED = 'The app is disabled: no sign-in and no call uses it.';
-const NOT_REGISTERED =
-  'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.';
+
+const notRegistered = (near: string | undefined): string =>
+  near === undefined
+    ? 'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.'
+    : `${near} is not exactly the callback URL of this Gatehouse, and providers compare every character: correct it here and at the provider.`;

@@ -139,6 +139,22 @@ test('an app that lacks its own callback URL is not called working, and gets the
   await agent.submit(added, {}, { button: 'Delete' });
 });
 
+test('an app whose callback URL is nearly the right one is told so, and gets it corrected by the button', async () => {
+  const page = await send(await open('register-app'), 'save', {
+    ...SECOND,
+    id: 'near',
+    issuer: site.sandbox.issuer,
+    callbackUrl: 'https://other.example.com/cb',
+  });
+  const nearly = `${site.url}/oauth/callback/near/`;
+  const saved = await send(page, 'save', { callbackUrl: nearly });
+  expect(saved.body).toContain(`${nearly} is not exactly the callback URL of this Gatehouse`);
+  const corrected = await agent.submit(saved, {}, { button: 'Add callback URL' });
+  const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/near`);
+  expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/near`] });
+  await agent.submit(corrected, {}, { button: 'Delete' });
+});
+
 describe('a form that is refused', () => {
   const read = async (fields: Record<string, string>) =>
     send(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
