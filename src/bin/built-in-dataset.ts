@@ -1,7 +1,8 @@
 /** The built-in data set: the prefixes of banks-db, and the public example of the BIN lookup service. */
 import { createRequire } from 'node:module';
 import { z } from 'zod';
-import { createDataset, type Dataset, type DatasetEntry } from './dataset.ts';
+import type { Dataset } from './dataset.ts';
+import { createDataset, type DatasetEntry } from './dataset-builder.ts';
 import { bareUrl, cleanText } from './texts.ts';
 
 /** Must be shown wherever the built-in data set is described (CC BY 4.0, section 3). */

@@ -7,7 +7,8 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
 import { validLines } from './csv-lines.ts';
-import { createDatasetBuilder, type Dataset, type DatasetAbout, type EntryFault } from './dataset.ts';
+import type { Dataset, DatasetAbout } from './dataset.ts';
+import { createDatasetBuilder, type EntryFault } from './dataset-builder.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 import type { FileColumns } from './record.ts';
 

@@ -1,6 +1,6 @@
 /** The CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
 import { alpha2Of } from './country.ts';
-import type { DatasetEntry } from './dataset.ts';
+import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
 
 export type RowReader = (cells: readonly string[]) => DatasetEntry;

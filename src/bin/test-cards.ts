@@ -1,7 +1,8 @@
 /**
  * The test cards that payment providers publish, by their first digits. For the sandbox: a look-up there has all facts.
  */
-import { createDataset, type Dataset } from './dataset.ts';
+import type { Dataset } from './dataset.ts';
+import { createDataset } from './dataset-builder.ts';
 
 /** The first digits of the numbers on https://docs.stripe.com/testing and of other providers. An empty type: credit or debit. */
 const CARDS: readonly [prefix: string, scheme: string, type: string, brand: string, country: string][] = [

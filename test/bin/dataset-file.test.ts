@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parse } from 'csv-parse/sync';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { DatasetEntry } from '../../src/bin/dataset.ts';
+import type { DatasetEntry } from '../../src/bin/dataset-builder.ts';
 import { readDatasetFile } from '../../src/bin/dataset-file.ts';
 import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
 import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';

@@ -9,7 +9,7 @@ import {
   builtInDataset,
   IMPORT_COMMAND,
 } from '../../src/bin/built-in-dataset.ts';
-import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../src/bin/dataset.ts';
+import { createDataset, createDatasetBuilder, type DatasetEntry } from '../../src/bin/dataset-builder.ts';
 import { bin, datasetOf } from '../support/bins.ts';
 import { findPlainly, sharePlainly } from '../support/plain-dataset.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createBinClient } from '../../src/bin/bin-client.ts';
-import type { DatasetEntry } from '../../src/bin/dataset.ts';
+import type { DatasetEntry } from '../../src/bin/dataset-builder.ts';
 import { type BinLookupParts, createBinLookup } from '../../src/bin/lookup.ts';
 import type { LookupFound } from '../../src/bin/lookup-result.ts';
 import type { Bin } from '../../src/bin/parse-bin.ts';

@@ -1,6 +1,7 @@
 /** What BIN tests share: checked BINs, card numbers with a valid Luhn digit, tiny data sets. */
 
-import { createDataset, type Dataset, type DatasetEntry } from '../../src/bin/dataset.ts';
+import type { Dataset } from '../../src/bin/dataset.ts';
+import { createDataset, type DatasetEntry } from '../../src/bin/dataset-builder.ts';
 import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
 
 export function bin(digits: string): Bin {
