@@ -10,7 +10,7 @@ export interface Listeners {
   readonly urls: Readonly<Record<ListenerName, string>>;
   /** URL at which the sandbox itself reaches the identity provider. */
   readonly innerIssuer: string;
-  /** Starts to handle requests. */
+  /** Starts to handle requests, first those that have arrived since the ports opened. */
   serve(handlers: Readonly<Record<ListenerName, RequestListener>>): void;
   close(): Promise<void>;
 }
@@ -33,10 +33,12 @@ export async function openListeners({ host, port, beyondLoopback = false, public
     );
   }
   const servers = new Map<ListenerName, Server>();
+  const handling = Promise.withResolvers<Readonly<Record<ListenerName, RequestListener>>>();
   const close = async () => void (await Promise.all([...servers.values()].map(closeServer)));
   try {
     for (const [index, name] of LISTENER_NAMES.entries()) {
-      const server = createServer();
+      // A request that arrives during the start waits for `serve`.
+      const server = createServer((req, res) => void handling.promise.then((handlers) => handlers[name](req, res)));
       await listen(server, host, port === 0 ? 0 : port + index);
       servers.set(name, server);
     }
@@ -49,9 +51,7 @@ export async function openListeners({ host, port, beyondLoopback = false, public
       [...servers].map(([name, server]) => [name, originOf(publicHost ?? host, server)]),
     ) as Listeners['urls'],
     innerIssuer: `http://${hostInUrl(isWildcard(host) ? '127.0.0.1' : host)}:${portOf(servers.get('identity-provider'))}`,
-    serve(handlers) {
-      for (const [name, server] of servers) server.on('request', handlers[name]);
-    },
+    serve: handling.resolve,
     close,
   };
 }

@@ -37,10 +37,11 @@ async function main(): Promise<void> {
   const binApiKey = process.env.SANDBOX_BIN_API_KEY || randomBytes(24).toString('base64url');
   const initialAccessToken = process.env.SANDBOX_INITIAL_ACCESS_TOKEN || randomBytes(24).toString('base64url');
   // Loaded here, so that help and faults are shown without delay.
-  const [{ startSandbox }, { createBinService }, { createOwnBinService }] = await Promise.all([
+  const [{ startSandbox }, { createBinService }, { createOwnBinService }, { testCards }] = await Promise.all([
     import('./sandbox.ts'),
     import('../bin-service/service.ts'),
     import('./own-bin-service.ts'),
+    import('../bin/test-cards.ts'),
   ]);
   const fixedAccess = (key: string) => (key === binApiKey ? BIN_ACCESS : undefined);
   const at = { host: settings.publicHost ?? settings.host, port: settings.port };
@@ -51,7 +52,8 @@ async function main(): Promise<void> {
     seed: read?.seed,
     initialAccessToken,
     clients: [demoClient(settings.callbackUrl, clientSecret), ...(binService ? [binService.client] : [])],
-    binService: binService?.listener ?? createBinService({ accounts: { accessOf: fixedAccess } }),
+    binService:
+      binService?.listener ?? createBinService({ accounts: { accessOf: fixedAccess }, testData: testCards() }),
     report: (error) => process.stderr.write(`The sandbox failed to handle a request: ${String(error)}\n`),
   });
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-'));

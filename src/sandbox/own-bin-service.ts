@@ -15,6 +15,7 @@ type OpenParts = Omit<Parameters<typeof openBinService>[0], 'settings'> & {
 export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }) {
   const clientSecret = randomBytes(24).toString('base64url');
   const url = `http://${isIPv6(host) ? `[${host}]` : host}:${port + 2}`;
+  const opened = Promise.withResolvers<RequestListener>();
   let service: Awaited<ReturnType<typeof openBinService>> | undefined;
 
   return {
@@ -26,8 +27,8 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
       redirectUris: [`${url}/account/callback`],
       settings: { requirePkce: true },
     } satisfies SandboxClient,
-    /** Drops connections until the service is open. */
-    listener: ((req, res) => (service ? service.listener(req, res) : res.destroy())) satisfies RequestListener,
+    /** A request waits until the service is open. */
+    listener: ((req, res) => void opened.promise.then((listener) => listener(req, res))) satisfies RequestListener,
     /** Opens its storage, once the sandbox holds the ports. */
     async open({ issuer, binServiceUrl }: Pick<Sandbox, 'issuer' | 'binServiceUrl'>, parts: OpenParts): Promise<void> {
       const { directory, logLevel, ...rest } = parts;
@@ -43,6 +44,7 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
         PLANS: 'starter:100000:60000:support@example.test,business:1000000:600000:priority@example.test',
       });
       service = await openBinService({ settings, withTestCards: true, confirmSeconds: 5, ...rest });
+      opened.resolve(service.listener);
     },
     close: async (): Promise<void> => service?.close(),
   };

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { codeOf } from '../../src/errors.ts';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
@@ -60,6 +61,23 @@ describe('starting and stopping', () => {
     await Promise.all([blocker, probe].map((server) => new Promise((resolve) => server.close(resolve))));
   });
 
+  it('responds to requests that arrive during the start once it can', async () => {
+    const port = (await freePort(5)) + 2;
+    const starting = startSandbox({ ...parts, port });
+    const statusOf = async (one: number) => {
+      for (;;) {
+        const response = await fetch(`http://127.0.0.1:${one}/`).catch((error: Error) => error);
+        if (!(response instanceof Error)) return response.status;
+        // The port is not open yet.
+        if (codeOf(response.cause) !== 'ECONNREFUSED') throw response;
+      }
+    };
+    const early = [port, port + 1, port + 2].map(statusOf);
+    const sandbox = await starting;
+    expect(await Promise.all(early)).toEqual([200, 404, 200]);
+    await sandbox.close();
+  });
+
   it('closes while requests hang', async () => {
     const { sandbox } = await startForeignClient();
     sandbox.faults.set({ on: 'platform', kind: 'drip' });
@@ -106,6 +124,8 @@ describe('node src/sandbox/main.ts', () => {
       await expect.poll(output).toContain('Stop it with');
       expect(output()).toContain('without accounts, which need the sandbox on loopback');
       expect((await fetch(`http://127.0.0.1:${port + 2}/45717360`)).status).toBe(200);
+      const card = await fetch(`http://127.0.0.1:${port + 2}/424242`);
+      expect(card.headers.get('gatehouse-test-data')).toBe('true');
       expect((await fetch(`http://127.0.0.1:${port + 2}/account`)).status).toBe(400);
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);
