@@ -16,6 +16,7 @@ import type { Pages } from './pages.ts';
 import { type Problem, withCause } from './problem.ts';
 import { features, type ProviderSettingsParts, pageSettings, protocolSettings } from './provider-settings.ts';
 import { makeInitialAccessToken } from './registration.ts';
+import { defaultScopes } from './requested-scope.ts';
 import type { SecondFactor } from './second-factor.ts';
 import { createSignOut } from './sign-out.ts';
 import { createThreadPages } from './thread-pages.ts';
@@ -63,6 +64,7 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
   provider.use(signOut.askBeforeSwitching);
   provider.use(createTokenResponses({ apps, records, platformUrl: parts.platformUrl }));
   acceptOldSecrets(provider, apps);
+  defaultScopes(provider);
   for (const event of ERROR_EVENTS) {
     provider.on(event, (ctx, error) => {
       // A page has the cause from `renderError`.

@@ -14,6 +14,7 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly scope?: string;
     compareClientSecret(this: Client, secret: string): boolean | Promise<boolean>;
     grantTypeAllowed(grantType: string): boolean;
+    responseTypeAllowed(this: Client, responseType: string): boolean;
     readonly backchannelLogoutUri?: string;
     /** Rejects unless the app takes the logout token. */
     backchannelLogout(accountId: string, sid: string | undefined): Promise<void>;
@@ -83,6 +84,8 @@ declare module 'oidc-provider/lib/provider.js' {
 
   export class Provider {
     constructor(issuer: string, configuration: Record<string, unknown>);
+    /** The context of the current request. */
+    static readonly ctx: ProviderContext | undefined;
     readonly Grant: {
       new (of: { accountId: string; clientId: string }): Grant;
       find(id: string): Promise<Grant | undefined>;

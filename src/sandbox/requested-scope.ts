@@ -1,15 +1,27 @@
 /** The scope of an authorization request: the app's own scopes by default, and `offline_access` with any `prompt`. */
 import { decodeJwt } from 'jose';
 import { InvalidScope } from 'oidc-provider/lib/helpers/errors.js';
-import type { AuthorizationContext, Client } from 'oidc-provider/lib/provider.js';
+import { type AuthorizationContext, type Client, Provider } from 'oidc-provider/lib/provider.js';
 import { SCOPES } from './scopes.ts';
 
 const OFFLINE = 'offline_access';
 
 /**
- * A check of oidc-provider's `extraParams`, which may also set defaults (RFC 6749 section 3.3). The library has already
- * dropped `offline_access` if the request has no `prompt=consent`. OpenID Connect Core 1.0 section 11 allows other
- * conditions: here the consent page names it.
+ * Gives a request without `scope` that of its app (RFC 6749 section 3.3). oidc-provider refuses `nonce`, `acr_values` and
+ * `max_age` without `openid` before it calls `completeScope`. Right before that it asks the app for its response types.
+ */
+export function defaultScopes({ Client: { prototype } }: Provider): void {
+  const { responseTypeAllowed } = prototype;
+  prototype.responseTypeAllowed = function withScope(responseType) {
+    const params = Provider.ctx?.oidc?.params;
+    if (params) params.scope ??= this.scope;
+    return responseTypeAllowed.call(this, responseType);
+  };
+}
+
+/**
+ * A check of oidc-provider's `extraParams`. The library has already dropped `offline_access` if the request has no
+ * `prompt=consent`. OpenID Connect Core 1.0 section 11 allows other conditions: here the consent page names it.
  */
 export function completeScope({ oidc, query }: AuthorizationContext, _value: unknown, client: Client): void {
   const pushed = oidc.entities.PushedAuthorizationRequest;

@@ -2,8 +2,10 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
+import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
+import { SCOPES } from '../../src/sandbox/scopes.ts';
 import { endWithUs } from '../support/left-running.ts';
 import { skipWithout } from '../support/missing.ts';
 import {
@@ -203,18 +205,32 @@ describe('the scope of a request', () => {
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
 
-  it('may be left out of a pushed request', async () => {
+  it('is that of the app also where the request has parameters that need openid', async () => {
+    const tokens = await tokensFor({ nonce: 'n-1', max_age: '3600', acr_values: 'pwd' });
+    expect(tokens.scope).toMatch(/^openid /);
+    expect(decodeJwt(tokens.id_token ?? '')).toMatchObject({ nonce: 'n-1', auth_time: expect.any(Number) });
+    const without = await createBrowser().get(urlOf({ client_id: NARROW.clientId, nonce: 'n-1' }));
+    expect(new URL(without.url).searchParams.get('error_description')).toContain('openid scope must be requested');
+  });
+
+  it.each([
+    [NARROW, {}, SCOPE],
+    [CLIENT, { nonce: 'n-1' }, SCOPES.join(' ')],
+  ])('may be left out of a pushed request of %o', async (as, more, scope) => {
     const pushed = await fetch(`${client.sandbox.issuer}/par`, {
       method: 'POST',
-      headers: { authorization: `Basic ${btoa(`${NARROW.clientId}:${encodeURIComponent(NARROW.clientSecret)}`)}` },
-      body: new URLSearchParams({ response_type: 'code', client_id: NARROW.clientId, redirect_uri: CALLBACK_URL }),
+      headers: { authorization: `Basic ${btoa(`${as.clientId}:${encodeURIComponent(as.clientSecret)}`)}` },
+      body: new URLSearchParams({
+        ...{ response_type: 'code', client_id: as.clientId, redirect_uri: CALLBACK_URL },
+        ...more,
+      }),
     });
     const { request_uri = '' } = (await pushed.json()) as Record<string, string>;
     const back = await allow(
-      `${client.sandbox.issuer}/authorize?${new URLSearchParams({ client_id: NARROW.clientId, request_uri })}`,
+      `${client.sandbox.issuer}/authorize?${new URLSearchParams({ client_id: as.clientId, request_uri })}`,
     );
-    expect((await exchange(back.searchParams.get('code') ?? '', NARROW)).body).toMatchObject({
-      scope: SCOPE,
+    expect((await exchange(back.searchParams.get('code') ?? '', as)).body).toMatchObject({
+      scope,
       refresh_token: expect.any(String),
     });
   });
