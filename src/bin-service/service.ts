@@ -27,7 +27,7 @@ import { createQuota, type Quota } from './quota.ts';
 export interface BinServiceParts {
   /** Default: the built-in data set alone. */
   datasets?: DatasetSources | undefined;
-  /** For BINs that no data set has; its facts are marked `Gatehouse-Source: test-data`. */
+  /** For BINs that no data set has; its facts are marked `Gatehouse-Test-Data`. */
   testData?: Dataset | undefined;
   /** Called for internal errors, to log them. */
   onFailure?: ((error: unknown) => void) | undefined;
@@ -102,12 +102,11 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
     if (refusal) return refuse(req, res, refusal, headers);
     const local = findLocalFacts(bin, datasets);
     const test = local?.source === 'dataset' ? undefined : findInDataset(bin, parts.testData);
-    const found = test ?? local;
+    const found = test ? { ...test, testData: true as const } : local;
     if (!found) return refuse(req, res, { code: 'bin_not_found' }, headers);
-    const aged = withAge(found, Date.now());
-    const origin = Object.entries(recordHeaders(test ? { ...aged, source: TEST_DATA } : aged)).flat();
+    const origin = Object.entries(recordHeaders(withAge(found, Date.now()))).flat();
     const all = ['Content-Type', 'application/json; charset=utf-8', ...origin, ...headers];
-    const facts = { status: 200, id: randomUUID(), outcome: test ? 'dataset' : found.source };
+    const facts = { status: 200, id: randomUUID(), outcome: found.source };
     return send(req, res, { ...facts, headers: all, body: JSON.stringify(found.record) });
   };
 
@@ -135,7 +134,6 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
   };
 }
 
-const TEST_DATA = 'test-data';
 const RETRY_SECONDS = '2';
 
 function admissionParts(parts: BinServiceParts) {

@@ -19,7 +19,7 @@ export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' |
  * `secondsLeft` are whole seconds, at least 1.
  */
 export type RemoteResult =
-  | { outcome: 'found'; record: BinRecord; digitsMatched: number; asOf: string }
+  | { outcome: 'found'; record: BinRecord; digitsMatched: number; asOf: string; testData?: true }
   | { outcome: 'not_found' }
   | { outcome: 'limited'; retryAfterSeconds: number }
   | { outcome: 'unavailable'; reason: UnavailableReason; retryAfterSeconds?: number }
@@ -163,7 +163,9 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
   // Most services do not say how many digits matched: then all digits of the request count.
   const matched = headers.get('gatehouse-digits-matched') ?? '';
   const digits = /^[5-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
-  return { outcome: 'found', record, digitsMatched: digits, asOf: dateOf(headers.get('gatehouse-as-of'), now) };
+  const asOf = dateOf(headers.get('gatehouse-as-of'), now);
+  const isTest = headers.get('gatehouse-test-data') === 'true';
+  return { outcome: 'found', record, digitsMatched: digits, asOf, ...(isTest && { testData: isTest }) };
 }
 
 /** The date that the service states for its facts; today if it states none, an invalid one, or one in the future. */

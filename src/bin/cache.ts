@@ -7,7 +7,9 @@ import { type BinRecord, isEmptyRecord } from './record.ts';
 import { recordFromResponse } from './response.ts';
 
 /** `asOf`: date of the facts, YYYY-MM-DD (UTC). */
-export type CacheEntry = { found: true; record: BinRecord; asOf: string; digitsMatched: number } | { found: false };
+export type CacheEntry =
+  | { found: true; record: BinRecord; asOf: string; digitsMatched: number; testData?: true }
+  | { found: false };
 
 /** `fresh`: false for a record that is only used while the service is unavailable. */
 export type CachedResult = CacheEntry & { fresh: boolean };
@@ -40,12 +42,13 @@ export function createBinCache({ store, clock }: { store: Store; clock: () => nu
 /** Validates like a response, because another version of Gatehouse may have written the entry. Undefined is a miss. */
 function readCached(value: string, now: number): CachedResult | undefined {
   try {
-    const { found, record, asOf, digitsMatched, freshUntil } = JSON.parse(value);
+    const { found, record, asOf, digitsMatched, testData, freshUntil } = JSON.parse(value);
     if (found === false) return { found, fresh: true };
     const valid = recordFromResponse(record);
     if (!valid || isEmptyRecord(valid) || typeof asOf !== 'string' || !Number.isInteger(digitsMatched))
       return undefined;
-    return { found: true, record: valid, asOf, digitsMatched, fresh: now < Number(freshUntil) };
+    const fresh = now < Number(freshUntil);
+    return { found: true, record: valid, asOf, digitsMatched, ...(testData === true && { testData }), fresh };
   } catch {
     return undefined;
   }

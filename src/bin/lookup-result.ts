@@ -16,6 +16,8 @@ export interface LookupFound {
   digitsMatched: number;
   /** The facts are more than two years old. */
   outdated?: true;
+  /** The card is a test card of a payment provider. */
+  testData?: true;
   /** Why the service, which may know more, could not be asked. */
   unasked?: LookupProblem;
   problem?: never;

@@ -26,6 +26,7 @@ const resultSchema = z.union([
     asOf: z.string().describe('YYYY-MM-DD'),
     digitsMatched: z.int(),
     outdated: z.boolean().exactOptional().describe('true: the facts are more than two years old'),
+    testData: z.boolean().exactOptional().describe('true: a test card of a payment provider'),
     retryAfterSeconds: z
       .int()
       .exactOptional()
@@ -53,14 +54,15 @@ export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCa
 }
 
 /** Response headers that say where the record comes from. `Retry-After`: the service may know more then. */
-export function recordHeaders(found: Omit<LookupFound, 'source'> & { source: string }): Record<string, string> {
-  const { source, asOf, digitsMatched, outdated, unasked } = found;
+export function recordHeaders(found: LookupFound): Record<string, string> {
+  const { source, asOf, digitsMatched, outdated, testData, unasked } = found;
   const headers: Record<string, string> = {
     'Gatehouse-Source': source,
     'Gatehouse-As-Of': asOf,
     'Gatehouse-Digits-Matched': String(digitsMatched),
   };
   if (outdated) headers['Gatehouse-Outdated'] = 'true';
+  if (testData) headers['Gatehouse-Test-Data'] = 'true';
   if (unasked?.retryAfterSeconds !== undefined) headers['Retry-After'] = String(unasked.retryAfterSeconds);
   return headers;
 }
@@ -130,10 +132,11 @@ function itemProblems(publicHref: string): ToItemProblem {
 
 function resultOf(bin: Bin, result: LookupResult, toItemProblem: ToItemProblem): z.output<typeof resultSchema> {
   if (result.problem !== undefined) return { bin, problem: toItemProblem(result) };
-  const { record, source, asOf, digitsMatched, outdated, unasked } = result;
+  const { record, source, asOf, digitsMatched, outdated, testData, unasked } = result;
   return {
     ...{ bin, record, source, asOf, digitsMatched },
     ...(outdated && { outdated }),
+    ...(testData && { testData }),
     ...(unasked?.retryAfterSeconds !== undefined && { retryAfterSeconds: unasked.retryAfterSeconds }),
   };
 }

@@ -113,8 +113,8 @@ async function lookUpPanel(
   const { bin } = parseBin(typed);
   const result = bin ? await lookup.lookUp(bin, caller) : undefined;
   if (bin && result && result.problem === undefined) {
-    const { record, source, asOf, digitsMatched, outdated } = result;
-    const about = { source, asOf, digitsMatched, outdated, unasked: result.unasked !== undefined };
+    const { record, source, asOf, digitsMatched, outdated, testData } = result;
+    const about = { source, asOf, digitsMatched, outdated, testData, unasked: result.unasked !== undefined };
     return { bin: { result: { bin, record, rows: factRows(record), ...about } }, status: 200 };
   }
   const error = result?.problem === undefined ? invalidBin() : lookupError(result);

@@ -80,8 +80,9 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
       return 'unknown';
     }
     if (result.outcome !== 'found') return problemOf(result);
-    await keep(bin, { found: true, record: result.record, asOf: result.asOf, digitsMatched: result.digitsMatched });
-    return foundBy('service', result);
+    const { outcome: _found, ...facts } = result;
+    await keep(bin, { found: true, ...facts });
+    return { ...facts, source: 'service' };
   };
 
   /** Makes one call for all processes: the others find its response in the cache. */
@@ -118,14 +119,9 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
 }
 
 function fromCache(cached: CachedResult): LookupFound | 'unknown' {
-  return cached.found ? foundBy('cache', cached) : 'unknown';
-}
-
-function foundBy(
-  source: 'cache' | 'service',
-  { record, asOf, digitsMatched }: Pick<LookupFound, 'record' | 'asOf' | 'digitsMatched'>,
-): LookupFound {
-  return { record, source, asOf, digitsMatched };
+  if (!cached.found) return 'unknown';
+  const { found: _found, fresh: _fresh, ...facts } = cached;
+  return { ...facts, source: 'cache' };
 }
 
 /** To the caller the service's limit and ours are the same: wait, then try again. */

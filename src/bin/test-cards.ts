@@ -4,7 +4,11 @@
 import type { Dataset } from './dataset.ts';
 import { createDataset } from './dataset-builder.ts';
 
-/** The first digits of the numbers on https://docs.stripe.com/testing and of other providers. An empty type: credit or debit. */
+/**
+ * The first digits of the numbers on https://docs.stripe.com/testing and of other providers; those of UnionPay with a type
+ * as in https://docs.connect.worldline-solutions.com/testing/testcases/detail/unionpay-international-securepay. An empty
+ * type: credit or debit.
+ */
 const CARDS: readonly [prefix: string, scheme: string, type: string, brand: string, country: string][] = [
   ['424242', 'visa', 'credit', 'Visa Credit', 'US'],
   ['411111', 'visa', 'credit', 'Visa Credit', 'US'],
@@ -22,6 +26,9 @@ const CARDS: readonly [prefix: string, scheme: string, type: string, brand: stri
   ['353011', 'jcb', 'credit', 'JCB', 'JP'],
   ['356600', 'jcb', 'credit', 'JCB', 'JP'],
   ['620000', 'unionpay', '', 'UnionPay', 'CN'],
+  ['62509405', 'unionpay', 'credit', 'UnionPay', 'CN'],
+  ['62509460', 'unionpay', 'debit', 'UnionPay', 'CN'],
+  ['62509470', 'unionpay', 'credit', 'UnionPay', 'CN'],
 ];
 
 /** The name of the bank says that these are test data, wherever a record is shown. */

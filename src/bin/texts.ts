@@ -12,14 +12,18 @@ export function cleanText(text: string, maxLength: number): string {
   return [...text.slice(0, maxLength * 4).replace(/[\p{C}\s]+/gu, ' ')].slice(0, maxLength).join('').trim();
 }
 
-/** Removes `https://` and the final slash. Undefined unless a plain host name with an optional path is left. */
+/**
+ * Removes `https://` and the final slash. Undefined unless a plain host name with an optional path is left, without a
+ * card number (R85).
+ */
 export function bareUrl(text: string): string | undefined {
   if (text.length > 200) return undefined;
   const bare = text
     .trim()
     .replace(/^https?:\/\//i, '')
     .replace(/\/+$/, '');
-  return /^[a-z0-9-]+(\.[a-z0-9-]+)+(\/[\w.~%/-]*)?$/i.test(bare) ? bare : undefined;
+  const isPlain = /^[a-z0-9-]+(\.[a-z0-9-]+)+(\/[\w.~%/-]*)?$/i.test(bare);
+  return isPlain && !containsCardNumber(bare) ? bare : undefined;
 }
 
 /** One line of text that is not empty; of a file only without a card number. */

@@ -136,6 +136,8 @@ export interface BinResult {
   digitsMatched: number;
   /** The facts are more than two years old. */
   outdated?: boolean | undefined;
+  /** The card is a test card of a payment provider. */
+  testData?: boolean | undefined;
   /** The BIN lookup service, which may know more, could not be asked. */
   unasked?: boolean | undefined;
 }

@@ -61,26 +61,31 @@ test.each([
 });
 
 test.each([
-  ['424242', 'credit', 'Visa Credit', false],
-  ['51051051', 'debit', 'Mastercard Prepaid', true],
-  ['400005', 'debit', 'Visa Debit', false],
-])('the test card %s has all facts where test data are on, and is marked', async (digits, type, brand, prepaid) => {
-  const sandbox = createServer(createBinService({ testData: testCards() })).listen(0, '127.0.0.1');
-  await once(sandbox, 'listening');
-  const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/${digits}`);
-  expect(response.headers.get('gatehouse-source')).toBe('test-data');
-  expect(await response.json()).toMatchObject({
-    ...{ type, brand, prepaid, country: { alpha2: 'US' }, bank: { name: 'Test card, no bank' } },
-  });
-  sandbox.close();
-});
+  ['424242', 'credit', 'Visa Credit', false, 'US'],
+  ['51051051', 'debit', 'Mastercard Prepaid', true, 'US'],
+  ['400005', 'debit', 'Visa Debit', false, 'US'],
+  ['62509470', 'credit', 'UnionPay', false, 'CN'],
+  ['62509460', 'debit', 'UnionPay', false, 'CN'],
+])(
+  'the test card %s has all facts where test data are on, and is marked',
+  async (digits, type, brand, prepaid, alpha2) => {
+    const sandbox = createServer(createBinService({ testData: testCards() })).listen(0, '127.0.0.1');
+    await once(sandbox, 'listening');
+    const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/${digits}`);
+    expect(response.headers.get('gatehouse-test-data')).toBe('true');
+    expect(await response.json()).toMatchObject({
+      ...{ type, brand, prepaid, country: { alpha2 }, bank: { name: 'Test card, no bank' } },
+    });
+    sandbox.close();
+  },
+);
 
 test('a test card counts only where no data set has the BIN, so that Gatehouse says the same without the service', async () => {
   const testData = datasetOf({ start: '427650', end: '427650', country: 'US', brand: 'Test' });
   const sandbox = createServer(createBinService({ testData })).listen(0, '127.0.0.1');
   await once(sandbox, 'listening');
   const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/427650`);
-  expect(response.headers.get('gatehouse-source')).toBe('dataset');
+  expect(response.headers.get('gatehouse-test-data')).toBeNull();
   expect(await response.json()).toMatchObject({ bank: { name: 'Sberbank' } });
   sandbox.close();
 });

@@ -121,11 +121,11 @@ describe('the shapes', () => {
     expect(dataset?.find(bin('679999'))?.record).toMatchObject({ scheme: 'maestro', country: { alpha2: 'DE' } });
   });
 
-  test('R85: a name that holds a card number is left out', async () => {
+  test('R85: a name or web address that holds a card number is left out', async () => {
     const { dataset } = await read(
       RANGES,
       '999900,,,,visa,4111 1111 1111 1111,debit,,SE,Bank 4111111111111111,,bank.example,,4111-1111-1111-1111',
-      '999901,,,,visa,Gold 24,debit,,SE,Bank 1871,,,,',
+      '999901,,,,visa,Gold 24,debit,,SE,Bank 1871,,bank.example/4111111111111111,,',
     );
     expect(dataset?.find(bin('999900'))?.record).toMatchObject({ type: 'debit', bank: { url: 'bank.example' } });
     expect(JSON.stringify(dataset?.packed.facts.texts)).not.toContain('1111');

@@ -205,6 +205,19 @@ describe('a service that says where its facts come from', () => {
     expect(result).not.toHaveProperty('outdated');
   });
 
+  test('a test card keeps its mark in the cache', async () => {
+    saying({ 'gatehouse-test-data': 'true' });
+    const lookup = lookupWith();
+    for (const source of ['service', 'cache'])
+      expect(await lookup.lookUp(bin('424242'))).toMatchObject({ source, testData: true });
+    saying({ 'gatehouse-test-data': 'false' });
+    for (const source of ['service', 'cache']) {
+      const other = await lookup.lookUp(bin('42424242'));
+      expect(other).toMatchObject({ source });
+      expect(other).not.toHaveProperty('testData');
+    }
+  });
+
   test('rules alone are the same with and without it', async () => {
     saying({ 'gatehouse-source': 'rules', 'gatehouse-digits-matched': '1', 'gatehouse-as-of': '2026-06-30' });
     const lookup = lookupWith({ imported: () => imported });

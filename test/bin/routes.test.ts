@@ -1,5 +1,7 @@
 /** `GET /bin/{bin}` and `POST /bin` as a browser and as a program meet them. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { testCards } from '../../src/bin/test-cards.ts';
+import { createBinService } from '../../src/bin-service/service.ts';
 import { ask, DATA, FORM, JSON_BODY, PAGE } from '../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
@@ -7,7 +9,7 @@ let site: TestSite;
 let cookie: string;
 let csrf: string;
 beforeAll(async () => {
-  site = await startSite();
+  site = await startSite({ sandbox: { binService: createBinService({ testData: testCards() }) } });
   const { agent } = await signIn(site);
   cookie = agent.cookies.header(site.url);
   csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
@@ -128,6 +130,15 @@ describe('GET /bin/{bin}', () => {
     const { status, body } = await ask(`${site.url}/bin/45717360`, { headers: DATA });
     expect([status, JSON.parse(body).code]).toEqual([401, 'sign_in_required']);
   });
+});
+
+test('a test card is marked as one: in a response, in a list, on a page', async () => {
+  for (const digits of ['424242', '45717360'])
+    expect((await get(digits)).headers['gatehouse-test-data']).toBe(digits === '424242' ? 'true' : undefined);
+  const { results } = JSON.parse((await post(['424242', '45717360'])).body);
+  expect([results[0].testData, results[1].testData]).toEqual([true, undefined]);
+  const pages = await Promise.all(['bin=424242', 'bin=45717360'].map(postForm));
+  expect(pages.map(({ body }) => body.includes('This is a test card'))).toEqual([true, false]);
 });
 
 describe('POST /bin with JSON', () => {
