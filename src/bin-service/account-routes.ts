@@ -77,6 +77,13 @@ export function accountRoutes(parts: {
     throw new AppError('not_found', { detail: 'Registration is switched off: only the free tier is offered.' });
   };
 
+  const confirmLater = (account: Account | undefined) => {
+    if (confirmSeconds === undefined || !account?.requested) return;
+    const { order, name } = account.requested;
+    const confirm = () => accounts.confirmPlan(account.id, { order, plan: name }).catch(() => undefined);
+    setTimeout(() => void confirm(), confirmSeconds * 1000).unref();
+  };
+
   return {
     home: (_req, res) => res.redirect(302, here),
 
@@ -124,11 +131,11 @@ export function accountRoutes(parts: {
       const chosen = plans.find(({ name }) => name === formField(req.body, 'plan'));
       if (!chosen) throw new AppError('invalid_request', { detail: 'Choose one of the plans.' });
       const { id } = sessionOf(req).user;
-      await pages.redirectAfter(req, res, async () =>
-        done(await accounts.requestPlan(id, chosen), chosenText(confirmSeconds)),
-      );
-      if (confirmSeconds !== undefined)
-        setTimeout(() => void accounts.confirmPlan(id).catch(() => undefined), confirmSeconds * 1000).unref();
+      await pages.redirectAfter(req, res, async () => {
+        const account = await accounts.requestPlan(id, chosen);
+        confirmLater(account);
+        return done(account, chosenText(confirmSeconds));
+      });
     },
 
     makeKey: formHandler({

@@ -3,8 +3,9 @@ import { isAllowedFrom } from '../config/networks.ts';
 import type { Events } from '../observability/events.ts';
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
-import { allMembers } from '../storage/paging.ts';
+import { allPages } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
+import { HOUR_MS } from '../time.ts';
 import { isApiKey, keyHint, makeApiKey } from './api-key.ts';
 import type { Plan } from './plans.ts';
 
@@ -181,10 +182,14 @@ export function createAccounts(parts: {
     },
 
     async requests() {
-      const listed = (await allMembers(store, keys.planRequests)).map(async (member) => {
+      const pages = await Array.fromAsync(allPages((options) => store.page(keys.planRequests, options), 500));
+      const listed = pages.flat().map(async ({ member, score }) => {
         const [id = '', order] = member.split(' ');
         const account = await find(id);
-        return account?.requested && account.requested.order === order ? [account] : [];
+        if (account?.requested && account.requested.order === order) return [account];
+        // A removal failed; or the order is being made, and its account has it in a moment.
+        if (score < clock() - HOUR_MS) await store.write([{ index: keys.planRequests, remove: member }]);
+        return [];
       });
       return (await Promise.all(listed)).flat();
     },

@@ -4,7 +4,10 @@ import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { EX_CONFIG, StartRefused } from '../errors.ts';
 import { stopOnSignals } from '../http/signals.ts';
+import { createEvents } from '../observability/events.ts';
 import { openLogSink } from '../observability/log-sink.ts';
+import { createLogger } from '../observability/logger.ts';
+import { createMetrics } from '../observability/metrics.ts';
 import { isoTime } from '../time.ts';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import type { BinServiceSettings } from './settings.ts';
@@ -82,9 +85,12 @@ To try them without a provider, run npm run sandbox.`;
 }
 
 async function withAccounts(work: (accounts: Accounts) => Promise<void>): Promise<void> {
-  const store = await openBinServiceStore(readBinServiceSettings(process.env));
+  const settings = readBinServiceSettings(process.env);
+  const store = await openBinServiceStore(settings);
+  const logger = createLogger({ level: settings.logLevel, destination: process.stderr });
+  const { planConfirmed } = createEvents({ logger, metrics: createMetrics() });
   try {
-    await work(createAccounts({ store, clock: Date.now, randomBytes }));
+    await work(createAccounts({ store, clock: Date.now, randomBytes, planConfirmed }));
   } finally {
     await store.close();
   }

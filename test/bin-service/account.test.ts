@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { accountRoutes } from '../../src/bin-service/account-routes.ts';
 import { type Account, createAccounts } from '../../src/bin-service/accounts.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-service.ts';
@@ -61,6 +62,9 @@ test('from registering to a counted look-up, and to the end of the key', async (
   expect(orderOn(chosen)).toMatch(/^o[\w-]{12}$/);
   const confirmed = await command(site.env, 'plan', 'confirm', id);
   expect(confirmed).toMatchObject({ status: 0, out: `${id} has the plan small: 50 requests a month.\n` });
+  expect(JSON.parse(confirmed.err)).toMatchObject({
+    ...{ level: 30, msg: 'plan confirmed', account: id, plan: 'small', order: orderOn(chosen) },
+  });
   expect((await command(site.env, 'plan', 'confirm', id)).status).toBe(1);
 
   await expect.poll(async () => (await ask(key)).status).toBe(200);
@@ -160,6 +164,26 @@ describe('a payment system', () => {
     expect((await others.requests()).filter((account) => account.id === id)).toEqual([]);
   });
 
+  test('entries of the list that their account has no order for are deleted, once that order cannot be in the making', async () => {
+    const store = await openBinServiceStore(readBinServiceSettings(site.env));
+    onTestFinished(() => store.close());
+    const accounts = createAccounts({ store, clock: Date.now, randomBytes });
+    const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'has entries left' });
+    const kept = await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1 });
+    const hourAgo = Date.now() - 3_600_000;
+    for (const [order, score] of [
+      ['oleft', hourAgo - 1_000],
+      ['omaking', hourAgo + 60_000],
+    ] as const)
+      await store.write([{ index: keys.planRequests, add: `${id} ${order}`, score }]);
+    const requested = async () => (await accounts.requests()).filter((account) => account.id === id);
+    expect(await requested()).toEqual([kept]);
+    const { items } = await store.page(keys.planRequests, { limit: 99 });
+    const left = items.flatMap(({ member }) => (member.startsWith(id) ? [member.split(' ')[1]] : []));
+    expect(left).toEqual(['omaking', kept?.requested?.order]);
+    await accounts.endPlan(id);
+  });
+
   test('needs its token, an account, a plan and an order', async () => {
     const order = { account: 'anobody', plan: 'small', order: 'onone' };
     for (const [token, challenge] of [
@@ -206,7 +230,9 @@ test('the sandbox confirms orders by itself, and says so', async () => {
     await sandbox.close();
     folder.remove();
   });
+  const early = fetch(`${sandbox.binServiceUrl}/424242`);
   await own.open(sandbox, { directory: folder.path, logLevel: 'error', logDestination: watchedLog([]) });
+  expect((await early).headers.get('gatehouse-test-data')).toBe('true');
   const { agent, page } = await signIn({ url: sandbox.binServiceUrl }, 'user@example.test', {
     path: '/account/sign-in',
   });
@@ -215,8 +241,32 @@ test('the sandbox confirms orders by itself, and says so', async () => {
   expect(ordered.body).toContain('This demo takes no payment and confirms it in 5 seconds: then reload this page.');
   const later = () => agent.get(`${sandbox.binServiceUrl}/account`);
   await until(async () => (await later()).body.includes('of 100,000 requests'));
-  const card = await fetch(`${sandbox.binServiceUrl}/424242`);
-  expect(card.headers.get('gatehouse-source')).toBe('test-data');
+});
+
+test('an order that confirms itself confirms no later one', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const confirmed: unknown[] = [];
+  let orders = 0;
+  const { choosePlan } = accountRoutes({
+    accounts: {
+      requestPlan: async (id: string, plan: object) => ({ id, requested: { ...plan, order: `o${++orders}` } }),
+      confirmPlan: async (...paid: unknown[]) => void confirmed.push(paid),
+    },
+    pages: { redirectAfter: (_req: unknown, _res: unknown, work: () => Promise<unknown>) => work() },
+    plans: ['small', 'large'].map((name) => ({ name, monthlyRequests: 1 })),
+    publicUrl: { href: '', origin: '' },
+    confirmSeconds: 5,
+  } as never);
+  const choose = (plan: string) =>
+    choosePlan({ body: { plan }, context: { session: { user: { id: 'a1' } } } } as never, {} as never, () => undefined);
+  await choose('small');
+  vi.advanceTimersByTime(3_000);
+  await choose('large');
+  vi.advanceTimersByTime(3_000);
+  expect(confirmed).toEqual([['a1', { order: 'o1', plan: 'small' }]]);
+  vi.advanceTimersByTime(2_000);
+  expect(confirmed.slice(1)).toEqual([['a1', { order: 'o2', plan: 'large' }]]);
 });
 
 describe('keys', () => {
