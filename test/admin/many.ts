@@ -1,4 +1,4 @@
-/** Owns a grant that nobody was asked for, where many are needed. */
+/** A grant for tests that need many of them. */
 import type { Grant } from '../../src/grants/grant.ts';
 
 export function grantOf(userId: string, appId: string): Grant {

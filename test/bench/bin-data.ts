@@ -1,4 +1,4 @@
-/** Owns the part on BIN data: a data set as large as the largest public one, imported, loaded, searched, started with, and asked in bulk. */
+/** Benchmark of BIN data: import, load, search and bulk look-ups of a data set as large as the largest public one. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';

@@ -1,4 +1,4 @@
-/** Owns the process that loads the stored data set and measures it: time, memory, single look-ups and bulk ones. Prints JSON. */
+/** The process that loads the stored data set and measures time, memory, single and bulk look-ups. Prints JSON. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createBins } from '../../src/bin/bin.ts';

@@ -1,4 +1,4 @@
-/** Owns the part on single BIN look-ups: Gatehouse for a signed-in browser and the BIN lookup service, beside servers that only answer JSON. */
+/** Benchmark of single BIN look-ups: Gatehouse and the BIN lookup service, beside servers that only send JSON. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

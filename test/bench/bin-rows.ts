@@ -1,4 +1,4 @@
-/** Owns the generated data set of the BIN benchmark: as many rows as the largest public one has, and as many different issuers. */
+/** Generates a BIN data set with as many rows and issuers as the largest public one. */
 
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Owns the picture of the main part: bars that can be read on a light and on a dark page alike. */
+/** Draws the main benchmark as an SVG of bars, legible on light and dark pages. */
 import type { Summary } from './table.ts';
 
 const WIDTH = 880;

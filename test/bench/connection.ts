@@ -1,4 +1,4 @@
-/** Owns one connection of the load generator: HTTP/1.1 as lean as it can be, so that little of the machine goes into asking. */
+/** One HTTP/1.1 connection of the load generator, lean so that little CPU goes into sending requests. */
 import { connect, type Socket } from 'node:net';
 
 /** What is asked, and what every answer has to be; made once and sent many times. */

@@ -1,4 +1,4 @@
-/** Owns a contest: each contestant under the same load, in turn, over some rounds, so that other work hits all alike. */
+/** Runs each contestant under the same load, in turn and in rounds, so that other work affects all alike. */
 import type { Effort } from './effort.ts';
 import { load, type Questions } from './load.ts';
 import type { Measured } from './process.ts';

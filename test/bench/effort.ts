@@ -1,4 +1,4 @@
-/** Owns what each part of the bench is given, and what it gives back. */
+/** The input and the result of each part of the benchmark. */
 import type { Finding } from './findings.ts';
 import type { Summary } from './table.ts';
 

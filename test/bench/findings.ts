@@ -1,4 +1,4 @@
-/** Owns single figures beside their targets: how they are judged, and how they are told. */
+/** Single figures: compares each with its target, and prints them. */
 
 export interface Finding {
   what: string;

@@ -1,4 +1,4 @@
-/** Owns the part on clients that hang up in the middle of an answer: what they leave behind, and how the next one fares. */
+/** Benchmark of clients that disconnect in the middle of a response, and of the clients after them. */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { missingRedis } from '../support/redis-server.ts';

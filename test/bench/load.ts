@@ -1,4 +1,4 @@
-/** Owns the load: so many connections that ask without a pause, or all at once a single time, and what came of it. */
+/** The load: connections that send requests without a pause, or all at once. Returns times and results. */
 import { type Connection, isGood, openConnection, type Question } from './connection.ts';
 
 export interface Loaded {

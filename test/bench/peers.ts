@@ -1,4 +1,4 @@
-/** Owns the peers from npm: whether they are installed, how they are installed, and their processes. */
+/** The peers from npm: checks whether they are installed, installs them, and starts their processes. */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Owns many signed-in people: their sessions and fresh grants are put into the store by the code that keeps them, without sign-ins. */
+/** Puts many users into the store, with sessions and grants that the code of Gatehouse writes. */
 import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';

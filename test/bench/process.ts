@@ -1,4 +1,4 @@
-/** Owns the processes that are measured: their start, their end, and what they have spent so far. */
+/** Starts and ends the processes that are measured, and reads their CPU time and memory. */
 import { readFileSync } from 'node:fs';
 import { isRunning, startProgram } from '../support/program.ts';
 

@@ -1,4 +1,4 @@
-/** Owns the part on the refresh storm: one user whose access token has ended, asked for by many at once in several processes. */
+/** Benchmark of a refresh storm: many requests at once to several processes, for one user with an expired token. */
 import { type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Question, questionOf } from './connection.ts';

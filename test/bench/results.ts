@@ -1,4 +1,4 @@
-/** Owns what is kept of the bench: the last figures of each part in results.json, and the picture that README shows. */
+/** Stores the last figures of each part in results.json, and draws the chart that README shows. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';

@@ -1,4 +1,4 @@
-/** Owns `npm run bench`: what can be measured, what was asked for, and what comes of it. */
+/** `npm run bench`: runs the parts that were named. With `--check` it fails if a target is missed. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { missingRedis } from '../support/redis-server.ts';
 import { benchBinData } from './bin-data.ts';

@@ -1,4 +1,4 @@
-/** Owns the part on sign-ins: the whole flow through the provider's forms, consent included, and what it costs the server. */
+/** Benchmark of sign-ins: the whole flow through the provider's forms, and its CPU time on the server. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Effort, type Outcome, say } from './effort.ts';

@@ -1,4 +1,4 @@
-/** Owns what the bench needs around Gatehouse: platform and identity provider in processes of their own, settings, a signed-in browser. */
+/** The site of a benchmark: platform and identity provider in processes of their own, settings, a signed-in browser. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

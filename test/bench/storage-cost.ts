@@ -1,4 +1,4 @@
-/** Owns what a request costs a Redis: counted by the Redis itself, over requests one after the other. */
+/** Counts the Redis commands of each request, as Redis itself reports them, over requests sent one after the other. */
 import type { RedisServer } from '../support/redis-server.ts';
 import { isGood, openConnection, type Question } from './connection.ts';
 

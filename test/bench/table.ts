@@ -1,4 +1,4 @@
-/** Owns what is made of the rounds: medians, ratios to the first of the same round, and a table of them. */
+/** Medians of the rounds, ratios to the first contestant of the same round, and the table of them. */
 import { median } from './load.ts';
 
 /** Of one contestant in one round. */

@@ -1,4 +1,4 @@
-/** Owns the main part: an authenticated GET of the current thread, through Gatehouse, its peers, and a proxy that does nothing else. */
+/** The main benchmark: an authenticated GET of the current thread through Gatehouse, its peers, and a bare proxy. */
 import { administratorOf } from '../relay/service.ts';
 import { openVault } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';

@@ -1,4 +1,4 @@
-/** Owns the part on the number of users and of processes: what a request costs with many people signed in, and what each of them costs. */
+/** Benchmark of users and processes: what a request costs with many users signed in, and their memory. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../support/ports.ts';

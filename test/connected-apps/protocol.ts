@@ -1,4 +1,4 @@
-/** Owns a protocol client in front of the hostile provider, and a login that needs no browser. */
+/** A protocol client in front of the hostile provider, and a sign-in without a browser. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

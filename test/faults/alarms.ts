@@ -1,4 +1,4 @@
-/** Owns what no process may print, whatever is done to it. */
+/** Finds lines that no process may print, whatever is done to it. */
 
 const ALARMING = /"level":60|unhandled|uncaught|Cannot read prop|is not a function|"code":"internal"|MaxListeners/i;
 /** The Redis client listens once for each command that a replica refused, on a connection that it is closing already: it ends with that. */

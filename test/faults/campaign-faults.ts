@@ -1,4 +1,4 @@
-/** Owns the faults that a campaign draws from: how each of them is brought about on one machine, and how it is mended. */
+/** The faults that a campaign draws from: how each is brought about on one machine, and how it is ended. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';

@@ -1,4 +1,4 @@
-/** Owns what a campaign has seen: what was asked and what came of it, whatever must not be, and when a cut connection is excused. */
+/** The journal of a campaign: requests, responses, violations, and when a cut connection is excused. */
 
 export interface Journal {
   /** A person asked for something, and this came of it. */

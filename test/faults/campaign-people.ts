@@ -1,4 +1,4 @@
-/** Owns the people and the service of a campaign: what each does, what they were promised, and whether it was kept. */
+/** The users and the service of a campaign: what each does, and which promises each checks. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Asked, ask, DATA, FORM, PAGE, type Question } from '../support/ask.ts';
 import { createCookieJar } from '../support/cookie-jar.ts';

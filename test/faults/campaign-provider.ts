@@ -1,6 +1,6 @@
 /**
- * Owns the provider and platform of the campaign: many people who sign in without a form, refresh tokens that are good for one
- * use, threads that say whose they are, and any endpoint broken on demand, before or after it has done its work.
+ * The provider and platform of the campaign: many users who sign in without a form, refresh tokens for one use, threads that
+ * name their user, and endpoints that fail on demand, before or after their work is done.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

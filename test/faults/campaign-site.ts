@@ -1,4 +1,4 @@
-/** Owns the deployment that a campaign is run against: real processes behind a balancer, on one store, with all that they call. */
+/** The deployment of a campaign: real processes behind a balancer, on one store, with all that they call. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Owns the course of a campaign: people at work, faults drawn at random meanwhile, and then the account of what was kept. */
+/** Runs a campaign: users at work while faults are drawn at random, and then a check of every promise. */
 import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { relayThread } from '../relay/service.ts';

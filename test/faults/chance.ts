@@ -1,4 +1,4 @@
-/** Owns chance that can be had again: everything drawn follows from one seed, which is printed. */
+/** Random numbers that can be repeated: all of them follow from one seed, which is printed. */
 import { createHash, randomInt } from 'node:crypto';
 
 export interface Chance {

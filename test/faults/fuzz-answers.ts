@@ -1,4 +1,4 @@
-/** Owns answers that no provider or platform should give: proper ones bent, and whatever else can be sent in their place. */
+/** Generates responses that no provider or platform should send: changed valid ones, and arbitrary ones. */
 import fc from 'fast-check';
 import { ANSWERS, type Answer, type AnswerName } from '../support/hostile-answers.ts';
 

@@ -1,4 +1,4 @@
-/** Owns requests that nobody should send, with hostile headers, cookies and bodies, and bytes that are no HTTP. */
+/** Generates hostile requests: headers, cookies, bodies, and bytes that are not HTTP. */
 import fc from 'fast-check';
 import { NAMES, nasty, pair, query, target } from './fuzz-targets.ts';
 

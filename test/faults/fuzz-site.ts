@@ -1,4 +1,4 @@
-/** Owns the process that is fuzzed, with a provider behind it that lies on demand; and what it must be like however it is spoken to. */
+/** The process that is fuzzed, with a provider that lies on demand; and checks that hold for every response. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';

@@ -1,4 +1,4 @@
-/** Owns what hostile requests ask for: every route with what does not belong into it, and targets that are none. */
+/** Generates hostile targets: routes with parameters that do not belong there, and targets that are no route. */
 import fc from 'fast-check';
 import { anyText } from '../support/any-text.ts';
 import { ADMIN_ROUTES, ROUTES } from '../support/routes.ts';

@@ -1,4 +1,4 @@
-/** Owns `docs/reliability.md`: what a long run of the fault tests showed, written by the run itself. */
+/** Writes `docs/reliability.md`: the results of a long run of the fault tests. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';

@@ -1,4 +1,4 @@
-/** Owns what comes of a run: Stryker's report read, kept for each room, counted, and told. */
+/** Reads Stryker's report, keeps the results of each room, counts them, and prints them. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Mutant, nameOf } from './sample.ts';

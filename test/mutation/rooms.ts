@@ -1,4 +1,4 @@
-/** Owns which tests judge the mutants of a room, and which are left out because they take too long to be run again and again. */
+/** The tests that judge the mutants of each room, without those that take too long to be repeated for each mutant. */
 
 /** In the order in which they run: a mutant costs least where a cheap test fails first. */
 export const ROOMS: Readonly<Record<string, readonly string[]>> = {

@@ -1,4 +1,4 @@
-/** Owns `npm run mutation`: which rooms, how many of their mutants, and what is told at the end. */
+/** `npm run mutation`: runs the mutants of the rooms that were named, and prints the results. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Owns which mutants are tried: a share of them by a hash of what they are, so that each run of the same source takes the same ones. */
+/** Chooses a sample of the mutants by a hash of each, so that every run of the same source has the same sample. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 

@@ -1,4 +1,4 @@
-/** Owns the test runner that Stryker is given: the one for Vitest, which runs no tests for mutants outside of the sample. */
+/** A test runner for Stryker: that of Vitest, which runs no tests for mutants outside of the sample. */
 import { chosenBy, type Mutant } from './sample.ts';
 
 interface MutantRun {

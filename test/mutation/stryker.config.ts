@@ -1,4 +1,4 @@
-/** Owns how Stryker runs: see https://stryker-mutator.io/docs/stryker-js/configuration/ for each setting. */
+/** Stryker's settings: see https://stryker-mutator.io/docs/stryker-js/configuration/ for each. */
 import { AGAIN } from './sample.ts';
 
 export default {

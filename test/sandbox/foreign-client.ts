@@ -1,4 +1,4 @@
-/** Owns a client of the sandbox that is not Gatehouse: openid-client, and a browserless user agent at its callback. */
+/** A client of the sandbox other than Gatehouse: openid-client, with a user agent at its callback. */
 import * as oidc from 'openid-client';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';

@@ -1,4 +1,4 @@
-/** Owns the steps that a document shows: finds them, says which programs they call, and runs them with stand-ins for what changes a machine. */
+/** Finds the steps that a document shows, and runs them with stand-ins for programs that change a machine. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Owns a sign-in at the hostile provider as a browser makes it, over real HTTP against the shipped app. */
+/** A sign-in at the hostile provider as a browser makes it, over real HTTP against the shipped app. */
 import { expect } from 'vitest';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { getJson, startAlone, type TestGatehouse } from '../support/gatehouse.ts';
