@@ -32,15 +32,19 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
     if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
     return { kind: 'unavailable', reason: failure.reason, retryAfterSeconds: failure.facts.retryAfterSeconds };
   }
-  if (status === 200) {
+  const isSuccess = status >= 200 && status < 300;
+  // Some providers send a refusal with a status of success. It never counts as the clear one that ends a grant.
+  const isRefusal = isSuccess
+    ? oauthError !== undefined && captured.refreshToken === undefined
+    : status >= 400 && status < 500 && status !== 429 && status !== 408;
+  if (isSuccess && !isRefusal) {
     // The response may be valid, and the keys to verify it unavailable (F13).
     const reason = failure.failure === 'unavailable' ? failure.reason : 'token_answer_invalid';
     return { kind: 'unusable', reason, refreshToken: captured.refreshToken };
   }
-  const refused = status >= 400 && status < 500 && status !== 429 && status !== 408;
-  if (refused && oauthError === 'invalid_grant') return { kind: 'refused' };
-  if (refused && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
-  if (refused && captured.json !== false) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
+  if (isRefusal && !isSuccess && oauthError === 'invalid_grant') return { kind: 'refused' };
+  if (isRefusal && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
+  if (isRefusal && captured.json !== false) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
   return { kind: 'unavailable', reason: `status_${status}`, retryAfterSeconds: captured.retryAfterSeconds };
 }
 

@@ -87,7 +87,12 @@ export function createAuthorizedFetch(parts: {
   };
 }
 
-const TOO_SLOW: TokenResult = { kind: 'unavailable', cause: 'provider_unavailable', retryAfterSeconds: 5 };
+const TOO_SLOW: TokenResult = {
+  kind: 'unavailable',
+  cause: 'provider_unavailable',
+  inDoubt: false,
+  retryAfterSeconds: 5,
+};
 
 function unlessStopped(token: Promise<TokenResult>, stop: Stop): Promise<TokenResult> {
   return new Promise((resolve, reject) => {

@@ -12,7 +12,10 @@ export interface ListedConnection {
   appId: string;
 }
 
-/** `unrenewable`: no refresh token; its score is the time at which the access token expires. */
+/**
+ * `unrenewable`: no refresh token; its score is the time at which the access token expires. `in_doubt`: its score is the
+ * time from which the connection is in doubt, later than now while its access token still works.
+ */
 type ConnectionState = 'active' | 'in_doubt' | 'reconnect_needed' | 'unrenewable';
 const STATES: readonly ConnectionState[] = ['active', 'in_doubt', 'reconnect_needed', 'unrenewable'];
 
@@ -48,6 +51,18 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
       { index: keys.connections('app', connection.appId), remove: member },
       ...STATES.map((one) => ({ index: keys.connections('state', one), remove: member })),
     ]);
+  };
+
+  /** How many are listed as in doubt although their access token still works. */
+  const countStillWorking = async (now: number): Promise<number> => {
+    const index = keys.connections('state', 'in_doubt');
+    let count = 0;
+    for await (const items of allPages((options) => store.page(index, { ...options, order: 'descending' }), BATCH)) {
+      const working = items.filter(({ score }) => score > now).length;
+      count += working;
+      if (working < items.length) break;
+    }
+    return count;
   };
 
   /** Unrenewable connections that expire by that time. */
@@ -100,18 +115,19 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
 
     async countByHealth(): Promise<Record<Health, number>> {
       const now = clock();
-      const [active, inDoubt, reconnectNeeded, unrenewable, soon] = await Promise.all([
+      const [active, inDoubt, stillWorking, reconnectNeeded, unrenewable, soon] = await Promise.all([
         countIn('active'),
         countIn('in_doubt'),
+        countStillWorking(now),
         countIn('reconnect_needed'),
         countIn('unrenewable'),
         expiringBy(now + EXPIRING_MS),
       ]);
       const expired = soon.filter(({ score }) => score <= now).length;
       return {
-        active: active + unrenewable - soon.length,
+        active: active + stillWorking + unrenewable - soon.length,
         expiring: soon.length - expired,
-        in_doubt: inDoubt,
+        in_doubt: inDoubt - stillWorking,
         reconnect_needed: reconnectNeeded + expired,
       };
     },
@@ -141,6 +157,10 @@ function placeOf(grant: Grant): Place {
   if (failure && failure.kind !== 'passing') return { state: failure.kind, score: failure.since, connectedAt };
   if (refreshToken === undefined && expiresAt !== undefined) {
     return { state: 'unrenewable', score: expiresAt, connectedAt };
+  }
+  const doubtedFrom = failure?.tokenRefused ? failure.since : expiresAt;
+  if (failure && doubtedFrom !== undefined) {
+    return { state: 'in_doubt', score: Math.max(failure.since, doubtedFrom), connectedAt };
   }
   return { state: 'active', score: connectedAt, connectedAt };
 }

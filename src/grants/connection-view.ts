@@ -5,7 +5,8 @@ import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectionView } from '../pages/page-data.ts';
 import { isoOrNull, isoTime } from '../time.ts';
 import type { Connection, Connections, Disconnected } from './connections.ts';
-import { FAILURE_WORDS, type FailureCause } from './grant.ts';
+import { OFFLINE } from './consent.ts';
+import { FAILURE_WORDS, type FailureCause, failureText } from './grant.ts';
 
 /** The provider's response to a revocation. */
 export const providerReplySchema = z
@@ -73,7 +74,8 @@ export function connectionView(
     ...base,
     health,
     account: accountName(connection),
-    cause: cause && FAILURE_WORDS[cause],
+    // A refresh that failed while the access token still works needs no attention yet.
+    cause: cause && (health === 'in_doubt' || health === 'reconnect_needed') ? failureText(cause) : undefined,
     scopes,
     choices,
     connectedAt: isoTime(connectedAt),

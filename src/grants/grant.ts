@@ -14,6 +14,8 @@ export interface RefreshFailure {
   failures: number;
   /** The provider is not called again before this time. */
   retryAt: number;
+  /** The platform had refused the access token before the refresh. */
+  tokenRefused?: boolean | undefined;
 }
 
 export type FailureCause =
@@ -27,7 +29,7 @@ export type FailureCause =
   | 'app_refused'
   | 'unreadable';
 
-/** The causes in words for the user. */
+/** The causes in words. */
 export const FAILURE_WORDS: Record<FailureCause, string> = {
   grant_refused: 'The provider has ended this connection.',
   answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
@@ -39,6 +41,23 @@ export const FAILURE_WORDS: Record<FailureCause, string> = {
   app_refused: 'The provider does not accept the registration of this app at the moment.',
   unreadable: 'The stored data of this connection cannot be read.',
 };
+
+const RECONNECT = 'Reconnect to use it again.';
+const RETRY_OR_RECONNECT = 'Try again shortly, or reconnect.';
+const FAILURE_ADVICE: Record<FailureCause, string> = {
+  grant_refused: RECONNECT,
+  answer_lost: RECONNECT,
+  access_ended: RECONNECT,
+  access_token_refused: RETRY_OR_RECONNECT,
+  unclear_refusal: RETRY_OR_RECONNECT,
+  unusable_answer: RETRY_OR_RECONNECT,
+  provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
+  app_refused: 'Try again later: an administrator has to correct this first.',
+  unreadable: RECONNECT,
+};
+
+/** The cause in words for the user, and what the user can do. */
+export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cause]} ${FAILURE_ADVICE[cause]}`;
 
 export interface Grant {
   userId: string;
@@ -125,7 +144,9 @@ export function isBroken({ failure }: Grant): boolean {
 }
 
 export function healthOf(grant: Grant, now: number): Health {
-  if (grant.failure && grant.failure.kind !== 'passing') return grant.failure.kind;
+  const { failure } = grant;
+  if (failure && failure.kind !== 'passing') return failure.kind;
+  if (failure && (failure.tokenRefused || !hasUsableToken(grant, now))) return 'in_doubt';
   if (grant.refreshToken !== undefined) {
     const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
     return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
@@ -174,14 +195,16 @@ export function withFailure(
   grant: Grant,
   kind: RefreshFailure['kind'],
   cause: FailureCause,
-  at: { now: number; random: number; retryAfterSeconds?: number | undefined },
+  at: { now: number; random: number; retryAfterSeconds?: number | undefined; tokenRefused?: boolean },
 ): Grant {
   const failures = (grant.failure?.failures ?? 0) + 1;
   const maxWait = BACK_OFF.maxMs[kind];
   const wait = Math.min(maxWait, BACK_OFF.minMs * 2 ** (failures - 1)) * (0.75 + at.random / 2);
   const retryAfter = Math.min(BACK_OFF.maxRetryAfterMs, (at.retryAfterSeconds ?? 0) * 1000);
   const since = grant.failure?.kind === kind ? grant.failure.since : at.now;
-  return { ...grant, failure: { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) } };
+  const failure: RefreshFailure = { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) };
+  const tokenRefused = at.tokenRefused || grant.failure?.tokenRefused;
+  return { ...grant, failure: { ...failure, ...(tokenRefused && { tokenRefused }) } };
 }
 
 /**

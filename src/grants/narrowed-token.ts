@@ -2,7 +2,7 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { remembered } from '../remembered.ts';
-import type { Grant } from './grant.ts';
+import { type Grant, healthOf } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isScopeRefusal } from './refresh-outcome.ts';
@@ -13,7 +13,8 @@ export type NarrowedResult =
   | { kind: 'unsupported' }
   /** The grant is missing or broken; the token vault says why. */
   | { kind: 'no_grant' }
-  | { kind: 'unavailable'; retryAfterSeconds: number };
+  /** `inDoubt`: as the connection's health says. */
+  | { kind: 'unavailable'; inDoubt: boolean; retryAfterSeconds: number };
 
 interface CachedToken {
   result: Extract<NarrowedResult, { kind: 'narrowed' }>;
@@ -70,7 +71,8 @@ function resultOf(
   if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes, app, now);
   if (refreshToken === undefined || (outcome && isScopeRefusal(outcome))) return { kind: 'unsupported' };
   const retryAt = failure?.retryAt ?? 0;
-  return { kind: 'unavailable', retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };
+  const inDoubt = healthOf(stored.grant, now) === 'in_doubt';
+  return { kind: 'unavailable', inDoubt, retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };
 }
 
 /** A response without `scope` grants what was requested (RFC 6749 section 5.1). */

@@ -15,6 +15,8 @@ export interface RefreshCall {
   fence: Fence | undefined;
   /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
   lostEntry: OpenRefresh | undefined;
+  /** The access token that the platform refused before the call. */
+  rejected?: string | undefined;
   /** The scopes of a narrowed access token, which is returned and not stored. */
   scopes?: readonly string[] | undefined;
 }
@@ -27,7 +29,7 @@ type OpenEntry = (request: RefreshRequest, stored: ReadableGrant, fence: Fence) 
 
 export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEntry {
   const write = async (
-    { app, scopes }: RefreshRequest,
+    { app, rejected, scopes }: RefreshRequest,
     stored: ReadableGrant,
     fence: Fence,
     startedAt: number,
@@ -45,7 +47,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
     const { grant, version } = opened;
     const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
     const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
-    return { app, grant, version, fence, lostEntry, scopes };
+    return { app, grant, version, fence, lostEntry, rejected, scopes };
   };
 
   /**

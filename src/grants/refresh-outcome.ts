@@ -33,8 +33,16 @@ export function createRefreshOutcomes(parts: {
 }) {
   const { grants, revokeUnowned, events, clock, random } = parts;
 
-  const failedGrant = (grant: Grant, kind: RefreshFailure['kind'], cause: FailureCause, retryAfterSeconds?: number) =>
-    withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds });
+  const failedGrant = (
+    { rejected }: RefreshCall,
+    grant: Grant,
+    kind: RefreshFailure['kind'],
+    cause: FailureCause,
+    retryAfterSeconds?: number,
+  ) => {
+    const tokenRefused = rejected === grant.accessToken;
+    return withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds, tokenRefused });
+  };
 
   const announce = (before: Grant, { userId, appId: app, failure }: Grant): void => {
     const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
@@ -112,7 +120,7 @@ export function createRefreshOutcomes(parts: {
   const saveUnusable = (call: RefreshCall, refreshToken: string | undefined) => {
     const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
     return saveTokens(call, update, (grant) =>
-      failedGrant({ ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_answer'),
+      failedGrant(call, { ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_answer'),
     );
   };
 
@@ -125,7 +133,7 @@ export function createRefreshOutcomes(parts: {
     // Of two refused calls, the first has already marked the grant and sent the event.
     if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
     const cause = call.lostEntry ? 'answer_lost' : 'grant_refused';
-    const ended = failedGrant(withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
+    const ended = failedGrant(call, withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
     return (await saveOrLoad(stored, ended, call.fence)).stored;
   };
 
@@ -135,7 +143,7 @@ export function createRefreshOutcomes(parts: {
     cause: FailureCause,
     retryAfterSeconds?: number,
   ) => {
-    const grant = failedGrant(withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
+    const grant = failedGrant(call, withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
     const { saved, stored } = await saveOrLoad(call, grant, call.fence);
     return saved ? stored : closeEntry(call, stored);
   };
@@ -173,12 +181,15 @@ export function createRefreshOutcomes(parts: {
             return saveTokens(call, {}, (grant) => withEntrySettled(call, grant));
           return saveFailure(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
-          return saveFailure(call, 'passing', 'app_refused');
+          // Some providers refuse an ended grant with this code, although it is for the client (RFC 6749 section 5.2).
+          return outcome.reason === 'unauthorized_client'
+            ? saveFailure(call, 'in_doubt', 'unclear_refusal')
+            : saveFailure(call, 'passing', 'app_refused');
         case 'unavailable': {
           const { reason, retryAfterSeconds } = outcome;
           if (!NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', 'provider_unavailable', retryAfterSeconds);
           // Without a response the journal entry stays open: the provider may have spent the refresh token.
-          const grant = failedGrant(call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
+          const grant = failedGrant(call, call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
           return (await saveOrLoad(call, grant, call.fence)).stored;
         }
       }

@@ -2,7 +2,7 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { DpopKey } from '../connected-apps/dpop.ts';
 import { AppError } from '../errors.ts';
-import { type FailureCause, type Grant, hasUsableToken } from './grant.ts';
+import { type FailureCause, type Grant, hasUsableToken, healthOf } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refresher } from './refresh.ts';
 import { needsNoRefresh } from './refresh-state.ts';
@@ -22,7 +22,8 @@ export type TokenResult =
   | { kind: 'reconnect_needed'; cause: FailureCause }
   /** The platform refused a token that was just refreshed. */
   | { kind: 'still_refused' }
-  | { kind: 'unavailable'; cause: FailureCause; retryAfterSeconds: number };
+  /** `inDoubt`: as the connection's health says. */
+  | { kind: 'unavailable'; cause: FailureCause; inDoubt: boolean; retryAfterSeconds: number };
 
 const MAX_WAIT_MS = 2_000;
 
@@ -64,8 +65,7 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
       try {
         const stored = await grants.load(userId, appId);
         if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
-        if (stored.grant.accessToken === accessToken)
-          await grants.save({ ...stored.grant, failure: undefined }, stored.version);
+        if (stored.grant.accessToken === accessToken) await grants.save(withoutDoubt(stored.grant), stored.version);
       } catch {
         // The doubt then stays until the next accepted call.
       }
@@ -81,8 +81,16 @@ function within(result: Promise<TokenResult>, fallback: TokenResult): Promise<To
   });
 }
 
-function isDoubted(grant: Grant): boolean {
-  return grant.failure?.cause === 'access_token_refused';
+/** True where the platform refused the access token, and it could not be refreshed. */
+function isDoubted({ failure }: Grant): boolean {
+  return failure?.cause === 'access_token_refused' || failure?.tokenRefused === true;
+}
+
+/** A refresh that failed for another reason is not called sooner. */
+function withoutDoubt(grant: Grant): Grant {
+  const { failure } = grant;
+  const left = failure?.cause === 'access_token_refused' ? undefined : failure;
+  return { ...grant, failure: left && { ...left, tokenRefused: undefined } };
 }
 
 function resultOf(stored: StoredGrant | undefined, rejected: string | undefined, now: number): TokenResult {
@@ -98,9 +106,10 @@ function resultOf(stored: StoredGrant | undefined, rejected: string | undefined,
   if (!grant.failure) {
     if (grant.accessToken === rejected) return { kind: 'still_refused' };
     // Another process is still refreshing it.
-    return { kind: 'unavailable', cause: 'provider_unavailable', retryAfterSeconds: 5 };
+    return { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 5 };
   }
   const { cause, retryAt } = grant.failure;
   if (cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
-  return { kind: 'unavailable', cause, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };
+  const inDoubt = healthOf(grant, now) === 'in_doubt';
+  return { kind: 'unavailable', cause, inDoubt, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };
 }

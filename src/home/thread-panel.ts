@@ -35,7 +35,9 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
         const code = codeOf(error, timeout);
         const failure = error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error });
         const reference = await report(failure);
-        return { kind: 'problem', ...names, code, reference, retryAfterSeconds: failure.retryAfterSeconds };
+        const { words, detail, retryAfterSeconds } = failure;
+        const ownWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
+        return { kind: 'problem', ...names, code, words: ownWords, reference, retryAfterSeconds };
       }
     },
   };

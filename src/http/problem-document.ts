@@ -17,7 +17,12 @@ export const problemSchema = z.object({
   detail: z.string().optional(),
   instance: z.string(),
   code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]),
-  connectUrl: z.string().optional(),
+  connectUrl: z
+    .string()
+    .optional()
+    .describe(
+      'where the user can end the problem: by connecting or reconnecting, also while the connection is in doubt (503), or by signing in',
+    ),
   errors: z.array(faultSchema).readonly().optional(),
 });
 

@@ -120,6 +120,8 @@ export type ThreadPanel =
       appId: string;
       appName: string;
       code: ProblemCode;
+      /** In place of the words that belong to the code. */
+      words?: { title: string | undefined; meaning: string | undefined } | undefined;
       reference: string | undefined;
       retryAfterSeconds?: number | undefined;
     };

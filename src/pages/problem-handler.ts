@@ -81,5 +81,6 @@ const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   sign_in_required: 'Sign in',
   not_connected: 'Connect',
   reconnect_needed: 'Connect again',
+  provider_unavailable: 'Connect again',
   step_up_required: 'Confirm that it is you',
 };

@@ -54,8 +54,9 @@ type ExchangeResult =
       scopes: readonly string[];
       expiresInSeconds: number | undefined;
     }
-  | { kind: 'refused'; error: ExchangeError; description: string }
-  | { kind: 'unavailable'; retryAfterSeconds: number };
+  /** `connectUrl`: where the user connects or reconnects, if that helps. */
+  | { kind: 'refused'; error: ExchangeError; description: string; connectUrl?: string | undefined }
+  | { kind: 'unavailable'; retryAfterSeconds: number; connectUrl?: string | undefined };
 
 export const EXCHANGE_ERRORS = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'] as const;
 type ExchangeError = (typeof EXCHANGE_ERRORS)[number];
@@ -130,10 +131,12 @@ export function createTokenExchange(parts: {
     return { kind: 'token', userId, app: app.id, accessToken, scopes, expiresInSeconds };
   };
 
+  const connectUrlOf = ({ id }: ConnectedApp) => `${publicHref}/connections/${id}`;
+
   /** The access token with every granted scope. */
   const wholeToken = async (userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
     const result = await vault.accessToken(userId, app);
-    const connectUrl = `${publicHref}/connections/${app.id}`;
+    const connectUrl = connectUrlOf(app);
     switch (result.kind) {
       case 'token': {
         if (result.dpopKey !== undefined) return refuse('invalid_target', BOUND);
@@ -141,13 +144,15 @@ export function createTokenExchange(parts: {
         return issued(userId, app, result, grant?.accessToken === result.accessToken ? grant.expiresAt : undefined);
       }
       case 'not_connected':
-        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl}`);
-      case 'reconnect_needed':
-        return refuse('invalid_target', `${FAILURE_WORDS[result.cause]} The user connects again at ${connectUrl}`);
+        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl}`, connectUrl);
+      case 'reconnect_needed': {
+        const description = `${FAILURE_WORDS[result.cause]} The user connects again at ${connectUrl}`;
+        return refuse('invalid_target', description, connectUrl);
+      }
       case 'still_refused':
         return unavailable(30);
       case 'unavailable':
-        return unavailable(result.retryAfterSeconds);
+        return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrl : undefined);
     }
   };
 
@@ -162,7 +167,7 @@ export function createTokenExchange(parts: {
       case 'narrowed':
         return issued(subject.id, app, result, result.expiresAt);
       case 'unavailable':
-        return unavailable(result.retryAfterSeconds);
+        return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrlOf(app) : undefined);
       case 'no_grant': {
         // The vault gives the reason. If it has a token by now, the client retries.
         const whole = await wholeToken(subject.id, app);
@@ -230,10 +235,10 @@ function isResourceOf(app: ConnectedApp, resource: string): boolean {
   return url.pathname === path || url.pathname.startsWith(`${path}/`);
 }
 
-function refuse(error: ExchangeError, description: string): ExchangeResult {
-  return { kind: 'refused', error, description };
+function refuse(error: ExchangeError, description: string, connectUrl?: string): ExchangeResult {
+  return { kind: 'refused', error, description, connectUrl };
 }
 
-function unavailable(retryAfterSeconds: number): ExchangeResult {
-  return { kind: 'unavailable', retryAfterSeconds };
+function unavailable(retryAfterSeconds: number, connectUrl?: string): ExchangeResult {
+  return { kind: 'unavailable', retryAfterSeconds, connectUrl };
 }

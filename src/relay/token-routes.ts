@@ -26,6 +26,10 @@ const responseSchema = z.object({
 const errorSchema = z.object({
   error: z.enum([...EXCHANGE_ERRORS, 'unsupported_grant_type', 'invalid_client', 'temporarily_unavailable']),
   error_description: z.string(),
+  connectUrl: z
+    .string()
+    .optional()
+    .describe('where the user connects or reconnects; left out where that does not help'),
 });
 
 const EXCHANGE: Operation = {
@@ -59,10 +63,14 @@ export function tokenExchangeRoute(parts: {
     const request = requestOf(req);
     if ('error' in request) return refuse(res, 400, request.error, request.description);
     const result = await exchange.exchange(caller, request);
-    if (result.kind === 'refused') return refuse(res, 400, result.error, result.description);
+    if (result.kind === 'refused') return refuse(res, 400, result.error, result.description, result.connectUrl);
     if (result.kind === 'unavailable') {
-      res.set('Retry-After', String(result.retryAfterSeconds));
-      return refuse(res, 503, 'temporarily_unavailable', 'The provider is unavailable. Try again later.');
+      const { retryAfterSeconds, connectUrl } = result;
+      res.set('Retry-After', String(retryAfterSeconds));
+      const description = connectUrl
+        ? `The access could not be renewed. Try again later; if that does not help, the user connects again at ${connectUrl}`
+        : 'The provider is unavailable. Try again later.';
+      return refuse(res, 503, 'temporarily_unavailable', description, connectUrl);
     }
     const { app, userId, accessToken, scopes, expiresInSeconds } = result;
     // Every issued access token gets an audit entry; relayed calls are only counted.
@@ -137,6 +145,7 @@ function badRequest(description: string): BadRequest {
 
 type ErrorCode = z.output<typeof errorSchema>['error'];
 
-function refuse(res: Response, status: number, error: ErrorCode, description: string): void {
-  res.status(status).json({ error, error_description: description } satisfies z.output<typeof errorSchema>);
+function refuse(res: Response, status: number, error: ErrorCode, description: string, connectUrl?: string): void {
+  const body = { error, error_description: description, connectUrl };
+  res.status(status).json(body satisfies z.output<typeof errorSchema>);
 }

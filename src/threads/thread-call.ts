@@ -4,7 +4,7 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch, AuthorizedResponse } from '../grants/authorized-fetch.ts';
-import { FAILURE_WORDS } from '../grants/grant.ts';
+import { FAILURE_WORDS, failureText } from '../grants/grant.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
 import { type BodyLimits, boundedBody } from '../outbound/bounded-body.ts';
 import { asOutboundError } from '../outbound/outbound.ts';
@@ -127,13 +127,19 @@ function grantError(
       });
     case 'still_refused':
       return upstreamError('upstream_error', 'the platform refuses a fresh access token');
-    case 'unavailable':
+    case 'unavailable': {
+      const { cause, inDoubt, retryAfterSeconds } = failure;
       return new AppError('provider_unavailable', {
-        detail: 'Your access could not be renewed just now. Nothing is lost: try again shortly.',
-        logDetail: failure.cause,
-        retryAfterSeconds: failure.retryAfterSeconds,
+        ...(inDoubt
+          ? { detail: failureText(cause), connectUrl }
+          : { detail: 'Your access could not be renewed just now. Nothing is lost: try again shortly.' }),
+        // The provider did respond, so the page must not say otherwise.
+        ...(cause !== 'provider_unavailable' && { words: { title: 'Your access could not be renewed' } }),
+        logDetail: cause,
+        retryAfterSeconds,
         headers: proxyStatus('error=destination_unavailable'),
       });
+    }
   }
 }
 

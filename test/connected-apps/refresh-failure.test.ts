@@ -25,7 +25,10 @@ describe('R40: refresh, classified by status and body', () => {
     [408, { error: 'invalid_grant' }, 'unavailable'],
     [500, { error: 'invalid_grant' }, 'unavailable'],
     [503, { error: 'invalid_grant' }, 'unavailable'],
-    [200, { error: 'invalid_grant' }, 'unusable'],
+    [200, { error: 'invalid_grant' }, 'doubtful'],
+    [200, { error: 'bad_refresh_token', error_description: 'x' }, 'doubtful'],
+    [200, { ok: false, error: 'token_expired' }, 'doubtful'],
+    [200, { error: 'invalid_client' }, 'app_fault'],
     [302, { error: 'invalid_grant' }, 'unavailable'],
     [400, '{"error":"invalid_grant"', 'unavailable'],
     [400, '<p>invalid_grant</p>', 'unavailable'],
@@ -93,6 +96,11 @@ describe('R40: refresh, classified by status and body', () => {
     at.provider.set();
     const kept = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
     expect((await at.client.refresh(at.app, { refreshToken: kept ?? '' })).kind).toBe('tokens');
+  });
+
+  test('R32: a refusal with a status of success that brings a refresh token: that is kept', async () => {
+    const outcome = await refreshed(answers(200, { error: 'odd', refresh_token: 'rt-new' }));
+    expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: 'rt-new' });
   });
 
   test('R32, F13: what a process that has no keys yet cannot verify is kept too, and said to be that', async () => {

@@ -4,7 +4,7 @@ import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { CurrentApps } from '../../src/connected-apps/current-apps.ts';
 import { connectionJson, connectionView, connectionViews } from '../../src/grants/connection-view.ts';
 import type { Connection, Connections } from '../../src/grants/connections.ts';
-import { FAILURE_WORDS } from '../../src/grants/grant.ts';
+import { failureText } from '../../src/grants/grant.ts';
 
 const HREF = 'https://gatehouse.test';
 const AT = Date.parse('2026-01-02T03:04:05Z');
@@ -45,7 +45,7 @@ describe('as JSON', () => {
       ...{ name: 'App a', cause: 'grant_refused', lastUsedAt: '2026-01-02T03:04:05.000Z' },
     });
     expect(connectionView(appOf('a'), failed, HREF)).toMatchObject({
-      ...{ cause: FAILURE_WORDS.grant_refused, lastUsedAt: '2026-01-02T03:04:05.000Z' },
+      ...{ cause: failureText('grant_refused'), lastUsedAt: '2026-01-02T03:04:05.000Z' },
       ...{ connectedAt: '2026-01-02T03:04:05.000Z', health: 'reconnect_needed' },
     });
   });

@@ -1,6 +1,7 @@
 /** R40 and R41 from outside: which answers end a connection, which only wait, and how often a provider that is down is asked. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../src/sandbox/faults.ts';
+import { administratorOf, exchange, relayThread } from '../relay/service.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { pass } from '../support/passing-time.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
@@ -32,58 +33,67 @@ const answer = (status: number, body: string | object, headers = {}): FaultKind 
 });
 const HTML = { 'Content-Type': 'text/html' };
 
-/** Name, answer of the token endpoint, health while it lasts. */
+/** Name, answer of the token endpoint, cause of the doubt while it lasts. */
 const NOT_TERMINAL: [string, FaultKind, string][] = [
-  ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'active'],
-  ['400 unauthorized_client', answer(400, { error: 'unauthorized_client' }), 'active'],
-  ['400 unsupported_grant_type', answer(400, { error: 'unsupported_grant_type' }), 'active'],
-  ['500 with HTML', { kind: 'error' }, 'active'],
-  ['503 with JSON', { kind: 'unavailable' }, 'active'],
-  ['500 that says invalid_grant', answer(500, { error: 'invalid_grant' }), 'active'],
-  ['502 that says invalid_grant', answer(502, { error: 'invalid_grant' }), 'active'],
-  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'active'],
-  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'active'],
-  ['408 that says invalid_grant', answer(408, { error: 'invalid_grant' }), 'active'],
-  ['400 with HTML', answer(400, '<h1>Bad request</h1>', HTML), 'active'],
-  ['400 with HTML that mentions invalid_grant', answer(400, '<p>"error":"invalid_grant"</p>', HTML), 'active'],
-  ['403 of a firewall', answer(403, '<h1>Blocked</h1>', HTML), 'active'],
-  ['a reset before the headers', { kind: 'reset', when: 'before_headers' }, 'active'],
-  ['a reset amid the body', { kind: 'reset', when: 'after_headers' }, 'active'],
-  ['a truncated body', { kind: 'truncated' }, 'active'],
-  ['noise', { kind: 'garbage' }, 'active'],
-  ['200 MB', { kind: 'huge' }, 'active'],
-  ['200 with HTML', answer(200, '<h1>Maintenance</h1>', HTML), 'active'],
-  ['200 with a list', answer(200, '[]', { 'Content-Type': 'application/json' }), 'active'],
-  ['200 with an empty object', answer(200, {}), 'active'],
-  ['200 that says invalid_grant', answer(200, { error: 'invalid_grant' }), 'active'],
-  ['a redirect', answer(302, '', { Location: 'https://elsewhere.example/' }), 'active'],
-  ['400 without a body', answer(400, ''), 'in_doubt'],
-  ['400 invalid_request', answer(400, { error: 'invalid_request' }), 'in_doubt'],
-  ['401 invalid_request', answer(401, { error: 'invalid_request' }), 'in_doubt'],
-  ['403 invalid_code', answer(403, { error: 'invalid_code' }), 'in_doubt'],
-  ['400 invalid_scope', answer(400, { error: 'invalid_scope' }), 'in_doubt'],
-  ['400 with an error that is no text', answer(400, { error: { code: 'invalid_grant' } }), 'in_doubt'],
+  ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'app_refused'],
+  ['400 unauthorized_client', answer(400, { error: 'unauthorized_client' }), 'unclear_refusal'],
+  ['400 unsupported_grant_type', answer(400, { error: 'unsupported_grant_type' }), 'app_refused'],
+  ['500 with HTML', { kind: 'error' }, 'provider_unavailable'],
+  ['503 with JSON', { kind: 'unavailable' }, 'provider_unavailable'],
+  ['500 that says invalid_grant', answer(500, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['502 that says invalid_grant', answer(502, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'provider_unavailable'],
+  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['408 that says invalid_grant', answer(408, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['400 with HTML', answer(400, '<h1>Bad request</h1>', HTML), 'provider_unavailable'],
+  [
+    '400 with HTML that mentions invalid_grant',
+    answer(400, '<p>"error":"invalid_grant"</p>', HTML),
+    'provider_unavailable',
+  ],
+  ['403 of a firewall', answer(403, '<h1>Blocked</h1>', HTML), 'provider_unavailable'],
+  ['a reset before the headers', { kind: 'reset', when: 'before_headers' }, 'provider_unavailable'],
+  ['a reset amid the body', { kind: 'reset', when: 'after_headers' }, 'provider_unavailable'],
+  ['a truncated body', { kind: 'truncated' }, 'provider_unavailable'],
+  ['noise', { kind: 'garbage' }, 'unusable_answer'],
+  ['200 MB', { kind: 'huge' }, 'provider_unavailable'],
+  ['200 with HTML', answer(200, '<h1>Maintenance</h1>', HTML), 'unusable_answer'],
+  ['200 with a list', answer(200, '[]', { 'Content-Type': 'application/json' }), 'unusable_answer'],
+  ['200 with an empty object', answer(200, {}), 'unusable_answer'],
+  ['200 that says invalid_grant', answer(200, { error: 'invalid_grant' }), 'unclear_refusal'],
+  ['a redirect', answer(302, '', { Location: 'https://elsewhere.example/' }), 'provider_unavailable'],
+  ['400 without a body', answer(400, ''), 'unclear_refusal'],
+  ['400 invalid_request', answer(400, { error: 'invalid_request' }), 'unclear_refusal'],
+  ['401 invalid_request', answer(401, { error: 'invalid_request' }), 'unclear_refusal'],
+  ['403 invalid_code', answer(403, { error: 'invalid_code' }), 'unclear_refusal'],
+  ['400 invalid_scope', answer(400, { error: 'invalid_scope' }), 'unclear_refusal'],
+  ['400 with an error that is no text', answer(400, { error: { code: 'invalid_grant' } }), 'unclear_refusal'],
 ];
 
 describe('R40: what ends a connection', () => {
-  test.each(NOT_TERMINAL)('%s does not, and it heals alone', async (_name, fault, health) => {
-    const { agent } = await signIn(site);
-    site.sandbox.hits.reset();
-    failing(fault);
-    pass(ENDED);
-    const { status, json, headers } = await thread(agent);
-    expect([status, json.code]).toEqual([503, 'provider_unavailable']);
-    expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
-    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
-    expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
-    expect(await healthOf(agent)).toBe(health);
-    expect(tokenCalls()).toBe(1);
+  test.each(NOT_TERMINAL)(
+    '%s does not: it is in doubt, says what to do, and heals alone',
+    async (_name, fault, cause) => {
+      const { agent } = await signIn(site);
+      site.sandbox.hits.reset();
+      failing(fault);
+      pass(ENDED);
+      const { status, json, headers } = await thread(agent);
+      const connectUrl = `${site.url}/connections/platform`;
+      const detail = expect.stringMatching(/Try again/);
+      expect({ status, ...json }).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl, detail });
+      expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
+      expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+      expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
+      expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'in_doubt', cause });
+      expect(tokenCalls()).toBe(1);
 
-    site.sandbox.faults.clear();
-    pass(Number(headers.get('retry-after')));
-    expect((await thread(agent)).status).toBe(200);
-    expect(await healthOf(agent)).toBe('active');
-  });
+      site.sandbox.faults.clear();
+      pass(Number(headers.get('retry-after')));
+      expect((await thread(agent)).status).toBe(200);
+      expect(await healthOf(agent)).toBe('active');
+    },
+  );
 
   test('a JSON 400 invalid_grant does, at once and for good, with cause and where to reconnect', async () => {
     const { agent } = await signIn(site);
@@ -130,6 +140,42 @@ describe('R40: what ends a connection', () => {
     const healed = await Promise.all(people.map(thread));
     expect(healed.map(({ status }) => status)).toEqual([200, 200, 200]);
   });
+});
+
+test('R40: what is in doubt is nowhere shown as working, and says where to reconnect, to services too', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const administrator = await administratorOf(site, desk);
+  const { token } = await administrator.makeToken({ assertUser: true });
+  failing(answer(200, { error: 'bad_refresh_token' }));
+  pass(ENDED);
+  const relayed = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
+  const connectUrl = `${site.url}/connections/platform`;
+  expect(relayed).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl });
+  const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user', audience: 'platform' };
+  for (const scope of ['', 'openid']) {
+    const exchanged = await exchange(site, token, { ...subject, scope });
+    expect([exchanged.status, JSON.parse(exchanged.body)]).toMatchObject([
+      503,
+      { error: 'temporarily_unavailable', error_description: expect.stringContaining(connectUrl), connectUrl },
+    ]);
+  }
+  const own = { app: 'platform', health: 'in_doubt', cause: 'unclear_refusal' };
+  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([own]);
+  for (const path of ['/', '/connections', '/connections/platform']) {
+    const { body } = await agent.get(`${site.url}${path}`);
+    expect(body).toContain('Not certain');
+    expect(body).not.toContain('Working');
+    expect(body).toContain('did not say clearly why. Try again shortly, or reconnect.');
+    expect(body).not.toContain('The sign-in provider does not answer');
+  }
+  const problem = await agent.get(`${site.url}/threads/current`, { headers: { accept: 'text/html' } });
+  expect(problem.body).toContain('Your access could not be renewed');
+  expect(problem.body).toContain(`href="${connectUrl}"`);
+  const listed = async (health: string) =>
+    (await administrator.call('GET', `/connections?health=${health}`)).json.items as { id: string }[];
+  expect((await listed('in_doubt')).map(({ id }) => id)).toContain(`${userId}.platform`);
+  expect((await administrator.call('GET', '/overview')).json.connections).toMatchObject({ in_doubt: 1 });
 });
 
 describe('R41: a provider that is down', () => {

@@ -83,7 +83,7 @@ describe('the list of each state', () => {
     await stored('well');
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
     await stored('ending', { refreshToken: undefined });
-    await stored('passing', failure('passing'));
+    await stored('passing', { ...failure('passing'), expiresAt: undefined });
     await stored('doubted', failure('in_doubt'));
     await stored('broken', failure('reconnect_needed'));
     expect((await usersOf('active')).sort()).toEqual(['lasting', 'passing', 'well']);
@@ -103,6 +103,22 @@ describe('the list of each state', () => {
     const { version = 0 } = (await grants.load('u1', 'platform')) ?? {};
     await grants.remove('u1', 'platform', version);
     expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
+  });
+
+  test('what failed to be renewed is in doubt once its access token has ended or was refused, also if nobody looks', async () => {
+    await stored('u1', failure('passing'));
+    expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
+    now += HOUR - 1;
+    expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
+    now += 1;
+    expect(await index.countByHealth()).toMatchObject({ active: 0, in_doubt: 1 });
+    expect(await usersOf('in_doubt')).toEqual(['u1']);
+    await stored('u2', { failure: { ...failure('passing').failure, tokenRefused: true } });
+    await stored('u3', { ...failure('passing'), expiresAt: now - 9 });
+    await stored('u4', failure('passing'));
+    expect(await index.countByHealth()).toEqual({ active: 1, expiring: 0, in_doubt: 3, reconnect_needed: 0 });
+    await stored('u1');
+    expect(await index.countByHealth()).toMatchObject({ active: 2, in_doubt: 2 });
   });
 
   test('what cannot be renewed is broken once it has ended, and expiring shortly before', async () => {

@@ -338,7 +338,10 @@ describe('the URL and the note of use', () => {
     [{ kind: 'not_connected' }, 'not_connected'],
     [{ kind: 'reconnect_needed', cause: 'grant_refused' }, 'reconnect_needed'],
     [{ kind: 'still_refused' }, 'upstream_error'],
-    [{ kind: 'unavailable', cause: 'provider_unavailable', retryAfterSeconds: 3 }, 'provider_unavailable'],
+    [
+      { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 3 },
+      'provider_unavailable',
+    ],
   ])('%j becomes %s, and the platform is not called', async (result, code) => {
     token = async () => result;
     expect(await codeOf(current())).toBe(code);
