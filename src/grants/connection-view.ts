@@ -83,17 +83,29 @@ export function connectionView(
   };
 }
 
-function accountName({ account }: Connection): string | undefined {
-  return account.email ?? account.name ?? account.subject;
+export function accountName({ account }: Pick<Connection, 'account'>): string | undefined {
+  return account.email ?? account.name ?? account.subject ?? account.accountId;
 }
 
 const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';
 const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator has to add it.';
 
+/** Ticks what was requested before: a provider may grant it under other names, or leave it out of its response. */
 function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined): ConnectionView['choices'] {
+  const requested = connection ? requestedScopes(scopes, connection) : scopes;
+  const isNew = (scope: string) => !requested.includes(scope);
+  const isTicked = (scope: string) => !isNew(scope) || scope === OFFLINE;
+  // Without `openid`, a form without a tick would request nothing.
+  const areAllTicked = !scopes.some((scope) => scope === 'openid' || isTicked(scope));
   return scopes
     .filter((scope) => scope !== 'openid')
-    .map((scope) => ({ scope, granted: connection === undefined || connection.scopes.includes(scope) }));
+    .map((scope) => ({ scope, ticked: areAllTicked || isTicked(scope), isNew: isNew(scope) }));
+}
+
+/** Of a grant of an earlier version: what was granted, if the provider uses the app's own names for it. */
+function requestedScopes(registered: readonly string[], { requestedScopes: known, scopes: granted }: Connection) {
+  if (known) return known;
+  return granted.length > 0 && granted.every((scope) => registered.includes(scope)) ? granted : registered;
 }
 
 /** Every app that the user may connect or has connected. */

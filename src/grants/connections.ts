@@ -3,7 +3,7 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
-import { type Consent, canLast, consentedGrant, OFFLINE, sameAccount } from './consent.ts';
+import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import { type FailureCause, type Grant, type Health, healthOf, isBroken, revocationToken } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Revocations } from './revocations.ts';
@@ -13,6 +13,8 @@ export interface Connection {
   health: Health;
   cause: FailureCause | undefined;
   scopes: readonly string[];
+  /** Undefined where it is not known what was requested. */
+  requestedScopes: readonly string[] | undefined;
   account: Grant['account'];
   /** Milliseconds since the epoch. */
   connectedAt: number | undefined;
@@ -58,14 +60,14 @@ export function createConnections(parts: {
 
   const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
-      const unknown = { scopes: [], account: {}, connectedAt: undefined, lastUsedAt };
+      const unknown = { scopes: [], requestedScopes: undefined, account: {}, connectedAt: undefined, lastUsedAt };
       return { app, health: 'reconnect_needed', cause: 'unreadable', ...unknown };
     }
-    const { scopes, account, connectedAt, failure } = stored.grant;
+    const { scopes, requestedScopes, account, connectedAt, failure } = stored.grant;
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    return { app, health, cause, scopes, account, connectedAt, lastUsedAt };
+    return { app, health, cause, scopes, requestedScopes, account, connectedAt, lastUsedAt };
   };
 
   /**
@@ -73,9 +75,8 @@ export function createConnections(parts: {
    * each user and client, and revoking any of its tokens would end the new ones too (RFC 7009 section 2.1).
    */
   const revokeReplaced = async (app: ConnectedApp, replaced: Grant, account: Grant['account']) => {
-    const { userId, account: earlier } = replaced;
-    const isKnown = earlier.subject !== undefined && account.subject !== undefined;
-    if (!isKnown || sameAccount(app, replaced, account)) return;
+    const { userId } = replaced;
+    if (!isOtherAccount(app, replaced, account)) return;
     const planned = await revocations.plan({ userId, appId: app.id, ...revocationToken(replaced) });
     // The new connection does not depend on this revocation.
     await revocations.attempt(app, userId, planned).catch(() => undefined);
@@ -95,21 +96,15 @@ export function createConnections(parts: {
       return listed.map(({ appId, stored, lastUsedAt }) => toConnection(appId, stored, lastUsedAt));
     },
 
-    /**
-     * True if there is a stored refresh token and it covers no scope beyond these: then no new consent is needed to get one.
-     * @param forAll whether it must cover each of these scopes as well
-     */
-    async holdsRefreshToken(
-      userId: string,
+    /** As in `consent.ts`, for the stored grant. */
+    async needsConsent(
+      userId: string | undefined,
       appId: string,
       scopes: readonly string[],
-      forAll = false,
+      isConnecting: boolean,
     ): Promise<boolean> {
-      const stored = await grants.load(userId, appId);
-      if (!stored || 'unreadable' in stored) return false;
-      const { grant } = stored;
-      if (grant.refreshToken === undefined || !canLast(grant, scopes)) return false;
-      return !forAll || scopes.every((scope) => scope === OFFLINE || grant.scopes.includes(scope));
+      const stored = userId === undefined ? undefined : await grants.load(userId, appId);
+      return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
     /** Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. */

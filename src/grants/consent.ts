@@ -24,7 +24,9 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
   if (earlier && !chosen && isNarrower(earlier, granted)) {
     return { ...earlier, consentedAt: now };
   }
-  const reusable = earlier && canLast(earlier, granted) ? earlier : undefined;
+  const reusable = earlier && canLast(earlier, granted, scopes) ? earlier : undefined;
+  // A sign-in requests every scope: where it is granted nothing more, the user's choice stands.
+  const keepsChoice = !chosen && earlier?.chosen === true && covers(earlier.scopes, granted);
   const base: Grant = {
     ...earlier,
     userId,
@@ -35,12 +37,13 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     refreshToken: reusable?.refresh?.received ?? reusable?.refreshToken,
     refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
     scopes: [...scopes],
+    requestedScopes: keepsChoice ? earlier.requestedScopes : [...scopes],
     account,
     obtainedAt: now,
     expiresAt: undefined,
     connectedAt: earlier?.connectedAt ?? now,
     consentedAt: now,
-    chosen,
+    chosen: chosen || keepsChoice,
     failure: undefined,
     refresh: undefined,
     rotates: undefined,
@@ -49,10 +52,33 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
   return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
 }
 
+/** Of a grant of an earlier version, what the provider granted. */
+const requestedScopesOf = ({ requestedScopes, scopes }: Grant): readonly string[] => requestedScopes ?? scopes;
+
+const covers = (scopes: readonly string[], others: readonly string[]) => others.every((one) => scopes.includes(one));
+
 /** True where the refresh token can be kept with new tokens: it was not refused, and covers no scope that was dropped. */
-export function canLast({ failure, scopes }: Grant, granted: readonly string[]): boolean {
-  return failure?.kind !== 'reconnect_needed' && scopes.every((scope) => granted.includes(scope));
+function canLast(grant: Grant, granted: readonly string[], requested: readonly string[]): boolean {
+  // A provider may leave this one out of its responses, so the requests tell whether it was dropped.
+  const dropsOffline = requestedScopesOf(grant).includes(OFFLINE) && !requested.includes(OFFLINE);
+  return !hasEnded(grant) && !dropsOffline && covers([...granted, OFFLINE], grant.scopes);
 }
+
+/**
+ * True where the stored refresh token, if any, cannot be kept after this request, so that the user must consent anew: only
+ * then a provider has to issue another one.
+ * @param isConnecting the user asked for exactly these scopes, and may choose another account at the provider
+ */
+export function needsConsent(grant: Grant | undefined, scopes: readonly string[], isConnecting: boolean): boolean {
+  // Some providers issue refresh tokens without `offline_access`.
+  const hadToken = grant?.refreshToken !== undefined && !requestedScopesOf(grant).includes(OFFLINE);
+  if (!scopes.includes(OFFLINE) && !(isConnecting && hadToken)) return false;
+  if (grant?.refreshToken === undefined || hasEnded(grant) || !covers(scopes, requestedScopesOf(grant))) return true;
+  const isKnown = ACCOUNT_IDS.some((id) => grant.account[id] !== undefined);
+  return isConnecting && !(isKnown && covers([...grant.scopes, OFFLINE], scopes));
+}
+
+const hasEnded = ({ failure }: Grant) => failure?.kind === 'reconnect_needed';
 
 /**
  * The granted scopes. A provider that does not ask for consent again leaves `offline_access` out of its response (OpenID
@@ -60,7 +86,7 @@ export function canLast({ failure, scopes }: Grant, granted: readonly string[]):
  */
 function grantedBy({ scopes, refreshToken }: TokenResponse, requested: readonly string[], earlier: Grant | undefined) {
   const granted = scopes ?? requested;
-  const isReusable = earlier?.refreshToken !== undefined && earlier.failure?.kind !== 'reconnect_needed';
+  const isReusable = earlier?.refreshToken !== undefined && !hasEnded(earlier);
   return isReusable && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && requested.includes(OFFLINE)
     ? [...new Set([...granted, OFFLINE])]
     : [...granted];
@@ -77,8 +103,15 @@ function isNarrower(grant: Grant, granted: readonly string[]): boolean {
   );
 }
 
-export function sameAccount(app: ConnectedApp, grant: Grant, account: Grant['account']): boolean {
-  // Without a subject the grant may belong to any account.
-  const isSameSubject = account.subject !== undefined && grant.account.subject === account.subject;
-  return isSameSubject && isSameIssuer(app, grant.account, account);
+const ACCOUNT_IDS = ['subject', 'accountId'] as const;
+
+/** False also where an account is not known: the grant may belong to any. */
+export function sameAccount(app: ConnectedApp, { account: earlier }: Grant, account: Grant['account']): boolean {
+  const isSameId = ACCOUNT_IDS.some((id) => account[id] !== undefined && earlier[id] === account[id]);
+  return isSameId && isSameIssuer(app, earlier, account);
+}
+
+export function isOtherAccount(app: ConnectedApp, grant: Grant, account: Grant['account']): boolean {
+  const areKnown = ACCOUNT_IDS.some((id) => account[id] !== undefined && grant.account[id] !== undefined);
+  return areKnown && !sameAccount(app, grant, account);
 }

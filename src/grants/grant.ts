@@ -66,9 +66,12 @@ export interface Grant {
   /** The key that the access token is bound to (RFC 9449); absent for a bearer token. */
   dpopKey?: DpopKey | undefined;
   refreshToken: string | undefined;
+  /** The granted scopes, as the provider names them. */
   scopes: string[];
-  /** The account at the provider. */
-  account: Partial<Record<'issuer' | 'subject' | 'name' | 'email', string | undefined>>;
+  /** The requested scopes; absent from grants of earlier versions. */
+  requestedScopes?: string[] | undefined;
+  /** The account at the provider. `accountId`: of an app without ID tokens, by its setting `account`. */
+  account: Partial<Record<'issuer' | 'subject' | 'name' | 'email' | 'accountId', string | undefined>>;
   obtainedAt: number;
   /** Undefined where the provider does not say: then only a 401 shows that the access token has expired. */
   expiresAt: number | undefined;

@@ -82,7 +82,7 @@ export interface ConnectionView {
   /** The granted scopes; without a connection, the scopes that will be requested. */
   scopes: readonly string[];
   /** The scopes that the user can choose, except `openid`, which is always requested. */
-  choices?: readonly { scope: string; granted: boolean }[] | undefined;
+  choices?: readonly { scope: string; ticked: boolean; isNew: boolean }[] | undefined;
   connectedAt?: string | undefined;
   lastUsedAt?: string | undefined;
   /** Since when the revocation of an earlier grant has been pending at the provider. */

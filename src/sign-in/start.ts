@@ -50,9 +50,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
       startedAt: clock(),
     };
     const scopes = request.scopes ?? app.scopes;
-    const holdsRefreshToken = async () =>
-      user !== undefined && connections.holdsRefreshToken(user.id, app.id, scopes, purpose === 'connect');
-    const needsConsent = scopes.includes('offline_access') && !(await holdsRefreshToken());
+    const needsConsent = await connections.needsConsent(user?.id, app.id, scopes, purpose === 'connect');
     const url = await provider
       .authorizationUrl(app, {
         redirectUri,

@@ -16,6 +16,7 @@ const appOf = (id: string, changes: object = {}) =>
   }) as unknown as ConnectedApp;
 const connectionOf = (app: string, changes: Partial<Connection> = {}): Connection => ({
   cause: undefined,
+  requestedScopes: undefined,
   ...{ app, health: 'active', scopes: ['openid', 'mail'], account: {}, connectedAt: AT, lastUsedAt: undefined },
   ...changes,
 });
@@ -49,19 +50,51 @@ describe('as JSON', () => {
       ...{ connectedAt: '2026-01-02T03:04:05.000Z', health: 'reconnect_needed' },
     });
   });
+
+  test('a failed renewal is no cause on the page while the access still works', () => {
+    const causeOf = (health: Connection['health']) =>
+      connectionView(appOf('a'), connectionOf('a', { health, cause: 'provider_unavailable' }), HREF).cause;
+    expect([causeOf('active'), causeOf('expiring')]).toEqual([undefined, undefined]);
+    expect(causeOf('in_doubt')).toBe('The provider could not be reached. Try again shortly. If it lasts, reconnect.');
+  });
 });
 
 describe('on a page', () => {
-  test('R4 the choice is every scope but openid; what is granted is ticked, and everything where nothing is made yet', () => {
-    const choices = (connection?: Connection) => connectionView(appOf('a'), connection, HREF).choices;
-    const ticked = (granted: string[]) =>
-      ['profile', 'mail'].map((scope) => ({ scope, granted: granted.includes(scope) }));
-    expect(choices(connectionOf('a'))).toEqual(ticked(['mail']));
-    expect(choices(connectionOf('a', { scopes: [] }))).toEqual(ticked([]));
-    expect(choices()).toEqual(ticked(['profile', 'mail']));
+  const choices = (connection?: Connection, scopes = ['openid', 'profile', 'mail']) =>
+    connectionView(appOf('a', { scopes }), connection, HREF).choices;
+  const tickedIn = (...given: Parameters<typeof choices>) =>
+    choices(...given)?.flatMap(({ scope, ticked }) => (ticked ? [scope] : []));
+
+  test('R4 the choice is every scope but openid; what was requested is ticked, and everything where nothing is made yet', () => {
+    const requested = (...scopes: string[]) => connectionOf('a', { requestedScopes: ['openid', ...scopes] });
+    expect(choices(requested('mail'))).toEqual([
+      { scope: 'profile', ticked: false, isNew: true },
+      { scope: 'mail', ticked: true, isNew: false },
+    ]);
+    expect(tickedIn(requested())).toEqual([]);
+    expect(tickedIn()).toEqual(['profile', 'mail']);
     expect(connectionView(appOf('a'), undefined, HREF)).toMatchObject({
       ...{ health: 'not_connected', scopes: ['openid', 'profile', 'mail'] },
     });
+  });
+
+  test('what was requested is ticked under whatever names it was granted, and staying connected always', () => {
+    const scopes = ['openid', 'email', 'mail.read', 'offline_access'];
+    const granted = ['openid', 'https://provider.test/email', 'https://provider.test/mail.read'];
+    expect(tickedIn(connectionOf('a', { requestedScopes: scopes, scopes: granted }), scopes)).toEqual(scopes.slice(1));
+    const dropped = connectionOf('a', { requestedScopes: ['openid', 'email'] });
+    expect(choices(dropped, scopes)?.at(-1)).toEqual({ scope: 'offline_access', ticked: true, isNew: true });
+  });
+
+  test('of a grant of an earlier version: what was granted, or everything where its names are not the app’s', () => {
+    expect(tickedIn(connectionOf('a'))).toEqual(['mail']);
+    for (const scopes of [['https://provider.test/mail'], ['mail,profile'], []]) {
+      expect(tickedIn(connectionOf('a', { scopes }))).toEqual(['profile', 'mail']);
+    }
+  });
+
+  test('without openid something is always ticked, so that the form as it stands can be sent', () => {
+    expect(tickedIn(connectionOf('a', { requestedScopes: ['gone'] }), ['repo', 'gist'])).toEqual(['repo', 'gist']);
   });
 
   test('an app that cannot be used says why', () => {

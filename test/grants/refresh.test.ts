@@ -761,7 +761,7 @@ describe('connections', () => {
     expect((await read()).refreshToken).toBeUndefined();
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
     await stored('u1', { account, failure });
-    expect(await connections().holdsRefreshToken('u1', APP.id, ['openid'])).toBe(false);
+    expect(await connections().needsConsent('u1', APP.id, ['openid', 'offline_access'], false)).toBe(true);
     await make(undefined);
     expect((await read()).refreshToken).toBeUndefined();
     expect((await read()).failure).toBeUndefined();
@@ -774,18 +774,77 @@ describe('connections', () => {
     expect((await read()).refreshToken).toBeUndefined();
   });
 
-  test('a refresh token is held for scopes that it is good for; for more of them only where it has all', async () => {
-    const holds = (scopes: string[], forAll?: boolean) => connections().holdsRefreshToken('u1', APP.id, scopes, forAll);
-    expect(await holds(['openid'])).toBe(false);
-    await stored('u1', { account, scopes: ['openid', 'read'] });
-    expect(await holds(['openid', 'read'])).toBe(true);
-    expect(await holds(['openid', 'read', 'write'])).toBe(true);
-    expect(await holds(['openid', 'read', 'write'], true)).toBe(false);
-    expect(await holds(['openid', 'read', 'offline_access'], true)).toBe(true);
+  const needsConsent = (scopes: string[], isConnecting = false, userId: string | undefined = 'u1') =>
+    connections().needsConsent(userId, APP.id, scopes, isConnecting);
+
+  test('consent is asked for anew where no refresh token is held that is good for the scopes; of a choice, for all of them', async () => {
+    const needs = (scopes: string[], isConnecting?: boolean) =>
+      needsConsent([...scopes, 'offline_access'], isConnecting);
+    expect([await needs(['openid']), await needsConsent(['openid'])]).toEqual([true, false]);
+    expect(await needsConsent(['openid', 'offline_access'], false, undefined)).toBe(true);
+    await stored('u1', { account, scopes: ['openid', 'read', 'offline_access'] });
+    expect(await needs(['openid', 'read'])).toBe(false);
+    expect(await needs(['openid', 'read', 'write'])).toBe(false);
+    expect(await needs(['openid', 'read', 'write'], true)).toBe(true);
+    expect(await needs(['openid', 'read'], true)).toBe(false);
     // Fewer were chosen: with it what was dropped would come back.
-    expect(await holds(['openid'])).toBe(false);
+    expect(await needs(['openid'])).toBe(true);
     await stored('u1', { account, refreshToken: undefined });
-    expect(await holds(['openid'])).toBe(false);
+    expect(await needs(['openid'])).toBe(true);
+  });
+
+  test('names of its own that a provider gives the scopes ask nobody again who signs in', async () => {
+    const scopes = ['openid', 'email', 'offline_access'];
+    await stored('u1', { account, scopes: ['openid', 'https://provider.test/email'], requestedScopes: scopes });
+    expect(await needsConsent(scopes)).toBe(false);
+  });
+
+  test('where the account is not known, a choice asks for consent, so that the refresh token is replaced and not lost', async () => {
+    await stored('u1', { account: {}, scopes: ['read'], requestedScopes: ['read'] });
+    expect([await needsConsent(['read'], true), await needsConsent(['read'])]).toEqual([true, false]);
+    await stored('u1', { account: { accountId: '7' }, scopes: ['read'], requestedScopes: ['read'] });
+    expect(await needsConsent(['read'], true)).toBe(false);
+    await stored('u1', { account: {}, scopes: ['read'], requestedScopes: ['read'], refreshToken: undefined });
+    expect(await needsConsent(['read'], true)).toBe(false);
+  });
+
+  describe('what was requested', () => {
+    const requested = ['openid', 'email', 'offline_access'];
+    const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
+      const response = { ...tokens('at-new').response, scopes: granted };
+      return connections().make({ userId: 'u1', app: APP, response, scopes, account, ...changes });
+    };
+
+    test('is kept beside what was granted', async () => {
+      await consent(requested, ['openid', 'https://provider.test/email']);
+      expect(await read()).toMatchObject({
+        ...{ requestedScopes: requested, scopes: ['openid', 'https://provider.test/email'] },
+      });
+    });
+
+    test('decides whether staying connected was dropped, where the provider never names it', async () => {
+      await stored('u1', { account, scopes: ['openid'], requestedScopes: requested });
+      await consent(requested, ['openid'], { chosen: true });
+      expect((await read()).refreshToken).toBe('rt1-u1');
+      await consent(['openid'], ['openid'], { chosen: true });
+      expect((await read()).refreshToken).toBeUndefined();
+    });
+
+    test('stays a choice where a sign-in, which requests everything, was granted nothing more', async () => {
+      await stored('u1', { account, scopes: ['openid'], requestedScopes: ['openid'], chosen: true });
+      await consent(requested, ['openid']);
+      expect(await read()).toMatchObject({ accessToken: 'at-new', requestedScopes: ['openid'], chosen: true });
+      await consent(requested, requested);
+      expect((await read()).scopes).toEqual(['openid']);
+    });
+
+    test('is not known of a grant of an earlier version, and a refresh leaves it and what it does not know as it was', async () => {
+      await stored('u1', { account, ...{ ofALaterVersion: 1 } });
+      answer = async () => tokens('at2');
+      await token();
+      expect(await read()).toMatchObject({ accessToken: 'at2', ofALaterVersion: 1 });
+      expect((await read()).requestedScopes).toBeUndefined();
+    });
   });
 
   test('offline_access is taken as given only where a refresh token of the same user is held that has it', async () => {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { describeReply } from '../../connected-apps/provider-reply.ts';
-import { connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
+import { accountName, connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { FAILURE_WORDS } from '../../grants/grant.ts';
@@ -51,13 +51,13 @@ export type ProgressView = z.output<typeof progressJson>;
 export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
 
 export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
-  const { app, account, cause, connectedAt, lastUsedAt, health, scopes } = connection;
+  const { app, cause, connectedAt, lastUsedAt, health, scopes } = connection;
   return {
     id: `${user.id}.${app}`,
     user: ownerView(user),
     app,
     appName: apps.find(app)?.name ?? app,
-    account: account.email ?? account.name ?? account.subject ?? null,
+    account: accountName(connection) ?? null,
     health,
     cause: cause ?? null,
     causeWords: cause ? FAILURE_WORDS[cause] : null,
