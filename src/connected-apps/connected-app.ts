@@ -71,6 +71,18 @@ const parameters = z
     }
   });
 
+/** OpenID Connect Core section 3.1.2.1. `none` would let no user sign in or consent. */
+const prompt = z.union(
+  [
+    z.literal('off'),
+    z
+      .array(z.string().regex(/^(?!none$)[a-z_]{1,40}$/))
+      .min(1)
+      .max(5),
+  ],
+  { error: 'Give values such as "consent", "login" and "select_account", or "off" to send none.' },
+);
+
 /** The rate limits of the platform. Only needed if its responses do not state them. */
 const callsPerMinute = (title: string, max: number) =>
   z.int().min(1).max(max).optional().meta({ title, description: 'Only where its responses do not state it.' });
@@ -123,6 +135,11 @@ export const connectedAppSchema = z.strictObject({
   parameters: parameters.optional().meta({
     title: 'Extra authorization parameters',
     description: 'None that belongs to the protocol.',
+  }),
+  prompt: prompt.optional().meta({
+    title: 'Prompt',
+    description:
+      'What the provider asks each time, such as consent or select_account, with spaces between them; off: nothing. Empty: consent, where a refresh token depends on it.',
   }),
   accessTokenLifetimeSeconds: z.int().min(1).max(31_536_000).optional().meta({
     title: 'Seconds that an access token lasts',

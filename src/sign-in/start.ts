@@ -50,12 +50,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
       startedAt: clock(),
     };
     const scopes = request.scopes ?? app.scopes;
-    const needsConsent = await connections.needsConsent(user?.id, app.id, scopes, purpose === 'connect');
     const url = await provider
       .authorizationUrl(app, {
         redirectUri,
         scopes,
-        prompt: needsConsent ? 'consent' : undefined,
+        prompt: await promptOf(app, () => connections.needsConsent(user?.id, app.id, scopes, purpose === 'connect')),
         ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : {}),
         ...deriveNonceAndVerifier(info.browserSecret, state),
       })
@@ -70,4 +69,10 @@ export function createStart(parts: FlowParts, fail: Fail) {
     events.signInStarted({ app: app.id, purpose, userId: user?.id });
     return url;
   };
+}
+
+/** The app's own `prompt`; without one, `consent` where the user must consent anew. */
+async function promptOf({ prompt }: ConnectedApp, needsConsent: () => Promise<boolean>): Promise<string | undefined> {
+  if (prompt === undefined) return (await needsConsent()) ? 'consent' : undefined;
+  return prompt === 'off' ? undefined : prompt.join(' ');
 }

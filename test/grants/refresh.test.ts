@@ -24,7 +24,9 @@ import type { Store } from '../../src/storage/store.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { PATIENTLY } from '../support/until.ts';
 
-const APP = { id: 'platform', name: 'Platform', scopes: ['openid'] } as unknown as ConnectedApp;
+const APP = {
+  ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] },
+} as unknown as ConnectedApp;
 const NOW = 1_800_000_000_000;
 
 let directory: string;

@@ -16,7 +16,9 @@ import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
-const APP = { id: 'platform', name: 'Platform', scopes: ['openid'] } as unknown as ConnectedApp;
+const APP = {
+  ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] },
+} as unknown as ConnectedApp;
 const MINUTE = 60_000;
 
 let directory: string;

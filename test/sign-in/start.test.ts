@@ -107,6 +107,42 @@ describe('R2, R3, R4: nothing that is typed changes the request', () => {
   });
 });
 
+describe('prompt', () => {
+  const promptsWith = async (changes: Record<string, unknown>) => {
+    const one = await startHostileSite({
+      apps: (provider, url) => [
+        provider.app(url, { scopes: ['openid', 'profile'], ...changes }),
+        provider.app(url, { id: 'files', scopes: ['read'], signIn: undefined, ...changes }),
+      ],
+    });
+    const agent = createUserAgent();
+    const signIn = (await begin(one, { agent })).asked.get('prompt');
+    await attempt(one, { agent });
+    const prompts = [signIn];
+    for (let n = 0; n < 2; n += 1) {
+      await agent.submit(await agent.get(`${one.url}/connections/files`), {}, { button: n ? 'Reconnect' : 'Connect' });
+      prompts.push(new URL(one.provider.hitsOf('authorize').at(-1)?.url ?? '', one.url).searchParams.get('prompt'));
+    }
+    await one.close();
+    return prompts;
+  };
+
+  test.each([
+    // The account of the connection is not known, so its refresh token could not be kept.
+    ['left out: consent where a refresh token hangs on it', {}, [null, null, 'consent']],
+    ['for offline_access', { scopes: ['openid', 'offline_access'] }, ['consent', 'consent', null]],
+    ['a list', { prompt: ['select_account', 'consent'] }, Array(3).fill('select_account consent')],
+    [
+      'a list, of an app with offline_access',
+      { prompt: ['login'], scopes: ['openid', 'offline_access'] },
+      Array(3).fill('login'),
+    ],
+    ['off', { prompt: 'off', scopes: ['openid', 'offline_access'] }, [null, null, null]],
+  ])('%s', async (_words, changes, prompts) => {
+    expect(await promptsWith(changes)).toEqual(prompts);
+  });
+});
+
 describe('R5', () => {
   test('each app has a redirect URI of its own, also at the same provider', async () => {
     const uris = await Promise.all(

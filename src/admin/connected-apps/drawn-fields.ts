@@ -27,6 +27,11 @@ const plain = {
 const KINDS = {
   text: plain,
   choice: plain,
+  words: {
+    ...plain,
+    toValue: (typed: string) => (typed === '' || typed === 'off' ? typed || undefined : typed.split(/\s+/)),
+    toForm: (value: string | string[] = '') => [value].flat().join(' '),
+  },
   number: { ...plain, toValue: numberIn },
   lines: { input: lines, toValue: (typed: string[]) => typed, toForm: (value: string[] = []) => value.join('\n') },
   pairs: { input: lines, toValue: pairsIn, toForm: linesOf },
@@ -95,6 +100,7 @@ function kindOf(type: z.core.$ZodType): DrawnField['kind'] {
   if (type instanceof z.ZodNumber) return 'number';
   if (type instanceof z.ZodBoolean) return 'tick';
   if (type instanceof z.ZodRecord) return 'pairs';
+  if (type instanceof z.ZodUnion) return 'words';
   return type instanceof z.ZodArray ? 'lines' : 'text';
 }
 

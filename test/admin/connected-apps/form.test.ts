@@ -18,11 +18,13 @@ const FULL = {
   ...{ returnUrls: [`${HOST}/1`, `${HOST}/2`], accessTokenLifetimeSeconds: 60, parameters: { audience: 'a=b', x: '' } },
   ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
   rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
+  prompt: ['consent', 'select_account'],
 };
 
 test.each([
   ['with nothing but what it needs', LEAST],
   ['with every field', FULL],
+  ['that sends no prompt', { ...LEAST, prompt: 'off' }],
 ])('an app %s', (_words, given) => {
   const app = connectedAppSchema.parse(given);
   const { id, initialAccessToken: _, ...form } = newAppForm.parse(valuesOfApp(app));
