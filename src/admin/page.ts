@@ -52,6 +52,7 @@ export function createAdminPages(pages: Pages, menu: Menu) {
         if (!content) return;
         const { title, faults, ...data } = content;
         const page = { ...pages.signedInFrame(req, title, faults), menu };
+        // TypeScript cannot tell that this adds again what PageContent leaves out.
         pages.send(res, name, { ...data, ...flash, page } as unknown as PageData[K]);
       };
       const handler: RequestHandler = (req, res) => show(req, res);

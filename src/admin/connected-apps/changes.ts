@@ -147,7 +147,8 @@ function secretAfter(app: ConnectedAppRegistration, entered: string | undefined)
 }
 
 function changedFields(before: ConnectedApp, after: ConnectedAppRegistration, secret: string | undefined): string[] {
-  const [old, now] = [before as object, after as object] as [Record<string, unknown>, Record<string, unknown>];
+  const old: Readonly<Record<string, unknown>> = { ...before };
+  const now: Readonly<Record<string, unknown>> = { ...after };
   const names = [...new Set([...Object.keys(old), ...Object.keys(now)])].filter((name) => name !== 'clientSecret');
   const changed = names.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
   return secret === undefined ? changed : [...changed, 'clientSecret'];

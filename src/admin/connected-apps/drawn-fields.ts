@@ -17,25 +17,21 @@ export interface DrawnField {
   initial: unknown;
 }
 
-const plain = {
-  input: z.string().trim(),
-  toValue: (typed: string): unknown => typed || undefined,
-  toForm: (value: unknown) => String(value ?? ''),
-};
+const text = z.string().trim();
+const plain = { input: text.transform((typed) => typed || undefined), toForm: (value: unknown) => String(value ?? '') };
 
-/** How the form takes each kind of field, and how its value stands in a registration and in the form. */
+/** How the form takes each kind of field, and how its value stands in the form. */
 const KINDS = {
   text: plain,
   choice: plain,
   words: {
-    ...plain,
-    toValue: (typed: string) => (typed === '' || typed === 'off' ? typed || undefined : typed.split(/\s+/)),
-    toForm: (value: string | string[] = '') => [value].flat().join(' '),
+    input: text.transform((typed) => (typed === '' || typed === 'off' ? typed || undefined : typed.split(/\s+/))),
+    toForm: (value: unknown) => [value ?? ''].flat().join(' '),
   },
-  number: { ...plain, toValue: numberIn },
-  lines: { input: lines, toValue: (typed: string[]) => typed, toForm: (value: string[] = []) => value.join('\n') },
-  pairs: { input: lines, toValue: pairsIn, toForm: linesOf },
-  tick: { input: ticked, toValue: (typed: boolean) => typed, toForm: (value: boolean) => (value ? 'yes' : '') },
+  number: { ...plain, input: text.transform(numberIn) },
+  lines: { input: lines, toForm: (value: unknown) => (Array.isArray(value) ? value.join('\n') : '') },
+  pairs: { input: lines.transform(pairsIn), toForm: linesOf },
+  tick: { input: ticked, toForm: (value: unknown) => (value ? 'yes' : '') },
 } as const;
 
 const KIND_HELP: Readonly<Record<string, string>> = { lines: 'One a line.', pairs: 'One a line, as name=value.' };
@@ -51,25 +47,27 @@ const CHOICE_WORDS: Readonly<Record<string, string>> = {
 /** In the order of the schema, which is that of the page. */
 export const DRAWN_FIELDS: readonly DrawnField[] = fieldsOf(connectedAppSchema);
 
-export const drawnInputs = Object.fromEntries(DRAWN_FIELDS.map(({ name, kind }) => [name, KINDS[kind].input]));
+/** Typed as `object`, like the values: a record would give the form a field of every name. */
+export const drawnInputs: object = Object.fromEntries(DRAWN_FIELDS.map(({ name, kind }) => [name, KINDS[kind].input]));
 
 /** What the form shows of an app. */
-export function drawnValues(app: object): Record<string, string> {
+export function drawnValues(app: object): object {
   const memberAt = (name: string) =>
     name.split('-').reduce<unknown>((value, member) => (isObject(value) ? value[member] : undefined), app);
   return Object.fromEntries(
-    DRAWN_FIELDS.map(({ name, kind, initial }) => [name, KINDS[kind].toForm((memberAt(name) ?? initial) as never)]),
+    DRAWN_FIELDS.map(({ name, kind, initial }) => [name, KINDS[kind].toForm(memberAt(name) ?? initial)]),
   );
 }
 
 /** The members of a registration that the form gives; groups without a member are left out. */
 export function drawnMembers(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const registration: Record<string, unknown> = {};
-  for (const { name, kind } of DRAWN_FIELDS) {
-    const value = KINDS[kind].toValue(form[name] as never);
+  for (const { name } of DRAWN_FIELDS) {
+    const value = form[name];
     const [member = '', inner] = name.split('-');
     if (value === undefined) continue;
-    registration[member] = inner === undefined ? value : { ...(registration[member] as object), [inner]: value };
+    const group = registration[member];
+    registration[member] = inner === undefined ? value : { ...(isObject(group) && group), [inner]: value };
   }
   return registration;
 }
@@ -111,7 +109,7 @@ function optionsOf({ options }: z.ZodEnum, initial: unknown): [string, string][]
 
 /** A text that is not a number stays as it was typed, so that the schema refuses it. */
 function numberIn(typed: string): unknown {
-  return /^\d+$/.test(typed) ? Number(typed) : plain.toValue(typed);
+  return /^\d+$/.test(typed) ? Number(typed) : typed || undefined;
 }
 
 function pairsIn(typed: string[]): Record<string, string> | undefined {
@@ -122,8 +120,8 @@ function pairsIn(typed: string[]): Record<string, string> | undefined {
   return pairs.length === 0 ? undefined : Object.fromEntries(pairs);
 }
 
-function linesOf(value: Record<string, string> = {}): string {
-  return Object.entries(value)
+function linesOf(value: unknown): string {
+  return Object.entries(isObject(value) ? value : {})
     .map(([name, inner]) => `${name}=${inner}`)
     .join('\n');
 }

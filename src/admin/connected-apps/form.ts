@@ -24,7 +24,7 @@ export const newAppForm = z.object({
   callbackUrl: rows,
   scope: z.array(z.string()),
   ...texts('moreScopes', 'signIn', 'signInClaim', 'signInValues', 'apiBaseUrl', 'threadPath', 'discoveryUrl'),
-  ...(drawnInputs as object),
+  ...drawnInputs,
 });
 
 /** The same for a registered app, whose id is in the address. */
@@ -64,7 +64,7 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
     apiBaseUrl: app.apiBaseUrl ?? '',
     threadPath: app.threadPath ?? '',
     discoveryUrl: app.discoveryUrl ?? '',
-    ...(drawnValues(app) as object),
+    ...drawnValues(app),
   };
 }
 
