@@ -55,7 +55,7 @@ export function accountRoutes(parts: {
     };
     const { form, addresses } = fresh;
     const faults = form?.faults ?? (addresses && faultsOfRow(addresses.faults, addresses.key));
-    const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'BIN look-up');
+    const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'Look up a card');
     const { free, signIn } = parts;
     const facts = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
     pages.send(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));

@@ -33,7 +33,7 @@ const DETAILS: Partial<Record<LookupProblemCode, string>> = {
   invalid_request: 'Send one API key in one place: as Bearer, as the user name of Basic, or as apiKey.',
   api_key_invalid: 'Check the API key, or leave it out to use the free tier.{ Make keys on the account page.}',
   bin_not_found: 'Check the digits, or try more of them: up to 8.',
-  not_found: 'Use GET /{bin}, where {bin} is the first 6 to 8 digits of a card number.',
+  not_found: 'Use GET /BIN, where BIN is the first 6 to 8 digits of a card number.',
   method_not_allowed: 'This service is read-only: use GET.',
   storage_unavailable: 'Try again in a few seconds.',
 };

@@ -19,6 +19,18 @@ import { isTokenAllowedFrom } from './token-networks.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
+export const ROUTES = {
+  authorization: '/authorize',
+  token: '/token',
+  userinfo: '/userinfo',
+  jwks: '/jwks',
+  introspection: '/introspect',
+  revocation: '/revoke',
+  end_session: '/sign-out',
+  pushed_authorization_request: '/par',
+  registration: '/register',
+} as const;
+
 export interface ProviderSettingsParts {
   accounts: Accounts;
   apps: AppRegistry;
@@ -90,17 +102,7 @@ export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSe
       names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
       keys: [randomBytes(32).toString('base64url')],
     },
-    routes: {
-      authorization: '/authorize',
-      token: '/token',
-      userinfo: '/userinfo',
-      jwks: '/jwks',
-      introspection: '/introspect',
-      revocation: '/revoke',
-      end_session: '/sign-out',
-      pushed_authorization_request: '/par',
-      registration: '/register',
-    },
+    routes: ROUTES,
     interactions: {
       policy: createLoginPolicy({ accounts, demand: secondFactorDemand }),
       url: (_ctx: unknown, { uid }: { uid: string }) => `/interaction/${uid}`,

@@ -42,6 +42,7 @@ const ask = (key: string) => fetch(`${site.url}/45717360`, { headers: { authoriz
 test('from registering to a counted look-up, and to the end of the key', async () => {
   const front = await createUserAgent().get(`${site.url}/account`);
   expect(front.body).toContain('Sign in with <bdi>Sandbox</bdi>');
+  expect(front.body).toContain('Plans for 50 or 5,000 requests a month');
   const { agent, page } = await register();
   expect(page.url).toBe(`${site.url}/account`);
   const id = accountOn(page);
@@ -212,10 +213,11 @@ describe('a payment system', () => {
     expect((await confirm(order)).status).toBe(404);
   });
 
-  test('is not there without a token', async () => {
+  test('is not there without a token, nor are plans offered without registration', async () => {
     const other = await startBinSite();
     const response = await fetch(`${other.url}/account/confirmations`, { method: 'POST', body: '{}' });
     expect(response.status).toBe(404);
+    expect((await createUserAgent().get(`${other.url}/account`)).body).not.toContain('Plans for');
     await other.close();
   });
 });

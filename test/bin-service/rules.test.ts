@@ -7,7 +7,7 @@ import { isApiKey, keyHint, makeApiKey } from '../../src/bin-service/api-key.ts'
 import { readCredentials } from '../../src/bin-service/credentials.ts';
 import { monthAt, monthOf, secondsLeft } from '../../src/bin-service/month.ts';
 import { parsePlans } from '../../src/bin-service/plans.ts';
-import { problemDocument, type Refusal } from '../../src/bin-service/problems.ts';
+import { PROBLEM_CODES, problemDocument, type Refusal } from '../../src/bin-service/problems.ts';
 import { rateLimit, rateLimitPolicy } from '../../src/bin-service/rate-headers.ts';
 
 describe('months', () => {
@@ -67,6 +67,17 @@ describe('refusals', () => {
       expect(detailOf(refusal)).not.toContain('account page');
     },
   );
+
+  test('of a path that is no BIN name the path to use', () => {
+    expect(detailOf({ code: 'not_found' })).toBe(
+      'Use GET /BIN, where BIN is the first 6 to 8 digits of a card number.',
+    );
+  });
+
+  test.each(PROBLEM_CODES)('%s shows no braces of a template', (code) => {
+    for (const accountUrl of [undefined, 'https://bins.test/account'])
+      expect(problemDocument({ code } as Refusal, 'id', accountUrl).body.slice(1, -1)).not.toMatch(/[{}]/);
+  });
 });
 
 describe('plans', () => {

@@ -88,6 +88,9 @@ describe('a connected app', () => {
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const secret = secretOn(page.body) ?? '';
     expect(secret.length).toBeGreaterThan(40);
+    const { authorization_endpoint, token_endpoint = '' } = client.config.serverMetadata();
+    expect(page.body).toContain(`<code>${authorization_endpoint}</code>`);
+    expect(page.body).toContain(`<code>${token_endpoint}</code>`);
     expect((await admin.browser.get(page.url)).body).not.toContain(secret);
     const attempt = (clientSecret: string) => {
       const config = new oidc.Configuration(

@@ -4,6 +4,7 @@ import { type FormView, formHandler } from '../../pages/form.ts';
 import type { RegisteredApp } from '../apps.ts';
 import { AUTH_METHODS } from '../clients.ts';
 import { fields } from '../form-fields.ts';
+import { ROUTES } from '../provider-settings.ts';
 import { describedScopes } from '../scopes.ts';
 import { appForm, appOf, valuesOfApp } from './app-form.ts';
 import type { ResourceParts } from './console.ts';
@@ -33,7 +34,8 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
     const form = changed ?? { values: valuesOfApp(app), faults: [] };
     const lists = { scopes: describedScopes(), methods: AUTH_METHODS, overlaps: OVERLAPS };
     const refreshTokens = refreshTokensOf(app);
-    show(res, 'app', { title: app.name ?? app.clientId, app, secret, issuer, refreshTokens, form, ...lists });
+    const about = { issuer, routes: ROUTES, refreshTokens };
+    show(res, 'app', { title: app.name ?? app.clientId, app, secret, form, ...about, ...lists });
   };
 
   const done = (id: string, secret: string | undefined) => {
