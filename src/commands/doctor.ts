@@ -23,14 +23,17 @@ export function addDoctorCommands(program: Command, terminal: Terminal): void {
     .description('files of connected apps')
     .command('check <file>')
     .description('check a file for CONNECTED_APPS_FILE without starting anything')
-    .option('--json', 'print {"ok", "apps", "faults"} (use npm run -s)')
+    .option('--json', 'print {"ok", "apps", "faults", "presets"} (use npm run -s)')
     .addHelpText('after', '\nSecrets are read from where the file says. Exits with status 1 if there are faults.')
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { checkAppFile } = await import('./run-doctor.ts');
-      const { apps, faults } = checkAppFile(terminal, file);
+      const { apps, faults, presets } = checkAppFile(terminal, file);
       const summary = `${file} is valid: ${apps.join(', ') || 'it holds no app'}.`;
-      const data = { ok: faults.length === 0, apps, faults };
-      printResult(terminal, { json, data, text: faults.map((fault) => `- ${fault}`).join('\n') || summary });
+      const advised = presets.flatMap(({ app, preset, advice }) =>
+        advice.map((words) => `- ${app} looks like ${preset}, whose preset has ${words}`),
+      );
+      const lines = faults.length > 0 ? faults.map((fault) => `- ${fault}`) : [summary, ...advised];
+      printResult(terminal, { json, data: { ok: faults.length === 0, apps, faults, presets }, text: lines.join('\n') });
       if (faults.length > 0) terminal.setExitStatus(1);
     });
 }

@@ -4,9 +4,11 @@
 import { readFileSync } from 'node:fs';
 import { type Config, loadConfig } from '../config/config.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
+import { presetAdvice } from '../connected-apps/check-preset.ts';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { type ConnectedApps, createConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Finding } from '../connected-apps/finding.ts';
+import { recognisePreset } from '../connected-apps/presets.ts';
 import { StartRefused } from '../errors.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
@@ -57,8 +59,15 @@ async function checkApps({ apps, check }: ConnectedApps, id: string | undefined)
   );
 }
 
+interface CheckedFile {
+  apps: string[];
+  faults: string[];
+  /** For each app of a known provider: the name of its preset, and what that advises. */
+  presets: { app: string; preset: string; advice: string[] }[];
+}
+
 /** @throws StartRefused if the file cannot be read */
-export function checkAppFile(terminal: Terminal, file: string): { apps: string[]; faults: string[] } {
+export function checkAppFile(terminal: Terminal, file: string): CheckedFile {
   const { values } = loadConfig(terminal.source);
   const { apps, faults } = parseConnectedApps(
     readText(file),
@@ -68,6 +77,10 @@ export function checkAppFile(terminal: Terminal, file: string): { apps: string[]
   return {
     apps: apps.map(({ id }) => id),
     faults: faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file)),
+    presets: apps.flatMap((app) => {
+      const recognised = recognisePreset(app);
+      return recognised ? [{ app: app.id, preset: recognised.preset.name, advice: presetAdvice(recognised) }] : [];
+    }),
   };
 }
 

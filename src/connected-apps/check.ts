@@ -10,6 +10,7 @@ import {
 } from './check-calls.ts';
 import { checkDiscovery, type DiscoveryFindings } from './check-discovery.ts';
 import { checkMetadata } from './check-metadata.ts';
+import { checkPreset } from './check-preset.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from './connected-app.ts';
 import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
 import { isIssuerTemplate, namedTenants } from './issuer.ts';
@@ -40,7 +41,14 @@ export function createAppCheck(parts: AppCheckParts) {
         loaded instanceof ProviderError
           ? unreached(app, discovery, loaded)
           : await reached(parts, { app, discovery, metadata: loaded });
-      const findings = [own, ...discovery.findings, ...provider, ...observed(app, observation), ...platform];
+      const findings = [
+        own,
+        checkPreset(app),
+        ...discovery.findings,
+        ...provider,
+        ...observed(app, observation),
+        ...platform,
+      ];
       return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
     },
   };

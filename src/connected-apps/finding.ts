@@ -2,6 +2,7 @@
 
 export const CHECKS = {
   callback_listed: 'Own callback URL is on the list',
+  preset: 'Settings suit the provider',
   discovery: 'Discovery can be read',
   tls: 'Connection is protected (TLS)',
   issuer: 'Issuer is the one that was set',

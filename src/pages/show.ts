@@ -61,6 +61,8 @@ export const SHOW = {
   flag,
   coordinates,
   json: formatJson,
+  /** Backticks mark code. */
+  withCode: (text: string): Html => escapeText(text).replace(/`([^`]+)`/g, '<code>$1</code>') as Html,
   clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
 };
 

@@ -67,8 +67,5 @@ function causeFacts(cause: unknown): { seen?: string | undefined; retryAfterSeco
 
 function describe({ reason, facts }: ProviderError): string {
   const failed = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
-  const { check, secondsAhead } = reason === 'token_answer_invalid' ? idTokenFault(facts.cause) : {};
-  const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
-  const refused = check && check !== 'form' ? `(${check}${clocks})` : undefined;
-  return [reason, facts.status, facts.endpoint, failed, refused].filter((part) => part !== undefined).join(' ');
+  return [reason, facts.status, facts.endpoint, failed].filter((part) => part !== undefined).join(' ');
 }

@@ -8,6 +8,7 @@ import {
   connectedAppSchema,
   isUsable,
 } from '../../connected-apps/connected-app.ts';
+import { PRESETS, type Preset, presetApp } from '../../connected-apps/presets.ts';
 import type { ProviderFacts, ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { formField, queryField } from '../../http/body.ts';
 import { checked } from '../../http/operation.ts';
@@ -33,6 +34,9 @@ declare module '../../pages/page-data.ts' {
       drawn: readonly DrawnField[];
       provider: ProviderFacts | undefined;
       callbackPattern: string;
+      /** Of known providers, to start from; `preset`: the chosen one. */
+      presets: readonly Pick<Preset, 'id' | 'name'>[];
+      preset: Preset | undefined;
     };
     'admin/connected-app': AdminPageData & {
       app: AppRow;
@@ -75,14 +79,20 @@ export function connectedAppPages(parts: {
     return { title: 'Connected apps', apps: items.map(rowOf), unreadable, q: query.q ?? '', next };
   });
 
-  const empty = pages.page('admin/register-app', async ({ form = EMPTY_FORM }: PageRequest<NewForm>) => ({
-    title: 'Register an app',
-    faults: form.faults,
-    form,
-    drawn: DRAWN_FIELDS,
-    provider: await provider.shown(form),
-    callbackPattern: ownCallbackUrl(form.values.id === '' ? 'ID' : form.values.id),
-  }));
+  const empty = pages.page('admin/register-app', async ({ req, form: typed }: PageRequest<NewForm>) => {
+    const preset = PRESETS.find(({ id }) => id === queryField(req, 'preset'));
+    const form = typed ?? newForm(preset);
+    return {
+      title: 'Register an app',
+      faults: form.faults,
+      form,
+      drawn: DRAWN_FIELDS,
+      provider: await provider.shown(form),
+      callbackPattern: ownCallbackUrl(form.values.id === '' ? 'ID' : form.values.id),
+      presets: PRESETS,
+      preset,
+    };
+  });
 
   const one = pages.page('admin/connected-app', async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
     const app = await facts.one(idOf(req));
@@ -188,7 +198,11 @@ export function connectedAppPages(parts: {
 const NEW_FORM = { schema: newAppForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
 const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_FIELDS };
 
-const EMPTY_FORM: NewForm = { values: valuesOfApp(), faults: [] };
+/** Empty, or with what a preset knows. */
+function newForm(preset: Preset | undefined): NewForm {
+  const known = preset && { id: preset.id, name: preset.name, ...presetApp(preset) };
+  return { values: valuesOfApp(known), faults: [] };
+}
 
 const isId = (id: string) => connectedAppSchema.shape.id.safeParse(id).success;
 const statusOf = ({ faults }: { faults: readonly FieldFault[] }) => (faults.length > 0 ? 400 : 200);

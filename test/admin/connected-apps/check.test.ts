@@ -141,5 +141,16 @@ describe('from a terminal', () => {
       faults: [expect.stringContaining('callbackUrls/0'), expect.stringContaining('"surprise"')],
     });
     expect(await gatehouse('apps', 'check', '/nowhere.json')).toMatchObject({ code: 78 });
+    const google = { ...good, issuer: 'https://accounts.google.com', signIn: undefined };
+    writeFileSync(file, JSON.stringify([google]));
+    const known = await gatehouse('apps', 'check', file);
+    expect(known).toMatchObject({ code: 0, err: '' });
+    expect(known.out).toContain(
+      '- platform looks like Google, whose preset has parameters: {"access_type":"offline"}.',
+    );
+    const { presets } = JSON.parse((await gatehouse('apps', 'check', file, '--json')).out);
+    expect(presets).toEqual([
+      { app: 'platform', preset: 'Google', advice: expect.arrayContaining([expect.stringMatching(/^parameters: /)]) },
+    ]);
   });
 });

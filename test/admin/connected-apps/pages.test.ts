@@ -29,6 +29,46 @@ async function send(page: Page, button: string, fields: Record<string, string>, 
   return agent.request(new URL(form.action, page.url).href, { method: 'POST', body, headers: { origin: site.url } });
 }
 
+describe('starting from a provider', () => {
+  const start = async (preset: string) => agent.submit(await open('register-app'), { preset });
+  const fieldsOf = (page: Page) =>
+    Object.fromEntries(page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? []);
+
+  test('fills the form with what its preset knows, and shows facts with their sources', async () => {
+    const page = await start('zoom');
+    expect(page.url).toBe(`${site.url}/admin/register-app?preset=zoom`);
+    expect(fieldsOf(page)).toMatchObject({
+      ...{
+        id: 'zoom',
+        name: 'Zoom',
+        issuer: 'https://zoom.us',
+        refresh: 'rotating',
+        apiBaseUrl: 'https://api.zoom.us',
+      },
+      ...{ 'endpoints-token': 'https://zoom.us/oauth/token', 'endpoints-revocation': 'https://zoom.us/oauth/revoke' },
+    });
+    expect(page.body).toContain(`${site.url}/oauth/callback/zoom`);
+    expect(page.body).toContain('<a href="https://github.com/kyleboe/zoom_rb/pull/385" rel="noreferrer">Source</a>');
+    expect(page.body).toContain('<em>Not confirmed.</em>');
+  });
+
+  test('says what to replace, and leaves that in the form', async () => {
+    const page = await start('auth0');
+    expect(fieldsOf(page)).toMatchObject({ issuer: 'https://{domain}/', parameters: 'audience={audience}' });
+    expect(page.body).toContain('Replace <code>{domain}</code> below');
+  });
+
+  test('keeps the facts beside a form with faults, and what was typed', async () => {
+    const page = await send(await start('zoom'), 'save', { clientId: '', name: 'Our Zoom' });
+    expect([page.status, fieldsOf(page).name]).toEqual([400, 'Our Zoom']);
+    expect(page.body).toContain('<option value="zoom" selected>Zoom</option>');
+  });
+
+  test('is not needed: an unknown one leaves the form empty', async () => {
+    expect(fieldsOf(await open('register-app?preset=nobody'))).toMatchObject({ id: '', issuer: '' });
+  });
+});
+
 describe('somebody who has never seen it', () => {
   test('gives the issuer first, and the rest of it is read from there', async () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });

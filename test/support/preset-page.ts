@@ -1,0 +1,30 @@
+/** Writes `docs/provider-presets.md` from the presets. */
+import type { Preset, PresetFact } from '../../src/connected-apps/presets.ts';
+
+const PREAMBLE = `# Presets of providers
+
+Settings of a [connected app](connected-apps.md) for well-known providers, with the reasons and where each was read. The form under
+\`/admin/connected-apps\` starts from them ("Start from a provider"); \`doctor\` and \`apps check\` name the fields in which an app of such a
+provider differs. They are data, in \`src/connected-apps/presets.json\`, and Gatehouse behaves the same with and without them.
+[providers.md](providers.md#what-was-tried) shows what was tried with them. Providers change: their own documentation is right where it differs.
+
+Every app also needs \`id\`, \`name\`, \`clientId\`, \`clientSecret\` and \`callbackUrls\`.`;
+
+export function presetPage(presets: readonly Preset[]): string {
+  return `${[PREAMBLE, ...presets.map(section)].join('\n\n')}\n`;
+}
+
+function section({ name, app, placeholders, facts }: Preset): string {
+  const filled = Object.entries(placeholders).map(
+    ([placeholder, { title, example }]) => `- Replace \`{${placeholder}}\`: ${title}, such as \`${example}\`.`,
+  );
+  return [
+    `## ${name}`,
+    ['```json', JSON.stringify(app, null, 2), '```'].join('\n'),
+    [...filled, ...facts.map(factLine)].join('\n'),
+  ].join('\n\n');
+}
+
+function factLine({ text, source }: PresetFact): string {
+  return `- ${text} ${source === undefined ? '*Not confirmed.*' : `([source](${source}))`}`;
+}
