@@ -1,0 +1,133 @@
+/**
+ * Well-known providers, simulated: each is used with the settings of its preset alone, from connecting to disconnecting, and
+ * `docs/providers.md` shows what came of it.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { PRESETS } from '../../src/connected-apps/presets.ts';
+import type { Page, UserAgent } from '../support/browserless.ts';
+import { createUserAgent } from '../support/browserless.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { pass } from '../support/passing-time.ts';
+import { type Result, withResults } from '../support/provider-results.ts';
+import { type ProviderSimulator, startProviderSimulator } from '../support/provider-simulator.ts';
+import { IDENTITY_PROVIDERS } from '../support/providers/identity.ts';
+import { PLATFORMS } from '../support/providers/platforms.ts';
+
+const DOCUMENT = join(import.meta.dirname, '..', '..', 'docs', 'providers.md');
+const DAY_SECONDS = 86_400;
+
+let site: TestSite;
+const simulators = new Map<string, ProviderSimulator>();
+const results: Result[] = [];
+const PROFILES = PRESETS.flatMap(({ id }) =>
+  [...PLATFORMS, ...IDENTITY_PROVIDERS].filter(({ preset }) => preset === id),
+);
+
+beforeAll(async () => {
+  for (const profile of PROFILES) simulators.set(profile.preset, await startProviderSimulator(profile));
+  site = await startSite({
+    apps: (at) => [sandboxApp(at, 'platform'), ...[...simulators.values()].map(({ app }) => app(at.url))],
+  });
+});
+afterAll(async () => {
+  await site.close();
+  for (const simulator of simulators.values()) await simulator.close();
+});
+
+/** A user of Gatehouse at the present moment: an earlier session may have expired. */
+const visit = async (): Promise<UserAgent> => (await signIn(site, undefined, { path: '/sign-in?app=platform' })).agent;
+
+describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s', (id, { lifetime, isForSignIn }) => {
+  const simulator = () => simulators.get(id) as ProviderSimulator;
+  const result: Result = { id, connect: '', expiry: '–', refusal: '–', reconnect: '–', disconnect: '', signIn: '–' };
+  const connection = (agent: UserAgent) => agent.get(`${site.url}/connections/${id}`);
+  const health = async (agent: UserAgent) => {
+    const { json } = await getJson(agent, `${site.url}/connections`);
+    return (json.connections as { app: string; health: string }[]).find(({ app }) => app === id)?.health;
+  };
+
+  /** Presses the button that the page offers, as it is filled in. */
+  async function press(agent: UserAgent, page: Page, words: RegExp): Promise<Page> {
+    const button = page.forms.flatMap(({ buttons }) => buttons).find(({ text }) => words.test(text))?.text;
+    return agent.submit(page, {}, { button: button ?? String(words) });
+  }
+
+  async function expectRead(): Promise<void> {
+    const { status, json } = await getJson(await visit(), `${site.url}/threads/current?app=${id}`);
+    expect([status, json]).toEqual([200, simulator().expected]);
+  }
+
+  const expire = () => pass((lifetime ?? 30 * DAY_SECONDS) + 1);
+
+  test('connects, and its API is read', async () => {
+    const agent = await visit();
+    const page = await press(agent, await connection(agent), /^Connect$/);
+    expect([page.status, page.url, await health(agent)]).toEqual([200, `${site.url}/connections/${id}`, 'active']);
+    if (!isForSignIn) await expectRead();
+    result.connect = isForSignIn ? 'works' : 'works, with its API';
+  });
+
+  test.skipIf(isForSignIn)('goes on after its access token expired, twice', async () => {
+    for (const times of [1, 2]) {
+      expire();
+      await expectRead();
+      expect(simulator().refreshes()).toBe(lifetime === undefined ? 0 : times);
+    }
+    result.expiry = lifetime === undefined ? 'does not happen' : 'renewed twice';
+  });
+
+  test.skipIf(isForSignIn)(
+    'tells the caller where to connect once the provider refuses, and the page does not call it working',
+    async () => {
+      simulator().endGrants();
+      expire();
+      const agent = await visit();
+      const { status, json } = await getJson(agent, `${site.url}/threads/current?app=${id}`);
+      expect(json.connectUrl).toBe(`${site.url}/connections/${id}`);
+      expect(await health(agent)).toMatch(/^(in_doubt|reconnect_needed)$/);
+      result.refusal = `${status} \`${json.code}\``;
+    },
+  );
+
+  test.skipIf(isForSignIn)('is healed by the button of the page, for longer than one access token', async () => {
+    const agent = await visit();
+    await press(agent, await connection(agent), /^Reconnect/);
+    expect(await health(agent)).toBe('active');
+    await expectRead();
+    const before = simulator().refreshes();
+    expire();
+    await expectRead();
+    expect(simulator().refreshes() - before).toBe(lifetime === undefined ? 0 : 1);
+    result.reconnect = 'heals';
+  });
+
+  test('signs users in, where it is an OpenID provider', async () => {
+    if (!simulator().isOpenId) return;
+    const agent = createUserAgent();
+    await agent.get(`${site.url}/sign-in?app=${id}`);
+    const { json } = await getJson(agent, `${site.url}/session`);
+    expect(json).toMatchObject({ signedIn: true, user: { email: 'ada@example.test' } });
+    result.signIn = 'works';
+  });
+
+  test('is disconnected', async () => {
+    const agent = await visit();
+    const revocations = simulator().revocations();
+    const page = await press(agent, await connection(agent), /^Disconnect$/);
+    expect([page.status, await health(agent)]).toEqual([200, undefined]);
+    const isRevoked = simulator().revocations() > revocations;
+    expect(isRevoked).toBe(simulator().canRevoke);
+    result.disconnect = isRevoked ? 'revoked' : simulator().hasRevocation ? 'ended here, refused there' : 'ended here';
+    results.push(result);
+  });
+});
+
+test('every preset is tried', () => {
+  expect(PROFILES.map(({ preset }) => preset)).toEqual(PRESETS.map(({ id }) => id));
+});
+
+test('docs/providers.md shows these results', async () => {
+  await expect(withResults(readFileSync(DOCUMENT, 'utf8'), results)).toMatchFileSnapshot(DOCUMENT);
+});

@@ -1,0 +1,49 @@
+/** The table of what was tried with simulated providers, in `docs/providers.md`. */
+import { PRESETS } from '../../src/connected-apps/presets.ts';
+
+export interface Result {
+  /** Of the preset. */
+  id: string;
+  connect: string;
+  expiry: string;
+  refusal: string;
+  reconnect: string;
+  disconnect: string;
+  signIn: string;
+}
+
+const HEADINGS = [
+  'provider',
+  'connect',
+  'access token expires',
+  'refresh is refused',
+  'reconnect',
+  'disconnect',
+  'sign in',
+];
+
+const BEGIN = '<!-- Made by test/journeys/providers.test.ts -->\n';
+const END = '<!-- End -->\n';
+
+/** The document with these results in place of those that it has. */
+export function withResults(document: string, results: readonly Result[]): string {
+  const [before, rest = ''] = document.split(BEGIN);
+  const [, after] = rest.split(END);
+  if (after === undefined) throw new Error('The document has no place for the results.');
+  return `${before}${BEGIN}${[HEADINGS, HEADINGS.map(() => '---'), ...results.map(cells)].map(row).join('\n')}\n${END}${after}`;
+}
+
+const row = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;
+
+function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: Result): string[] {
+  const name = PRESETS.find((preset) => preset.id === id)?.name ?? id;
+  return [`[${name}](provider-presets.md#${anchorOf(name)})`, connect, expiry, refusal, reconnect, disconnect, signIn];
+}
+
+/** As GitHub makes them of headings. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^a-z0-9 -]/g, '')
+    .replaceAll(' ', '-');
+}

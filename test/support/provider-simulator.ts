@@ -1,0 +1,241 @@
+/**
+ * Plays a well-known provider at loopback, as its profile describes it: an OAuth server with its API, each URL below its own
+ * host as the first part of the path (`https://zoom.us/oauth/token` is `/zoom.us/oauth/token`).
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { PRESETS, type Preset, presetApp } from '../../src/connected-apps/presets.ts';
+import { documentAtLoopback, settingsAtLoopback } from './providers/loopback.ts';
+import type { Issued, Json, Profile, Reply } from './providers/profile.ts';
+
+export interface ProviderSimulator {
+  profile: Profile;
+  preset: Preset;
+  /** An entry of `CONNECTED_APPS_FILE`: the settings of the preset, an API where it has none, and sign-in for all. */
+  app(gatehouseUrl: string): Json;
+  /** What the API responds with. */
+  expected: unknown;
+  isOpenId: boolean;
+  hasRevocation: boolean;
+  /** Its revocation endpoint takes what RFC 7009 describes. */
+  canRevoke: boolean;
+  /** Ends the access of every user, as by a revocation at the provider; the consent stays known. */
+  endGrants(): void;
+  /** The number of refresh tokens that were taken. */
+  refreshes(): number;
+  /** The number of refresh tokens that were refused. */
+  refusals(): number;
+  /** The number of tokens that were revoked at its endpoint. */
+  revocations(): number;
+  close(): Promise<void>;
+}
+
+const CLIENT = { id: 'simulated-client_1', secret: 'test-client-secret-0123456789' };
+/** Where a provider's tokens are for APIs of its customers. */
+const OWN_PLATFORM = { apiBaseUrl: 'https://api.example.com', threadPath: '/1/threads/current' };
+const PERSON = { sub: 'person-1', name: 'Ada Quill', email: 'ada@example.test' };
+
+interface Grant {
+  scopes: readonly string[];
+  access: Map<string, number>;
+  refreshToken: string | undefined;
+  spent: Set<string>;
+  isAlive: boolean;
+}
+
+interface Code {
+  request: URLSearchParams;
+  brings: boolean;
+}
+
+export async function startProviderSimulator(profile: Profile): Promise<ProviderSimulator> {
+  const preset = PRESETS.find(({ id }) => id === profile.preset);
+  if (!preset) throw new Error(`There is no preset "${profile.preset}".`);
+  const { privateKey, publicKey } = await generateKeyPair('RS256');
+  const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'RS256', use: 'sig' };
+  const examples = Object.fromEntries(
+    Object.entries(preset.placeholders).map(([name, { example }]) => [name, example]),
+  );
+  const settings = presetApp(preset, examples);
+  const codes = new Map<string, Code>();
+  const grants: Grant[] = [];
+  const counts = { refreshes: 0, refusals: 0, revocations: 0 };
+  let isKnown = false;
+
+  const server = createServer((req, res) => {
+    handle(req, res).catch((error: unknown) => void res.destroy(error instanceof Error ? error : undefined));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const local = (url: string) => url.replace(/^https:\//, origin);
+
+  const document = profile.discovery?.document ?? {};
+  const isOpenId = settings.scopes?.includes('openid') === true;
+  const platform = settings.apiBaseUrl === undefined && !profile.isForSignIn ? OWN_PLATFORM : {};
+  const { apiBaseUrl = '', threadPath = '' } = { ...settings, ...platform };
+  const api: Record<string, unknown> = { [apiBaseUrl + threadPath]: PERSON, ...profile.api };
+  const urls = {
+    authorization: settings.endpoints?.authorization ?? document.authorization_endpoint,
+    token: settings.endpoints?.token ?? document.token_endpoint,
+    revocation: settings.endpoints?.revocation ?? document.revocation_endpoint,
+    userinfo: document.userinfo_endpoint,
+    keys: document.jwks_uri,
+  };
+
+  async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(req.url ?? '/', origin);
+    const url = `https:/${pathname}`;
+    const body = await textOf(req);
+    if (url === urls.authorization) return authorize(searchParams, res);
+    const [status, reply] = await replyTo(url, req, body);
+    const isForm = profile.sendsForms && url === urls.token && !req.headers.accept?.includes('application/json');
+    const type = isForm ? 'application/x-www-form-urlencoded' : 'application/json';
+    const text = isForm ? new URLSearchParams(reply as Record<string, string>).toString() : JSON.stringify(reply);
+    res.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(reply === '' ? '' : text);
+  }
+
+  function authorize(request: URLSearchParams, res: ServerResponse): void {
+    const target = new URL(request.get('redirect_uri') ?? '');
+    const error = request.get('client_id') === CLIENT.id ? profile.refusal?.(request) : 'unauthorized_client';
+    const code = randomUUID();
+    if (error === undefined) {
+      codes.set(code, { request, brings: profile.issuesRefreshToken(request, isKnown) });
+      isKnown = true;
+    }
+    const issuer = profile.sendsIssuer ? { iss: local(String(document.issuer)) } : {};
+    const parameters = { ...(error === undefined ? { code } : { error }), ...profile.callback, ...issuer };
+    for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, String(value));
+    target.searchParams.set('state', request.get('state') ?? '');
+    res.writeHead(302, { location: target.href }).end();
+  }
+
+  async function replyTo(url: string, req: IncomingMessage, body: string): Promise<Reply> {
+    if (url === profile.discovery?.url) return [200, documentAtLoopback(document, local)];
+    if (url === urls.keys) return [200, { keys: [jwk] }];
+    if (url === urls.token) return takeTokens(req, new URLSearchParams(body));
+    if (url === urls.revocation) return revoke(req, body);
+    const answer = url === urls.userinfo ? PERSON : api[url];
+    if (!answer) return [404, { error: 'not_found' }];
+    return grantOf(/^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1]) ? [200, answer] : profile.refusedCall;
+  }
+
+  const grantOf = (accessToken = '') =>
+    grants.find(({ access, isAlive }) => isAlive && Date.now() < (access.get(accessToken) ?? 0));
+
+  async function takeTokens(req: IncomingMessage, form: URLSearchParams): Promise<Reply> {
+    if (!knowsClient(req, form)) return profile.refusedClient ?? [401, { error: 'invalid_client' }];
+    return form.get('grant_type') === 'refresh_token' ? refresh(form.get('refresh_token') ?? '') : redeem(form);
+  }
+
+  function knowsClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
+    const takes = profile.clientBy ?? ['client_secret_basic', 'client_secret_post'];
+    const [, basic = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? [];
+    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${CLIENT.secret}`;
+    const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === CLIENT.secret;
+    return (isBasic && takes.includes('client_secret_basic')) || (isPost && takes.includes('client_secret_post'));
+  }
+
+  async function redeem(form: URLSearchParams): Promise<Reply> {
+    const code = codes.get(form.get('code') ?? '');
+    codes.delete(form.get('code') ?? '');
+    const verifier = createHash('sha256')
+      .update(form.get('code_verifier') ?? '')
+      .digest('base64url');
+    const isProved = profile.checksPkce === false || verifier === code?.request.get('code_challenge');
+    if (!code || !isProved || form.get('redirect_uri') !== code.request.get('redirect_uri'))
+      return profile.refusedCode ?? [400, { error: 'invalid_grant' }];
+    const requested = (code.request.get('scope') ?? '').split(' ').filter(Boolean);
+    const grant: Grant = {
+      scopes: profile.granted?.(requested) ?? requested,
+      access: new Map(),
+      refreshToken: code.brings ? randomUUID() : undefined,
+      spent: new Set(),
+      isAlive: true,
+    };
+    grants.push(grant);
+    return [200, await issue(grant, 'code', code.request.get('nonce') ?? undefined)];
+  }
+
+  async function refresh(token: string): Promise<Reply> {
+    const grant = grants.find(({ refreshToken, spent }) => refreshToken === token || spent.has(token));
+    const isReuse = grant?.spent.has(token) === true;
+    if (grant && isReuse && profile.detectsReuse) grant.isAlive = false;
+    if (!grant?.isAlive || isReuse) {
+      counts.refusals += 1;
+      return profile.refusedRefresh;
+    }
+    counts.refreshes += 1;
+    if (profile.afterRefresh === 'spent') {
+      grant.spent.add(token);
+      grant.refreshToken = randomUUID();
+    }
+    if (profile.endsOldAccess) grant.access.clear();
+    return [200, await issue(grant, 'refresh', undefined)];
+  }
+
+  async function issue(grant: Grant, kind: Issued['kind'], nonce: string | undefined): Promise<Json> {
+    const accessToken = randomUUID();
+    grant.access.set(accessToken, Date.now() + (profile.lifetime ?? Number.POSITIVE_INFINITY) * 1000);
+    const isGiven = kind === 'code' || profile.afterRefresh !== 'silent';
+    return profile.tokens({
+      ...{ kind, accessToken, local, scopes: grant.scopes },
+      refreshToken: isGiven ? grant.refreshToken : undefined,
+      idToken: grant.scopes.includes('openid') ? await idToken(nonce) : undefined,
+    });
+  }
+
+  function idToken(nonce: string | undefined): Promise<string> {
+    const { iss = document.issuer, ...claims } = profile.claims ?? {};
+    return new SignJWT({ ...PERSON, ...(nonce && { nonce }), ...claims })
+      .setProtectedHeader({ alg: 'RS256', kid: jwk.kid })
+      .setIssuer(local(String(iss)))
+      .setAudience(CLIENT.id)
+      .setIssuedAt(Math.floor(Date.now() / 1000))
+      .setExpirationTime(Math.floor(Date.now() / 1000) + 3600)
+      .sign(privateKey);
+  }
+
+  function revoke(req: IncomingMessage, body: string): Reply {
+    const { reply = [200, ''], takes = 'application/x-www-form-urlencoded' } = profile.revoked ?? {};
+    if (!req.headers['content-type']?.startsWith(takes)) return [400, { error: 'invalid_request' }];
+    const token = new URLSearchParams(body).get('token') ?? '';
+    const grant = grants.find(({ refreshToken, access }) => refreshToken === token || access.has(token));
+    if (grant) {
+      grant.isAlive = false;
+      counts.revocations += 1;
+    }
+    return reply;
+  }
+
+  return {
+    profile,
+    preset,
+    app: (gatehouseUrl) => ({
+      ...(isOpenId && { signIn: { allow: 'everyone' } }),
+      ...settingsAtLoopback({ ...settings, ...platform }, local),
+      ...{ id: preset.id, name: preset.name, clientId: CLIENT.id, clientSecret: { env: 'TEST_CLIENT_SECRET' } },
+      callbackUrls: [`${gatehouseUrl}/oauth/callback/${preset.id}`],
+    }),
+    ...{ expected: api[apiBaseUrl + threadPath], isOpenId, hasRevocation: urls.revocation !== undefined },
+    canRevoke: urls.revocation !== undefined && profile.revoked?.takes === undefined,
+    endGrants() {
+      for (const grant of grants) grant.isAlive = false;
+    },
+    refreshes: () => counts.refreshes,
+    refusals: () => counts.refusals,
+    revocations: () => counts.revocations,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function textOf(req: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}
