@@ -67,5 +67,8 @@ function causeFacts(cause: unknown): { seen?: string | undefined; retryAfterSeco
 
 function describe({ reason, facts }: ProviderError): string {
   const failed = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
-  return [reason, facts.status, facts.endpoint, failed].filter((part) => part !== undefined).join(' ');
+  const { check, secondsAhead } = reason === 'token_answer_invalid' ? idTokenFault(facts.cause) : {};
+  const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
+  const refused = check && check !== 'form' ? `(${check}${clocks})` : undefined;
+  return [reason, facts.status, facts.endpoint, failed, refused].filter((part) => part !== undefined).join(' ');
 }

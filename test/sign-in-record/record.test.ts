@@ -157,6 +157,13 @@ describe('records', () => {
     expectStoppedAt(record, step);
   });
 
+  test('F12 a token that ended two hours ago: the log line says how far the clocks are apart', async () => {
+    site.provider.set('id-token-expired');
+    await attempt(site);
+    const line = site.logs().findLast((one) => one.includes('token_answer_refused: ')) ?? '';
+    expect(Number(/200 \(times, this clock (\d+) s ahead\)/.exec(line)?.[1])).toBeGreaterThanOrEqual(7_199);
+  });
+
   test('one that succeeds is found by the address, with every step passed and no secret in it', async () => {
     const { agent } = await attempt(site);
     const { json } = await getJson(agent, `${site.url}/session`);
