@@ -29,8 +29,10 @@ export function sqliteProbe(
   };
   return {
     async ready(bytes = 0) {
+      const deadline = performance.now() + retry.deadlineMilliseconds;
       await write(() => void touch.run());
-      await retryWhileBusy(() => reserve(MIN_ROOM_BYTES + bytes), retry);
+      const deadlineMilliseconds = deadline - performance.now();
+      await retryWhileBusy(() => reserve(MIN_ROOM_BYTES + bytes), { ...retry, deadlineMilliseconds });
     },
     close: () => separate.close(),
   };

@@ -6,9 +6,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StorageRefused } from '../../../src/storage/refused.ts';
+import { openDatabase } from '../../../src/storage/sqlite/database.ts';
 import { isBusy, toStoreError } from '../../../src/storage/sqlite/faults.ts';
+import { sqliteProbe } from '../../../src/storage/sqlite/probe.ts';
 import { createSqliteStore, DATABASE_FILE, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import type { Store } from '../../../src/storage/store.ts';
 import { startChild } from '../../support/child.ts';
@@ -94,6 +96,26 @@ describe('a locked database', () => {
     expect(await Promise.all(writes)).toEqual([expect.any(Number), expect.any(Number), expect.any(Number)]);
     expect((await store.get('a'))?.value).toBe('3');
     await expect(store.ready()).resolves.toBeUndefined();
+  });
+
+  test('has one deadline for both writes of the readiness probe', async () => {
+    const database = await openDatabase(file, { deadlineMilliseconds: 400, random: Math.random });
+    onTestFinished(() => database.close());
+    let now = 0;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1));
+    onTestFinished(() => clock.mockRestore());
+    // The first write waits for as long as it may, and then another process takes the lock again.
+    const write = async <T>(work: () => T) => {
+      now += 20;
+      const result = work();
+      await lock();
+      return result;
+    };
+    const retry = { deadlineMilliseconds: 20, random: Math.random };
+    const probe = sqliteProbe({ database, write }, { file, retry });
+    onTestFinished(() => probe.close());
+    await expect(probe.ready()).rejects.toMatchObject({ code: 'storage_unavailable' });
+    expect(now).toBeLessThan(30);
   });
 
   test('does not keep a store from closing', async () => {
