@@ -123,6 +123,7 @@ describe('imports', () => {
   test('of openid-client are in the provider client, and in files that only it imports', () => {
     const direct = files.filter((path) => /from 'openid-client'/.test(source(path)));
     expect(direct.sort()).toEqual([
+      'connected-apps/account-id.ts',
       'connected-apps/client-credentials.ts',
       'connected-apps/provider-client.ts',
       'connected-apps/provider-failures.ts',

@@ -29,7 +29,8 @@ export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistratio
 
 /** Paths of the fields that name a host of the provider which this app has not called before. */
 export function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
-  const ofProvider = (app: ConnectedAppRegistration) => calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl');
+  const ofProvider = (app: ConnectedAppRegistration) =>
+    calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl' && field !== 'account');
   const called = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));
   return ofProvider(after).flatMap(([path, url]) => (called.has(new URL(url).origin) ? [] : [path]));
 }

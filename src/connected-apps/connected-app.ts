@@ -71,6 +71,18 @@ const parameters = z
     }
   });
 
+const account = z.strictObject({
+  field: text(200).meta({
+    title: 'Member with the account’s id',
+    description:
+      'For an app without ID tokens: where the response of this URL has the id of the user’s account, such as id or data.user.id.',
+  }),
+  url: absoluteUrl.optional().meta({
+    title: 'URL of the account',
+    description: 'Called with the access token when a user connects. Empty: the userinfo endpoint.',
+  }),
+});
+
 /** OpenID Connect Core section 3.1.2.1. `none` would let no user sign in or consent. */
 const prompt = z.union(
   [
@@ -136,6 +148,7 @@ export const connectedAppSchema = z.strictObject({
     title: 'Extra authorization parameters',
     description: 'None that belongs to the protocol.',
   }),
+  account: account.optional(),
   prompt: prompt.optional().meta({
     title: 'Prompt',
     description:

@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { hash } from 'node:crypto';
 import * as client from 'openid-client';
 import type { Outbound } from '../outbound/outbound.ts';
+import { readAccountId } from './account-id.ts';
 import { clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { firstIssuer, isIssuerTemplate } from './issuer.ts';
@@ -55,6 +56,8 @@ export interface ProviderClient {
   revoke(app: ConnectedApp, token: string, hint: 'refresh_token' | 'access_token'): Promise<RevocationResult>;
   /** The claims of userinfo; undefined where there is no endpoint. @throws ProviderError also for another subject */
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
+  /** The id of the token's account by the app's setting `account`; undefined without one. @throws ProviderError */
+  accountId(app: ConnectedApp, token: AccessToken): Promise<string | undefined>;
   /** The URL that signs the user out at the provider; undefined where that is not possible. */
   endSessionUrl(
     app: ConnectedApp,
@@ -222,6 +225,8 @@ export function createProviderClient(parts: {
         throw userinfoError(error);
       }
     },
+
+    accountId: async (app, token) => readAccountId(await connect(app), token),
 
     async endSessionUrl(app, request) {
       if (!app.providerSignOut) return undefined;

@@ -28,6 +28,9 @@ export function coherenceFaults(
     ...(app.signIn && byHand && !app.discoveryUrl && !jwks
       ? [incomplete(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
       : []),
+    ...(app.account && !app.account.url && byHand && !app.discoveryUrl && !app.endpoints?.userinfo
+      ? [incomplete(['account', 'url'], 'needed where no userinfo endpoint is known.')]
+      : []),
   ];
 }
 
@@ -64,13 +67,15 @@ function templateFaults(app: PartialRegistration, isFaulty: (field: string) => b
 }
 
 /** Every URL that Gatehouse would call, with the path of its field. */
-export function calledUrls({ issuer, discoveryUrl, endpoints, apiBaseUrl }: PartialRegistration): [string[], string][] {
+export function calledUrls(app: PartialRegistration): [string[], string][] {
+  const { issuer, discoveryUrl, endpoints, apiBaseUrl, account } = app;
   const inEndpoints = Object.entries(endpoints ?? {}).map(([name, url]) => [['endpoints', name], url] as const);
   const urls = [
     [['issuer'], issuer],
     [['discoveryUrl'], discoveryUrl],
     ...inEndpoints,
     [['apiBaseUrl'], apiBaseUrl],
+    [['account', 'url'], account?.url],
   ] as const;
   return urls.flatMap(([path, url]) => (url === undefined ? [] : [[[...path], url] as [string[], string]]));
 }

@@ -76,6 +76,7 @@ const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Ma
   ['signIn', { label: 'Who may sign in', place: 'use-title' }],
   ['par', { label: 'Pushed authorization requests', place: 'par' }],
   ['dpop', { label: 'Tokens bound to a key', place: 'dpop' }],
+  ['account', { label: 'Member with the account’s id', place: 'account-field' }],
 ]);
 
 const ESCAPES: Readonly<Record<string, string>> = {

@@ -26,7 +26,16 @@ export interface SignInFacts {
 export type Text = string | ((facts: SignInFacts, minutes: string) => string);
 
 /** The field of the connected app's form to look at first. */
-export type AppField = 'issuer' | 'clientId' | 'clientSecret' | 'callbackUrls' | 'scopes' | 'signIn' | 'par' | 'dpop';
+export type AppField =
+  | 'issuer'
+  | 'clientId'
+  | 'clientSecret'
+  | 'callbackUrls'
+  | 'scopes'
+  | 'signIn'
+  | 'par'
+  | 'dpop'
+  | 'account';
 
 interface Cause {
   /** In place of the failure's name. */
@@ -315,6 +324,23 @@ const FAILURES = {
         words: 'The signature of the ID token does not match the provider’s keys.',
         advice:
           'If the provider has just changed its keys, sign-ins work again within minutes. Otherwise do not trust what it sent.',
+      },
+    ],
+  },
+  account_unreadable: {
+    code: 'upstream_error',
+    whose: 'ours',
+    failedAt: 'claims',
+    detail: 'We could not find out which account you chose at the provider, so nothing was connected.',
+    page: { title: 'Nothing was connected', nextStep: TRY_AGAIN },
+    words: ({ status }) => `The response for the account’s id has none that can be used${inBrackets(status)}.`,
+    advice: 'Compare the URL and the member in the app’s setting “account” with the provider’s documentation.',
+    field: 'account',
+    variants: [
+      {
+        when: ({ reason }) => reason === 'account_url_missing',
+        words: 'The provider has no userinfo endpoint, so the account’s id cannot be read.',
+        advice: 'Set the URL of the account to one of its API.',
       },
     ],
   },

@@ -21,6 +21,8 @@ export interface Authorization {
   response: TokenResponse;
   /** Undefined without an ID token. */
   claims: Claims | undefined;
+  /** The account's id without claims, by the app's setting `account`. */
+  accountId: string | undefined;
 }
 
 /** The session of the browser that came back. */
@@ -103,12 +105,12 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
 
     /** @throws SignInError */
     async connection(
-      { app, scopes, response, claims }: Authorization,
+      { app, scopes, response, claims, accountId }: Authorization,
       userId: string,
       origin: Origin | undefined,
       log: AttemptLog,
     ): Promise<void> {
-      const account = claims ? sessionUser(app, claims, admin) : {};
+      const account = claims ? sessionUser(app, claims, admin) : { accountId };
       await connections
         .make({ userId, app, response, scopes, account, chosen: true, origin })
         .catch((cause: unknown) => {

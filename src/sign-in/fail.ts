@@ -56,6 +56,7 @@ export function providerFailure(cause: unknown): SignInFailure {
   }
   if (cause.reason === 'authorization_response_invalid') return 'answer_refused';
   if (idTokenFault(cause.facts.cause).check === 'tenant') return 'not_permitted';
+  if (cause.reason.startsWith('account_')) return 'account_unreadable';
   return cause.failure === 'refused' ? 'code_refused' : 'token_answer_refused';
 }
 

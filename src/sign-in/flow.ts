@@ -114,8 +114,9 @@ export function createSignInFlow(parts: FlowParts) {
       // From here on the record names the user, even if userinfo fails the sign-in.
       if (purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
       const claims = await completeClaims({ provider, admin }, app, response);
-      if (claims) log.passed('claims');
-      return { app, transaction, pendingUnder, scopes, response, claims };
+      const accountId = claims ? undefined : await provider.accountId(app, response);
+      if (claims || accountId !== undefined) log.passed('claims');
+      return { app, transaction, pendingUnder, scopes, response, claims, accountId };
     } catch (cause) {
       throw fail(providerFailure(cause), { appId: app.id, purpose, cause });
     }

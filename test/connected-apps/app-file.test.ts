@@ -170,6 +170,15 @@ describe('faults', () => {
     ['prompt that shows no page', { prompt: ['none'] }, ['/prompt/0']],
     ['prompt as text', { prompt: 'consent' }, ['/prompt']],
     ['prompt without a value', { prompt: [] }, ['/prompt']],
+    ['account without a member', { account: { url: 'https://a.example.com/me' } }, ['/account/field']],
+    [
+      'account without a URL',
+      {
+        ...{ signIn: undefined, account: { field: 'id' } },
+        endpoints: { authorization: 'https://a.example.com/a', token: 'https://a.example.com/t' },
+      },
+      ['/account/url'],
+    ],
     ['lifetime', { accessTokenLifetimeSeconds: 0 }, ['/accessTokenLifetimeSeconds']],
     ['api base with query', { apiBaseUrl: 'https://a.example.com?x' }, ['/apiBaseUrl']],
     ['secret in the file', { clientSecret: SECRET }, ['/clientSecret']],
@@ -275,6 +284,7 @@ describe('R79: a URL that must not be called is a fault at the start', () => {
     [{ apiBaseUrl: 'http://127.0.0.1:3002' }, '/apiBaseUrl', PRIVATE],
     [{ apiBaseUrl: 'https://169.254.169.254' }, '/apiBaseUrl', 'may never be called'],
     [{ endpoints: PRIVATE_ENDPOINTS }, '/endpoints/revocation', PRIVATE],
+    [{ account: { field: 'id', url: 'https://10.0.0.8/me' } }, '/account/url', PRIVATE],
   ])('%o', (changes, place, advice) => {
     expect(faultsUnder([], changes)).toEqual([expect.stringContaining(`app 1 (platform), ${place}: `)]);
     expect(faultsUnder([], changes)[0]).toContain(advice);

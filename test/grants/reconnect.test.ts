@@ -1,5 +1,5 @@
 /** Reconnecting by the form as it stands: it requests what was requested, whatever the provider calls that. */
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { getJson } from '../support/gatehouse.ts';
@@ -21,15 +21,20 @@ const behave = (tokens: (body: Tokens) => Tokens, more: Mode = {}) =>
 const REFUSED: Mode = { answers: { refresh: status(400, { error: 'invalid_grant' }) } };
 
 /** A user who signs in with one app and is connected to another, which has these scopes. */
-async function connected(scopes: string[], tokens: (body: Tokens) => Tokens, changes: Record<string, unknown> = {}) {
+async function connected(
+  scopes: string[],
+  tokens: (body: Tokens) => Tokens,
+  changes: (issuer: string) => Record<string, unknown> = () => ({}),
+  more: Mode = {},
+) {
   site = await startHostileSite({
     apps: (provider, url) => [
       provider.app(url, { scopes: ['openid', 'profile'], apiBaseUrl: undefined }),
-      provider.app(url, { id: 'files', scopes, signIn: undefined, ...changes }),
+      provider.app(url, { id: 'files', scopes, signIn: undefined, ...changes(provider.issuer) }),
     ],
   });
   const { agent } = await attempt(site);
-  behave(tokens);
+  behave(tokens, more);
   await reconnect(agent, 'Connect');
   expect(await healthOf(agent)).toBe('active');
   site.provider.hits.length = 0;
@@ -128,4 +133,84 @@ test('the platform refused the token and the provider is away: in doubt, until t
   expect((await thread(agent)).status).toBe(200);
   await until(async () => (await healthOf(agent)) === 'active');
   await desk.close();
+});
+
+describe('an account that no ID token names', () => {
+  const withoutRefreshToken = ({ refresh_token: _, ...body }: Tokens) => body;
+
+  /** Connected once with a refresh token; from then on consents bring none. */
+  async function connectedAs(account?: (issuer: string) => unknown, userinfo?: Mode['userinfo']) {
+    const more = userinfo ? { userinfo } : {};
+    const changes = (issuer: string) => ({ account: account?.(issuer) });
+    const agent = await connected(['read'], (body) => body, changes, more);
+    const desk = await openVaultDesk(site);
+    const { userId } = await sessionOf(site, agent);
+    const read = () => desk.read(userId, 'files');
+    const before = await read();
+    behave(withoutRefreshToken, more);
+    return { agent, before, read, close: desk.close };
+  }
+
+  test.each<[string, (issuer: string) => unknown, Mode['userinfo'], string]>([
+    ['userinfo', () => ({ field: 'sub' }), undefined, 'user-1'],
+    ['a whole number', () => ({ field: 'data.ids.0' }), () => ({ data: { ids: [583_231] } }), '583231'],
+    ['a URL of the API', (issuer) => ({ field: 'thread.id', url: `${issuer}/api/1/threads/current` }), undefined, 't1'],
+  ])('%s names it: the refresh token is kept, and consent is not asked for', async (_what, account, userinfo, id) => {
+    const { agent, before, read, close } = await connectedAs(account, userinfo);
+    expect(before.account).toEqual({ accountId: id });
+    await reconnect(agent, 'Reconnect');
+    expect(requested().get('prompt')).toBeNull();
+    expect(await read()).toMatchObject({ refreshToken: before.refreshToken, account: { accountId: id } });
+    expect((await read()).accessToken).not.toBe(before.accessToken);
+    pass(61);
+    expect((await thread(agent)).status).toBe(200);
+    expect((await agent.get(`${site.url}/connections/files`)).body).toContain(`Connected as <bdi>${id}</bdi>`);
+    expect(site.provider.hitsOf('revocation')).toEqual([]);
+    await close();
+  });
+
+  test('another account gets nothing of the earlier one, whose access is withdrawn', async () => {
+    const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));
+    site.provider.signInAs({ sub: 'user-2' });
+    await reconnect(agent, 'Reconnect');
+    expect((await read()).account).toEqual({ accountId: 'user-2' });
+    expect((await read()).refreshToken).toBeUndefined();
+    expect(site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'))).toEqual([
+      before.refreshToken,
+    ]);
+    await close();
+  });
+
+  test('where it is not known, the refresh token may be another account’s: a new one is asked for, and none is mixed', async () => {
+    const { agent, read, close } = await connectedAs();
+    site.provider.signInAs({ sub: 'user-2' });
+    await reconnect(agent, 'Reconnect');
+    expect(requested().get('prompt')).toBe('consent');
+    expect((await read()).refreshToken).toBeUndefined();
+    expect(await healthOf(agent)).toBe('expiring');
+    await close();
+  });
+
+  const ANSWERS: [string, Mode][] = [
+    ['a refusal', { answers: { userinfo: status(403, { error: 'insufficient_scope' }) } }],
+    ['a challenge', { answers: { userinfo: status(401, '', { 'www-authenticate': 'Bearer error="invalid_token"' }) } }],
+    ['no JSON', { answers: { userinfo: status(200, '<h1>Sign in</h1>') } }],
+    ['another member', { userinfo: () => ({ id: 'user-1' }) }],
+    ['an inherited member', { userinfo: () => ({}) }],
+    ['an object', { userinfo: () => ({ sub: { id: 1 } }) }],
+    ['an empty text', { userinfo: () => ({ sub: ' ' }) }],
+    ['a text that is too long', { userinfo: () => ({ sub: 'x'.repeat(256) }) }],
+    ['a number that is rounded', { userinfo: () => ({ sub: 2 ** 53 }) }],
+    ['a redirect', { answers: { userinfo: status(302, '', { location: '/elsewhere' }) } }],
+    ['a failure of the provider', { answers: { userinfo: status(500, '') } }],
+  ];
+  test.each(ANSWERS)('%s: nothing is connected, and the connection stays as it was', async (what, mode) => {
+    const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));
+    behave((body) => body, mode);
+    const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Reconnect' });
+    expect(page.status).toBe(what.startsWith('a failure') ? 503 : 502);
+    if (page.status === 502) expect(page.body).toContain('We could not find out which account you chose');
+    expect(await read()).toEqual(before);
+    await close();
+  });
 });

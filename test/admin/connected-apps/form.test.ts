@@ -18,7 +18,7 @@ const FULL = {
   ...{ returnUrls: [`${HOST}/1`, `${HOST}/2`], accessTokenLifetimeSeconds: 60, parameters: { audience: 'a=b', x: '' } },
   ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
   rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
-  prompt: ['consent', 'select_account'],
+  ...{ prompt: ['consent', 'select_account'], account: { field: 'data.id', url: `${HOST}/me` } },
 };
 
 test.each([
