@@ -46,7 +46,9 @@ export function createBrowserSessions(parts: {
   const sessionHashOf = (cookies: string): string | undefined => {
     const cached = hashes.get(cookies);
     if (cached !== undefined) return cached;
-    const sessionId = unsigned(parseCookies(cookies)[name]?.replace(/^s:/, ''), secrets);
+    const value = parseCookies(cookies)[name];
+    // As express-session writes and reads it; it takes no other form.
+    const sessionId = value?.startsWith('s:') ? unsigned(value.slice(2), secrets) : undefined;
     if (sessionId === undefined) return undefined;
     const hash = hashOf(sessionId);
     if (cookies.length <= MAX_CACHED_CHARACTERS) hashes.set(cookies, hash, cookies.length);
