@@ -79,11 +79,12 @@ export function faultsOfRow(faults: readonly FieldFault[], row: string): FieldFa
 export const rows = z.array(z.string().trim()).pipe(z.array(z.string()));
 
 /** A list from a text area, one entry a line. */
-export const lines = z.string().transform((text) => entriesOf(text, /\r?\n/));
+export const lines = z.string().transform((text) => entriesOf(text, '\n'));
 
 /** As `lines`, also separated by spaces and commas, for entries that hold neither. */
-export const words = z.string().transform((text) => entriesOf(text, /[\s,]+/));
+export const words = z.string().transform((text) => entriesOf(text, /[\s,]/));
 
+/** Without the white space around them; those that are empty do not count. */
 export function entriesOf(text: string, separator: string | RegExp): string[] {
   return text
     .split(separator)

@@ -77,7 +77,7 @@ export function registrationOf(form: Typed, callbackUrls: readonly string[]): Re
     issuer: form.issuer,
     clientId: form.clientId,
     clientSecret: form.clientSecret || undefined,
-    scopes: [...new Set([...form.scope, ...entriesOf(form.moreScopes, /\s+/)])],
+    scopes: [...new Set([...form.scope, ...entriesOf(form.moreScopes, /\s/)])],
     callbackUrls,
     tokenEndpointAuthMethod: form.tokenEndpointAuthMethod || undefined,
     discoveryUrl: form.discoveryUrl || undefined,
