@@ -5,6 +5,10 @@ import type { ConnectedApp } from './connected-app.ts';
 /** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
+/** Where the API serves the current thread. */
+export const threadUrlOf = ({ apiBaseUrl, threadPath }: ThreadApp): string =>
+  apiBaseUrl.replace(/\/+$/, '') + threadPath;
+
 /** Each call reads the current list: administrators change it while requests run. */
 export type CurrentApps = Omit<ReplaceableApps, 'replace'>;
 export type ReplaceableApps = ReturnType<typeof createCurrentApps>;

@@ -1,5 +1,5 @@
 /** Service accounts: platform API tokens without a user; entered once, stored sealed, and never shown again. */
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -98,14 +98,10 @@ export type TokenCheck = 'accepted' | 'refused' | 'unreachable';
 const CHECK_TIMEOUT_MS = 10_000;
 
 /** Tries a token on the platform. `accepted` also if the account has no thread (404) or has reached its rate limit (429). */
-export async function checkApiToken(
-  app: ConnectedApp & { readonly apiBaseUrl: string },
-  apiToken: string,
-  outbound: Outbound,
-): Promise<TokenCheck> {
+export async function checkApiToken(app: ThreadApp, apiToken: string, outbound: Outbound): Promise<TokenCheck> {
   let timer: NodeJS.Timeout | undefined;
   try {
-    const target = outbound.target(app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath);
+    const target = outbound.target(threadUrlOf(app));
     const headers = ['accept', 'application/json', 'user-agent', 'Gatehouse', 'authorization', `Bearer ${apiToken}`];
     const call = outbound.stream(target, headers);
     timer = setTimeout(() => call.destroy(new Error('The platform took too long.')), CHECK_TIMEOUT_MS);

@@ -1,7 +1,7 @@
 /** Fetches a thread from the platform, for browsers and services alike. */
 import type { Readable } from 'node:stream';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { ThreadApp } from '../connected-apps/current-apps.ts';
+import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch, AuthorizedResponse } from '../grants/authorized-fetch.ts';
 import { FAILURE_WORDS, failureText } from '../grants/grant.ts';
@@ -75,7 +75,7 @@ export function createThreadCall(parts: {
     const { ownerId, app, prefetched } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     try {
-      const url = urlOf(app);
+      const url = threadUrlOf(app);
       const call = { userId: ownerId, app, url, headers: REQUEST_HEADERS, stop, prefetched };
       const result = await authorizedFetch.get(call);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
@@ -84,7 +84,7 @@ export function createThreadCall(parts: {
       const { statusCode, headers, body } = response;
       return { status: statusCode, headers: passedHeaders(headers), body: boundedBody(body, limits) };
     } catch (error) {
-      throw isOurs(error) ? error : callError(error, urlOf(app), stop.tooLate);
+      throw isOurs(error) ? error : callError(error, threadUrlOf(app), stop.tooLate);
     } finally {
       clearTimeout(deadline);
     }
@@ -102,8 +102,6 @@ export function createThreadCall(parts: {
     },
   };
 }
-
-const urlOf = (app: ThreadApp): string => app.apiBaseUrl.replace(/\/+$/, '') + app.threadPath;
 
 /** The only headers sent beside the access token: nothing of the caller's request is forwarded (R75). */
 const REQUEST_HEADERS = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', 'Gatehouse'];

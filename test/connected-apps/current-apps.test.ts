@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
-import { createCurrentApps } from '../../src/connected-apps/current-apps.ts';
+import { createCurrentApps, threadUrlOf } from '../../src/connected-apps/current-apps.ts';
 
 function storeOf(...changes: Record<string, unknown>[]) {
   const entries = changes.map((changed) => ({
@@ -20,6 +20,16 @@ function storeOf(...changes: Record<string, unknown>[]) {
 const THREADS = { apiBaseUrl: 'https://platform.example.com' };
 const SIGN_IN = { signIn: { allow: 'everyone' } };
 const ids = (apps: readonly { id: string }[]) => apps.map(({ id }) => id);
+
+test.each(['', '/', '//', '/api', '/api/', '/api//'])(
+  'the thread stands below the API base URL, whatever ends that: %j',
+  (end) => {
+    const host = 'https://platform.example.com';
+    const app = storeOf({ id: 'a', apiBaseUrl: host + end }).threadApp('a');
+    const base = end.startsWith('/api') ? '/api' : '';
+    expect(threadUrlOf(app)).toBe(`${host}${base}/1/threads/current`);
+  },
+);
 
 describe('which app a route means', () => {
   test('each can serve threads, sign people in, both or neither', () => {
