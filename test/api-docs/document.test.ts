@@ -63,6 +63,18 @@ describe('the document', () => {
     }
   });
 
+  test('R82 every call of a service needs a relay token with the scope of its route', () => {
+    const calls = Object.entries(document.paths).filter(([path]) => path.startsWith('/relay/'));
+    const needed = calls.map(([path, methods]) => [path, Object.values(methods).map(({ security }) => security)]);
+    const exchange = ['token:exchange'];
+    expect(Object.fromEntries(needed)).toEqual({
+      '/relay/threads/current': [[{ relayToken: ['threads:read'] }]],
+      '/relay/bin/{bin}': [[{ relayToken: ['bin:read'] }]],
+      '/relay/bin': [[{ relayToken: ['bin:read'] }]],
+      '/relay/token': [[{ relayToken: exchange }, { relayTokenAsPassword: exchange }]],
+    });
+  });
+
   test('takes the schemas that judge: what they refuse it does not know', () => {
     const create = document.paths['/admin/api/connected-apps']?.post?.requestBody?.content['application/json']?.schema;
     expect(create?.additionalProperties).toBe(false);

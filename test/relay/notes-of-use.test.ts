@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createAdminTokens } from '../../src/admin/admin-tokens/admin-token.ts';
+import type { AuditEntry } from '../../src/audit/kinds.ts';
 import { createRelayTokens } from '../../src/relay/relay-token.ts';
 import { createRelayUses } from '../../src/relay/uses.ts';
 import { keys } from '../../src/storage/keys.ts';
@@ -67,6 +68,41 @@ test.each([true, false])('the last use of an admin token: %s', async (lasts) => 
   expect(await tokens.verify(text)).toMatchObject({ id });
   await until(() => by.written());
   expect(await isThere(note)).toBe(lasts);
+});
+
+test('R88 each kind of use is in the trail once an hour, with what sets it apart', async () => {
+  const entries: AuditEntry[] = [];
+  let now = NOW;
+  const audit = { note: (entry: AuditEntry) => void entries.push(entry) };
+  const uses = createRelayUses({ store, audit, clock: () => now });
+  const use = { token: { id: 't', name: 'n' }, route: 'threads:read', result: 'answered' } as const;
+  const kinds = [
+    use,
+    { ...use, token: { id: 't2', name: 'n' } },
+    { ...use, route: 'bin:read' },
+    { ...use, app: 'a' },
+    { ...use, app: 'a', userId: 'u' },
+    { ...use, app: 'a', serviceAccount: 'sa1' },
+    { ...use, app: 'a', serviceAccount: 'sa2' },
+    { ...use, result: 'failed' },
+    { ...use, result: 'networks' },
+  ] as const;
+  const noteAll = () => {
+    for (const kind of kinds) uses.note({ ...kind, address: '127.0.0.1', requestId: 'r' });
+    return entries.splice(0);
+  };
+  expect(noteAll().map(({ event, outcome, facts }) => [event, outcome, facts?.serviceAccount])).toEqual([
+    ...Array(5).fill(['relay.used', 'answered', undefined]),
+    ['relay.used', 'answered', 'sa1'],
+    ['relay.used', 'answered', 'sa2'],
+    ['relay.used', 'failed', undefined],
+    ['relay.refused', 'rule: networks', undefined],
+  ]);
+  now += 59 * 60_000;
+  expect(noteAll()).toEqual([]);
+  now += 60_000;
+  expect(noteAll()).toHaveLength(kinds.length);
+  await uses.close();
 });
 
 describe('the services that used a connection', () => {

@@ -158,9 +158,9 @@ describe('what a relay token opens', () => {
   test('R81 the wrong scope and the wrong app are 403 insufficient_scope, and the detail names the rule', async () => {
     const { token: forBins } = await admin.makeToken({ scopes: ['bin:read'] });
     const { token: forNoApp } = await admin.makeToken({ apps: [] });
-    for (const [wrong, rule] of [
-      [forBins, 'scopes'],
-      [forNoApp, 'apps'],
+    for (const [wrong, rule, challenge] of [
+      [forBins, 'scopes', 'Bearer error="insufficient_scope", scope="threads:read"'],
+      [forNoApp, 'apps', 'Bearer error="insufficient_scope"'],
     ] as const) {
       const answer = await relayThread(site, wrong, await asUser());
       expect([answer.status, codeOf(answer), JSON.parse(answer.body).detail]).toMatchObject([
@@ -168,7 +168,7 @@ describe('what a relay token opens', () => {
         'insufficient_scope',
         expect.stringContaining(`Rule ${rule}`),
       ]);
-      expect(answer.headers['www-authenticate']).toMatch(/^Bearer error="insufficient_scope"/);
+      expect(answer.headers['www-authenticate']).toBe(challenge);
       expect(answer.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
     }
   });
@@ -265,6 +265,7 @@ describe('where a token may stand', () => {
       headers: { ...DATA, cookie, ...(await asUser()) },
     });
     expect([codeOf(answer), ...challenge(answer)]).toEqual(['relay_token_invalid', 401, 'Bearer']);
+    expect(JSON.parse(answer.body).detail).toBe('Send a relay token as "Authorization: Bearer gthr_…".');
   });
 
   test('R82 in the query, the body or a cookie it opens nothing and is not logged', async () => {
@@ -379,6 +380,15 @@ test('who used whose grant is in the trail once an hour, and counted by hour', a
   const service = async () => (await uses.servicesOf(userId, 'platform')).find((one) => one.id === id);
   await until(async () => (await service())?.count === 2);
   expect(await service()).toMatchObject({ name: 'audited', count: 2 });
+  await uses.close();
+});
+
+test('what was counted is kept when the process ends right after it', async () => {
+  const { token: own, id } = await admin.makeToken({ name: 'last call' });
+  expect((await relayThread(site, own, await asUser())).status).toBe(200);
+  await site.restart();
+  const uses = createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now });
+  expect(await uses.hoursOf(id)).toMatchObject([{ counts: [{ result: 'answered', count: 1 }] }]);
   await uses.close();
 });
 

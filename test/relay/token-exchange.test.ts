@@ -55,6 +55,17 @@ test('openid-client as a foreign client exchanges a user assertion, authenticate
   expect((await platform(answer.access_token)).status).toBe(200);
 });
 
+test('an access token whose end the provider does not name is exchanged without one', async () => {
+  const { expiresAt } = await desk.read(userId);
+  await desk.change(userId, () => ({ expiresAt: undefined }));
+  const answer = await exchange(site, token, await proven());
+  await desk.change(userId, () => ({ expiresAt }));
+  expect([answer.status, Object.keys(json(answer)).sort()]).toEqual([
+    200,
+    ['access_token', 'issued_token_type', 'scope', 'token_type'],
+  ]);
+});
+
 test('R84 the answer is not stored anywhere and holds no refresh token and no secret of the app', async () => {
   const answer = await exchange(site, token, await proven());
   const { refreshToken = '', accessToken } = await desk.read(userId);
@@ -94,6 +105,16 @@ describe('narrower tokens', () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     expect(site.sandbox.hits.count('POST /token') - before).toBe(1);
     expect((await desk.read(userId)).failure).toBeUndefined();
+  });
+
+  test('all granted scopes, in whatever order and with whatever spaces, are the whole token', async () => {
+    const { accessToken, scopes } = await desk.read(userId);
+    const before = site.sandbox.hits.count('POST /token');
+    for (const scope of [scopes.toReversed().join('  '), ` ${scopes.join(' ')} ${scopes[0]} `, ' ']) {
+      const answer = await exchange(site, token, { ...(await proven()), scope });
+      expect([scope, answer.status, json(answer).access_token]).toEqual([scope, 200, accessToken]);
+    }
+    expect(site.sandbox.hits.count('POST /token')).toBe(before);
   });
 
   test('scopes that were not granted are refused before anybody is asked', async () => {
@@ -197,6 +218,7 @@ describe('refusals', () => {
     expect(await refusal({ ...good, requested_token_type: JWT })).toBe('invalid_request');
     expect(await refusal({ ...good, audience: 'nowhere' })).toBe('invalid_target');
     expect(await refusal({ ...anyApp, resource: 'https://elsewhere.example/' })).toBe('invalid_target');
+    expect(await refusal({ ...anyApp, resource: 'no URL' })).toBe('invalid_target');
     expect(await refusal({ ...good, resource: 'https://elsewhere.example/' })).toBe('invalid_target');
     // RFC 8707 section 2: a resource has no fragment.
     expect(await refusal({ ...good, resource: `${site.sandbox.platformUrl}/1#part` })).toBe('invalid_target');
@@ -241,16 +263,40 @@ describe('refusals', () => {
   test('a parameter that comes twice and a body that is no form are invalid', async () => {
     const headers = { ...DATA, authorization: `Bearer ${token}` };
     const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
-    for (const [type, body] of [
-      [FORM['content-type'], twice],
-      ['application/json', '{}'],
+    for (const [type, body, description] of [
+      [FORM['content-type'], twice, 'Give each parameter once.'],
+      ['application/json', '{}', 'Send the parameters as a form (application/x-www-form-urlencoded).'],
     ] as const) {
       const answer = await ask(`${site.url}/relay/token`, {
         method: 'POST',
         headers: { ...headers, 'content-type': type },
         body,
       });
-      expect([answer.status, json(answer).error]).toEqual([400, 'invalid_request']);
+      expect([answer.status, json(answer)]).toEqual([
+        400,
+        { error: 'invalid_request', error_description: description },
+      ]);
+    }
+  });
+
+  test('while the provider is down are 503, and say when to come back', async () => {
+    const { expiresAt } = await desk.read(userId);
+    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+    const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
+    await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
+    const whole = await exchange(site, token, await proven());
+    heal();
+    await desk.change(userId, () => ({ expiresAt }));
+    for (const answer of [narrower, whole]) {
+      expect([answer.status, json(answer), answer.headers['cache-control']]).toEqual([
+        503,
+        {
+          error: 'temporarily_unavailable',
+          error_description: 'The provider is unavailable. Try again later.',
+        },
+        'no-store',
+      ]);
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
     }
   });
 
