@@ -1,5 +1,4 @@
 /** Client authentication: by a secret (RFC 6749 section 2.3.1) or by our signature (RFC 7523). */
-import { randomUUID } from 'node:crypto';
 import * as client from 'openid-client';
 import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate } from './issuer.ts';
@@ -30,9 +29,7 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, '
 
 /** For one use at this provider (RFC 7523 sections 2.2 and 3). @param audience the issuer, or the token endpoint of many */
 function clientAssertion(ownKeys: Pick<OwnKeys, 'sign'>, clientId: string, audience: string): Promise<string> {
-  const issuedAt = Math.floor(Date.now() / 1000);
-  const times = { iat: issuedAt, exp: issuedAt + ASSERTION_SECONDS };
-  return ownKeys.sign({ iss: clientId, sub: clientId, aud: audience, jti: randomUUID(), ...times }, { typ: 'JWT' });
+  return ownKeys.sign({ iss: clientId, sub: clientId, aud: audience }, { typ: 'JWT', seconds: ASSERTION_SECONDS });
 }
 
 function basicCredentials(clientId: string, secret: string): string {

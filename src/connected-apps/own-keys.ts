@@ -1,4 +1,5 @@
 /** Our signing keys (ES256): sealed in the store, published before they sign and until their signatures expire. */
+import { randomUUID } from 'node:crypto';
 import {
   calculateJwkThumbprint,
   createLocalJWKSet,
@@ -112,11 +113,12 @@ export function createOwnKeys(parts: {
   return {
     /** The id of the key that signs now. */
     signingKid: async () => (await signingKey()).kid,
-    /** Signs a JWT. It has to expire within `afterMilliseconds`, since the key may be removed after that. */
-    async sign(claims: JWTPayload, header: { typ: string }): Promise<string> {
+    /** Signs a JWT for `seconds`: at most `afterMilliseconds`, since the key may be removed after that. */
+    async sign(claims: JWTPayload, { typ, seconds }: { typ: string; seconds: number }): Promise<string> {
       const key = await signingKey();
-      return new SignJWT(claims)
-        .setProtectedHeader({ alg: ALGORITHM, kid: key.kid, ...header })
+      const iat = Math.floor(clock() / 1000);
+      return new SignJWT({ ...claims, jti: randomUUID(), iat, exp: iat + seconds })
+        .setProtectedHeader({ alg: ALGORITHM, kid: key.kid, typ })
         .sign(await privateKey(key));
     },
     /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */

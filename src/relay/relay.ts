@@ -43,7 +43,7 @@ export async function createRelay(parts: {
   const { apps, ownKeys } = connectedApps;
   const tokens = await createRelayTokens({ store, sealedJson, clock });
   const accounts = createServiceAccounts({ store, sealedJson, clock });
-  const assertions = createUserAssertions({ ownKeys, publicHref, clock });
+  const assertions = createUserAssertions({ ownKeys, publicHref });
   const uses = createRelayUses({ store, audit, clock, count: (outcome) => audit.tallies.count(`relay.${outcome}`) });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
   const { vault, narrowed } = grants;
