@@ -25,23 +25,21 @@
  * | `service-accounts` | made, newest first | `q`: looked through | `service-accounts` | 1 member for each |
  * | `webhooks` | made, newest first | `q`: looked through | `webhooks` | 1 member for each |
  * | `admin-tokens` | made, newest first | `q`: looked through | `admin-tokens` | 1 member for each |
+ *
+ * `GET /relay/connections` has no index of its own: it reads `grants` of a user, `connections` of an app, or the users that
+ * a relay token lists.
  */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { queryField } from '../http/body.ts';
+import { pageQuery } from '../http/list-schema.ts';
 import type { PageOptions } from '../storage/store.ts';
 
-export const listQuery = z.strictObject({
-  after: z.string().max(500).optional().describe('the "next" of the previous page'),
-  limit: z.coerce.number().int().min(1).max(200).default(50).describe('maximum number of items'),
+export const listQuery = pageQuery.extend({
   q: z.string().max(200).optional().describe('only items that contain this text'),
 });
 
 export type ListQuery = z.output<typeof listQuery>;
-
-export function listOf<T extends z.ZodType>(item: T) {
-  return z.object({ items: z.array(item), next: z.string().optional() });
-}
 
 /** The same for an HTML page. A search text that is too long is cut. */
 export function listRequest(req: Request, limit = 50): ListQuery & { q: string } {

@@ -7,11 +7,12 @@ import type { Request } from 'express';
 import type { z } from 'zod';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
 import { AppError } from '../errors.ts';
+import { listOf } from '../http/list-schema.ts';
 import { operation } from '../http/operation.ts';
 import type { Records } from '../storage/records.ts';
 import type { AdminParts } from './admin.ts';
 import { audited } from './change.ts';
-import { type ListQuery, listOf, listQuery, listRequest, matches, pageOptions } from './listing.ts';
+import { type ListQuery, listQuery, listRequest, matches, pageOptions } from './listing.ts';
 
 /** The item that a call created or changed, and members that only this response contains, such as a new secret. */
 type Changed<T, Added extends z.ZodRawShape> = { item: T } & z.output<z.ZodObject<Added>>;

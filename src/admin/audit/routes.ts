@@ -6,11 +6,12 @@ import { z } from 'zod';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, type AuditRecord, isAuditEvent } from '../../audit/kinds.ts';
 import { queryField } from '../../http/body.ts';
+import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import { DAY_MS, isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
-import { listOf, listQuery } from '../listing.ts';
+import { listQuery } from '../listing.ts';
 import type { AdminPageData } from '../page.ts';
 
 declare module '../../pages/page-data.ts' {

@@ -2,8 +2,9 @@
 import type { Response } from 'express';
 import { z } from 'zod';
 import { CALLBACK_URL_ADVICE, checkCallbackUrls, probablyMeant } from '../../connected-apps/callback-url.ts';
+import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
-import { listOf, listQuery } from '../listing.ts';
+import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';

@@ -2,10 +2,11 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
+import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { AdminParts } from '../admin.ts';
-import { listOf, listQuery, listRequest } from '../listing.ts';
+import { listQuery, listRequest } from '../listing.ts';
 import type { AdminListData, AdminPageData } from '../page.ts';
 import { type FailureGroup, failureGroups } from './groups.ts';
 import {

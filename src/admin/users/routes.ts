@@ -5,6 +5,7 @@ import type { AuditEvent } from '../../audit/kinds.ts';
 import { AppError } from '../../errors.ts';
 import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
 import { queryField } from '../../http/body.ts';
+import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import type { User } from '../../users/user-store.ts';
@@ -18,7 +19,7 @@ import {
   revocationJson,
   revocationView,
 } from '../connections/view.ts';
-import { type ListQuery, listOf, listQuery, listRequest } from '../listing.ts';
+import { type ListQuery, listQuery, listRequest } from '../listing.ts';
 import type { AdminListData, AdminPageData } from '../page.ts';
 import { throwUnknown } from '../resource.ts';
 import { type SessionRow, sessionJson, sessionView } from '../sessions/view.ts';

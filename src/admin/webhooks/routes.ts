@@ -1,11 +1,11 @@
 /** Webhooks in the administration, by page and by API: their URLs, their events, and the last messages of each. */
 import { z } from 'zod';
+import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import { type FormView, formHandler, recordVersion, ticked } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { AdminParts } from '../admin.ts';
-import { listOf } from '../listing.ts';
 import type { AdminListData, AdminPageData, PageRequest } from '../page.ts';
 import { createResource } from '../resource.ts';
 import { hostOf, webhookChanges } from './changes.ts';
