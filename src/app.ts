@@ -71,6 +71,7 @@ export function createApp(parts: AppParts): RequestListener {
     connections: connectionRoutes({ apps, connections, servicesOf: relay.uses.servicesOf, pages, publicHref }),
     threads: threadRoutes({ apps, threads, sessions: sessions.browser, grants: parts.grants }),
     relay: relay.routes,
+    relayConnections: relay.connections,
     tokenExchange: relay.tokenExchange,
     assertions: relay.assertions,
     admin: parts.admin.routes,

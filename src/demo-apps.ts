@@ -54,7 +54,7 @@ export function demoApps(publicUrl: string) {
       await call('POST', 'connected-apps', { ...registration(team, sandbox), clientSecret: secrets.store });
       const { token } = await call('POST', 'relay-tokens', {
         name: 'Demo service',
-        scopes: ['threads:read'],
+        scopes: ['threads:read', 'connections:read'],
         apps: [platform.id],
         users: [userId],
         assertUser: true,

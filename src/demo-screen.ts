@@ -39,6 +39,9 @@ ${accountLines.join('\n')}
    curl ${publicUrl}/relay/threads/current \\
      -H 'Authorization: Bearer ${relayToken}' \\
      -H 'Gatehouse-User: ${userId}'
+   The state of the connection, without a token of the user:
+   curl ${publicUrl}/relay/connections \\
+     -H 'Authorization: Bearer ${relayToken}'
 
 Identity provider   ${issuer}
 BIN lookup service  ${binServiceUrl}/account

@@ -21,6 +21,7 @@ export type Handlers = SignIn['routes'] & {
   connections: ConnectionRoutes;
   home: Home;
   relay: Relay['routes'];
+  relayConnections: RequestHandler;
   threads: ThreadRoutes;
   tokenExchange: RequestHandler;
 };
@@ -48,6 +49,7 @@ export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[
     ['GET', '/relay/bin/:bin', to.relay.admitBin, to.bin.one, RELAYED],
     ['POST', '/relay/bin', [to.relay.binGuard, readBody, to.relay.jsonOnly], to.bin.manyAsJson, RELAYED],
     ['POST', '/relay/token', readBody, to.tokenExchange],
+    ['GET', '/relay/connections', to.relay.connectionsGuard, to.relayConnections],
 
     // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.
     ['GET', '/session/verify', requireUser, to.assertions.verify],

@@ -86,21 +86,28 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     /** Removes a connection from every list. */
     drop,
 
-    /** Newest first. At most one of `appId` and `state` uses an index; with both, `appId` filters. */
+    /** Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others. */
     page(request: {
       after?: string | undefined;
       limit: number;
+      userId?: string | undefined;
       appId?: string | undefined;
       state?: ConnectionState | undefined;
     }) {
-      const { after, limit, appId, state } = request;
+      const { after, limit, userId, appId, state } = request;
+      const filter = (one: ListedConnection) => appId === undefined || one.appId === appId;
+      if (userId !== undefined) {
+        return matchingPage(store, keys.grants(userId), { after, limit, filter }, async (app) => ({
+          userId,
+          appId: app,
+        }));
+      }
       const index =
         state !== undefined
           ? keys.connections('state', state)
           : appId !== undefined
             ? keys.connections('app', appId)
             : keys.connections('all');
-      const filter = (one: ListedConnection) => appId === undefined || one.appId === appId;
       return matchingPage(store, index, { after, limit, filter }, async (member) => connectionOf(member));
     },
 

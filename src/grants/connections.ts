@@ -18,6 +18,8 @@ export interface Connection {
   account: Grant['account'];
   /** Milliseconds since the epoch. */
   connectedAt: number | undefined;
+  /** When the provider last issued an access token. */
+  refreshedAt: number | undefined;
   lastUsedAt: number | undefined;
 }
 
@@ -60,14 +62,14 @@ export function createConnections(parts: {
 
   const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
-      const unknown = { scopes: [], requestedScopes: undefined, account: {}, connectedAt: undefined, lastUsedAt };
-      return { app, health: 'reconnect_needed', cause: 'unreadable', ...unknown };
+      const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
+      return { app, health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {}, ...unknown };
     }
-    const { scopes, requestedScopes, account, connectedAt, failure } = stored.grant;
+    const { scopes, requestedScopes, account, connectedAt, obtainedAt: refreshedAt, failure } = stored.grant;
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    return { app, health, cause, scopes, requestedScopes, account, connectedAt, lastUsedAt };
+    return { app, health, cause, scopes, requestedScopes, account, connectedAt, refreshedAt, lastUsedAt };
   };
 
   /**

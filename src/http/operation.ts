@@ -24,6 +24,8 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
   parts: {
     summary: string;
     query?: Q;
+    /** For the documentation only. */
+    headers?: z.ZodType;
     body?: B;
     /** The body of the response; members that it does not name are left out. Undefined: no body. */
     response?: z.ZodType;

@@ -82,10 +82,10 @@ export function createRelayGate(parts: {
   };
 
   /** Counts a wrong proof as `userAssertion` in place of a rule, because the policy has not been applied yet. */
-  const provenUser = async (assertion: string, caller: RelayCaller): Promise<NamedSubject> => {
+  const provenUser = async (assertion: string, caller: RelayCaller, route: RelayScope): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token);
     if (id !== undefined) return { kind: 'user', id, proven: true };
-    count(caller, { route: 'threads:read' }, 'userAssertion');
+    count(caller, { route }, 'userAssertion');
     throw new AppError('not_allowed', {
       detail:
         'Rule userAssertion: the user assertion is not ours, has expired, or has another audience. Get a new one.',
@@ -111,18 +111,28 @@ export function createRelayGate(parts: {
       const refused = applyPolicy(caller, access);
       if (refused) throw errorOf(refused, access.route);
     },
+    /** True where the policy allows this; counts nothing. */
+    allows: ({ token, address }: RelayCaller, access: RelayAccess): boolean =>
+      decide(token, { ...access, address, now: clock() }).allowed,
     /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
     async readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject> {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       const user = headerOf(req, 'gatehouse-user');
       const account = headerOf(req, 'gatehouse-service-account');
       if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw oneSubject();
-      if (assertion !== undefined) return provenUser(assertion, caller);
+      if (assertion !== undefined) return provenUser(assertion, caller, 'threads:read');
       const id = user ?? account ?? '';
       if (!SUBJECT_ID.test(id)) {
         throw new AppError('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
       }
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
+    },
+    /** The user that the query names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
+    async readUser(req: IncomingMessage, caller: RelayCaller, id: string | undefined) {
+      const assertion = headerOf(req, 'gatehouse-user-assertion');
+      if (assertion === undefined) return id === undefined ? undefined : { kind: 'user' as const, id, proven: false };
+      if (id === undefined) return provenUser(assertion, caller, 'connections:read');
+      throw new AppError('invalid_request', { detail: 'Send either "user" or Gatehouse-User-Assertion.' });
     },
     /** Adds what the store knows of the user or service account. */
     async loadSubject(named: NamedSubject): Promise<RelaySubject> {

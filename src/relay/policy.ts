@@ -7,6 +7,7 @@ const scopeWords = {
   'threads:read': 'Read the current thread',
   'bin:read': 'Look up BINs',
   'token:exchange': 'Get users’ access tokens',
+  'connections:read': 'See the state of connections',
 } as const;
 export type RelayScope = keyof typeof scopeWords;
 export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];
@@ -97,6 +98,8 @@ export interface RelayCall {
   /** Undefined for BIN look-ups, as is the subject. */
   app?: string | undefined;
   subject?: RelaySubject | undefined;
+  /** A list of connections of every user that the token may act for: none of them proves anything. */
+  everyUser?: boolean;
   /** The client address, by the peer or a trusted proxy. */
   address: string;
   /** Milliseconds since the epoch. */
@@ -176,12 +179,14 @@ const RULES: readonly {
   {
     rule: 'assertUser',
     detail: 'Rule assertUser: the relay token may not name a user without proof. Send a user assertion.',
-    refuses: ({ assertUser }, { subject }) => subject?.kind === 'user' && !subject.proven && !assertUser,
+    refuses: ({ assertUser }, { subject, everyUser }) =>
+      (everyUser === true || (subject?.kind === 'user' && !subject.proven)) && !assertUser,
   },
   {
     rule: 'users',
     detail: 'Rule users: the relay token may not act for this user.',
-    refuses: ({ users }, { subject }) => subject?.kind === 'user' && !includesUser(users, subject.id),
+    refuses: ({ users }, { subject, everyUser }) =>
+      everyUser ? users === 'none' : subject?.kind === 'user' && !includesUser(users, subject.id),
   },
   {
     rule: 'users',

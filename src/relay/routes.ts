@@ -91,6 +91,10 @@ export function relayRoutes(parts: {
       admitBin(req, res).then(() => next(), next),
     ),
 
+    connectionsGuard: requiring<RequestHandler>(relayToken('connections:read'), (req, res, next) =>
+      admit(req, res, { route: 'connections:read' }).then(() => next(), next),
+    ),
+
     /** Refuses forms, which the handler accepts from pages. */
     jsonOnly: ((req, _res, next) => {
       const detail = 'Send the body as JSON, with "Content-Type: application/json".';
@@ -98,6 +102,10 @@ export function relayRoutes(parts: {
     }) satisfies RequestHandler,
   };
 }
+
+export const USER_ASSERTION = z.object({
+  'Gatehouse-User-Assertion': z.string().optional().describe('a JWT of GET /session/verify: for its user'),
+});
 
 const CURRENT_THREAD: Operation = {
   summary: 'The current thread of a user or a service account',
@@ -110,7 +118,7 @@ const CURRENT_THREAD: Operation = {
       ),
   }),
   headers: z.object({
-    'Gatehouse-User-Assertion': z.string().optional().describe('a JWT of GET /session/verify: for its user'),
+    ...USER_ASSERTION.shape,
     'Gatehouse-User': z.string().optional().describe('a user id: for a relay token with assertUser'),
     'Gatehouse-Service-Account': z.string().optional().describe('id of a service account'),
   }),
@@ -120,7 +128,7 @@ const CURRENT_THREAD: Operation = {
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
 
 /** The service that a guard of this room has authenticated. */
-function callerOf(req: IncomingMessage): RelayCaller {
+export function callerOf(req: IncomingMessage): RelayCaller {
   const { relayCaller } = req.context;
   if (!relayCaller) throw new AppError('relay_token_invalid');
   return relayCaller;

@@ -75,8 +75,10 @@ export function createRelayUses(parts: {
       await changeJson<StoredHours>(store, place, {}, (stored) => withHours(stored, counted, clock()));
     }
     for (const counted of batch) {
-      const { userId, app, result } = counted.use;
+      const { route, userId, app, result } = counted.use;
       if (userId === undefined || app === undefined || result !== 'answered') continue;
+      // Whoever looks at a connection does not use it.
+      if (route === 'connections:read') continue;
       const place = { key: keys.relayUsesOf(userId, app), owner: keys.grant(userId, app) };
       await changeJson<ServiceUse[]>(store, { ...place, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
         withService(stored, counted),

@@ -16,7 +16,7 @@ const appOf = (id: string, changes: object = {}) =>
   }) as unknown as ConnectedApp;
 const connectionOf = (app: string, changes: Partial<Connection> = {}): Connection => ({
   cause: undefined,
-  requestedScopes: undefined,
+  ...{ requestedScopes: undefined, refreshedAt: undefined },
   ...{ app, health: 'active', scopes: ['openid', 'mail'], account: {}, connectedAt: AT, lastUsedAt: undefined },
   ...changes,
 });

@@ -103,12 +103,13 @@ test('a user signs in, reads, connects, disconnects and signs out', async () => 
   await change((await signIn(site, 'second@example.test')).agent, '/account/delete', HTML);
 });
 
-test('a service reads threads and BINs, and exchanges tokens', async () => {
+test('a service reads threads, BINs and connections, and exchanges tokens', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   const { token } = await admin.makeToken({ assertUser: true });
   const assertion = await assertionOf(site, agent.cookies.header(site.url));
   await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
+  await ask(`${site.url}/relay/connections`, { headers: bearer(token) });
   await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
   const bins = JSON.stringify({ bins: ['45717360', 'x'] });
   await ask(`${site.url}/relay/bin`, { method: 'POST', headers: { ...bearer(token), ...JSON_BODY }, body: bins });

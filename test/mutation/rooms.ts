@@ -134,6 +134,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'relay/token-exchange',
     'relay/id-tokens',
     'relay/prefetch',
+    'relay/connections',
     'relay/relay',
     'api-docs/document',
   ],

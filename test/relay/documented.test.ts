@@ -75,6 +75,7 @@ test('every curl example is answered as the text around it says', async (context
   expect(answers).toMatchObject([
     { token: expect.stringMatching(/^gthr_/) },
     { thread: { title: expect.any(String) } },
+    { items: [{ app: 'platform', health: 'active', connectUrl: null }] },
     { scheme: 'visa' },
     { results: [{ bin: '45717360' }, { bin: '51234567' }] },
     { scope: 'openid profile', token_type: 'Bearer' },

@@ -31,6 +31,7 @@ describe('each rule refuses alone', () => {
   const account = (changes: object) => ({
     subject: { kind: 'service_account' as const, id: 'sa1', app: 'platform', moved: false, ...changes },
   });
+  const ofEveryUser = { route: 'connections:read' as const, subject: undefined, everyUser: true };
   const cases: [string, Partial<RelayPolicy>, Partial<RelayCall>][] = [
     ['expiresAt', { expiresAt: NOW }, {}],
     ['networks', {}, { address: '192.0.2.1' }],
@@ -38,6 +39,8 @@ describe('each rule refuses alone', () => {
     ['scopes', { scopes: ['bin:read'] }, {}],
     ['apps', { apps: [] }, {}],
     ['users', { users: 'none' }, {}],
+    ['users', { users: 'none', assertUser: true }, ofEveryUser],
+    ['assertUser', {}, ofEveryUser],
     ['users', { users: ['u2'] }, {}],
     ['users', { users: 'all' }, user({ state: 'disabled' })],
     ['users', { users: 'all' }, user({ state: 'unknown' })],

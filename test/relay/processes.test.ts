@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
 import { createOpaqueToken } from '../../src/storage/opaque-token.ts';
@@ -211,6 +212,27 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     };
     await Promise.all(Array.from({ length: 16 }, work));
     expect(wrong).toEqual([]);
+  });
+
+  test('R109 pages of connections, read at both processes by turns, name each one once, and no token', async (context) => {
+    skipWithout(context, missing);
+    const index = createConnectionIndex({ store: fleet.vault.store, clock: Date.now });
+    for (const userId of users) await retryWhileUnavailable(() => index.update(grantOf(userId, 'personal')));
+    for (const allowed of ['all', users] as const) {
+      const policy = { scopes: ['connections:read'], apps: ['personal'], assertUser: true, users: allowed };
+      const { token } = await admin.makeToken(policy);
+      const listed: string[] = [];
+      let next: string | undefined;
+      for (let at = 0; at === 0 || next !== undefined; at += 1) {
+        const query = `?app=personal&limit=7${next === undefined ? '' : `&after=${next}`}`;
+        const answer = await ask(`${fleet.member(at % 2).url}/relay/connections${query}`, { headers: bearer(token) });
+        expect([answer.status, answer.body]).toEqual([200, expect.not.stringContaining('at-u')]);
+        const page = JSON.parse(answer.body) as { items: { user: string; health: string }[]; next?: string };
+        listed.push(...page.items.map(({ user, health }) => `${user} ${health}`));
+        next = page.next;
+      }
+      expect(listed.toSorted()).toEqual(users.map((user) => `${user} active`));
+    }
   });
 
   /** So many calls of a service for each of these users, all at once, at both processes by turns. */

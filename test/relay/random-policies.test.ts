@@ -1,6 +1,7 @@
 /** Whatever the policy: what the function allows is allowed over HTTP, what it refuses is refused there by the same rule. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RELAY_SCOPES, type RelayScope } from '../../src/relay/policy.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Asked, ask } from '../support/ask.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -44,16 +45,16 @@ afterAll(async () => {
 });
 
 interface Wanted {
-  route: 'threads:read' | 'bin:read' | 'token:exchange';
+  route: RelayScope;
   app: string;
-  /** Proven, named, somebody who is disabled named, or no user. */
+  /** Proven, named, somebody who is disabled named, or no user: for connections, all of them. */
   whom: 'proven' | 'named' | 'disabled' | 'account';
   address: string;
 }
 
 const policies = () =>
   fc.record({
-    scopes: fc.subarray(['threads:read', 'bin:read', 'token:exchange'], { minLength: 1 }),
+    scopes: fc.subarray([...RELAY_SCOPES], { minLength: 1 }),
     apps: fc.subarray(['platform', 'second']),
     users: fc.oneof(
       fc.constantFrom('all', 'none'),
@@ -63,7 +64,7 @@ const policies = () =>
     assertUser: fc.boolean(),
   });
 const calls = fc.record<Wanted>({
-  route: fc.constantFrom('threads:read', 'bin:read', 'token:exchange'),
+  route: fc.constantFrom(...RELAY_SCOPES),
   app: fc.constantFrom('platform', 'second'),
   whom: fc.constantFrom('proven', 'proven', 'named', 'disabled', 'account'),
   address: fc.constantFrom('10.1.1.1', '192.0.2.9', '198.51.100.1'),
@@ -80,12 +81,18 @@ async function make({ route, app, whom, address }: Wanted, token: string): Promi
     const subject = whom === 'proven' ? { 'gatehouse-user-assertion': assertion } : named;
     return relayThread(site, token, { ...subject, ...from }, `?app=${app}`);
   }
+  if (route === 'connections:read') {
+    const proof = whom === 'proven' ? { 'gatehouse-user-assertion': assertion } : {};
+    const user = whom === 'named' || whom === 'disabled' ? `&user=${id}` : '';
+    return ask(`${site.url}/relay/connections?app=${app}${user}`, { headers: { ...bearer(token), ...proof, ...from } });
+  }
   const type = whom === 'proven' ? 'urn:ietf:params:oauth:token-type:jwt' : 'urn:gatehouse:token-type:user';
   const subject = { subject_token: whom === 'proven' ? assertion : id, subject_token_type: type };
   return exchange(site, token, { ...subject, audience: app }, from);
 }
 
 function questionOf({ route, app, whom, address }: Wanted) {
+  if (whom === 'account' && route === 'connections:read') return { route, app, address };
   if (whom === 'account' && route !== 'token:exchange') return { route, app, address, serviceAccount: accounts[app] };
   const user = whom === 'disabled' ? disabledId : userId;
   return { route, app, address, user, proof: whom === 'proven' ? 'assertion' : 'none' };
@@ -107,7 +114,7 @@ test('R81 the function and the routes agree on every policy and every call', asy
       expect([refusedBy(answer), refusedBy(answer) === undefined]).toEqual([said.rule, said.allowed]);
       // What policy lets pass is answered, but for the app that the user has not connected.
       const asAccount = call.whom === 'account' && call.route !== 'token:exchange';
-      const hasGrant = call.app === 'platform' || asAccount || call.route === 'bin:read';
+      const hasGrant = call.app === 'platform' || asAccount || ['bin:read', 'connections:read'].includes(call.route);
       if (said.allowed && hasGrant) expect(answer.status).toBe(200);
       if (said.allowed) allowed += 1;
     }),

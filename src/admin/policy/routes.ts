@@ -74,6 +74,7 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
       route,
       app: forApp ? app : undefined,
       subject,
+      everyUser: route === 'connections:read' && subject === undefined,
       address,
       now: clock(),
       unnarrowed: isExchange && question.unnarrowed,
@@ -94,7 +95,7 @@ export function policyRoutes({ relay, connectedApps, pages, clock }: AdminParts)
       faults,
       tokens: items.map(({ id, name }) => ({ id, name })),
       words: RELAY_WORDS,
-      apps: apps.threadApps().map(({ id, name }) => ({ id, name })),
+      apps: apps.list().map(({ id, name }) => ({ id, name })),
       form: { values, faults },
       decision: decision === 'unknown' ? undefined : decision,
     };

@@ -1,0 +1,60 @@
+/** A service sees a connection work, break and work again, while its user takes access back at the provider and reconnects. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../relay/service.ts';
+import { ask } from '../support/ask.ts';
+import { signIn, type TestSite } from '../support/gatehouse.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+beforeAll(async () => {
+  site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+test('R109 active, then reconnect_needed with where to reconnect, then active, and never a token', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
+  const bodies: string[] = [];
+  const connection = async () => {
+    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    bodies.push(answer.body);
+    return JSON.parse(answer.body).items[0];
+  };
+  const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
+  const secrets: (string | undefined)[] = [];
+  const learnSecrets = async () => {
+    const { accessToken, refreshToken } = await desk.read(userId);
+    secrets.push(accessToken, refreshToken);
+  };
+
+  expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
+  await learnSecrets();
+  expect((await thread()).status).toBe(200);
+
+  await agent.submit(await agent.get(`${site.sandbox.issuer}/account`), {}, { button: 'Take back' });
+  // The service finds out once the access token has expired.
+  await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
+  const refused = await thread();
+  expect([refused.status, codeOf(refused)]).toEqual([403, 'reconnect_needed']);
+  const broken = await connection();
+  expect(broken).toMatchObject({ user: userId, app: 'platform', health: 'reconnect_needed', cause: 'grant_refused' });
+
+  const page = await agent.get(broken.connectUrl);
+  const consent = await agent.submit(page, {}, { button: 'Reconnect with these' });
+  await agent.submit(consent, {}, { button: 'Allow' });
+  expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
+  expect((await thread()).status).toBe(200);
+  await learnSecrets();
+
+  expect(new Set(secrets).size).toBe(4);
+  for (const secret of secrets) expect(bodies.join()).not.toContain(secret);
+});
