@@ -154,6 +154,14 @@ export const connectedAppSchema = z.strictObject({
     description:
       'What the provider asks each time, such as consent or select_account, with spaces between them; off: nothing. Empty: consent, where a refresh token depends on it.',
   }),
+  tokenPath: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,4}$/, 'Give member names, joined by dots.')
+    .optional()
+    .meta({
+      title: 'Path of nested tokens',
+      description: 'Only where token responses have the tokens in an object within them, such as authed_user.',
+    }),
   accessTokenLifetimeSeconds: z.int().min(1).max(31_536_000).optional().meta({
     title: 'Seconds that an access token lasts',
     description: 'Only where the provider does not state it.',

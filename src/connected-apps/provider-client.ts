@@ -17,7 +17,7 @@ import { signingAlgorithms } from './signing-keys.ts';
 import { readAsTenant } from './tenant-response.ts';
 import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-refresh.ts';
 import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
-import { type CapturedResponse, type Claims, captureTokenResponse, type TokenResponse } from './token-response.ts';
+import { type CapturedResponse, type Claims, captureResponse, type TokenResponse } from './token-response.ts';
 
 export interface AuthorizationRequest {
   redirectUri: string;
@@ -92,7 +92,7 @@ export function createProviderClient(parts: {
     const anonymous = isPush ? 'pushed request' : undefined;
     const response = await outbound.fetch(url, { method, headers, body, anonymous }, LIMITS);
     const captured = captures.getStore();
-    return captured && options.method === 'POST' ? captureTokenResponse(response, captured) : response;
+    return captured && options.method === 'POST' ? captureResponse(response, captured) : response;
   };
 
   const configure = (app: ConnectedApp, server: ProviderMetadata): client.Configuration => {
@@ -153,7 +153,7 @@ export function createProviderClient(parts: {
         ...(request.maxAgeSeconds !== undefined && { max_age: String(request.maxAgeSeconds) }),
       };
       if (!isPushed(app, server)) return client.buildAuthorizationUrl(configuration, parameters).href;
-      const captured: CapturedResponse = {};
+      const captured: CapturedResponse = { secrets: [app.clientSecret] };
       try {
         const push = () => client.buildAuthorizationUrlWithPAR(configuration, parameters);
         return (await captures.run(captured, push)).href;
@@ -164,7 +164,8 @@ export function createProviderClient(parts: {
 
     async exchangeCode(app, callback, request) {
       const to = await connect(app, firstIssuer(app, callback.searchParams.get('iss')));
-      const captured: CapturedResponse = {};
+      const secrets = [callback.searchParams.get('code') ?? undefined, request.codeVerifier, app.clientSecret];
+      const captured: CapturedResponse = { app, secrets };
       const checks = {
         expectedState: request.state,
         pkceCodeVerifier: request.codeVerifier,
@@ -186,7 +187,7 @@ export function createProviderClient(parts: {
     },
 
     async refresh(app, { refreshToken, dpopKey, scopes, keep }) {
-      const captured: CapturedResponse = { keep };
+      const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], keep };
       try {
         const to = await connect(app);
         const parameters = scopes && { scope: scopes.join(' ') };
@@ -211,7 +212,7 @@ export function createProviderClient(parts: {
         await client.tokenRevocation(configuration, token, { token_type_hint: hint });
         return { outcome: 'revoked', said: { status: 200 } };
       } catch (error) {
-        return { outcome: 'unconfirmed', said: replyOf(error) };
+        return { outcome: 'unconfirmed', said: replyOf(error, token) };
       }
     },
 

@@ -13,6 +13,8 @@ export interface ProviderErrorFacts {
   status?: number;
   oauthError?: string | undefined;
   endpoint?: string;
+  /** The member for which a token response was refused. */
+  member?: string | undefined;
   /** What the provider calls itself, where that is not the issuer that is set; for administrators alone. */
   issuer?: string;
   retryAfterSeconds?: number | undefined;
@@ -64,8 +66,10 @@ export function describeFailure(error: unknown): string {
   const failed = failedCall(error);
   if (failed) return failed.message;
   if (error instanceof ProviderError) {
-    const { status, oauthError } = error.facts;
-    return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError].filter(Boolean).join(', ');
+    const { status, oauthError, member } = error.facts;
+    return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError, member]
+      .filter(Boolean)
+      .join(', ');
   }
   return 'unknown failure';
 }

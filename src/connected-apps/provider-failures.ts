@@ -1,8 +1,8 @@
 /** Turns errors of openid-client into `ProviderError`. */
 import * as client from 'openid-client';
+import { isClientRefusal, oauthErrorOf } from './oauth-error.ts';
 import { ProviderError } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
-import { isAppFault } from './token-refresh.ts';
 import type { CapturedResponse } from './token-response.ts';
 
 /** A refused push shows that a callback URL or scope is not registered; otherwise a page of the provider says so. */
@@ -11,13 +11,16 @@ export function pushError(error: unknown, captured: CapturedResponse): ProviderE
   if (status === undefined) return callError(error, 'push_refused');
   const facts = factsOf(captured, error);
   if (isTemporary(status)) return new ProviderError('unavailable', 'push_failed', facts);
-  return new ProviderError('misconfigured', isAppFault(captured.error) ? 'client_refused' : 'push_refused', facts);
+  return new ProviderError('misconfigured', refusesClient(captured) ? 'client_refused' : 'push_refused', facts);
 }
 
 /** For a code exchange. The captured response says more than the library's error. */
 export function exchangeError(error: unknown, captured: CapturedResponse): ProviderError {
   if (error instanceof client.AuthorizationResponseError) {
-    return new ProviderError('refused', 'authorization_refused', { oauthError: error.error, cause: error });
+    return new ProviderError('refused', 'authorization_refused', {
+      oauthError: oauthErrorOf(error.error),
+      cause: error,
+    });
   }
   const { status } = captured;
   if (status === undefined) return callError(error, 'authorization_response_invalid');
@@ -25,9 +28,18 @@ export function exchangeError(error: unknown, captured: CapturedResponse): Provi
   if (causeOf(error) instanceof ProviderError) return callError(error, 'token_answer_invalid');
   const facts = factsOf(captured, error);
   if (isTemporary(status)) return new ProviderError('unavailable', 'token_endpoint_failed', facts);
-  if (isAppFault(captured.error)) return new ProviderError('misconfigured', 'client_refused', facts);
-  if (status >= 400) return new ProviderError('refused', 'code_refused', facts);
-  return new ProviderError('invalid', 'token_answer_invalid', facts);
+  // Some providers respond with status 200 to what they refuse.
+  if (status < 400 && !(captured.fault && captured.error))
+    return new ProviderError('invalid', 'token_answer_invalid', { ...facts, member: captured.fault });
+  if (refusesClient(captured)) return new ProviderError('misconfigured', 'client_refused', facts);
+  if (captured.error === 'unsupported_grant_type') return new ProviderError('misconfigured', 'flow_refused', facts);
+  return new ProviderError('refused', 'code_refused', facts);
+}
+
+/** RFC 6749 section 5.2 has 401 for the client alone; some providers send it for a code too, with an error that says so. */
+function refusesClient({ status, error }: CapturedResponse): boolean {
+  if (isClientRefusal(error) || error === 'unauthorized_client') return true;
+  return status === 401 && error !== 'invalid_grant' && error !== 'invalid_request';
 }
 
 const isTemporary = (status: number) => status === 429 || status >= 500;
@@ -47,19 +59,19 @@ export function callError(error: unknown, otherwise: string): ProviderError {
   return failure.reason === 'unreadable_answer' ? new ProviderError('invalid', otherwise, { cause: error }) : failure;
 }
 
-/** The parts of the provider's response that may be shown: the status, and an error code where it looks like one. */
-export function replyOf(error: unknown): ProviderReply {
+/**
+ * The parts of the provider's response that may be shown: the status, and an error code where it looks like one.
+ * @param token the one that was sent
+ */
+export function replyOf(error: unknown, token: string): ProviderReply {
   if (error instanceof client.ResponseBodyError)
-    return { status: error.status, error: KNOWN_CODE.exec(error.error)?.[0] };
+    return { status: error.status, error: oauthErrorOf(error.error, [token]) };
   if (error instanceof client.WWWAuthenticateChallengeError) return { status: error.status };
   const cause = causeOf(error);
   if (cause instanceof Response) return { status: cause.status };
   const { reason, facts } = callError(error, 'unreadable_answer');
   return { status: facts.status, error: reason };
 }
-
-/** A provider may send any text as its error code. */
-const KNOWN_CODE = /^[a-z_]{1,40}$/;
 
 export function userinfoError(error: unknown): ProviderError {
   const cause = causeOf(error);

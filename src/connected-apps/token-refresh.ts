@@ -1,5 +1,6 @@
 /** A refresh of tokens at the provider: the request, how it can end, and what a failure means for the grant (R40). Pure. */
 import type { DpopKey } from './dpop.ts';
+import { isClientRefusal } from './oauth-error.ts';
 import type { ProviderError } from './provider-error.ts';
 import type { CapturedResponse, TokenResponse } from './token-response.ts';
 
@@ -39,18 +40,18 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
     : status >= 400 && status < 500 && status !== 429 && status !== 408;
   if (isSuccess && !isRefusal) {
     // The response may be valid, and the keys to verify it unavailable (F13).
-    const reason = failure.failure === 'unavailable' ? failure.reason : 'token_answer_invalid';
+    const reason = failure.failure === 'unavailable' ? failure.reason : (oauthError ?? 'token_answer_invalid');
     return { kind: 'unusable', reason, refreshToken: captured.refreshToken };
   }
-  if (isRefusal && !isSuccess && oauthError === 'invalid_grant') return { kind: 'refused' };
+  const isJson = captured.json !== false;
+  if (isRefusal && !isSuccess && isJson && oauthError === 'invalid_grant') return { kind: 'refused' };
   if (isRefusal && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
-  if (isRefusal && captured.json !== false) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
-  return { kind: 'unavailable', reason: `status_${status}`, retryAfterSeconds: captured.retryAfterSeconds };
+  if (isRefusal && (isJson || oauthError)) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
+  const reason = [`status_${status}`, oauthError].filter(Boolean).join(' ');
+  return { kind: 'unavailable', reason, retryAfterSeconds: captured.retryAfterSeconds };
 }
 
 /** The provider refuses the client, not the grant, so no connection may be marked as ended. */
-export function isAppFault(oauthError: string | undefined): boolean {
-  return (
-    oauthError === 'invalid_client' || oauthError === 'unauthorized_client' || oauthError === 'unsupported_grant_type'
-  );
+function isAppFault(oauthError: string | undefined): boolean {
+  return isClientRefusal(oauthError) || oauthError === 'unauthorized_client' || oauthError === 'unsupported_grant_type';
 }

@@ -1,7 +1,9 @@
-/** Token responses: captures the refresh token before the library checks the rest, and limits `expires_in`. */
-
+/** Token responses: captures status, error code and refresh token before the library checks the rest. */
 import { parseObject } from '../json.ts';
+import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import type { DpopKey } from './dpop.ts';
+import { oauthErrorOf } from './oauth-error.ts';
+import { readTokens, responseMembers } from './token-members.ts';
 
 /** A verified token response (RFC 6749 section 5.1). */
 export interface TokenResponse {
@@ -11,7 +13,7 @@ export interface TokenResponse {
   /** Undefined where the requested scopes were granted. */
   scopes: string[] | undefined;
   expiresInSeconds: number | undefined;
-  /** The lifetime of the refresh token, where the provider states it; no standard defines a member for it. */
+  /** The lifetime of the refresh token, where the provider states it. */
   refreshExpiresInSeconds?: number | undefined;
   /** Claims of the verified ID token; undefined where there was none. */
   claims: Claims | undefined;
@@ -21,11 +23,17 @@ export interface TokenResponse {
 
 export type Claims = Record<string, unknown> & { sub: string };
 
-/** The raw response, filled before the library sees it; `status` is undefined where no response arrived. */
+/** The raw response to a request, filled before the library sees it; `status` is undefined where no response arrived. */
 export interface CapturedResponse {
+  /** Of a token request; absent for another one, whose response is not read as tokens. */
+  app?: ConnectedApp;
+  /** That the request holds: the provider must not make us show them. */
+  secrets?: readonly (string | undefined)[];
   status?: number;
-  /** The `error` member of a JSON response (RFC 6749 section 5.2). */
-  error?: string;
+  /** The `error` member (RFC 6749 section 5.2), where it looks like a code. */
+  error?: string | undefined;
+  /** The member for which a token response is refused. */
+  fault?: string | undefined;
   /** Saved before anything else is checked: once it is issued, the old one may be spent (R32). */
   refreshToken?: string;
   /** False for a body that is not JSON; an empty body counts as JSON without members. */
@@ -39,36 +47,28 @@ export interface CapturedResponse {
   isReadAgain?: boolean;
 }
 
-/** The longest lifetime that is accepted from `expires_in`. */
-const MAX_LIFETIME_SECONDS = 31_536_000;
+/** Providers may respond with 201, although RFC 6749 section 5.1 requires 200. */
+const hasTokens = (status: number): boolean => status === 200 || status === 201;
 
-/** Captures the response, and returns it for the library with a safe `expires_in`. */
-export async function captureTokenResponse(response: Response, captured: CapturedResponse): Promise<Response> {
+/** Captures the response, and returns it for the library: tokens in the form of RFC 6749 section 5.1. */
+export async function captureResponse(response: Response, captured: CapturedResponse): Promise<Response> {
   const text = await response.text();
-  const body = parseObject(text);
+  const { status, headers } = response;
+  const members = responseMembers(text, headers.get('content-type'));
+  captured.status = status;
+  captured.json = parseObject(text) !== undefined || text.trim() === '';
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
-  delete captured.error;
-  captured.status = response.status;
-  captured.json = body !== undefined || text.trim() === '';
-  const retryAfter = Number(response.headers.get('retry-after'));
+  captured.error = oauthErrorOf(members?.error, captured.secrets);
+  const retryAfter = Number(headers.get('retry-after'));
   if (Number.isFinite(retryAfter) && retryAfter > 0) captured.retryAfterSeconds = Math.min(3600, Math.ceil(retryAfter));
-  if (typeof body?.error === 'string') captured.error = body.error.slice(0, 100);
-  if (response.status === 200 && typeof body?.refresh_token === 'string' && body.refresh_token !== '') {
-    captured.refreshToken = body.refresh_token;
-    await captured.keep?.(body.refresh_token);
+  const { app } = captured;
+  if (!app || !hasTokens(status)) return new Response(text || null, { status, headers });
+  const tokens = readTokens(members ?? {}, { tokenPath: app.tokenPath, isOpenId: isOpenIdApp(app) });
+  captured.fault = tokens.fault;
+  if (tokens.refreshToken !== undefined) {
+    captured.refreshToken = tokens.refreshToken;
+    await captured.keep?.(tokens.refreshToken);
   }
-  if (response.status !== 200 || !body)
-    return new Response(text, { status: response.status, headers: response.headers });
-  const limited = JSON.stringify({ ...body, expires_in: lifetimeSeconds(body.expires_in) });
-  return new Response(limited, { status: response.status, headers: response.headers });
-}
-
-/**
- * Whole seconds from 1 to a year. Any other value is dropped, and the platform's 401 then shows that the token has
- * expired (R27).
- */
-export function lifetimeSeconds(value: unknown): number | undefined {
-  const seconds = typeof value === 'string' && /^\d{1,15}$/.test(value.trim()) ? Number(value) : value;
-  if (typeof seconds !== 'number' || !Number.isFinite(seconds) || seconds < 1) return undefined;
-  return Math.min(MAX_LIFETIME_SECONDS, Math.floor(seconds));
+  // The library refuses an empty object.
+  return new Response(JSON.stringify(tokens.members ?? {}), { status: 200, headers });
 }

@@ -145,6 +145,7 @@ describe('faults', () => {
     ],
     ['return URL', { returnUrls: ['https://a.example.com/#a'] }, ['/returnUrls/0']],
     ['protocol parameter', { parameters: { audience: 'a', Redirect_URI: 'b' } }, ['/parameters/Redirect_URI']],
+    ['path of nested tokens', { tokenPath: 'a..b' }, ['/tokenPath']],
     ['unknown field', { client_secret: 'x' }, ['whole entry']],
     ['unknown endpoint', { endpoints: { tokens: 'https://a.example.com' } }, ['/endpoints']],
     [

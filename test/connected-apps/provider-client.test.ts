@@ -107,6 +107,8 @@ describe('R18, R23: exchange', () => {
     ['token-reset', 'unavailable', 'connection'],
     ['token-reset-after-headers', 'unavailable', 'connection'],
     ['token-gzip', 'unavailable', 'encoding'],
+    ['token-refused-with-200', 'refused', 'code_refused'],
+    ['token-wrong-secret-with-200', 'misconfigured', 'client_refused'],
     ['token-html', 'invalid', 'token_answer_invalid'],
     ['token-truncated', 'invalid', 'token_answer_invalid'],
     ['token-array', 'invalid', 'token_answer_invalid'],

@@ -48,6 +48,11 @@ describe('R40: refresh, classified by status and body', () => {
     [502, '<h1>Bad gateway</h1>', 'unavailable'],
     [200, {}, 'unusable'],
     [200, '<h1>Sign in to the Wi-Fi</h1>', 'unusable'],
+    [200, { error: 'incorrect_client_credentials' }, 'app_fault'],
+    [400, { error: 'bad_client_secret' }, 'app_fault'],
+    // Only JSON ends a grant.
+    [400, 'error=invalid_grant', 'doubtful'],
+    [400, 'error=invalid_client', 'app_fault'],
   ])('%s %j: %s', async (code, body, kind) => {
     expect((await refreshed(answers(code, body))).kind).toBe(kind);
     expect(at.provider.hitsOf('refresh')).toHaveLength(1);
@@ -87,9 +92,10 @@ describe('R40: refresh, classified by status and body', () => {
     ['access token is a number', 'refresh-rotates-but-breaks'],
     ['bad ID token', 'refresh-bad-id-token'],
     ['ID token of a stranger', 'id-token-stranger-key'],
-    ['token type missing', { refreshed: ({ token_type: _, ...body }) => body }],
+    ['token type is a number', { refreshed: (body) => ({ ...body, token_type: 7 }) }],
     ['scope is a number', { refreshed: (body) => ({ ...body, scope: 7 }) }],
     ['token type nobody asked for', { refreshed: (body) => ({ ...body, token_type: 'mac' }) }],
+    ['bound to a key that nobody sent', { refreshed: (body) => ({ ...body, token_type: 'DPoP' }) }],
   ])('R32: %s: the new refresh token is kept all the same', async (_what, mode) => {
     const outcome = await refreshed(mode);
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });

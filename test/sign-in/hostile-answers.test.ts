@@ -9,6 +9,7 @@ import {
   BAD_ID_TOKENS,
   BAD_METADATA,
   type Mode,
+  NESTED_TOKENS,
   ODD_BUT_LEGAL,
 } from '../support/hostile-modes.ts';
 import { type HostileProvider, type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
@@ -68,6 +69,12 @@ describe('R26, R27: odd but legal answers sign in', () => {
     const { page, signedIn } = await attempt(site);
     expect([page.status, page.url, signedIn]).toEqual([200, `${site.url}/`, true]);
   });
+});
+
+test('R26: nested tokens, whose place the app names, sign in', async () => {
+  const site = await fresh({ app: { tokenPath: 'authed_user' } });
+  provider.set(NESTED_TOKENS);
+  expect((await attempt(site)).signedIn).toBe(true);
 });
 
 const CALLBACK_CAUSES: Record<keyof typeof BAD_CALLBACKS, SignInFailure> = {

@@ -46,6 +46,8 @@ const TABLE: [ModeName, SignInFailure][] = [
   ['token-array', 'token_answer_refused'],
   ['token-null', 'token_answer_refused'],
   ['token-empty', 'token_answer_refused'],
+  ['token-refused-with-200', 'code_refused'],
+  ['token-wrong-secret-with-200', 'misconfigured'],
   ['token-redirect', 'token_answer_refused'],
   ['token-redirect-307', 'token_answer_refused'],
   ['userinfo-reset', 'provider_unavailable'],

@@ -47,6 +47,14 @@ const drip: Answer = (res) => {
 
 const json = { 'content-type': 'application/json' };
 
+/** What the endpoint would have answered, as a form. */
+function form(contentType: string): Answer {
+  return (res, { body }) => {
+    const members = Object.entries(JSON.parse(body || '{}')).map(([name, value]) => [name, String(value)]);
+    res.writeHead(200, { 'content-type': contentType }).end(new URLSearchParams(members).toString());
+  };
+}
+
 export const ANSWERS = {
   huge,
   drip,
@@ -59,6 +67,9 @@ export const ANSWERS = {
   },
   truncated: (res, { body }) => void res.writeHead(200, json).end(body.slice(0, -10)),
   'wrong-type': (res, { body }) => void res.writeHead(200, { 'content-type': 'text/plain' }).end(body),
+  form: form('application/x-www-form-urlencoded; charset=utf-8'),
+  'form-as-text': form('text/plain'),
+  created: (res, { body }) => void res.writeHead(201, json).end(body),
   html: (res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Maintenance</h1>'),
   array: (res) => void res.writeHead(200, json).end('[]'),
   null: (res) => void res.writeHead(200, json).end('null'),
@@ -75,6 +86,9 @@ export const ANSWERS = {
   'status-503': status(503, { error: 'temporarily_unavailable' }, { 'retry-after': '9' }),
   'invalid-client': status(401, { error: 'invalid_client' }),
   'invalid-grant': status(400, { error: 'invalid_grant' }),
+  /** As GitHub and Slack refuse. */
+  'refused-with-200': status(200, { ok: false, error: 'bad_verification_code' }),
+  'wrong-secret-with-200': status(200, { error: 'incorrect_client_credentials' }),
   'many-headers': (res) => {
     for (let n = 0; n < 1000; n += 1) res.setHeader(`x-filler-${n}`, 'x'.repeat(60));
     res.writeHead(200, json).end('{}');

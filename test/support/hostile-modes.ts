@@ -1,6 +1,6 @@
 /** The ways in which the hostile provider can be wrong, or odd but legal, each with a readable name. */
 import { CompactEncrypt, type CryptoKey, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
-import { type Answer, status } from './hostile-answers.ts';
+import { ANSWERS, type Answer, status } from './hostile-answers.ts';
 
 type Json = Record<string, unknown>;
 
@@ -162,8 +162,36 @@ export const BAD_ID_TOKENS = {
   'jwks-empty': { jwks: () => [] },
 } satisfies Record<string, Mode>;
 
+/** Token responses as real providers write them, although RFC 6749 section 5.1 does not: each must be read. */
+export const ODDLY_WRITTEN = {
+  'tokens-as-form': { answers: { token: ANSWERS.form, refresh: ANSWERS.form } },
+  'tokens-as-text': { answers: { token: ANSWERS['form-as-text'], refresh: ANSWERS['form-as-text'] } },
+  'tokens-created': { answers: { token: ANSWERS.created, refresh: ANSWERS.created } },
+  'tokens-with-nulls': { tokens: withThese({ scope: null, expires_in: null, error: null, error_description: null }) },
+  'scope-list': { tokens: (body) => ({ ...body, scope: String(body.scope).split(' ') }) },
+  'scope-with-commas': { tokens: (body) => ({ ...body, scope: String(body.scope).replaceAll(' ', ',') }) },
+  'token-type-missing': { tokens: without('token_type') },
+  'token-type-bot': { tokens: withThese({ token_type: 'bot' }) },
+  'token-type-user': { tokens: withThese({ token_type: 'User' }) },
+} satisfies Record<string, Mode>;
+
+/** Tokens of the user in an object of their own, beside those of a bot. */
+export const NESTED_TOKENS: Mode = {
+  tokens: (body) => ({
+    ...{
+      ok: true,
+      access_token: 'of-the-bot',
+      token_type: 'bot',
+      scope: 'commands',
+      refresh_token: 'refresh-of-the-bot',
+    },
+    ...{ expires_in: 5, authed_user: { ...body, id: 'U1', token_type: 'user' } },
+  }),
+};
+
 /** Odd but legal: each must end in a session (R26, and what real providers do). */
 export const ODD_BUT_LEGAL = {
+  ...ODDLY_WRITTEN,
   'id-token-es256': { sign: (claims, { keys }) => signWith(keys.es256, claims) },
   'id-token-eddsa': { sign: (claims, { keys }) => signWith(keys.eddsa, claims) },
   'id-token-no-kid': { sign: (claims, { keys }) => signWith(keys.es256, claims, { kid: undefined }) },

@@ -1,0 +1,104 @@
+/** Reads a token response as RFC 6749 section 5.1 describes it, in each of the ways in which providers write one. Pure. */
+import { z } from 'zod';
+import { isObject, parseObject } from '../json.ts';
+
+type Members = Record<string, unknown>;
+
+const FORM_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain', ''];
+
+/** JSON under any content type, or a form under its own, as plain text, or under none. Undefined for any other body. */
+export function responseMembers(text: string, contentType: string | null): Members | undefined {
+  const json = parseObject(text);
+  const [type = ''] = (contentType ?? '').split(';');
+  if (json || !FORM_TYPES.includes(type.trim().toLowerCase())) return json;
+  const form = Object.fromEntries(new URLSearchParams(text.trim()));
+  return Object.hasOwn(form, 'access_token') || Object.hasOwn(form, 'error') ? form : undefined;
+}
+
+/** The longest lifetime that is accepted. */
+const MAX_LIFETIME_SECONDS = 31_536_000;
+
+/**
+ * Whole seconds from 1 to a year. Any other value is dropped, and the platform's 401 then shows that the token has
+ * expired (R27).
+ */
+function lifetimeSeconds(value: unknown): number | undefined {
+  const seconds = typeof value === 'string' && /^\d{1,15}$/.test(value.trim()) ? Number(value) : value;
+  if (typeof seconds !== 'number' || !Number.isFinite(seconds) || seconds < 1) return undefined;
+  return Math.min(MAX_LIFETIME_SECONDS, Math.floor(seconds));
+}
+
+/** The lifetime of the refresh token, for which no standard has a name: GitHub's, Keycloak's and Intuit's. */
+const REFRESH_LIFETIMES = ['refresh_token_expires_in', 'refresh_expires_in', 'x_refresh_token_expires_in'] as const;
+
+/** Slack names the holder of a bearer token in place of its type. */
+const BEARER_TYPES: readonly string[] = ['bearer', 'bot', 'user'];
+
+const optionalText = z
+  .string()
+  .optional()
+  .transform((text) => text || undefined);
+
+const tokenMembers = z.object({
+  /** RFC 6749 appendix A.12: `1*VSCHAR`. */
+  access_token: z.string().regex(/^[\x20-\x7e]+$/),
+  refresh_token: optionalText,
+  id_token: optionalText,
+  token_type: optionalText
+    .transform((type = 'bearer') => (BEARER_TYPES.includes(type.toLowerCase()) ? 'bearer' : type.toLowerCase()))
+    .pipe(z.enum(['bearer', 'dpop'])),
+  scope: z
+    .union([z.string(), z.array(z.string())])
+    .transform((scope) =>
+      [scope]
+        .flat()
+        .join(' ')
+        .split(/[\s,]+/)
+        .filter(Boolean)
+        .join(' '),
+    )
+    .optional(),
+  expires_in: z.unknown().transform(lifetimeSeconds).optional(),
+});
+
+/** They belong to one access token: those beside nested tokens are of another one. */
+const TOKEN_MEMBERS: ReadonlySet<string> = new Set([...Object.keys(tokenMembers.shape), ...REFRESH_LIFETIMES]);
+
+export interface TokenMembers {
+  /** As RFC 6749 section 5.1 names them, beside others of the provider; undefined for a response that breaks it. */
+  members: Members | undefined;
+  /** The member that breaks it. */
+  fault: string | undefined;
+  /** Also of a response that breaks it. */
+  refreshToken: string | undefined;
+}
+
+/**
+ * @param place `tokenPath`: where the tokens are, by member names joined with dots; without an object there, in the
+ *   response itself. `isOpenId`: false where an ID token was not requested, and is dropped
+ */
+export function readTokens(
+  response: Members,
+  { tokenPath, isOpenId }: { tokenPath: string | undefined; isOpenId: boolean },
+): TokenMembers {
+  const given = Object.entries(atPath(response, tokenPath)).filter(([, value]) => value !== null);
+  const { id_token, ...withoutIdToken } = Object.fromEntries(given);
+  const tokens: Members = isOpenId ? { ...withoutIdToken, id_token } : withoutIdToken;
+  const read = tokenMembers.safeParse(tokens);
+  const refreshToken = optionalText.safeParse(tokens.refresh_token).data;
+  if (!read.success) return { members: undefined, fault: String(read.error.issues[0]?.path[0]), refreshToken };
+  const refreshLifetimes = REFRESH_LIFETIMES.map((name) => lifetimeSeconds(tokens[name]));
+  const refresh_token_expires_in = refreshLifetimes.find((seconds) => seconds !== undefined);
+  return { members: { ...tokens, ...read.data, refresh_token_expires_in }, fault: undefined, refreshToken };
+}
+
+/** The response with the tokens at the path in place of its own. */
+function atPath(response: Members, path: string | undefined): Members {
+  const names = path?.split('.') ?? [];
+  const nested = names.reduce<unknown>(
+    (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
+    response,
+  );
+  if (!isObject(nested) || nested === response) return response;
+  return { ...Object.fromEntries(Object.entries(response).filter(([name]) => !TOKEN_MEMBERS.has(name))), ...nested };
+}
