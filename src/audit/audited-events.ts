@@ -67,14 +67,14 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
 }
 
 function signInEntry(facts: Parameters<Events['signInEnded']>[0]): AuditEntry {
-  const { app, outcome, reason, userId, userName, reference, origin } = facts;
+  const { app, outcome, reason, providerError, userId, userName, reference, origin } = facts;
   const succeeded = outcome === 'signed_in' || outcome === 'connected';
   return {
     event: succeeded ? 'sign_in.succeeded' : outcome === 'refused' ? 'sign_in.refused' : 'sign_in.failed',
     actor: userId ? { kind: 'user', id: userId, name: userName } : { kind: 'anonymous', name: userName },
     target: { kind: 'connected_app', id: app },
     outcome,
-    facts: { reason, reference },
+    facts: { reason, error: providerError, reference },
     ...from(origin),
   };
 }

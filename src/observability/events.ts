@@ -26,6 +26,8 @@ export interface Events {
     app: string;
     outcome: SignInOutcome;
     reason?: string;
+    /** The provider's error code. */
+    providerError?: string | undefined;
     userId?: string | undefined;
     userName?: string | undefined;
     /** The `acr` of a step-up for the admin pages. */

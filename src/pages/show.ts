@@ -77,6 +77,9 @@ const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Ma
   ['par', { label: 'Pushed authorization requests', place: 'par' }],
   ['dpop', { label: 'Tokens bound to a key', place: 'dpop' }],
   ['account', { label: 'Member with the account’s id', place: 'account-field' }],
+  ['tokenEndpoint', { label: 'Token endpoint', place: 'endpoints-token' }],
+  ['tokenParameters', { label: 'Extra token parameters', place: 'tokenParameters' }],
+  ['tokenPath', { label: 'Path of nested tokens', place: 'tokenPath' }],
 ]);
 
 const ESCAPES: Readonly<Record<string, string>> = {

@@ -144,7 +144,8 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
       const ending = { outcome, failure: reason, endedAt: clock(), facts } as const;
       await records.add(state, { ...changes, ...(email && { email, presumed: true }), ...source, ...ending }, attempt);
     }
-    events.signInEnded({ ...inEvents(), outcome, reason, reference, ...(isUnsolicited && { unsolicited: true }) });
+    const ending = { outcome, reason, providerError: facts.oauthError, reference } as const;
+    events.signInEnded({ ...inEvents(), ...ending, ...(isUnsolicited && { unsolicited: true }) });
   };
 
   return { log, failed };

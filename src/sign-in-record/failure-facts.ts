@@ -1,5 +1,6 @@
 /** The facts that a record keeps of an error: no secret, and no free text of the provider. */
 import { idTokenFault, namedEmail } from '../connected-apps/id-token-fault.ts';
+import { oauthErrorOf } from '../connected-apps/oauth-error.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import { AppError } from '../errors.ts';
 import { OutboundError } from '../outbound/outbound.ts';
@@ -7,22 +8,21 @@ import type { SignInFacts } from './failures.ts';
 import { SignInError } from './sign-in-error.ts';
 import type { StepName } from './steps.ts';
 
-/** The form of OAuth's error codes (RFC 6749 section 4.1.2.1). Other text of a provider is not repeated (R22). */
-const OAUTH_ERROR = /^[a-z_]{3,40}$/;
-
 export function factsOf(error: unknown): SignInFacts {
   const known = error instanceof SignInError ? error.facts : {};
   const cause = error instanceof AppError ? error.cause : undefined;
   if (!(cause instanceof ProviderError)) return known;
-  const { status, oauthError, cause: origin } = cause.facts;
-  const isTokenRefused = cause.failure === 'invalid' && cause.reason === 'token_answer_invalid';
+  const { status, oauthError, member, cause: origin } = cause.facts;
+  const isIdTokenRefused =
+    cause.failure === 'invalid' && cause.reason === 'token_answer_invalid' && member === undefined;
   return {
     ...known,
     status,
     reason: cause.reason,
     ...(origin instanceof OutboundError ? { call: { words: origin.message, advice: origin.advice } } : {}),
-    oauthError: oauthError !== undefined && OAUTH_ERROR.test(oauthError) ? oauthError : undefined,
-    ...(isTokenRefused ? idTokenFault(origin) : {}),
+    oauthError: oauthErrorOf(oauthError),
+    member,
+    ...(isIdTokenRefused ? idTokenFault(origin) : {}),
   };
 }
 
@@ -33,11 +33,15 @@ export function unprovenEmail(error: unknown): string | undefined {
 }
 
 /** The detail of the failed step. */
-export function detailOf({ seen, status, oauthError, reason, call, secondsAhead }: SignInFacts, step: StepName) {
+export function detailOf(
+  { seen, status, oauthError, member, reason, call, secondsAhead }: SignInFacts,
+  step: StepName,
+) {
   if (seen !== undefined) return seen;
   const parts = [
     status === undefined ? undefined : `status ${status}`,
     oauthError,
+    member,
     call?.words ?? (['sent', 'token_endpoint', 'claims'].includes(step) ? reason : undefined),
     secondsAhead === undefined ? undefined : `our clock is ${secondsAhead} s ahead of the provider’s`,
   ].filter((part) => part !== undefined);

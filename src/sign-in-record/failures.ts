@@ -1,4 +1,5 @@
 /** One entry for each failure of a sign-in: whose fault, words for the user and the administrator, and the failed step. */
+import { isCodeRefusal } from '../connected-apps/oauth-error.ts';
 import type { PageWords, ProblemCode, WhoseFault } from '../errors.ts';
 import type { StepName } from './steps.ts';
 
@@ -9,6 +10,8 @@ export interface SignInFacts {
   oauthError?: string | undefined;
   /** Of the ProviderError. */
   reason?: string | undefined;
+  /** For which a token response was refused. */
+  member?: string | undefined;
   /** The check that the ID token failed. */
   check?: string | undefined;
   /** By how much our clock is ahead of the provider's. */
@@ -35,7 +38,10 @@ export type AppField =
   | 'signIn'
   | 'par'
   | 'dpop'
-  | 'account';
+  | 'account'
+  | 'tokenEndpoint'
+  | 'tokenParameters'
+  | 'tokenPath';
 
 interface Cause {
   /** In place of the failure's name. */
@@ -235,6 +241,24 @@ const FAILURES = {
     advice:
       'Usually the provider sees another callback URL in the second call, the code was used twice, or it had expired. Compare the callback URL character by character.',
     field: 'callbackUrls',
+    variants: [
+      {
+        when: ({ status }) => status === 404 || status === 405,
+        name: 'wrong_token_endpoint',
+        words: ({ status }) => `The token endpoint does not take our request${inBrackets(status)}.`,
+        advice:
+          'Compare its address with the provider’s documentation. Token requests are sent by POST (RFC 6749 section 3.2): a provider that takes them only by GET cannot be used.',
+        field: 'tokenEndpoint',
+      },
+      {
+        when: ({ oauthError }) => oauthError !== undefined && !isCodeRefusal(oauthError),
+        name: 'token_request_refused',
+        words: ({ status, oauthError }) => `The provider refused the token request${inBrackets(status, oauthError)}.`,
+        advice:
+          'The code itself may be good. Compare the request with the provider’s documentation: it may need further token parameters, or refuse PKCE (code_verifier), which is always sent.',
+        field: 'tokenParameters',
+      },
+    ],
   },
   misconfigured: {
     code: 'upstream_error',
@@ -257,6 +281,13 @@ const FAILURES = {
         advice:
           'The client secret is wrong or was replaced at the provider, or the provider expects another authentication method. Enter the secret again.',
         field: 'clientSecret',
+      },
+      {
+        when: ({ reason }) => reason === 'flow_refused',
+        words: ({ status, oauthError }) =>
+          `The provider does not allow this client the code flow${inBrackets(status, oauthError)}.`,
+        advice: 'Allow the authorization code flow for this client at the provider.',
+        field: 'clientId',
       },
       {
         when: ({ reason }) => reason === 'par_endpoint_missing',
@@ -286,6 +317,24 @@ const FAILURES = {
     advice: 'Check the app: the doctor tries everything that needs no user.',
     field: 'issuer',
     variants: [
+      {
+        when: ({ member }) => member !== undefined,
+        name: 'token_response_malformed',
+        failedAt: 'token_endpoint',
+        words: ({ member }) =>
+          `The provider’s token response lacks ${member}, or has it in a form that cannot be used.`,
+        advice:
+          'Compare the token response in the provider’s documentation. If it has the tokens in an object within, set the path of that object.',
+        field: 'tokenPath',
+      },
+      {
+        when: ({ reason, status = 0 }) => reason === 'token_answer_invalid' && status >= 300,
+        name: 'wrong_token_endpoint',
+        failedAt: 'token_endpoint',
+        words: ({ status }) => `The token endpoint sent no token response${inBrackets(status)}.`,
+        advice: 'Compare its address with the provider’s documentation. Redirects are not followed.',
+        field: 'tokenEndpoint',
+      },
       {
         when: ({ reason }) => reason === 'token_not_bound',
         failedAt: 'token_endpoint',

@@ -71,5 +71,6 @@ function describe({ reason, facts }: ProviderError): string {
   const { check, secondsAhead } = reason === 'token_answer_invalid' ? idTokenFault(facts.cause) : {};
   const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
   const refused = check && check !== 'form' ? `(${check}${clocks})` : undefined;
-  return [reason, facts.status, facts.endpoint, failed, refused].filter((part) => part !== undefined).join(' ');
+  const { status, oauthError, endpoint, member } = facts;
+  return [reason, status, oauthError, endpoint, member, failed, refused].filter((part) => part !== undefined).join(' ');
 }

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { type Answer, status } from '../support/hostile-answers.ts';
 import { pass } from '../support/passing-time.ts';
 
 interface SignIn {
@@ -129,6 +130,50 @@ describe('the six ways', () => {
     } finally {
       await shown.close();
     }
+  });
+});
+
+describe('the provider’s own error code is told, and the field that it speaks of', () => {
+  const because = async (answer: Answer) => {
+    site.provider.set({ answers: { token: answer } });
+    const record = await read(referenceOn((await attempt(site)).page));
+    expectStoppedAt(record, 'token_endpoint');
+    return record;
+  };
+
+  test.each<[number, string, string, string]>([
+    [200, 'incorrect_client_credentials', 'wrong_client_secret', 'clientSecret'],
+    [200, 'bad_client_secret', 'wrong_client_secret', 'clientSecret'],
+    [400, 'invalid_client_id', 'wrong_client_secret', 'clientSecret'],
+    [401, 'unauthorized_client', 'wrong_client_secret', 'clientSecret'],
+    [200, 'bad_verification_code', 'code_not_accepted', 'callbackUrls'],
+    [400, 'redirect_uri_mismatch', 'code_not_accepted', 'callbackUrls'],
+    [400, 'invalid_request', 'token_request_refused', 'tokenParameters'],
+    [400, 'PKCE.not-supported', 'token_request_refused', 'tokenParameters'],
+    [405, 'method_not_allowed', 'wrong_token_endpoint', 'tokenEndpoint'],
+  ])('%i %s', async (code, error, name, field) => {
+    const record = await because(status(code, { ok: false, error }));
+    expect(record.cause).toMatchObject({ name, field });
+    expect(record.steps.find((step) => step.name === 'token_endpoint')?.detail).toContain(`status ${code}, ${error}`);
+    if (code !== 405) expect(record.cause?.words).toContain(error);
+    // The audit trail is written in the background.
+    const entries = `${site.url}/admin/api/audit?event=sign_in.failed&text=${record.references.at(-1)}`;
+    await expect.poll(async () => (await getJson(admin, entries)).json.items).toMatchObject([{ facts: { error } }]);
+  });
+
+  test('a token response that cannot be read: by its member', async () => {
+    const record = await because(status(200, { access_token: 'a', token_type: 'mac' }));
+    expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
+    expect(record.cause?.words).toContain('token_type');
+    const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
+    expect(page.body).toMatch(/connected-apps\/elsewhere#tokenPath"><span>Open “Path of nested tokens”/);
+  });
+
+  test('a code with marks is text on the page', async () => {
+    const record = await because(status(400, { error: '<b>&' }));
+    const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
+    expect(page.body).toContain('&lt;b&gt;&amp;');
+    expect(page.body).not.toContain('<b>&');
   });
 });
 
