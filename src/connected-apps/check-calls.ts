@@ -119,16 +119,17 @@ function errorFindings(error: string): Finding[] {
 
 /** Sends a made-up code: the token endpoint authenticates the client before it refuses that with `invalid_grant`. */
 export async function checkClientAuthentication(parts: CallParts, app: ConnectedApp): Promise<Finding> {
-  const reason = await tryCode(parts, app);
-  if (reason === 'accepted') {
+  const { result, words } = await tryCode(parts, app);
+  if (result === 'accepted') {
     return app.tokenEndpointAuthMethod === 'none'
       ? fine('client_authentication', 'The token endpoint knows the client ID; no secret is used.')
       : fine('client_authentication', `The token endpoint accepts them by ${app.tokenEndpointAuthMethod}.`);
   }
-  if (reason !== 'client_refused')
-    return cannotTell('client_authentication', `The token endpoint gave no clear response: ${reason}.`);
+  if (result === 'unclear')
+    return cannotTell('client_authentication', `The token endpoint gave no clear response: ${words}.`);
   const other = await otherMethod(parts, app);
-  return problem('client_authentication', 'The token endpoint does not accept the client ID with this secret.', {
+  const detail = `The token endpoint does not accept the client ID with this secret (${words}).`;
+  return problem('client_authentication', detail, {
     advice: other
       ? `It accepts them by ${other}: set tokenEndpointAuthMethod to that.`
       : 'Compare the client ID, enter the secret anew, and check whether it has run out at the provider.',
@@ -136,20 +137,27 @@ export async function checkClientAuthentication(parts: CallParts, app: Connected
   });
 }
 
-async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): Promise<string> {
+/** `words`: the response, for an administrator. */
+interface Tried {
+  result: 'accepted' | 'client_refused' | 'unclear';
+  words: string;
+}
+
+async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): Promise<Tried> {
   const request = authorizationRequest(app, publicHref);
   const callback = new URL(request.redirectUri);
   const iss = firstIssuer(app);
   callback.search = new URLSearchParams({ code: random(), state: request.state, iss }).toString();
   try {
     await provider.exchangeCode(app, callback, request);
-    return 'a made-up code was taken';
+    return { result: 'unclear', words: 'a made-up code was taken' };
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
-    if (error.reason === 'client_refused' || error.facts.status === 401) return 'client_refused';
-    return error.reason === 'code_refused' && error.facts.oauthError === 'invalid_grant'
-      ? 'accepted'
-      : describeFailure(error);
+    const { status, oauthError } = error.facts;
+    const words = describeReply({ status, error: oauthError });
+    if (error.reason === 'client_refused' || status === 401) return { result: 'client_refused', words };
+    if (error.reason === 'code_refused' && oauthError === 'invalid_grant') return { result: 'accepted', words };
+    return { result: 'unclear', words: describeFailure(error) };
   }
 }
 
@@ -159,7 +167,8 @@ async function otherMethod(parts: CallParts, app: ConnectedApp): Promise<string 
     (method) => method.startsWith('client_secret_') && method !== app.tokenEndpointAuthMethod,
   );
   for (const tokenEndpointAuthMethod of others) {
-    if ((await tryCode(parts, { ...app, tokenEndpointAuthMethod })) === 'accepted') return tokenEndpointAuthMethod;
+    const { result } = await tryCode(parts, { ...app, tokenEndpointAuthMethod });
+    if (result === 'accepted') return tokenEndpointAuthMethod;
   }
   return undefined;
 }

@@ -41,14 +41,8 @@ export function createAppCheck(parts: AppCheckParts) {
         loaded instanceof ProviderError
           ? unreached(app, discovery, loaded)
           : await reached(parts, { app, discovery, metadata: loaded });
-      const findings = [
-        own,
-        checkPreset(app),
-        ...discovery.findings,
-        ...provider,
-        ...observed(app, observation),
-        ...platform,
-      ];
+      const seen = observed(app, observation, loaded instanceof ProviderError ? undefined : loaded);
+      const findings = [own, checkPreset(app), ...discovery.findings, ...provider, ...seen, ...platform];
       return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
     },
   };
@@ -166,7 +160,11 @@ async function publishedKeys(outbound: Outbound, { jwks_uri: url }: ProviderMeta
 }
 
 /** Findings from the tokens of real users. */
-function observed(app: ConnectedApp, observation: Observation | undefined): Finding[] {
+function observed(
+  app: ConnectedApp,
+  observation: Observation | undefined,
+  metadata: ProviderMetadata | undefined,
+): Finding[] {
   if (!observation) {
     const detail = 'No user has signed in or connected with this app yet. Check again after that.';
     return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, detail));
@@ -175,12 +173,20 @@ function observed(app: ConnectedApp, observation: Observation | undefined): Find
     observation.refreshToken
       ? fine('refresh_token', 'The last sign-in returned a refresh token.')
       : problem('refresh_token', 'The last sign-in returned no refresh token: users have to connect again each time.', {
-          advice: 'Request the scope offline_access, or allow refresh tokens for this registration at the provider.',
-          pointer: '#/scopes',
+          ...offlineAdvice(app, metadata?.scopes_supported),
         }),
     rotation(app, observation),
     lifetime(app, observation),
   ];
+}
+
+/** Providers that do not list `offline_access` may refuse the request for it. */
+function offlineAdvice({ scopes }: ConnectedApp, listed: unknown) {
+  if (Array.isArray(listed) && listed.includes('offline_access') && !scopes.includes('offline_access'))
+    return { advice: 'Request the scope offline_access.', pointer: '#/scopes' };
+  const advice =
+    'Allow refresh tokens for this registration at the provider. Some providers issue them only for a scope or an authorization parameter of their own: compare its documentation.';
+  return { advice, pointer: '#/parameters' };
 }
 
 function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding {

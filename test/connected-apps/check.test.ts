@@ -10,6 +10,7 @@ import { CHECKS, type CheckName, type Finding } from '../../src/connected-apps/f
 import { createObservations, type Observations } from '../../src/connected-apps/observations.ts';
 import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import { keys } from '../../src/storage/keys.ts';
+import { status } from '../support/hostile-answers.ts';
 import type { ModeName } from '../support/hostile-provider.ts';
 import { useProtocol } from './protocol.ts';
 import { INK, templateApp, tenants } from './tenants.ts';
@@ -164,6 +165,32 @@ describe('each fault is named where it lies', () => {
       result: 'problem',
       pointer: '#/clientSecret',
     });
+  });
+
+  test.each([
+    [401, 'invalid_client'],
+    [200, 'incorrect_client_credentials'],
+    [400, 'bad_client_secret'],
+  ])('a wrong secret that the provider refuses with %i %s: its code is told', async (code, error) => {
+    at.provider.set({ answers: { token: status(code, { error }) } });
+    expect(await found('client_authentication')).toMatchObject({
+      ...{ result: 'problem', pointer: '#/clientSecret' },
+      detail: `The token endpoint does not accept the client ID with this secret (status ${code}, ${error}).`,
+    });
+  });
+
+  test.each([
+    [['openid', 'offline_access'], ['openid', 'profile'], /^Request the scope offline_access\.$/, '#/scopes'],
+    [['openid', 'offline_access'], ['openid', 'offline_access'], /^Allow refresh tokens/, '#/parameters'],
+    [['openid'], ['openid', 'profile'], /^Allow refresh tokens/, '#/parameters'],
+    [undefined, ['openid', 'profile'], /^Allow refresh tokens/, '#/parameters'],
+  ])('no refresh token from a provider with the scopes %j, asked for %j', async (listed, scopes, advice, pointer) => {
+    const seen = { at: Date.now(), refreshToken: false, expiresIn: true };
+    await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: listed }) });
+    const finding = await found('refresh_token', at.appOf({ scopes }));
+    await at.store.write([{ delete: keys.observation(at.app.id) }]);
+    expect(finding).toMatchObject({ result: 'problem', advice: expect.stringMatching(advice), pointer });
   });
 
   test('a callback URL that is not on the list', async () => {
