@@ -80,6 +80,8 @@ export function createAuthorizedFetch(parts: {
       if (response.statusCode !== 401) return accepted(request, first, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
       const second = await tokenFor(request, first.accessToken);
+      // That response says why the platform refuses a fresh token.
+      if (second.kind === 'still_refused') return { kind: 'response', response };
       if (second.kind !== 'token') return second;
       const again = await send(request, target, second);
       return again.statusCode === 401 ? { kind: 'response', response: again } : accepted(request, second, again);

@@ -82,5 +82,6 @@ const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   not_connected: 'Connect',
   reconnect_needed: 'Connect again',
   provider_unavailable: 'Connect again',
+  upstream_error: 'Connect again',
   step_up_required: 'Confirm that it is you',
 };

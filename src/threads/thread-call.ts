@@ -11,7 +11,7 @@ import { asOutboundError } from '../outbound/outbound.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../outbound/streamed-response.ts';
 import { isEncoded } from '../outbound/whole-response.ts';
-import { passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
+import { isClaimsChallenge, passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
 
 interface ThreadRequest {
   /** Of the access token: the id of a user or of a service account. */
@@ -58,7 +58,9 @@ export function createThreadCall(parts: {
   const { authorizedFetch, publicHref, limits, clock, onLimited } = parts;
 
   const assertPassedOn = async (request: ThreadRequest, response: StreamedResponse): Promise<void> => {
-    const refusal = await refusalOf(response, clock(), (limit) => onLimited?.(request, limit));
+    const refusal = isClaimsChallenge(response)
+      ? claimsError(request.app, response.statusCode, publicHref)
+      : await refusalOf(response, clock(), (limit) => onLimited?.(request, limit));
     if (!refusal) return;
     response.body.destroy(refusal);
     throw refusal;
@@ -141,8 +143,20 @@ function grantError(
   }
 }
 
+/** Neither a refresh nor the caller can meet the challenge: the user has to pass the provider's checks again. */
+function claimsError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
+  return new AppError('upstream_error', {
+    detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator has to change what it requires of this app.`,
+    logDetail: `the platform answered ${status} with a claims challenge`,
+    cause: Object.assign(new Error('claims challenge'), { code: 'insufficient_claims' }),
+    connectUrl: `${publicHref}/connections/${id}`,
+    headers: proxyStatus(`received-status=${status}`),
+  });
+}
+
 /**
- * The error for a response that is not passed on. 4xx responses other than 401 and 429 pass through with their bodies.
+ * The error for a response that is not passed on. 4xx responses other than 401, 429 and claims
+ * challenges pass through with their bodies.
  */
 async function refusalOf(
   response: StreamedResponse,

@@ -14,6 +14,12 @@ export function passedHeaders(headers: IncomingHttpHeaders): Record<string, stri
   return passed;
 }
 
+/** True for a claims challenge: the token is valid, and the platform requires more of the user's sign-in than it shows. */
+export function isClaimsChallenge({ statusCode, headers }: StreamedResponse): boolean {
+  const isRefusal = statusCode === 401 || statusCode === 403;
+  return isRefusal && /\berror="?insufficient_claims\b/.test(String(headers['www-authenticate']));
+}
+
 const DEFAULT_SECONDS = 60;
 const MAX_SECONDS = 3600;
 

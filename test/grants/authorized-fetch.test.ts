@@ -94,10 +94,17 @@ test('R42: a second refusal is the answer, and is no use', async () => {
 test('without a token nothing is sent, and the vault’s word is the answer', async () => {
   tokens = [{ kind: 'not_connected' }];
   expect(await get()).toEqual({ kind: 'not_connected' });
+  tokens = [TOKEN, { kind: 'not_connected' }];
+  statuses = [401];
+  expect(await get()).toEqual({ kind: 'not_connected' });
+  expect(sent).toHaveLength(1);
+});
+
+test('a token as new as can be had that is refused: the refusal is the answer', async () => {
   tokens = [TOKEN, { kind: 'still_refused' }];
   statuses = [401];
-  expect(await get()).toEqual({ kind: 'still_refused' });
-  expect(sent).toHaveLength(1);
+  expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
+  expect([sent.length, grants.noteUse.mock.calls.length]).toEqual([1, 0]);
 });
 
 test('a refused address costs no token', async () => {

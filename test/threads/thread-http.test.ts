@@ -356,6 +356,32 @@ describe('what the platform’s answers become', () => {
     cookie = agent.cookies.header(site.url);
   };
 
+  const CHALLENGE = {
+    'WWW-Authenticate': 'Bearer realm="", error="insufficient_claims", claims="eyJhY2Nlc3NfdG9rZW4iOnt9fQ=="',
+  };
+  test.each([
+    [401, 5],
+    // A token that is as new as can be had is not refreshed.
+    [401, 0],
+    [403, 5],
+  ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, age) => {
+    ({ agent } = await signIn(site));
+    pass(age);
+    platform({ kind: 'answer', status, body: {}, headers: CHALLENGE });
+    const { status: given, json, headers } = await thread();
+    expect([given, json.code, json.connectUrl]).toEqual([502, 'upstream_error', `${site.url}/connections/platform`]);
+    expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
+    expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
+    expect(site.logs().at(-1)).toContain(`the platform answered ${status} with a claims challenge`);
+    expect(site.logs().join('')).not.toContain('eyJhY2Nlc3N');
+    const page = await agent.get(`${site.url}/threads/current`);
+    expect(page.body).toContain('Connect again');
+    const [, reference = ''] = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body) ?? [];
+    const { agent: administrator } = await signIn(site, 'admin@example.test');
+    const found = await getJson(administrator, `${site.url}/admin/api/sign-ins?q=${reference}`);
+    expect(found.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
+  });
+
   test.each(cases)('%s', async (_name, fault, { status, code, received, retry }) => {
     pass(5);
     platform(fault());
