@@ -2,12 +2,12 @@
 import { z } from 'zod';
 import { CALLBACK_URL_ADVICE, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
 
-/** Parameters of the authorization request that only Gatehouse sets (R3). */
+/** Parameters of authorization and token requests that only Gatehouse sets (R3). */
 export const PROTOCOL_PARAMETERS = new Set(
   (
-    'client_id client_secret redirect_uri response_type response_mode scope state nonce code code_challenge ' +
-    'code_challenge_method code_verifier request request_uri registration claims prompt max_age acr_values ' +
-    'id_token_hint grant_type dpop_jkt iss resource'
+    'client_id client_secret client_assertion client_assertion_type redirect_uri response_type response_mode scope state ' +
+    'nonce code code_challenge code_challenge_method code_verifier refresh_token request request_uri registration claims ' +
+    'prompt max_age acr_values id_token_hint grant_type dpop_jkt iss'
   ).split(' '),
 );
 
@@ -66,7 +66,10 @@ const parameters = z
       context.addIssue({
         code: 'custom',
         path: [name],
-        message: `"${name}" is a protocol parameter and cannot be set.`,
+        message:
+          name.toLowerCase() === 'prompt'
+            ? 'The parameter "prompt" has a field of its own: set prompt.'
+            : `"${name}" is a protocol parameter and cannot be set.`,
       });
     }
   });
@@ -153,6 +156,10 @@ export const connectedAppSchema = z.strictObject({
     title: 'Prompt',
     description:
       'What the provider asks each time, such as consent or select_account, with spaces between them; off: nothing. Empty: consent, where a refresh token depends on it.',
+  }),
+  tokenParameters: parameters.optional().meta({
+    title: 'Extra token parameters',
+    description: 'Sent to the token endpoint with each code and each refresh token. None that belongs to the protocol.',
   }),
   tokenPath: z
     .string()

@@ -176,7 +176,7 @@ export function createProviderClient(parts: {
           jwts,
           send: (dpop) =>
             capturing(to, captured, (configuration) =>
-              client.authorizationCodeGrant(configuration, callback, checks, undefined, dpop),
+              client.authorizationCodeGrant(configuration, callback, checks, app.tokenParameters, dpop),
             ),
         });
         onTokens?.(app, response, undefined);
@@ -190,7 +190,7 @@ export function createProviderClient(parts: {
       const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], keep };
       try {
         const to = await connect(app);
-        const parameters = scopes && { scope: scopes.join(' ') };
+        const parameters = { ...app.tokenParameters, ...(scopes && { scope: scopes.join(' ') }) };
         const response = await requestTokens(to, {
           ...{ jwts, dpopKey },
           send: (dpop) =>

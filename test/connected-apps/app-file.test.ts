@@ -145,6 +145,11 @@ describe('faults', () => {
     ],
     ['return URL', { returnUrls: ['https://a.example.com/#a'] }, ['/returnUrls/0']],
     ['protocol parameter', { parameters: { audience: 'a', Redirect_URI: 'b' } }, ['/parameters/Redirect_URI']],
+    [
+      'protocol parameter of the token request',
+      { tokenParameters: { refresh_token: 'a' } },
+      ['/tokenParameters/refresh_token'],
+    ],
     ['path of nested tokens', { tokenPath: 'a..b' }, ['/tokenPath']],
     ['unknown field', { client_secret: 'x' }, ['whole entry']],
     ['unknown endpoint', { endpoints: { tokens: 'https://a.example.com' } }, ['/endpoints']],
@@ -302,6 +307,16 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
   test.each([...PROTOCOL_PARAMETERS])('%s', (name) => {
     expect(faultsOf({ parameters: { [name]: 'x' } })).toHaveLength(1);
     expect(faultsOf({ parameters: { [name.toUpperCase()]: 'x' } })).toHaveLength(1);
+    expect(faultsOf({ tokenParameters: { [name]: 'x' } })).toHaveLength(1);
+  });
+
+  test('the one that has a field of its own is refused by naming it', () => {
+    expect(faultsOf({ parameters: { prompt: 'login' } })[0]).toContain('set prompt');
+  });
+
+  test('resource and audience can be', () => {
+    const both = { resource: 'https://api.example.com', audience: 'api' };
+    expect(faultsOf({ parameters: both, tokenParameters: both })).toEqual([]);
   });
 });
 

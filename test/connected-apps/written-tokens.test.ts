@@ -145,3 +145,29 @@ describe('R22: the error code of a provider', () => {
     expect(await at.client.refresh(at.app, { refreshToken })).toEqual({ kind: 'doubtful', reason: 'status_400' });
   });
 });
+
+describe('R3: parameters of the app', () => {
+  test('are sent with the code and with the refresh token, beside those of the protocol', async () => {
+    const app = at.appOf({ tokenParameters: { resource: 'https://api.example.com', tenant: 'a b' } });
+    const { refreshToken = '' } = await at.logIn(app);
+    await at.client.refresh(app, { refreshToken, scopes: ['profile'] });
+    for (const [endpoint, names] of [
+      ['token', ['code', 'code_verifier', 'grant_type', 'redirect_uri', 'resource', 'tenant']],
+      ['refresh', ['grant_type', 'refresh_token', 'resource', 'scope', 'tenant']],
+    ] as const) {
+      const sent = new URLSearchParams(at.provider.hitsOf(endpoint)[0]?.body);
+      expect([...sent.keys()].toSorted()).toEqual(names);
+      expect([sent.get('resource'), sent.get('tenant')]).toEqual(['https://api.example.com', 'a b']);
+    }
+    expect(at.provider.hitsOf('authorize')[0]?.url).not.toContain('resource');
+  });
+
+  test('resource in the authorization request', async () => {
+    const app = at.appOf({ parameters: { resource: 'https://api.example.com' } });
+    await at.logIn(app);
+    expect(
+      new URL(at.provider.hitsOf('authorize')[0]?.url ?? '', at.provider.issuer).searchParams.get('resource'),
+    ).toBe('https://api.example.com');
+    expect(at.provider.hitsOf('token')[0]?.body).not.toContain('resource');
+  });
+});

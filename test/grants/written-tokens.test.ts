@@ -18,7 +18,7 @@ beforeAll(async () => {
   site = await startHostileSite({
     apps: (hostile, url) => [
       hostile.app(url, { id: 'plain' }),
-      hostile.app(url, { id: 'nested', tokenPath: 'authed_user' }),
+      hostile.app(url, { id: 'nested', tokenPath: 'authed_user', tokenParameters: { audience: 'the-api' } }),
     ],
     provider,
     // Longer than the access tokens of this provider last.
@@ -63,6 +63,8 @@ test.each(WRITINGS)('%s: signed in, read, and refreshed twice with the tokens th
     seen.add((await stored()).refreshToken);
   }
   expect(seen.size).toBe(3);
+  const bodies = provider.hitsOf('refresh').map(({ body }) => new URLSearchParams(body));
+  expect(bodies.map((body) => body.get('audience'))).toEqual(bodies.map(() => (app === 'nested' ? 'the-api' : null)));
 });
 
 /** The same writing of a response whose access token no header can carry. */

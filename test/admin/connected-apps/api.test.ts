@@ -234,6 +234,8 @@ describe('what is refused', () => {
     ['no secret where one is needed', { clientSecret: undefined }, '#/clientSecret'],
     ['sign-in without openid', { scopes: ['x'], signIn: { allow: 'everyone' } }, '#/scopes'],
     ['sign-in without saying who', { signIn: {} }, '#/signIn/allow'],
+    ['prompt as a parameter', { parameters: { prompt: 'login' } }, '#/parameters/prompt'],
+    ['a protocol parameter of the token request', { tokenParameters: { code: 'x' } }, '#/tokenParameters/code'],
     ['a protocol parameter', { parameters: { redirect_uri: 'x' } }, '#/parameters/redirect_uri'],
   ])('%s', async (_name, changes, pointer) => {
     const { status, json } = await call('POST', '', anApp('refused', changes));

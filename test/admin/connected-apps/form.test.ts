@@ -16,7 +16,7 @@ const FULL = {
   ),
   signIn: { allow: { claim: 'groups', values: ['staff', 'partners'] } },
   ...{ returnUrls: [`${HOST}/1`, `${HOST}/2`], accessTokenLifetimeSeconds: 60, parameters: { audience: 'a=b', x: '' } },
-  ...{ tokenPath: 'data.authed_user' },
+  ...{ tokenParameters: { resource: `${HOST}/api` }, tokenPath: 'data.authed_user' },
   ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
   rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
   ...{ prompt: ['consent', 'select_account'], account: { field: 'data.id', url: `${HOST}/me` } },
