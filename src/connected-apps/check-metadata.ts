@@ -45,12 +45,23 @@ function scopes(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   if (!known) return cannotTell('scopes', 'The provider does not say which scopes it knows.');
   const unknown = app.scopes.filter((scope) => !known.includes(scope));
   if (unknown.length === 0) return fine('scopes', 'The provider knows every scope of this app.');
-  return problem('scopes', `The provider does not list: ${unknown.join(' ')}.`, {
-    advice:
-      'Take out what it does not know, or look for a misspelling. Some providers leave scopes of their APIs off this list.',
-    pointer: '#/scopes',
-  });
+  const detail = `The provider does not list: ${unknown.join(' ')}.`;
+  const pointer = '#/scopes';
+  // A provider need not list all scopes (OpenID Connect Discovery section 3), and many leave out those of their APIs.
+  return unknown.some((scope) => OPENID_SCOPES.has(scope))
+    ? problem('scopes', detail, { advice: 'Take out what it does not know, or look for a misspelling.', pointer })
+    : cannotTell('scopes', detail, { advice: 'If these are not scopes of its API, look for a misspelling.', pointer });
 }
+
+/** OpenID Connect Core sections 5.4 and 11. */
+const OPENID_SCOPES: ReadonlySet<string> = new Set([
+  'openid',
+  'profile',
+  'email',
+  'address',
+  'phone',
+  'offline_access',
+]);
 
 function endSession(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   if (!app.providerSignOut) return fine('end_session', 'Signing out at the provider is switched off for this app.');

@@ -234,8 +234,9 @@ describe('each fault is named where it lies', () => {
   test('a scope that the provider does not list', async () => {
     at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: ['openid', 'profile'] }) });
     const finding = await found('scopes', at.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
-    expect(finding).toMatchObject({ result: 'problem', pointer: '#/scopes' });
+    expect(finding).toMatchObject({ result: 'cannot_tell', pointer: '#/scopes' });
     expect(finding?.detail).toMatch(/: pofile\.$/);
+    expect(finding?.advice).toContain('misspelling');
   });
 
   test('a scope that it lists and refuses to this client: the callback URL is not what is wrong', async () => {
