@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PRESETS } from '../../src/connected-apps/presets.ts';
+import { JSON_BODY } from '../support/ask.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -28,6 +29,7 @@ const PROFILES = PRESETS.flatMap(({ id }) =>
 beforeAll(async () => {
   for (const profile of PROFILES) simulators.set(profile.preset, await startProviderSimulator(profile));
   site = await startSite({
+    env: { ADMIN_APP: 'platform' },
     apps: (at) => [sandboxApp(at, 'platform'), ...[...simulators.values()].map(({ app }) => app(at.url))],
   });
 });
@@ -60,6 +62,18 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
   }
 
   const expire = () => pass((lifetime ?? 30 * DAY_SECONDS) + 1);
+
+  test('has no problem that the doctor would name', async () => {
+    const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+    const { json } = await getJson(agent, `${site.url}/session`);
+    const page = await agent.request(`${site.url}/admin/api/connected-apps/${id}/check`, {
+      method: 'POST',
+      headers: { accept: 'application/json', 'x-csrf-token': String(json.csrfToken), origin: site.url, ...JSON_BODY },
+      body: '{}',
+    });
+    const { findings } = JSON.parse(page.body) as { findings: { result: string }[] };
+    expect(findings.filter(({ result }) => result === 'problem')).toEqual([]);
+  });
 
   test('connects, and its API is read', async () => {
     const agent = await visit();

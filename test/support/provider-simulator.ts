@@ -93,12 +93,13 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     const isForm = profile.sendsForms && url === urls.token && !req.headers.accept?.includes('application/json');
     const type = isForm ? 'application/x-www-form-urlencoded' : 'application/json';
     const text = isForm ? new URLSearchParams(reply as Record<string, string>).toString() : JSON.stringify(reply);
-    res.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(reply === '' ? '' : text);
+    const headers = { 'content-type': type, 'cache-control': 'no-store', date: new Date(Date.now()).toUTCString() };
+    res.writeHead(status, headers).end(reply === '' ? '' : text);
   }
 
   function authorize(request: URLSearchParams, res: ServerResponse): void {
     const target = new URL(request.get('redirect_uri') ?? '');
-    const error = request.get('client_id') === CLIENT.id ? profile.refusal?.(request) : 'unauthorized_client';
+    const error = refusal(request);
     const code = randomUUID();
     if (error === undefined) {
       codes.set(code, { request, brings: profile.issuesRefreshToken(request, isKnown) });
@@ -109,6 +110,12 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     for (const [name, value] of Object.entries(parameters)) target.searchParams.set(name, String(value));
     target.searchParams.set('state', request.get('state') ?? '');
     res.writeHead(302, { location: target.href }).end();
+  }
+
+  function refusal(request: URLSearchParams): string | undefined {
+    if (request.get('client_id') !== CLIENT.id) return 'unauthorized_client';
+    // Its pages for signing in are left out here.
+    return request.get('prompt') === 'none' ? 'login_required' : profile.refusal?.(request);
   }
 
   async function replyTo(url: string, req: IncomingMessage, body: string): Promise<Reply> {
