@@ -203,6 +203,8 @@ export async function checkRevocation(
 /** Calls the thread path without a token: a working platform refuses that with 401 or 403. */
 export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp): Promise<Finding[]> {
   if (app.apiBaseUrl === undefined) return [];
+  if (app.apiBaseUrlFrom)
+    return [cannotTell('platform', `Each token response names its host in ${app.apiBaseUrlFrom.member}.`)];
   const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
   try {
     const { status } = await fetchDocument(outbound, url);

@@ -98,6 +98,36 @@ const prompt = z.union(
   { error: 'Give values such as "consent", "login" and "select_account", or "off" to send none.' },
 );
 
+export const apiBaseUrlSchema = absoluteUrl.refine((value) => !value.includes('?'), {
+  message: 'An API base URL has no query.',
+});
+
+/** Members of token responses in which providers name the API's base URL for the user. */
+const API_URL_MEMBERS = [
+  ...(['instance_url', 'api_instance_url', 'rest_instance_url'] as const),
+  ...(['api_url', 'api_domain', 'geolocation'] as const),
+] as const;
+
+/** A host name, or with a dot at the front every name below it; no address, whose last label would be a number. */
+const apiHost = z
+  .string()
+  .max(260)
+  .regex(
+    /^(\.([a-z0-9-]{1,63}\.)+|([a-z0-9-]{1,63}\.)*)[a-z][a-z0-9-]{0,62}(:[1-9]\d{0,4})?$/,
+    'Give a host in lower case such as api.example.com, or .example.com for every name below it, with a port if it is not 443.',
+  );
+
+const apiBaseUrlFrom = z.strictObject({
+  member: z.enum(API_URL_MEMBERS).meta({
+    title: 'Member of token responses with the API base URL',
+    description: 'Only where the provider names one for each user.',
+  }),
+  hosts: z.array(apiHost, 'Name the hosts that this member may name.').min(1).max(20).meta({
+    title: 'Hosts that this member may name',
+    description: 'Such as api.example.com, or .example.com for every name below it.',
+  }),
+});
+
 /** The rate limits of the platform. Only needed if its responses do not state them. */
 const callsPerMinute = (title: string, max: number) =>
   z.int().min(1).max(max).optional().meta({ title, description: 'Only where its responses do not state it.' });
@@ -135,9 +165,8 @@ export const connectedAppSchema = z.strictObject({
   scopes: z.array(scopeToken).max(100),
   callbackUrls,
   endpoints: endpoints.optional(),
-  apiBaseUrl: absoluteUrl
-    .refine((value) => !value.includes('?'), { message: 'An API base URL has no query.' })
-    .optional(),
+  apiBaseUrl: apiBaseUrlSchema.optional(),
+  apiBaseUrlFrom: apiBaseUrlFrom.optional(),
   threadPath: z
     .string()
     .regex(/^(\/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$/, 'A path begins with "/" and has no "..", query or escapes.')

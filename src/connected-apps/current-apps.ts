@@ -1,13 +1,14 @@
 /** The list of connected apps in memory, and the app that a route uses. */
 import { AppError } from '../errors.ts';
+import { grantedApiBaseUrl } from './api-base-url.ts';
 import type { ConnectedApp } from './connected-app.ts';
 
 /** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
-/** Where the API serves the current thread. */
-export const threadUrlOf = ({ apiBaseUrl, threadPath }: ThreadApp): string =>
-  apiBaseUrl.replace(/\/+$/, '') + threadPath;
+/** Where the API serves the current thread. @param granted the API base URL of the grant */
+export const threadUrlOf = (app: ThreadApp, granted?: string): string =>
+  (grantedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
 
 /** Each call reads the current list: administrators change it while requests run. */
 export type CurrentApps = Omit<ReplaceableApps, 'replace'>;

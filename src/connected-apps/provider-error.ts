@@ -13,8 +13,9 @@ export interface ProviderErrorFacts {
   status?: number;
   oauthError?: string | undefined;
   endpoint?: string;
-  /** The member for which a token response was refused. */
+  /** The member for which a token response was refused, and the host that it names. */
   member?: string | undefined;
+  host?: string | undefined;
   /** What the provider calls itself, where that is not the issuer that is set; for administrators alone. */
   issuer?: string;
   retryAfterSeconds?: number | undefined;
@@ -66,10 +67,9 @@ export function describeFailure(error: unknown): string {
   const failed = failedCall(error);
   if (failed) return failed.message;
   if (error instanceof ProviderError) {
-    const { status, oauthError, member } = error.facts;
-    return [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError, member]
-      .filter(Boolean)
-      .join(', ');
+    const { status, oauthError, member, host } = error.facts;
+    const parts = [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError, member, host];
+    return parts.filter(Boolean).join(', ');
   }
   return 'unknown failure';
 }

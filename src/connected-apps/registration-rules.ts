@@ -23,6 +23,9 @@ export function coherenceFaults(
     ...(app.signIn && !isFaulty('scopes') && !app.scopes?.includes('openid')
       ? [incomplete(['scopes'], 'an app for sign-in must be an OpenID provider and request the scope "openid".')]
       : []),
+    ...(app.apiBaseUrlFrom && !app.apiBaseUrl && !isFaulty('apiBaseUrl')
+      ? [incomplete(['apiBaseUrl'], 'give it too: it is called where a token response names no other.')]
+      : []),
     ...(authorization && !token ? [incomplete(['endpoints', 'token'], 'give it together with authorization.')] : []),
     ...(token && !authorization ? [incomplete(['endpoints', 'authorization'], 'give it together with token.')] : []),
     ...(app.signIn && byHand && !app.discoveryUrl && !jwks

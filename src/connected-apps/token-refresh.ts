@@ -40,7 +40,10 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
     : status >= 400 && status < 500 && status !== 429 && status !== 408;
   if (isSuccess && !isRefusal) {
     // The response may be valid, and the keys to verify it unavailable (F13).
-    const reason = failure.failure === 'unavailable' ? failure.reason : (oauthError ?? 'token_answer_invalid');
+    const { member, host } = failure.facts;
+    const refused =
+      failure.reason === 'api_base_url_refused' ? [failure.reason, member, host].filter(Boolean).join(' ') : oauthError;
+    const reason = failure.failure === 'unavailable' ? failure.reason : (refused ?? 'token_answer_invalid');
     return { kind: 'unusable', reason, refreshToken: captured.refreshToken };
   }
   const isJson = captured.json !== false;

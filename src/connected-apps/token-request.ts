@@ -1,5 +1,6 @@
 /** A request to the token endpoint: sends a DPoP proof where tokens are bound to a key, and verifies the response. */
 import * as client from 'openid-client';
+import { statedApiBaseUrl } from './api-base-url.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { type DpopKey, dpopKeyPair, makeDpopKey } from './dpop.ts';
 import { isIssuerTemplate } from './issuer.ts';
@@ -56,6 +57,7 @@ async function tokenResponse(
   const isBound = response.token_type === 'dpop';
   if (isBound && !key) throw new ProviderError('invalid', 'token_answer_invalid', { member: 'token_type' });
   if (app.dpop === 'required' && !isBound) throw new ProviderError('invalid', 'token_not_bound');
+  const apiBaseUrl = statedApiBaseUrl(app, response);
   // Without keys the ID token cannot be verified, so it is ignored; sign-in apps always have keys. That of a tenant never is.
   const isVerifiable = server.jwks_uri !== undefined || isIssuerTemplate(app.issuer);
   const idToken = isVerifiable ? response.id_token : undefined;
@@ -66,6 +68,7 @@ async function tokenResponse(
     scopes: response.scope === undefined ? undefined : response.scope.split(' ').filter(Boolean),
     expiresInSeconds: response.expires_in,
     refreshExpiresInSeconds: response.refresh_token_expires_in as number | undefined,
+    apiBaseUrl,
     claims: idToken === undefined ? undefined : await verifyIdToken(jwts, app, idToken),
     dpopKey: isBound ? key : undefined,
   };

@@ -15,6 +15,8 @@ export interface TokenResponse {
   expiresInSeconds: number | undefined;
   /** The lifetime of the refresh token, where the provider states it. */
   refreshExpiresInSeconds?: number | undefined;
+  /** The API's base URL for this user, where the app lets the response name it. */
+  apiBaseUrl?: string | undefined;
   /** Claims of the verified ID token; undefined where there was none. */
   claims: Claims | undefined;
   /** The key that the access token is bound to (RFC 9449); undefined for a bearer token. */

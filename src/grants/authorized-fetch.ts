@@ -10,8 +10,8 @@ import type { TokenResult, TokenVault } from './token-vault.ts';
 export interface AuthorizedRequest {
   userId: string;
   app: ConnectedApp;
-  /** Absolute, and from settings, never from a request (R74). */
-  url: string;
+  /** Absolute, and from settings and the grant, never from a request (R74). @param granted the grant's API base URL */
+  urlFor: (granted?: string) => string;
   /** Alternating names and values. */
   headers: readonly string[];
   /** Ends the call and its body. A refresh that was started for it continues (F22). */
@@ -73,17 +73,19 @@ export function createAuthorizedFetch(parts: {
   return {
     async get(request) {
       // First, so that a refused address causes no refresh.
-      const target = outbound.target(request.url);
+      const usual = outbound.target(request.urlFor());
+      const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
+        apiBaseUrl === undefined ? usual : outbound.target(request.urlFor(apiBaseUrl));
       const first = await tokenFor(request);
       if (first.kind !== 'token') return first;
-      const response = await send(request, target, first);
+      const response = await send(request, targetOf(first), first);
       if (response.statusCode !== 401) return accepted(request, first, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
       const second = await tokenFor(request, first.accessToken);
       // That response says why the platform refuses a fresh token.
       if (second.kind === 'still_refused') return { kind: 'response', response };
       if (second.kind !== 'token') return second;
-      const again = await send(request, target, second);
+      const again = await send(request, targetOf(second), second);
       return again.statusCode === 401 ? { kind: 'response', response: again } : accepted(request, second, again);
     },
   };

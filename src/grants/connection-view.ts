@@ -1,5 +1,6 @@
 /** A connection as JSON and as a view for pages. */
 import { z } from 'zod';
+import { grantedApiBaseUrl } from '../connected-apps/api-base-url.ts';
 import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectionView } from '../pages/page-data.ts';
@@ -38,6 +39,7 @@ export const connectionSchema = z.object({
   scopes: z.array(z.string()).readonly(),
   cause: z.enum(Object.keys(FAILURE_WORDS) as FailureCause[]).nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
+  apiBaseUrl: z.string().nullable().describe('where calls with this connection go; null for an app without an API'),
   connectUrl: z.string(),
 });
 
@@ -54,6 +56,7 @@ export function connectionJson(
     scopes: connection.scopes,
     cause: connection.cause ?? null,
     lastUsedAt: isoOrNull(connection.lastUsedAt),
+    apiBaseUrl: (app && apiBaseUrlOf(app, connection)) ?? null,
     connectUrl: `${publicHref}/connections/${connection.app}`,
   };
 }
@@ -80,7 +83,12 @@ export function connectionView(
     choices,
     connectedAt: isoTime(connectedAt),
     lastUsedAt: isoTime(lastUsedAt),
+    apiBaseUrl: apiBaseUrlOf(app, connection),
   };
+}
+
+function apiBaseUrlOf(app: ConnectedApp, { apiBaseUrl }: Connection): string | undefined {
+  return grantedApiBaseUrl(app, apiBaseUrl) ?? app.apiBaseUrl;
 }
 
 export function accountName({ account }: Pick<Connection, 'account'>): string | undefined {

@@ -16,6 +16,8 @@ export interface Connection {
   /** Undefined where it is not known what was requested. */
   requestedScopes: readonly string[] | undefined;
   account: Grant['account'];
+  /** Of the grant, as it was stored. */
+  apiBaseUrl?: string | undefined;
   /** Milliseconds since the epoch. */
   connectedAt: number | undefined;
   /** When the provider last issued an access token. */
@@ -65,11 +67,12 @@ export function createConnections(parts: {
       const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
       return { app, health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {}, ...unknown };
     }
-    const { scopes, requestedScopes, account, connectedAt, obtainedAt: refreshedAt, failure } = stored.grant;
+    const { scopes, requestedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = stored.grant;
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    return { app, health, cause, scopes, requestedScopes, account, connectedAt, refreshedAt, lastUsedAt };
+    const times = { connectedAt, refreshedAt: obtainedAt, lastUsedAt };
+    return { app, health, cause, scopes, requestedScopes, account, apiBaseUrl, ...times };
   };
 
   /**

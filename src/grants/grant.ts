@@ -72,6 +72,8 @@ export interface Grant {
   requestedScopes?: string[] | undefined;
   /** The account at the provider. `accountId`: of an app without ID tokens, by its setting `account`. */
   account: Partial<Record<'issuer' | 'subject' | 'name' | 'email' | 'accountId', string | undefined>>;
+  /** The API's base URL for this account, as the last token response that named one did. */
+  apiBaseUrl?: string | undefined;
   obtainedAt: number;
   /** Undefined where the provider does not say: then only a 401 shows that the access token has expired. */
   expiresAt: number | undefined;
@@ -159,8 +161,8 @@ export function healthOf(grant: Grant, now: number): Health {
 }
 
 /**
- * The grant after a token response. A refresh token or scopes that the response leaves out stay as they were (RFC 6749
- * section 6).
+ * The grant after a token response. A refresh token, scopes (RFC 6749 section 6) or an API base URL that the response
+ * leaves out stay as they were.
  * @param lifetimeSeconds the app's setting for providers that send no `expires_in`
  */
 export function withTokens(
@@ -177,6 +179,7 @@ export function withTokens(
     refreshToken: response.refreshToken ?? grant.refreshToken,
     refreshExpiresAt: refreshEnd(grant, response, now),
     scopes: response.scopes ?? grant.scopes,
+    apiBaseUrl: response.apiBaseUrl ?? grant.apiBaseUrl,
     obtainedAt: now,
     expiresAt: seconds === undefined ? undefined : now + seconds * 1000,
     failure: undefined,

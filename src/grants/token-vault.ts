@@ -15,6 +15,8 @@ export type TokenResult =
       /** The key that the token is bound to (RFC 9449); undefined for a bearer token. */
       dpopKey: DpopKey | undefined;
       scopes: readonly string[];
+      /** Of the grant. */
+      apiBaseUrl?: string | undefined;
       /** The platform refused this token before, and it could not be refreshed. */
       doubted: boolean;
     }
@@ -100,8 +102,8 @@ function resultOf(stored: StoredGrant | undefined, rejected: string | undefined,
   if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
   // A token that has not expired is used although its refresh failed (R42).
   if (hasUsableToken(grant, now) && grant.accessToken !== rejected) {
-    const { accessToken, dpopKey, scopes } = grant;
-    return { kind: 'token', accessToken, dpopKey, scopes, doubted: isDoubted(grant) };
+    const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
+    return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, doubted: isDoubted(grant) };
   }
   if (!grant.failure) {
     if (grant.accessToken === rejected) return { kind: 'still_refused' };

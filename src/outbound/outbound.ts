@@ -102,6 +102,8 @@ export function createOutbound(parts: {
       headersTimeout: 30_000,
       bodyTimeout: 30_000,
       keepAliveTimeout: 4_000,
+      // A pool ends with its last connection. Token responses can name many hosts, which may ask for a longer time.
+      keepAliveMaxTimeout: 10_000,
       maxHeaderSize: 32 * 1024,
     },
     proxy: parts.proxy,

@@ -85,6 +85,8 @@ export interface ConnectionView {
   choices?: readonly { scope: string; ticked: boolean; isNew: boolean }[] | undefined;
   connectedAt?: string | undefined;
   lastUsedAt?: string | undefined;
+  /** Where calls with it go. */
+  apiBaseUrl?: string | undefined;
   /** Since when the revocation of an earlier grant has been pending at the provider. */
   revocationPendingSince?: string | undefined;
   /** Why connecting cannot work now, a sentence for the user; the connect form is then left out. */

@@ -74,6 +74,7 @@ const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Ma
   ['callbackUrls', { label: 'Callback URLs', place: 'callback-title' }],
   ['scopes', { label: 'Scopes', place: 'scopes-title' }],
   ['signIn', { label: 'Who may sign in', place: 'use-title' }],
+  ['apiBaseUrlFrom', { label: 'Hosts that this member may name', place: 'apiBaseUrlFrom-hosts' }],
   ['par', { label: 'Pushed authorization requests', place: 'par' }],
   ['dpop', { label: 'Tokens bound to a key', place: 'dpop' }],
   ['account', { label: 'Member with the account’s id', place: 'account-field' }],

@@ -81,8 +81,8 @@ export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJ
 /** Calls with a service account's API token. The account's id takes the place of the user's. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
-    async get({ userId: id, url, headers, stop, beforeSending }) {
-      const target = outbound.target(url);
+    async get({ userId: id, urlFor, headers, stop, beforeSending }) {
+      const target = outbound.target(urlFor());
       const apiToken = await accounts.apiToken(id, target.origin);
       if (apiToken === undefined) return { kind: 'not_connected' };
       await beforeSending?.();

@@ -12,13 +12,14 @@ export function factsOf(error: unknown): SignInFacts {
   const known = error instanceof SignInError ? error.facts : {};
   const cause = error instanceof AppError ? error.cause : undefined;
   if (!(cause instanceof ProviderError)) return known;
-  const { status, oauthError, member, cause: origin } = cause.facts;
+  const { status, oauthError, member, host, cause: origin } = cause.facts;
   const isIdTokenRefused =
     cause.failure === 'invalid' && cause.reason === 'token_answer_invalid' && member === undefined;
   return {
     ...known,
     status,
     reason: cause.reason,
+    ...(member === undefined ? {} : { member, host }),
     ...(origin instanceof OutboundError ? { call: { words: origin.message, advice: origin.advice } } : {}),
     oauthError: oauthErrorOf(oauthError),
     member,

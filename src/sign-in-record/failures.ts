@@ -10,8 +10,9 @@ export interface SignInFacts {
   oauthError?: string | undefined;
   /** Of the ProviderError. */
   reason?: string | undefined;
-  /** For which a token response was refused. */
+  /** The member for which the token response was refused, and the host that it names. */
   member?: string | undefined;
+  host?: string | undefined;
   /** The check that the ID token failed. */
   check?: string | undefined;
   /** By how much our clock is ahead of the provider's. */
@@ -41,7 +42,8 @@ export type AppField =
   | 'account'
   | 'tokenEndpoint'
   | 'tokenParameters'
-  | 'tokenPath';
+  | 'tokenPath'
+  | 'apiBaseUrlFrom';
 
 interface Cause {
   /** In place of the failure's name. */
@@ -341,6 +343,15 @@ const FAILURES = {
         words: 'DPoP is set to “always”, and the provider gave a bearer token.',
         advice: 'Ask the provider to bind the tokens of this client, or set DPoP to “if the provider requires it”.',
         field: 'dpop',
+      },
+      {
+        when: ({ reason }) => reason === 'api_base_url_refused',
+        name: 'api_host_refused',
+        failedAt: 'token_endpoint',
+        words: ({ member, host = 'no usable URL' }) =>
+          `The token response names ${host} for the API in “${member}”, and the app allows no calls there.`,
+        advice: 'If the provider has its API there, add the host to those that this member may name.',
+        field: 'apiBaseUrlFrom',
       },
       {
         when: ({ check }) => check === 'times',

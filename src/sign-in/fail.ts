@@ -71,6 +71,7 @@ function describe({ reason, facts }: ProviderError): string {
   const { check, secondsAhead } = reason === 'token_answer_invalid' ? idTokenFault(facts.cause) : {};
   const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
   const refused = check && check !== 'form' ? `(${check}${clocks})` : undefined;
-  const { status, oauthError, endpoint, member } = facts;
-  return [reason, status, oauthError, endpoint, member, failed, refused].filter((part) => part !== undefined).join(' ');
+  const { status, oauthError, endpoint, member, host } = facts;
+  const parts = [reason, status, oauthError, endpoint, member, host, failed, refused];
+  return parts.filter((part) => part !== undefined).join(' ');
 }

@@ -76,9 +76,13 @@ export function createThreadCall(parts: {
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
     const { ownerId, app, prefetched } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
+    let apiBaseUrl: string | undefined;
+    const urlFor = (granted?: string): string => {
+      apiBaseUrl = granted;
+      return threadUrlOf(app, granted);
+    };
     try {
-      const url = threadUrlOf(app);
-      const call = { userId: ownerId, app, url, headers: REQUEST_HEADERS, stop, prefetched };
+      const call = { userId: ownerId, app, urlFor, headers: REQUEST_HEADERS, stop, prefetched };
       const result = await authorizedFetch.get(call);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
@@ -86,7 +90,7 @@ export function createThreadCall(parts: {
       const { statusCode, headers, body } = response;
       return { status: statusCode, headers: passedHeaders(headers), body: boundedBody(body, limits) };
     } catch (error) {
-      throw isOurs(error) ? error : callError(error, threadUrlOf(app), stop.tooLate);
+      throw isOurs(error) ? error : callError(error, threadUrlOf(app, apiBaseUrl), stop.tooLate);
     } finally {
       clearTimeout(deadline);
     }

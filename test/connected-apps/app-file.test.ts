@@ -171,6 +171,21 @@ describe('faults', () => {
     ['sign-in without openid', { scopes: ['profile'] }, ['/scopes']],
     ['sign-in for nobody', { signIn: {} }, ['/signIn/allow']],
     ['sign-in without values', { signIn: { allow: { claim: 'groups', values: [] } } }, ['/signIn/allow/values']],
+    [
+      'hosts of calls without an API base URL',
+      { apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } },
+      ['/apiBaseUrl'],
+    ],
+    [
+      'hosts of calls, none of them',
+      { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'instance_url', hosts: [] } },
+      ['/apiBaseUrlFrom/hosts'],
+    ],
+    [
+      'hosts of calls in another member, everywhere',
+      { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'access_token', hosts: ['*'] } },
+      ['/apiBaseUrlFrom/member', '/apiBaseUrlFrom/hosts/0'],
+    ],
     ['thread path with dots', { threadPath: '/1/../admin' }, ['/threadPath']],
     ['thread path with query', { threadPath: '/1?a=b' }, ['/threadPath']],
     ['prompt that shows no page', { prompt: ['none'] }, ['/prompt/0']],

@@ -160,6 +160,14 @@ describe('each fault is named where it lies', () => {
     });
   });
 
+  test('an API at hosts of which token responses tell is not called without a token', async () => {
+    const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
+    expect(await found('platform', app)).toMatchObject({
+      ...{ result: 'cannot_tell', detail: 'Each token response names its host in instance_url.' },
+    });
+    expect(at.provider.hitsOf('platform')).toEqual([]);
+  });
+
   test('a wrong secret', async () => {
     expect(await found('client_authentication', { ...at.app, clientSecret: 'wrong' })).toMatchObject({
       result: 'problem',

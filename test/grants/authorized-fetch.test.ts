@@ -39,7 +39,12 @@ const fetch = createAuthorizedFetch({
 
 const get = (changes: Partial<AuthorizedRequest> = {}) =>
   fetch.get({
-    ...{ userId: 'u1', app: APP, url: 'https://platform.test/threads/current', headers: ['accept', 'text/plain'] },
+    ...{
+      userId: 'u1',
+      app: APP,
+      urlFor: () => 'https://platform.test/threads/current',
+      headers: ['accept', 'text/plain'],
+    },
     stop: { whenStopped: () => undefined },
     ...changes,
   } as AuthorizedRequest);
@@ -108,7 +113,7 @@ test('a token as new as can be had that is refused: the refusal is the answer', 
 });
 
 test('a refused address costs no token', async () => {
-  await expect(get({ url: 'https://refused.test/' })).rejects.toThrow('refused');
+  await expect(get({ urlFor: () => 'https://refused.test/' })).rejects.toThrow('refused');
   expect(vault.accessToken).not.toHaveBeenCalled();
 });
 

@@ -36,8 +36,23 @@ describe('as JSON', () => {
   test('what is not known is null, and an app that is gone goes by its id', () => {
     expect(connectionJson(connectionOf('gone'), undefined, HREF)).toEqual({
       ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'] },
-      ...{ cause: null, lastUsedAt: null, connectUrl: `${HREF}/connections/gone` },
+      ...{ cause: null, lastUsedAt: null, apiBaseUrl: null, connectUrl: `${HREF}/connections/gone` },
     });
+  });
+
+  test('calls go to the app’s own URL, or to the one of the grant while the app allows its host', () => {
+    const apiBaseUrl = 'https://api.test';
+    const from = { apiBaseUrl, apiBaseUrlFrom: { member: 'api_url', hosts: ['.api.test'] } };
+    const granted = (url: string) => connectionOf('a', { apiBaseUrl: url });
+    const told = (app: object, connection: Connection) => {
+      const { apiBaseUrl: shown } = connectionView(appOf('a', app), connection, HREF);
+      expect(connectionJson(connection, appOf('a', app), HREF).apiBaseUrl).toBe(shown ?? null);
+      return shown;
+    };
+    expect(told(from, granted('https://eu.api.test'))).toBe('https://eu.api.test');
+    expect(told(from, granted('https://eu.elsewhere.test'))).toBe(apiBaseUrl);
+    expect(told({ apiBaseUrl }, granted('https://eu.api.test'))).toBe(apiBaseUrl);
+    expect(told({}, connectionOf('a'))).toBeUndefined();
   });
 
   test('cause and last use are told where there are some', () => {

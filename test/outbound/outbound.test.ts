@@ -1,10 +1,14 @@
 /** Real calls to listeners that misbehave; names are resolved by a resolver of the test's own. */
 import type { lookup as systemLookup } from 'node:dns';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
 import { type HostileProvider, type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
+import { until } from '../support/until.ts';
 
 const MAX_BYTES = 64 * 1024;
 /** No test that judges something else runs into this deadline, however busy the machine is. */
@@ -32,6 +36,32 @@ async function reasonOf(call: Promise<unknown>): Promise<string> {
   );
   return error instanceof OutboundError ? error.reason : String(error);
 }
+
+test('hosts that are called once leave no connection behind, however long they ask to keep it', async () => {
+  let open = 0;
+  const server = createServer({ keepAliveTimeout: 600_000 }, (_req, res) => {
+    res.setHeader('keep-alive', 'timeout=600');
+    res.end('{}');
+  });
+  server.on('connection', (socket) => {
+    open += 1;
+    socket.on('close', () => {
+      open -= 1;
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const hosts = Array.from({ length: 100 }, (_, number) => `tenant-${number}.localhost`);
+  const lookup = ((_host: string, _options: object, answer: (...found: unknown[]) => void) =>
+    answer(null, [{ address: '127.0.0.1', family: 4 }])) as unknown as typeof systemLookup;
+  const many = createOutbound({ policy: createAddressPolicy(hosts), lookup });
+  await Promise.all(hosts.map((host) => many.fetch(`http://${host}:${port}/`, {}, LIMITS)));
+  expect(open).toBe(hosts.length);
+  expect(await until(() => open === 0)).toBeLessThan(30_000);
+  await many.close();
+  server.close();
+});
 
 describe('R28: every answer has a cap in bytes and time', () => {
   const table: [ModeName, string][] = [

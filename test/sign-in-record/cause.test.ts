@@ -26,6 +26,11 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   ['token_answer_refused', { member: 'token_type' }, 'token_response_malformed', 'tokenPath'],
   ['token_answer_refused', { reason: 'token_answer_invalid', status: 302 }, 'wrong_token_endpoint', 'tokenEndpoint'],
   ['token_answer_refused', { reason: 'token_not_bound' }, 'token_answer_refused', 'dpop'],
+  [
+    'token_answer_refused',
+    { reason: 'api_base_url_refused', member: 'api_url', host: 'evil.test' },
+    ...(['api_host_refused', 'apiBaseUrlFrom'] as const),
+  ],
   ['token_answer_refused', { check: 'times', secondsAhead: 40 }, 'clock_skew', undefined],
   ['token_answer_refused', { check: 'issuer' }, 'wrong_issuer', 'issuer'],
   ['token_answer_refused', { check: 'audience' }, 'wrong_client_id', 'clientId'],

@@ -29,7 +29,7 @@ const KINDS = {
     toForm: (value: unknown) => [value ?? ''].flat().join(' '),
   },
   number: { ...plain, input: text.transform(numberIn) },
-  lines: { input: lines, toForm: (value: unknown) => (Array.isArray(value) ? value.join('\n') : '') },
+  lines: { input: lines.transform(listIn), toForm: (value: unknown) => (Array.isArray(value) ? value.join('\n') : '') },
   pairs: { input: lines.transform(pairsIn), toForm: linesOf },
   tick: { input: ticked, toForm: (value: unknown) => (value ? 'yes' : '') },
 } as const;
@@ -84,7 +84,7 @@ function fieldsOf(schema: z.ZodObject, group = ''): DrawnField[] {
       ...{ name: group + member, label: title, kind, initial },
       help: `${description} ${KIND_HELP[kind] ?? ''}`.trim(),
       isUrl: z.globalRegistry.get(type)?.format === 'uri',
-      options: type instanceof z.ZodEnum ? optionsOf(type, initial) : [],
+      options: type instanceof z.ZodEnum ? [...unset(field, initial), ...optionsOf(type)] : [],
     };
   });
 }
@@ -102,9 +102,18 @@ function kindOf(type: z.core.$ZodType): DrawnField['kind'] {
   return type instanceof z.ZodArray ? 'lines' : 'text';
 }
 
-function optionsOf({ options }: z.ZodEnum, initial: unknown): [string, string][] {
-  const named = options.map((value): [string, string] => [String(value), CHOICE_WORDS[value] ?? String(value)]);
-  return initial === undefined ? [['', 'detected automatically'], ...named] : named;
+function optionsOf({ options }: z.ZodEnum): [string, string][] {
+  return options.map((value) => [String(value), CHOICE_WORDS[value] ?? String(value)]);
+}
+
+/** The choice of no value: for a field of its own, and for the first field of a group, without which there is no group. */
+function unset(field: z.core.$ZodType, initial: unknown): [string, string][] {
+  if (initial !== undefined) return [];
+  return [['', field instanceof z.ZodOptional ? 'detected automatically' : 'none']];
+}
+
+function listIn(typed: string[]): string[] | undefined {
+  return typed.length === 0 ? undefined : typed;
 }
 
 /** A text that is not a number stays as it was typed, so that the schema refuses it. */

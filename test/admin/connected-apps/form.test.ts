@@ -20,6 +20,7 @@ const FULL = {
   ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
   rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
   ...{ prompt: ['consent', 'select_account'], account: { field: 'data.id', url: `${HOST}/me` } },
+  apiBaseUrlFrom: { member: 'api_domain', hosts: ['.elsewhere.test', 'api.elsewhere.test:8443'] },
 };
 
 test.each([
