@@ -41,9 +41,10 @@ afterAll(async () => {
 /** A user of Gatehouse at the present moment: an earlier session may have expired. */
 const visit = async (): Promise<UserAgent> => (await signIn(site, undefined, { path: '/sign-in?app=platform' })).agent;
 
-describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s', (id, { lifetime, isForSignIn }) => {
+describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s', (id, profile) => {
+  const { lifetime, isForSignIn, refusedRefresh, otherRefusals = [] } = profile;
   const simulator = () => simulators.get(id) as ProviderSimulator;
-  const result: Result = { id, connect: '', expiry: '–', refusal: '–', reconnect: '–', disconnect: '', signIn: '–' };
+  const result: Result = { id, connect: '', expiry: '–', refusal: [], reconnect: '–', disconnect: '', signIn: '–' };
   const connection = (agent: UserAgent) => agent.get(`${site.url}/connections/${id}`);
   const health = async (agent: UserAgent) => {
     const { json } = await getJson(agent, `${site.url}/connections`);
@@ -92,30 +93,27 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
     result.expiry = lifetime === undefined ? 'does not happen' : 'renewed twice';
   });
 
-  test.skipIf(isForSignIn)(
-    'tells the caller where to connect once the provider refuses, and the page does not call it working',
-    async () => {
-      simulator().endGrants();
+  const refusals = isForSignIn || lifetime === undefined ? [refusedRefresh] : [refusedRefresh, ...otherRefusals];
+  test.skipIf(isForSignIn).each(refusals)(
+    'once it refuses with %i %j, says where to connect, and is healed there for longer than one access token',
+    async (...refusal) => {
+      simulator().endGrants(refusal);
       expire();
       const agent = await visit();
       const { status, json } = await getJson(agent, `${site.url}/threads/current?app=${id}`);
       expect(json.connectUrl).toBe(`${site.url}/connections/${id}`);
       expect(await health(agent)).toMatch(/^(in_doubt|reconnect_needed)$/);
-      result.refusal = `${status} \`${json.code}\``;
+      result.refusal = [...new Set([...result.refusal, `${status} \`${json.code}\``])];
+      await press(agent, await connection(agent), /^Reconnect/);
+      expect(await health(agent)).toBe('active');
+      await expectRead();
+      const before = simulator().refreshes();
+      expire();
+      await expectRead();
+      expect(simulator().refreshes() - before).toBe(lifetime === undefined ? 0 : 1);
+      result.reconnect = 'heals';
     },
   );
-
-  test.skipIf(isForSignIn)('is healed by the button of the page, for longer than one access token', async () => {
-    const agent = await visit();
-    await press(agent, await connection(agent), /^Reconnect/);
-    expect(await health(agent)).toBe('active');
-    await expectRead();
-    const before = simulator().refreshes();
-    expire();
-    await expectRead();
-    expect(simulator().refreshes() - before).toBe(lifetime === undefined ? 0 : 1);
-    result.reconnect = 'heals';
-  });
 
   test('signs users in, where it is an OpenID provider', async () => {
     if (!simulator().isOpenId) return;

@@ -6,7 +6,8 @@ export interface Result {
   id: string;
   connect: string;
   expiry: string;
-  refusal: string;
+  /** The distinct ones. */
+  refusal: string[];
   reconnect: string;
   disconnect: string;
   signIn: string;
@@ -37,7 +38,15 @@ const row = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;
 
 function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: Result): string[] {
   const name = PRESETS.find((preset) => preset.id === id)?.name ?? id;
-  return [`[${name}](provider-presets.md#${anchorOf(name)})`, connect, expiry, refusal, reconnect, disconnect, signIn];
+  return [
+    `[${name}](provider-presets.md#${anchorOf(name)})`,
+    connect,
+    expiry,
+    refusal.join(' or ') || '–',
+    reconnect,
+    disconnect,
+    signIn,
+  ];
 }
 
 /** As GitHub makes them of headings. */

@@ -21,8 +21,11 @@ export interface ProviderSimulator {
   hasRevocation: boolean;
   /** Its revocation endpoint takes what RFC 7009 describes. */
   canRevoke: boolean;
-  /** Ends the access of every user, as by a revocation at the provider; the consent stays known. */
-  endGrants(): void;
+  /**
+   * Ends the access of every user, as by a revocation at the provider; the consent stays known. Refresh tokens are refused
+   * with this reply from then on.
+   */
+  endGrants(refusal: Reply): void;
   /** The number of refresh tokens that were taken. */
   refreshes(): number;
   /** The number of refresh tokens that were refused. */
@@ -63,6 +66,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const grants: Grant[] = [];
   const counts = { refreshes: 0, refusals: 0, revocations: 0 };
   let isKnown = false;
+  let refused = profile.refusedRefresh;
 
   const server = createServer((req, res) => {
     handle(req, res).catch((error: unknown) => void res.destroy(error instanceof Error ? error : undefined));
@@ -171,7 +175,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     if (grant && isReuse && profile.detectsReuse) grant.isAlive = false;
     if (!grant?.isAlive || isReuse) {
       counts.refusals += 1;
-      return profile.refusedRefresh;
+      return refused;
     }
     counts.refreshes += 1;
     if (profile.afterRefresh === 'spent') {
@@ -227,7 +231,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     }),
     ...{ expected: api[apiBaseUrl + threadPath], isOpenId, hasRevocation: urls.revocation !== undefined },
     canRevoke: urls.revocation !== undefined && profile.revoked?.takes === undefined,
-    endGrants() {
+    endGrants(refusal) {
+      refused = refusal;
       for (const grant of grants) grant.isAlive = false;
     },
     refreshes: () => counts.refreshes,

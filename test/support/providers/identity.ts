@@ -14,6 +14,9 @@ const ENTRA = {
   claims: { iss: `https://login.microsoftonline.com/${TENANT}/v2.0`, tid: TENANT },
   ...{ lifetime: 3599, afterRefresh: 'kept', tokens: standard(3599, { ext_expires_in: 3599 }) },
   refusedRefresh: [400, { error: 'invalid_grant', error_description: 'AADSTS70008: expired', error_codes: [70008] }],
+  otherRefusals: [
+    [400, { error: 'interaction_required', error_description: 'AADSTS50076: MFA', suberror: 'basic_action' }],
+  ],
   api: { 'https://graph.microsoft.com/v1.0/me': { id: 'ada', displayName: 'Ada Quill' } },
   refusedCall: [401, { error: { code: 'InvalidAuthenticationToken' } }],
 } as const satisfies Partial<Profile>;

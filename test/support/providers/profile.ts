@@ -50,6 +50,8 @@ export interface Profile {
   refusedClient?: Reply;
   refusedCode?: Reply;
   refusedRefresh: Reply;
+  /** Other refusals of a dead refresh token, at other times or for other reasons. */
+  otherRefusals?: readonly Reply[];
   /** The API: a body by URL. */
   api: Record<string, Json>;
   refusedCall: Reply;
