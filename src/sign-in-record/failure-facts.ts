@@ -19,10 +19,10 @@ export function factsOf(error: unknown): SignInFacts {
     ...known,
     status,
     reason: cause.reason,
-    ...(member === undefined ? {} : { member, host }),
     ...(origin instanceof OutboundError ? { call: { words: origin.message, advice: origin.advice } } : {}),
     oauthError: oauthErrorOf(oauthError),
     member,
+    host,
     ...(isIdTokenRefused ? idTokenFault(origin) : {}),
   };
 }

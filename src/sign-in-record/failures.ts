@@ -320,6 +320,15 @@ const FAILURES = {
     field: 'issuer',
     variants: [
       {
+        when: ({ reason }) => reason === 'api_base_url_refused',
+        name: 'api_host_refused',
+        failedAt: 'token_endpoint',
+        words: ({ member, host = 'no usable URL' }) =>
+          `The token response names ${host} for the API in “${member}”, and the app allows no calls there.`,
+        advice: 'If the provider has its API there, add the host to those that this member may name.',
+        field: 'apiBaseUrlFrom',
+      },
+      {
         when: ({ member }) => member !== undefined,
         name: 'token_response_malformed',
         failedAt: 'token_endpoint',
@@ -343,15 +352,6 @@ const FAILURES = {
         words: 'DPoP is set to “always”, and the provider gave a bearer token.',
         advice: 'Ask the provider to bind the tokens of this client, or set DPoP to “if the provider requires it”.',
         field: 'dpop',
-      },
-      {
-        when: ({ reason }) => reason === 'api_base_url_refused',
-        name: 'api_host_refused',
-        failedAt: 'token_endpoint',
-        words: ({ member, host = 'no usable URL' }) =>
-          `The token response names ${host} for the API in “${member}”, and the app allows no calls there.`,
-        advice: 'If the provider has its API there, add the host to those that this member may name.',
-        field: 'apiBaseUrlFrom',
       },
       {
         when: ({ check }) => check === 'times',
