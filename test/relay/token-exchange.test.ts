@@ -286,18 +286,21 @@ describe('refusals', () => {
     await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
     const whole = await exchange(site, token, await proven());
     heal();
-    await desk.change(userId, () => ({ expiresAt }));
+    await desk.change(userId, () => ({ expiresAt, failure: undefined }));
     for (const answer of [narrower, whole]) {
-      expect([answer.status, json(answer), answer.headers['cache-control']]).toEqual([
-        503,
-        {
-          error: 'temporarily_unavailable',
-          error_description: 'The provider is unavailable. Try again later.',
-        },
+      expect([answer.status, json(answer).error]).toEqual([503, 'temporarily_unavailable']);
+      expect([answer.headers['cache-control'], Number(answer.headers['retry-after'])]).toEqual([
         'no-store',
+        expect.toSatisfy((seconds) => seconds > 0),
       ]);
-      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
     }
+    const connectUrl = `${site.url}/connections/platform`;
+    expect(json(narrower)).toEqual({
+      error: 'temporarily_unavailable',
+      error_description: 'The provider is unavailable. Try again later.',
+    });
+    // The access token has expired, so the connection is in doubt.
+    expect(json(whole)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
   });
 
   test('every token that left is in the audit trail, with the user it was for', async () => {
