@@ -12,6 +12,8 @@ export interface Connection {
   app: string;
   health: Health;
   cause: FailureCause | undefined;
+  /** For administrators: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
   scopes: readonly string[];
   /** Undefined where it is not known what was requested. */
   requestedScopes: readonly string[] | undefined;
@@ -72,7 +74,7 @@ export function createConnections(parts: {
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
     const times = { connectedAt, refreshedAt: obtainedAt, lastUsedAt };
-    return { app, health, cause, scopes, requestedScopes, account, apiBaseUrl, ...times };
+    return { app, health, cause, reason: failure?.reason, scopes, requestedScopes, account, apiBaseUrl, ...times };
   };
 
   /**

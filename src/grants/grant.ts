@@ -16,6 +16,8 @@ export interface RefreshFailure {
   retryAt: number;
   /** The platform had refused the access token before the refresh. */
   tokenRefused?: boolean | undefined;
+  /** For administrators: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
 }
 
 export type FailureCause =
@@ -201,7 +203,11 @@ export function withFailure(
   grant: Grant,
   kind: RefreshFailure['kind'],
   cause: FailureCause,
-  at: { now: number; random: number; retryAfterSeconds?: number | undefined; tokenRefused?: boolean },
+  at: Pick<RefreshFailure, 'tokenRefused' | 'reason'> & {
+    now: number;
+    random: number;
+    retryAfterSeconds?: number | undefined;
+  },
 ): Grant {
   const failures = (grant.failure?.failures ?? 0) + 1;
   const maxWait = BACK_OFF.maxMs[kind];
@@ -210,7 +216,8 @@ export function withFailure(
   const since = grant.failure?.kind === kind ? grant.failure.since : at.now;
   const failure: RefreshFailure = { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) };
   const tokenRefused = at.tokenRefused || grant.failure?.tokenRefused;
-  return { ...grant, failure: { ...failure, ...(tokenRefused && { tokenRefused }) } };
+  const { reason } = at;
+  return { ...grant, failure: { ...failure, ...(tokenRefused && { tokenRefused }), ...(reason && { reason }) } };
 }
 
 /**

@@ -17,6 +17,8 @@ export interface RefreshCall {
   lostEntry: OpenRefresh | undefined;
   /** The access token that the platform refused before the call. */
   rejected?: string | undefined;
+  /** Why the call failed: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
   /** The scopes of a narrowed access token, which is returned and not stored. */
   scopes?: readonly string[] | undefined;
 }

@@ -34,14 +34,14 @@ export function createRefreshOutcomes(parts: {
   const { grants, revokeUnowned, events, clock, random } = parts;
 
   const failedGrant = (
-    { rejected }: RefreshCall,
+    { rejected, reason }: RefreshCall,
     grant: Grant,
     kind: RefreshFailure['kind'],
     cause: FailureCause,
     retryAfterSeconds?: number,
   ) => {
     const tokenRefused = rejected === grant.accessToken;
-    return withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds, tokenRefused });
+    return withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds, tokenRefused, reason });
   };
 
   const announce = (before: Grant, { userId, appId: app, failure }: Grant): void => {
@@ -168,7 +168,8 @@ export function createRefreshOutcomes(parts: {
     },
 
     /** Saves the outcome and returns the grant as it is then stored. */
-    async settle(call: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined> {
+    async settle(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined> {
+      const call = 'reason' in outcome ? { ...opened, reason: outcome.reason } : opened;
       switch (outcome.kind) {
         case 'tokens':
           return call.scopes ? saveRefreshToken(call, outcome.response) : saveResponse(call, outcome.response);

@@ -117,6 +117,31 @@ describe('R40: what ends a connection', () => {
     expect(tokenCalls()).toBe(1);
   });
 
+  test.each<[string, FaultKind, string]>([
+    ['a 200', answer(200, { error: 'bad_refresh_token' }), 'bad_refresh_token'],
+    ['a 403', answer(403, { error: 'unauthorized_client' }), 'unauthorized_client'],
+    ['a wrong secret', answer(200, { ok: false, error: 'bad_client_secret' }), 'bad_client_secret'],
+    ['a 503', { kind: 'unavailable' }, 'status_503 temporarily_unavailable'],
+    ['no code', answer(400, ''), 'status_400'],
+  ])('administrators see the provider’s own error code: %s', async (_words, fault, reason) => {
+    const { agent } = await signIn(site);
+    const admin = await administratorOf(site, desk);
+    failing(fault);
+    pass(ENDED);
+    await thread(agent);
+    const { userId } = await sessionOf(site, agent);
+    const { json } = await admin.call('GET', '/connections');
+    const rows = json.items as { user: { id: string }; reason: string | null }[];
+    expect(rows.find(({ user }) => user.id === userId)?.reason).toBe(reason);
+    const audited = `/audit?event=refresh.failed&whom=${userId}&limit=1`;
+    await expect.poll(async () => (await admin.call('GET', audited)).json.items).toMatchObject([{ facts: { reason } }]);
+    site.sandbox.faults.clear();
+    const { agent: administrator } = await signIn(site, 'admin@example.test');
+    const page = await administrator.get(`${site.url}/admin/users/${userId}`);
+    expect(page.body).toContain(`<code>${reason}</code>`);
+    expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
+  });
+
   test('and connecting again mends that', async () => {
     const { agent } = await signIn(site);
     failing(answer(400, { error: 'invalid_grant' }));

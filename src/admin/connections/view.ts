@@ -19,6 +19,7 @@ export const connectionJson = z.object({
   health: connectionSchema.shape.health,
   cause: z.string().nullable(),
   causeWords: z.string().nullable(),
+  reason: z.string().nullable().describe('of a failed refresh: the error code of the provider, or a fixed word'),
   scopes: z.array(z.string()),
   connectedAt: z.iso.datetime().nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
@@ -51,7 +52,7 @@ export type ProgressView = z.output<typeof progressJson>;
 export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
 
 export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
-  const { app, cause, connectedAt, lastUsedAt, health, scopes } = connection;
+  const { app, cause, reason, connectedAt, lastUsedAt, health, scopes } = connection;
   return {
     id: `${user.id}.${app}`,
     user: ownerView(user),
@@ -61,6 +62,7 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<C
     health,
     cause: cause ?? null,
     causeWords: cause ? FAILURE_WORDS[cause] : null,
+    reason: reason ?? null,
     scopes: [...scopes],
     connectedAt: isoOrNull(connectedAt),
     lastUsedAt: isoOrNull(lastUsedAt),
