@@ -29,7 +29,7 @@ const PROFILES = PRESETS.flatMap(({ id }) =>
 beforeAll(async () => {
   for (const profile of PROFILES) simulators.set(profile.preset, await startProviderSimulator(profile));
   site = await startSite({
-    env: { ADMIN_APP: 'platform' },
+    env: { ADMIN_APP: 'platform', INTERNAL_HOSTS: '127.0.0.1,localhost' },
     apps: (at) => [sandboxApp(at, 'platform'), ...[...simulators.values()].map(({ app }) => app(at.url))],
   });
 });

@@ -79,7 +79,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const isOpenId = settings.scopes?.includes('openid') === true;
   const platform = settings.apiBaseUrl === undefined && !profile.isForSignIn ? OWN_PLATFORM : {};
   const { apiBaseUrl = '', threadPath = '' } = { ...settings, ...platform };
-  const api: Record<string, unknown> = { [apiBaseUrl + threadPath]: PERSON, ...profile.api };
+  const read = (profile.namedApi ?? apiBaseUrl) + threadPath;
+  const api: Record<string, unknown> = { [read]: PERSON, ...profile.api };
   const urls = {
     authorization: settings.endpoints?.authorization ?? document.authorization_endpoint,
     token: settings.endpoints?.token ?? document.token_endpoint,
@@ -191,7 +192,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     grant.access.set(accessToken, Date.now() + (profile.lifetime ?? Number.POSITIVE_INFINITY) * 1000);
     const isGiven = kind === 'code' || profile.afterRefresh !== 'silent';
     return profile.tokens({
-      ...{ kind, accessToken, local, scopes: grant.scopes },
+      ...{ kind, accessToken, scopes: grant.scopes },
+      apiUrl: local(profile.namedApi ?? '').replace('127.0.0.1', 'localhost'),
       refreshToken: isGiven ? grant.refreshToken : undefined,
       idToken: grant.scopes.includes('openid') ? await idToken(nonce) : undefined,
     });
@@ -225,11 +227,15 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     preset,
     app: (gatehouseUrl) => ({
       ...(isOpenId && { signIn: { allow: 'everyone' } }),
-      ...settingsAtLoopback({ ...settings, ...platform }, local),
+      ...settingsAtLoopback(
+        { ...settings, ...platform },
+        local,
+        new URL(origin).host.replace('127.0.0.1', 'localhost'),
+      ),
       ...{ id: preset.id, name: preset.name, clientId: CLIENT.id, clientSecret: { env: 'TEST_CLIENT_SECRET' } },
       callbackUrls: [`${gatehouseUrl}/oauth/callback/${preset.id}`],
     }),
-    ...{ expected: api[apiBaseUrl + threadPath], isOpenId, hasRevocation: urls.revocation !== undefined },
+    ...{ expected: api[read], isOpenId, hasRevocation: urls.revocation !== undefined },
     canRevoke: urls.revocation !== undefined && profile.revoked?.takes === undefined,
     endGrants(refusal) {
       refused = refusal;

@@ -142,13 +142,14 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
     }),
     issuesRefreshToken: asksFor('refresh_token'),
     ...{ lifetime: 7200, afterRefresh: 'silent' },
-    tokens: ({ kind, accessToken, refreshToken, idToken, scopes, local }) => ({
+    tokens: ({ kind, accessToken, refreshToken, idToken, scopes, apiUrl }) => ({
       ...{ access_token: accessToken, refresh_token: refreshToken, id_token: kind === 'code' ? idToken : undefined },
-      ...{ signature: 'c2ln', scope: scopes.join(' '), instance_url: local('https://example.my.salesforce.com') },
+      ...{ signature: 'c2ln', scope: scopes.join(' '), instance_url: apiUrl },
       ...{ id: 'https://login.salesforce.com/id/00D/005', token_type: 'Bearer', issued_at: String(Date.now()) },
     }),
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'expired access/refresh token' }],
-    api: { 'https://example.my.salesforce.com/services/data/v60.0/chatter/users/me': { id: '005', name: 'Ada Quill' } },
+    namedApi: 'https://other.my.salesforce.com',
+    api: { 'https://other.my.salesforce.com/services/data/v60.0/chatter/users/me': { id: '005', name: 'Ada Quill' } },
     refusedCall: [401, [{ message: 'Session expired or invalid', errorCode: 'INVALID_SESSION_ID' }]],
     revoked: { reply: [200, ''] },
   },

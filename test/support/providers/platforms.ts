@@ -94,14 +94,15 @@ export const PLATFORMS: readonly Profile[] = [
     preset: 'zoom',
     clientBy: ['client_secret_basic'],
     ...{ issuesRefreshToken: always, lifetime: 3599, afterRefresh: 'spent' },
-    tokens: ({ accessToken, refreshToken, scopes, local }) => ({
+    tokens: ({ accessToken, refreshToken, scopes, apiUrl }) => ({
       ...{ access_token: accessToken, token_type: 'bearer', refresh_token: refreshToken, expires_in: 3599 },
-      ...{ scope: scopes.join(' '), api_url: local('https://api.zoom.us') },
+      ...{ scope: scopes.join(' '), api_url: apiUrl },
     }),
     refusedClient: [400, { reason: 'Invalid client_id or client_secret', error: 'invalid_client' }],
     refusedRefresh: [400, { reason: 'Invalid Token!', error: 'invalid_grant' }],
     otherRefusals: [[401, { reason: 'Invalid Token!', error: 'invalid_request' }]],
-    api: { 'https://api.zoom.us/v2/users/me': { id: 'ada', display_name: 'Ada Quill' } },
+    namedApi: 'https://api-eu.zoom.us',
+    api: { 'https://api-eu.zoom.us/v2/users/me': { id: 'ada', display_name: 'Ada Quill' } },
     refusedCall: [401, { code: 124, message: 'Invalid access token.' }],
     revoked: { reply: [200, { status: 'success' }] },
   },

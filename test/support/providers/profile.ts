@@ -11,8 +11,8 @@ export interface Issued {
   idToken: string | undefined;
   /** As the provider names those that it granted. */
   scopes: readonly string[];
-  /** The URL at loopback of a URL of the provider. */
-  local: (url: string) => string;
+  /** At loopback, the API's URL that the response names. */
+  apiUrl: string;
 }
 
 export interface Profile {
@@ -54,6 +54,8 @@ export interface Profile {
   otherRefusals?: readonly Reply[];
   /** The API: a body by URL. */
   api: Record<string, Json>;
+  /** The URL of the API that token responses name, where they do. */
+  namedApi?: string;
   refusedCall: Reply;
   /** Of the revocation endpoint. `takes`: the content type that it reads. */
   revoked?: { reply: Reply; takes?: string };
