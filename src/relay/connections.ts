@@ -24,7 +24,8 @@ const query = pageQuery.extend({
 
 const connectionOfUser = z.object({
   user: z.string(),
-  ...connectionSchema.pick({ app: true, health: true, cause: true, scopes: true, lastUsedAt: true }).shape,
+  ...connectionSchema.pick({ app: true, health: true, cause: true, scopes: true, lastUsedAt: true, apiBaseUrl: true })
+    .shape,
   connectedAt: z.iso.datetime().nullable(),
   refreshedAt: z.iso.datetime().nullable().describe('when the provider last issued an access token'),
   connectUrl: z.string().nullable().describe('where the user can reconnect; null while the connection is active'),

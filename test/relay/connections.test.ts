@@ -68,6 +68,7 @@ test('R109 says what is known of a connection, and nothing that opens it or name
           refreshedAt: expect.stringMatching(TIME),
           // The start page, on which the sign-in ended, has read the thread.
           lastUsedAt: expect.stringMatching(TIME),
+          apiBaseUrl: site.sandbox.platformUrl,
         },
       ],
     },
