@@ -141,6 +141,17 @@ describe('prompt', () => {
   ])('%s', async (_words, changes, prompts) => {
     expect(await promptsWith(changes)).toEqual(prompts);
   });
+
+  test.each([
+    ['off', null],
+    [['select_account'], 'select_account'],
+  ])('%j leaves to the stronger sign-in what it asks for itself', async (prompt, sent) => {
+    const env = { ADMIN_APP: 'elsewhere', ADMIN_ACR: 'mfa' };
+    const one = await startHostileSite({ app: { prompt }, env });
+    const { asked } = await begin(one, { path: `${START}&step_up=1` });
+    await one.close();
+    expect(['prompt', 'acr_values', 'max_age'].map((name) => asked.get(name))).toEqual([sent, 'mfa', '900']);
+  });
 });
 
 describe('R5', () => {
