@@ -1,11 +1,12 @@
 /** Error codes in a provider's responses: which of them may be shown, and which blame the client. Pure. */
+import { containsCardNumber } from '../observability/card-numbers.ts';
 
 /** RFC 6749 appendix A.7, without the space. Other text of a provider is not repeated (R22). */
 const CODE = /^[\x21\x23-\x5b\x5d-\x7e]{1,100}$/;
 
 /** @param secrets that the request held: a code that repeats one is dropped */
 export function oauthErrorOf(value: unknown, secrets: readonly (string | undefined)[] = []): string | undefined {
-  if (typeof value !== 'string' || !CODE.test(value)) return undefined;
+  if (typeof value !== 'string' || !CODE.test(value) || containsCardNumber(value)) return undefined;
   return secrets.some((secret) => secret && value.includes(secret)) ? undefined : value;
 }
 

@@ -131,7 +131,7 @@ describe('R22: the error code of a provider', () => {
 
   test('is repeated if RFC 6749 allows it, and no other text', async () => {
     for (const code of ['invalid_grant', 'BAD_REFRESH_TOKEN', 'x'.repeat(100)]) expect(await errorOf(code)).toBe(code);
-    for (const odd of ['', 'a b', 'a"b', 'é', 'x'.repeat(101), 7, ['invalid_grant'], null])
+    for (const odd of ['', 'a b', 'a"b', 'é', 'x'.repeat(101), 'no-4111111111111111', 7, ['invalid_grant'], null])
       expect(await errorOf(odd)).toBeUndefined();
   });
 
