@@ -58,6 +58,16 @@ describe('starting from a provider', () => {
     expect(page.body).toContain('Replace <code>{domain}</code> below');
   });
 
+  test.each<[string, Record<string, string>]>([
+    ['google', { prompt: 'consent', parameters: 'access_type=offline' }],
+    ['salesforce', { 'apiBaseUrlFrom-member': 'instance_url', 'apiBaseUrlFrom-hosts': '.my.salesforce.com' }],
+    ['slack', { tokenPath: 'authed_user', parameters: 'user_scope={scopes}' }],
+    ['github-app', { 'account-field': 'id', 'account-url': 'https://api.github.com/user', refresh: 'rotating' }],
+    ['entra-tenants', { signIn: 'claim', signInClaim: 'tid', signInValues: '{tenant}', prompt: 'off' }],
+  ])('fills every kind of field: %s', async (preset, fields) => {
+    expect(fieldsOf(await start(preset))).toMatchObject(fields);
+  });
+
   test('keeps the facts beside a form with faults, and what was typed', async () => {
     const page = await send(await start('zoom'), 'save', { clientId: '', name: 'Our Zoom' });
     expect([page.status, fieldsOf(page).name]).toEqual([400, 'Our Zoom']);
