@@ -67,12 +67,15 @@ describe('the document', () => {
     const calls = Object.entries(document.paths).filter(([path]) => path.startsWith('/relay/'));
     const needed = calls.map(([path, methods]) => [path, Object.values(methods).map(({ security }) => security)]);
     const exchange = ['token:exchange'];
-    expect(Object.fromEntries(needed)).toEqual({
+    expect(Object.fromEntries(needed)).toMatchObject({
       '/relay/threads/current': [[{ relayToken: ['threads:read'] }]],
       '/relay/bin/{bin}': [[{ relayToken: ['bin:read'] }]],
       '/relay/bin': [[{ relayToken: ['bin:read'] }]],
       '/relay/token': [[{ relayToken: exchange }, { relayTokenAsPassword: exchange }]],
     });
+    for (const [path, securities] of needed) {
+      for (const [first] of securities as [object][]) expect(first, String(path)).toHaveProperty('relayToken.0');
+    }
   });
 
   test('takes the schemas that judge: what they refuse it does not know', () => {
