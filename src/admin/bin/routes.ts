@@ -48,7 +48,7 @@ export function adminBinRoutes({ bins, pages }: AdminParts) {
 }
 
 /** The longest bars, and all others as one. `length`: percent of the longest. `percent`: the share of all rows, as text. */
-function barsOf(shares: readonly Share[], rows: number) {
+export function barsOf(shares: readonly Share[], rows: number) {
   const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
   const others = shares.slice(most);
   const sum = others.reduce((total, one) => total + one.rows, 0);
