@@ -11,15 +11,15 @@ export function oauthErrorOf(value: unknown, secrets: readonly (string | undefin
 }
 
 /**
- * A wrong client ID or secret: RFC 6749 section 5.2, and the names that GitHub ("Troubleshooting OAuth app access token
- * request errors"), Slack (`oauth.v2.access`), Salesforce ("OAuth error codes") and Zoho document in its place.
+ * A wrong client ID or secret: RFC 6749 section 5.2, GitHub ("Troubleshooting OAuth app access token request errors") and
+ * Slack (`oauth.v2.access`). The last three are spelled alike; no document of a provider was found for them.
  */
 const CLIENT_REFUSALS: ReadonlySet<string | undefined> = new Set([
   'invalid_client',
   'incorrect_client_credentials',
-  'bad_client_id',
   'bad_client_secret',
   'invalid_client_id',
+  'bad_client_id',
   'invalid_client_secret',
   'invalid_client_credentials',
 ]);
