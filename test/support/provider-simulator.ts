@@ -11,7 +11,6 @@ import { documentAtLoopback, settingsAtLoopback } from './providers/loopback.ts'
 import type { Issued, Json, Profile, Reply } from './providers/profile.ts';
 
 export interface ProviderSimulator {
-  profile: Profile;
   preset: Preset;
   /** An entry of `CONNECTED_APPS_FILE`: the settings of the preset, an API where it has none, and sign-in for all. */
   app(gatehouseUrl: string): Json;
@@ -28,8 +27,6 @@ export interface ProviderSimulator {
   endGrants(refusal: Reply): void;
   /** The number of refresh tokens that were taken. */
   refreshes(): number;
-  /** The number of refresh tokens that were refused. */
-  refusals(): number;
   /** The number of tokens that were revoked at its endpoint. */
   revocations(): number;
   close(): Promise<void>;
@@ -64,7 +61,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const settings = presetApp(preset, examples);
   const codes = new Map<string, Code>();
   const grants: Grant[] = [];
-  const counts = { refreshes: 0, refusals: 0, revocations: 0 };
+  const counts = { refreshes: 0, revocations: 0 };
   let isKnown = false;
   let refused = profile.refusedRefresh;
 
@@ -72,7 +69,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     handle(req, res).catch((error: unknown) => void res.destroy(error instanceof Error ? error : undefined));
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port } = server.address() as AddressInfo;
+  const origin = `http://127.0.0.1:${port}`;
   const local = (url: string) => url.replace(/^https:\//, origin);
 
   const document = profile.discovery?.document ?? {};
@@ -174,10 +172,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
     const grant = grants.find(({ refreshToken, spent }) => refreshToken === token || spent.has(token));
     const isReuse = grant?.spent.has(token) === true;
     if (grant && isReuse && profile.detectsReuse) grant.isAlive = false;
-    if (!grant?.isAlive || isReuse) {
-      counts.refusals += 1;
-      return refused;
-    }
+    if (!grant?.isAlive || isReuse) return refused;
     counts.refreshes += 1;
     if (profile.afterRefresh === 'spent') {
       grant.spent.add(token);
@@ -223,15 +218,10 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   }
 
   return {
-    profile,
     preset,
     app: (gatehouseUrl) => ({
       ...(isOpenId && { signIn: { allow: 'everyone' } }),
-      ...settingsAtLoopback(
-        { ...settings, ...platform },
-        local,
-        new URL(origin).host.replace('127.0.0.1', 'localhost'),
-      ),
+      ...settingsAtLoopback({ ...settings, ...platform }, local, `localhost:${port}`),
       ...{ id: preset.id, name: preset.name, clientId: CLIENT.id, clientSecret: { env: 'TEST_CLIENT_SECRET' } },
       callbackUrls: [`${gatehouseUrl}/oauth/callback/${preset.id}`],
     }),
@@ -242,7 +232,6 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
       for (const grant of grants) grant.isAlive = false;
     },
     refreshes: () => counts.refreshes,
-    refusals: () => counts.refusals,
     revocations: () => counts.revocations,
     close: () =>
       new Promise((resolve) => {
