@@ -69,6 +69,7 @@ describe('the document', () => {
     const exchange = ['token:exchange'];
     expect(Object.fromEntries(needed)).toMatchObject({
       '/relay/threads/current': [[{ relayToken: ['threads:read'] }]],
+      '/relay/connections': [[{ relayToken: ['connections:read'] }]],
       '/relay/bin/{bin}': [[{ relayToken: ['bin:read'] }]],
       '/relay/bin': [[{ relayToken: ['bin:read'] }]],
       '/relay/token': [[{ relayToken: exchange }, { relayTokenAsPassword: exchange }]],
