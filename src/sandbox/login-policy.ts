@@ -1,11 +1,15 @@
 /** When the identity provider asks for sign-in despite a session: step-up, address limits and disabled accounts. */
-import { base, Check } from 'oidc-provider/lib/helpers/interaction_policy/index.js';
+import { base, Check, Prompt } from 'oidc-provider/lib/helpers/interaction_policy/index.js';
 import type { AuthorizationContext } from 'oidc-provider/lib/provider.js';
 import { isAllowedFrom } from '../config/networks.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { SECOND_FACTOR_ACR } from './second-factor.ts';
 
 export type SecondFactorDemand = 'on_request' | 'always';
+
+const SELECT_ACCOUNT = 'select_account';
+/** In discovery. */
+export const PROMPTS = ['none', 'login', 'consent', SELECT_ACCOUNT];
 
 /** The prompt reason that asks only for a code. */
 export const STEP_UP_REASON = 'second_factor';
@@ -24,6 +28,15 @@ export function createLoginPolicy({ accounts, demand }: { accounts: Accounts; de
   const accountOf = ({ oidc }: AuthorizationContext) => accounts.byId(oidc.session?.accountId ?? '');
   const policy = base();
   const { checks } = policy.get('login');
+  // The user chooses an account on the sign-in page, which asks for its password.
+  const choice = new Prompt({ name: SELECT_ACCOUNT, requestable: true });
+  choice.checks.clear();
+  policy.add(choice);
+  checks.add(
+    new Check(SELECT_ACCOUNT, 'the user must choose an account', 'account_selection_required', ({ oidc }) => {
+      return oidc.prompts.has(SELECT_ACCOUNT) && oidc.result?.login === undefined;
+    }),
+  );
 
   checks.add(
     new Check(STEP_UP_REASON, 'the second factor is required', 'interaction_required', (ctx) => {

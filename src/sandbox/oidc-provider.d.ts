@@ -68,6 +68,7 @@ declare module 'oidc-provider/lib/provider.js' {
       readonly body?: Record<string, unknown>;
       readonly entities: { readonly PushedAuthorizationRequest?: { readonly request: string } };
       readonly session?: Session;
+      readonly prompts: ReadonlySet<string>;
       readonly result?: {
         readonly login?: { readonly accountId: string };
         readonly consent?: { readonly grantId: string };
@@ -116,7 +117,11 @@ declare module 'oidc-provider/lib/helpers/interaction_policy/index.js' {
     static readonly NO_NEED_TO_PROMPT: false;
     constructor(reason: string, description: string, error: string, check: (ctx: AuthorizationContext) => boolean);
   }
-  export function base(): { get(prompt: string): { checks: { add(check: Check): void } } };
+  export class Prompt {
+    constructor(settings: { name: string; requestable: boolean });
+    readonly checks: { add(check: Check): void; clear(): void };
+  }
+  export function base(): { get(prompt: string): Prompt; add(prompt: Prompt): void };
 }
 
 declare module 'oidc-provider/lib/helpers/errors.js' {

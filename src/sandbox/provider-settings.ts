@@ -6,7 +6,7 @@ import { type Accounts, claimsOf } from './accounts.ts';
 import { refreshTokenSeconds } from './app-settings.ts';
 import type { AppRegistry } from './apps.ts';
 import { DPOP_ALGORITHMS } from './dpop-proof.ts';
-import { createLoginPolicy, type SecondFactorDemand } from './login-policy.ts';
+import { createLoginPolicy, PROMPTS, type SecondFactorDemand } from './login-policy.ts';
 import type { Pages } from './pages.ts';
 import { type Problem, withCause } from './problem.ts';
 import type { ProviderRecords } from './provider-records.ts';
@@ -63,6 +63,7 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
     rotateRefreshToken: ({ oidc }: ProviderContext) =>
       apps.settingsOf(oidc?.client?.clientId ?? '').refreshPolicy !== 'reusable',
     clientBasedCORS: () => false,
+    discovery: { prompt_values_supported: PROMPTS },
     // The same as the platform accepts.
     enabledJWA: { dPoPSigningAlgValues: DPOP_ALGORITHMS },
     // Replaces the library's fetch, which refuses loopback addresses.

@@ -64,6 +64,20 @@ describe('signing in', () => {
     expect(other.body).toContain('name="login"');
   });
 
+  it('asks again for prompt=select_account, fills in the login_hint, and takes ui_locales', async () => {
+    const browser = createBrowser();
+    await client.signIn({ browser });
+    expect(client.config.serverMetadata().prompt_values_supported).toContain('select_account');
+    const hints = { prompt: 'select_account consent', login_hint: 'second@example.test', ui_locales: 'de en' };
+    const { url, finish } = await client.begin('openid profile email', hints);
+    const login = await browser.get(url);
+    expect(login.body).toMatch(/name="login"[^>]* value="second@example.test"/);
+    const switching = await browser.submit(login, { password: PASSWORD });
+    const consent = await browser.submit(switching, {}, { button: 'Switch' });
+    const tokens = await finish(await browser.submit(consent, {}, { button: 'Allow' }));
+    expect(tokens.claims()?.email).toBe('second@example.test');
+  });
+
   it('can be cancelled, which is access_denied for the app', async () => {
     const browser = createBrowser();
     const page = await browser.submit(await browser.get((await client.begin()).url), {}, { button: 'Cancel' });
