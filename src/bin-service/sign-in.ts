@@ -3,9 +3,10 @@
  * derived from the state and the random value in the browser's cookie.
  */
 
+import type { AuthorizationRequest } from '../connected-apps/authorization-request.ts';
 import { type ConnectedApp, connectedAppSchema } from '../connected-apps/connected-app.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
-import type { AuthorizationRequest, ProviderClient } from '../connected-apps/provider-client.ts';
+import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
 import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { AppError, type AppErrorOptions } from '../errors.ts';

@@ -1,14 +1,13 @@
 /** The client for identity providers (OAuth 2.0, OpenID Connect), on openid-client. */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { hash } from 'node:crypto';
 import * as client from 'openid-client';
 import type { Outbound } from '../outbound/outbound.ts';
 import { readAccountId } from './account-id.ts';
+import { type AuthorizationRequest, authorizationParameters, isPushed } from './authorization-request.ts';
 import { clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { firstIssuer, isIssuerTemplate } from './issuer.ts';
 import type { OwnKeys } from './own-keys.ts';
-import { ProviderError } from './provider-error.ts';
 import { callError, exchangeError, pushError, replyOf, userinfoError } from './provider-failures.ts';
 import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
@@ -18,20 +17,6 @@ import { readAsTenant } from './tenant-response.ts';
 import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-refresh.ts';
 import { dpopOptions, type ProviderConnection, requestTokens } from './token-request.ts';
 import { type CapturedResponse, type Claims, captureResponse, type TokenResponse } from './token-response.ts';
-
-export interface AuthorizationRequest {
-  redirectUri: string;
-  state: string;
-  /** Sent where an ID token is expected. */
-  nonce: string;
-  codeVerifier: string;
-  scopes: readonly string[];
-  prompt?: string | undefined;
-  /** The requested authentication context (OpenID Connect Core section 3.1.2.1). */
-  acrValues?: string | undefined;
-  /** The maximum age of the user's sign-in at the provider (OpenID Connect Core section 3.1.2.1). */
-  maxAgeSeconds?: number | undefined;
-}
 
 /** The values that its response and the code are verified with. */
 type CodeRequest = Pick<AuthorizationRequest, 'state' | 'nonce' | 'codeVerifier' | 'scopes'>;
@@ -140,18 +125,7 @@ export function createProviderClient(parts: {
   return {
     async authorizationUrl(app, request) {
       const { server, configuration } = await connect(app);
-      const parameters: Record<string, string> = {
-        ...app.parameters,
-        redirect_uri: request.redirectUri,
-        scope: request.scopes.join(' '),
-        state: request.state,
-        code_challenge: codeChallenge(request.codeVerifier),
-        code_challenge_method: 'S256',
-        ...(request.scopes.includes('openid') && { nonce: request.nonce }),
-        ...(request.prompt && { prompt: request.prompt }),
-        ...(request.acrValues && { acr_values: request.acrValues }),
-        ...(request.maxAgeSeconds !== undefined && { max_age: String(request.maxAgeSeconds) }),
-      };
+      const parameters = authorizationParameters(app, server, request);
       if (!isPushed(app, server)) return client.buildAuthorizationUrl(configuration, parameters).href;
       const captured: CapturedResponse = { secrets: [app.clientSecret] };
       try {
@@ -247,14 +221,3 @@ export function createProviderClient(parts: {
 }
 
 const hrefOf = (url: unknown): string | undefined => (typeof url === 'string' ? URL.parse(url)?.href : undefined);
-
-/** RFC 7636 section 4.2. Synchronous: openid-client uses WebCrypto, whose thread pool takes longer than the hash. */
-const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
-
-/** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError without an endpoint for it */
-function isPushed(app: ConnectedApp, server: ProviderMetadata): boolean {
-  const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
-  if (app.par !== 'required' && !isRequiredByProvider) return false;
-  if (!server.pushed_authorization_request_endpoint) throw new ProviderError('misconfigured', 'par_endpoint_missing');
-  return true;
-}

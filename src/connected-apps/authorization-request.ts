@@ -1,0 +1,60 @@
+/** The authorization request (RFC 6749 section 4.1.1, OpenID Connect Core section 3.1.2.1): its parameters, and whether it is pushed. */
+import { hash } from 'node:crypto';
+import type { ConnectedApp } from './connected-app.ts';
+import { ProviderError } from './provider-error.ts';
+import type { ProviderMetadata } from './provider-metadata.ts';
+
+export interface AuthorizationRequest {
+  redirectUri: string;
+  state: string;
+  /** Sent where an ID token is expected. */
+  nonce: string;
+  codeVerifier: string;
+  scopes: readonly string[];
+  /** Values with spaces between them. */
+  prompt?: string | undefined;
+  /** The requested authentication context. */
+  acrValues?: string | undefined;
+  /** The maximum age of the user's sign-in at the provider. */
+  maxAgeSeconds?: number | undefined;
+  /** Which account, and in which languages the provider's pages are shown. */
+  hints?: Partial<Record<'login_hint' | 'ui_locales', string>> | undefined;
+}
+
+export function authorizationParameters(
+  app: ConnectedApp,
+  server: ProviderMetadata,
+  request: AuthorizationRequest,
+): Record<string, string> {
+  return {
+    ...app.parameters,
+    ...request.hints,
+    redirect_uri: request.redirectUri,
+    scope: request.scopes.join(' '),
+    state: request.state,
+    code_challenge: codeChallenge(request.codeVerifier),
+    code_challenge_method: 'S256',
+    ...(request.scopes.includes('openid') && { nonce: request.nonce }),
+    ...(request.prompt && { prompt: knownPrompt(request.prompt, server) }),
+    ...(request.acrValues && { acr_values: request.acrValues }),
+    ...(request.maxAgeSeconds !== undefined && { max_age: String(request.maxAgeSeconds) }),
+  };
+}
+
+/** RFC 7636 section 4.2. Synchronous: openid-client uses WebCrypto, whose thread pool takes longer than the hash. */
+const codeChallenge = (verifier: string): string => hash('sha256', verifier, 'base64url');
+
+/** With `login` in place of `select_account` if the provider lists what it knows, and not that. */
+function knownPrompt(prompt: string, { prompt_values_supported: supported }: ProviderMetadata): string {
+  if (!Array.isArray(supported) || supported.includes('select_account')) return prompt;
+  const values = prompt.split(' ').map((value) => (value === 'select_account' ? 'login' : value));
+  return [...new Set(values)].join(' ');
+}
+
+/** `auto`: where the provider requires it (RFC 9126 section 5). @throws ProviderError without an endpoint for it */
+export function isPushed(app: ConnectedApp, server: ProviderMetadata): boolean {
+  const isRequiredByProvider = app.par === 'auto' && server.require_pushed_authorization_requests === true;
+  if (app.par !== 'required' && !isRequiredByProvider) return false;
+  if (!server.pushed_authorization_request_endpoint) throw new ProviderError('misconfigured', 'par_endpoint_missing');
+  return true;
+}
