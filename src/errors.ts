@@ -56,8 +56,10 @@ export interface AppErrorOptions {
   whose?: WhoseFault | undefined;
   /** For pages, if the code's own texts would mislead. */
   words?: PageWords | undefined;
-  /** Replaces the next step that a page offers for the code. `isForm`: sent as a POST with the CSRF token. */
-  step?: { label: string; url: string; isForm?: boolean } | undefined;
+  /** Replaces the next step that a page offers for the code. `isForm`: sent as a POST with the CSRF token. `other`: a choice. */
+  step?:
+    | { label: string; url: string; isForm?: boolean; other?: { label: string; url: string } | undefined }
+    | undefined;
   /** The faults of the input, each with its place; becomes `errors`. */
   faults?: readonly InputFault[] | undefined;
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */

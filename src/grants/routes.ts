@@ -7,6 +7,7 @@ import { AppError } from '../errors.ts';
 import { wantsPage } from '../http/accept.ts';
 import { queryField } from '../http/body.ts';
 import { described, json, type Operation, PAGE } from '../http/description.ts';
+import { readHints } from '../http/provider-hints.ts';
 import type { Pages } from '../pages/pages.ts';
 import { disconnectText } from '../pages/words.ts';
 import { originOf } from '../sessions/actor.ts';
@@ -82,6 +83,7 @@ export function connectionRoutes(parts: {
         connection: connectionView(app, connection, publicHref, pending?.since),
         services: await servicesOf(userId, app.id),
         returnTo: queryField(req, 'return_to'),
+        hints: readHints((name) => queryField(req, name)),
         notice: (await pages.flashOf(req)).notice,
       });
     }) satisfies RequestHandler,

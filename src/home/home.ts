@@ -40,9 +40,10 @@ export function createHome(parts: {
     async home(req, res) {
       const { session } = req.context;
       if (!session) {
-        const signInApps = apps
-          .signInApps()
-          .map(({ id, name }) => ({ id, name, url: `${publicHref}/sign-in?app=${id}` }));
+        const signInApps = apps.signInApps().map(({ id, name }) => {
+          const url = `${publicHref}/sign-in?app=${id}`;
+          return { id, name, url, otherUrl: `${url}&prompt=select_account` };
+        });
         return pages.send(res, 'home/signed-out', { page: pages.frame(req, 'Sign in'), signInApps });
       }
       const userId = session.user.id;

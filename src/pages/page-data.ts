@@ -54,6 +54,8 @@ export interface SignInApp {
   id: string;
   name: string;
   url: string;
+  /** Lets the user choose another account at the provider. */
+  otherUrl?: string | undefined;
 }
 
 /** One browser in which the user is signed in. Instants are ISO 8601 strings. */
@@ -166,6 +168,7 @@ export interface NextStep {
   url: string;
   /** Sent as a POST with the CSRF token. */
   isForm?: boolean;
+  other?: { label: string; url: string } | undefined;
 }
 
 /**
@@ -201,6 +204,8 @@ export interface PageData {
     services?: readonly { name: string; lastAt: number; count: number }[] | undefined;
     /** Posted as `return_to` with the connect form. */
     returnTo?: string | undefined;
+    /** Posted with the connect form. */
+    hints?: Readonly<Record<string, string>> | undefined;
     notice?: Notice | undefined;
   };
   'sign-in/sessions': {

@@ -411,7 +411,7 @@ const FAILURES = {
     detail: 'You are signed in here as another user, so this sign-in was not used.',
     page: {
       title: 'Another user is signed in',
-      nextStep: 'Sign out, then sign in as the user you want to be. Or go on as you were.',
+      nextStep: 'Sign out, then sign in as the user you want to be. Or use another account, or go on as you were.',
     },
     words: 'Another user was signed in with this browser, so the sign-in was not used.',
     advice: 'Nothing was stored. The user has to sign out before signing in as another.',

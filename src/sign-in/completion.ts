@@ -64,7 +64,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       log.learn({ user });
       if (userId !== undefined && userId !== user.id) {
         await connections.discard(user.id, app, response);
-        throw fail('other_user_signed_in', { signOutFirst: true });
+        throw fail('other_user_signed_in', { appId, signOutFirst: true });
       }
       if (!maySignIn(app, claims)) throw fail('not_permitted', { appId });
       const acr = acrOf(response.claims);
@@ -75,7 +75,8 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       }
       const userReading = users.prefetch(user.id);
       const grantReading = connections.prefetch(user.id, appId);
-      if (await users.isDisabled(user.id, userReading)) throw fail('not_permitted', { facts: { disabled: true } });
+      if (await users.isDisabled(user.id, userReading))
+        throw fail('not_permitted', { appId, facts: { disabled: true } });
       log.passed('permitted');
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken } = response;
@@ -89,7 +90,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         // Checked again, now that the session is listed: if the user was disabled after the first check and before that, the
         // list of sessions to end did not hold this one yet.
         const [isDisabled] = await Promise.all([users.isDisabled(user.id), users.noteSignIn(user, userReading)]);
-        if (isDisabled) throw fail('not_permitted', { facts: { disabled: true } });
+        if (isDisabled) throw fail('not_permitted', { appId, facts: { disabled: true } });
         log.prefetch();
         // Last, so that a sign-in that fails at an earlier step leaves the earlier grant as it was.
         const grant = { userId: user.id, app, response, scopes, account: user };

@@ -21,10 +21,13 @@ interface FailureAbout {
 
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
   const nextStep = (failure: SignInFailure, { appId, purpose, signOutFirst }: FailureAbout) => {
-    if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true };
     const app = appId === undefined ? undefined : apps.find(appId);
+    const another = { label: 'Use another account', url: `${publicHref}/sign-in?app=${appId}&prompt=select_account` };
+    const other = app && failure === 'other_user_signed_in' ? another : undefined;
+    if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, other };
     if (!app) return { label: 'Go to the start page', url: `${publicHref}/` };
     if (purpose === 'connect') return { label: 'Try again', url: `${publicHref}/connections/${app.id}` };
+    if (failure === 'not_permitted') return another;
     const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? '&step_up=1' : '';
     return { label: 'Try again', url: `${publicHref}/sign-in?app=${app.id}${stepUp}` };
   };

@@ -9,6 +9,7 @@ import { formField, formFields, queryField } from '../http/body.ts';
 import { holdsCardNumber } from '../http/card-numbers.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
 import { described, type Operation, PAGE } from '../http/description.ts';
+import { hintFields, readHints } from '../http/provider-hints.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import { type LocalSite, returnTarget } from '../http/return-path.ts';
 import type { Events } from '../observability/events.ts';
@@ -19,7 +20,7 @@ import { sessionOf } from '../sessions/guards.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
 import type { SignInFlow } from './flow.ts';
-import type { StartPurpose } from './start.ts';
+import type { StartPurpose, StartRequest } from './start.ts';
 
 const returnTo = z
   .string()
@@ -32,6 +33,7 @@ const SIGN_IN: Operation = {
     app: z.string().optional().describe('id of the app to sign in with'),
     return_to: returnTo,
     step_up: z.string().optional().describe('with any value: for the stronger sign-in of the administration'),
+    ...hintFields,
   }),
   responses: { 200: PAGE, 303: {} },
 };
@@ -50,6 +52,7 @@ const CONNECT: Operation = {
   form: z.object({
     scope: z.string().optional().describe('registered scopes, with spaces between them; all of them where left out'),
     return_to: returnTo,
+    ...hintFields,
   }),
   responses: { 303: {} },
 };
@@ -72,7 +75,7 @@ export function signInRoutes(parts: {
   const begin = async (
     req: Request,
     res: Response,
-    { home, ...start }: StartPurpose & { app: ConnectedApp; home: string; scopes?: string[] | undefined },
+    { home, ...start }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string },
   ) => {
     limits.take('sign-in', req.context.address);
     const knownSecrets = browser.readBrowserSecrets(req);
@@ -110,19 +113,22 @@ export function signInRoutes(parts: {
     signIn: described<RequestHandler>(SIGN_IN, async (req, res) => {
       const id = queryField(req, 'app');
       const candidates = apps.signInApps();
+      const hints = readHints((name) => queryField(req, name));
       if (id === undefined && candidates.length > 1) {
-        const suffix = returnSuffix(queryField(req, 'return_to'));
-        const signInApps = candidates.map((app) => ({
-          id: app.id,
-          name: app.name,
-          url: `${site.href}/sign-in?app=${app.id}${suffix}`,
-        }));
+        const returnTo = queryField(req, 'return_to');
+        // The return path is checked once an app is chosen. A card number is dropped now, before the page repeats it.
+        const kept = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
+        const signInApps = candidates.map(({ id: app, name }) => {
+          const url = `${site.href}/sign-in?${new URLSearchParams({ app, ...kept })}`;
+          return { id: app, name, url, otherUrl: hints.prompt ? undefined : `${url}&prompt=select_account` };
+        });
         return pages.send(res, 'sign-in/choose', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
       }
       const app = id === undefined ? candidates[0] : candidates.find((one) => one.id === id);
       if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
       const stepUp = queryField(req, 'step_up') !== undefined;
-      await begin(req, res, { purpose: 'sign_in', user: req.context.session?.user, app, home: site.home, stepUp });
+      const { user } = req.context.session ?? {};
+      await begin(req, res, { purpose: 'sign_in', user, app, home: site.home, stepUp, hints });
     }),
 
     connect: described<RequestHandler>(CONNECT, async (req, res) => {
@@ -130,7 +136,8 @@ export function signInRoutes(parts: {
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const { user } = sessionOf(req);
       const home = `${site.home}connections/${app.id}`;
-      await begin(req, res, { purpose: 'connect', user, app, home, scopes: chosenScopes(app, req.body) });
+      const hints = readHints((name) => req.body[name]);
+      await begin(req, res, { purpose: 'connect', user, app, home, scopes: chosenScopes(app, req.body), hints });
     }),
 
     callback: described<RequestHandler>(CALLBACK, async (req, res) => {
@@ -163,11 +170,6 @@ function seeOther(res: Response, url: string): void {
 function requestInfo(req: Request): RequestInfo {
   const { reference } = req.context;
   return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req) };
-}
-
-/** The return path is checked once an app is chosen. A card number is dropped now, before the links of the page repeat it. */
-function returnSuffix(returnTo: string | undefined): string {
-  return returnTo === undefined || holdsCardNumber(returnTo) ? '' : `&return_to=${encodeURIComponent(returnTo)}`;
 }
 
 /** Only registered scopes can be requested (R4). `openid` always is, where it is registered. */

@@ -1,6 +1,7 @@
 /** The start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
+import type { ProviderHints } from '../http/provider-hints.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import { STEP_UP_SECONDS } from '../sessions/step-up.ts';
 import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
@@ -22,6 +23,7 @@ export type StartRequest = StartPurpose & {
   isNewBrowser: boolean;
   /** Of the app's registered scopes; all of them where left out. */
   scopes?: readonly string[] | undefined;
+  hints: ProviderHints;
 };
 
 /** The start resolves with the URL of the authorization endpoint, and throws SignInError. */
@@ -50,11 +52,18 @@ export function createStart(parts: FlowParts, fail: Fail) {
       startedAt: clock(),
     };
     const scopes = request.scopes ?? app.scopes;
+    const { prompt: wanted, ...hints } = request.hints;
+    // A step-up is for the account that is signed in.
+    const prompt = stepUp ? undefined : wanted;
+    // Of another account, no refresh token is stored.
+    const owner = prompt === undefined ? user?.id : undefined;
+    const needsConsent = () => connections.needsConsent(owner, app.id, scopes, purpose === 'connect');
     const url = await provider
       .authorizationUrl(app, {
         redirectUri,
         scopes,
-        prompt: await promptOf(app, () => connections.needsConsent(user?.id, app.id, scopes, purpose === 'connect')),
+        prompt: await promptOf(app, prompt, needsConsent),
+        hints,
         ...(stepUp ? { acrValues: admin.acr, maxAgeSeconds: STEP_UP_SECONDS } : {}),
         ...deriveNonceAndVerifier(info.browserSecret, state),
       })
@@ -71,8 +80,16 @@ export function createStart(parts: FlowParts, fail: Fail) {
   };
 }
 
-/** The app's own `prompt`; without one, `consent` where the user must consent anew. */
-async function promptOf({ prompt }: ConnectedApp, needsConsent: () => Promise<boolean>): Promise<string | undefined> {
-  if (prompt === undefined) return (await needsConsent()) ? 'consent' : undefined;
-  return prompt === 'off' ? undefined : prompt.join(' ');
+/**
+ * The app's own `prompt`; without one, `consent` where the user must consent anew.
+ * @param hint how the user signs in, in place of the app's own way
+ */
+async function promptOf(
+  { prompt }: ConnectedApp,
+  hint: ProviderHints['prompt'],
+  needsConsent: () => Promise<boolean>,
+): Promise<string | undefined> {
+  const own = prompt === 'off' ? [] : (prompt ?? ((await needsConsent()) ? ['consent'] : []));
+  const others = own.filter((value) => value !== 'select_account' && value !== 'login');
+  return (hint === undefined ? own : [hint, ...others]).join(' ');
 }

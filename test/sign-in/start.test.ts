@@ -71,7 +71,7 @@ describe('R2, R3, R4: nothing that is typed changes the request', () => {
     'response_mode=form_post',
     'redirect_uri=https://evil.example.com&scope=admin&client_id=x&state=y&nonce=z&scope=b',
     'code_challenge_method=plain&code_challenge=abc',
-    'prompt=none&login_hint=a&request=x&request_uri=https://evil.example.com&claims={}&max_age=0',
+    'request=x&request_uri=https://evil.example.com&claims={}&max_age=0&acr_values=x&id_token_hint=x',
     'scope=admin%20everything',
   ])('%s', async (query) => {
     const { asked } = await begin(site, { path: `${START}&${query}` });
@@ -254,10 +254,19 @@ test('where there are several ways to sign in, each is offered, and leads on to 
     expect(page.status).toBe(200);
     return [...page.body.matchAll(/href="([^"]*\/sign-in\?app=[^"]*)"/g)].map(([, link]) => link);
   };
-  const ways = ['elsewhere', 'second'].map((app) => `${site.url}/sign-in?app=${app}`);
-  expect(await links('/sign-in')).toEqual(ways);
-  const returning = ways.map((way) => `${way}&amp;return_to=%2Fconnections%3Fa%3Db`);
-  expect(await links('/sign-in?return_to=%2Fconnections%3Fa%3Db')).toEqual(returning);
+  const ways = (query = '') =>
+    ['elsewhere', 'second'].flatMap((app) => {
+      const way = `${site.url}/sign-in?app=${app}${query}`;
+      return [way, `${way}&amp;prompt=select_account`];
+    });
+  expect(await links('/sign-in')).toEqual(ways());
+  expect(await links('/sign-in?return_to=%2Fconnections%3Fa%3Db')).toEqual(
+    ways('&amp;return_to=%2Fconnections%3Fa%3Db'),
+  );
+  const hinted = ['elsewhere', 'second'].map(
+    (app) => `${site.url}/sign-in?app=${app}&amp;login_hint=a%40b.test&amp;prompt=login`,
+  );
+  expect(await links('/sign-in?login_hint=a%40b.test&prompt=login')).toEqual(hinted);
   expect((await begin(site, { path: '/sign-in?app=nobody' })).page.status).toBe(404);
 });
 

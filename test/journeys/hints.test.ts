@@ -1,0 +1,76 @@
+/** Users reach the account that they want: by the hints that a service adds to a link, and by "Use another account". */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, bearer } from '../relay/service.ts';
+import { ask } from '../support/ask.ts';
+import { useBrowser } from '../support/browser.ts';
+import { PASSWORD, signIn, type TestSite } from '../support/gatehouse.ts';
+import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
+
+const openPage = useBrowser();
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+test('R110 a service sends its user to the provider with the account filled in, and sees the new connection', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const admin = await administratorOf(site, desk);
+  const { token } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
+  const connection = async () => {
+    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    return JSON.parse(answer.body).items[0];
+  };
+  await desk.change(userId, () => ({ refreshToken: undefined, expiresAt: Date.now() - 1 }));
+  const { health, connectUrl } = await connection();
+  expect(health).toBe('reconnect_needed');
+
+  const hints = { login_hint: 'second@example.test', prompt: 'select_account', ui_locales: 'de en' };
+  const page = await agent.get(`${connectUrl}?${new URLSearchParams(hints)}`);
+  const login = await agent.submit(page, {}, { button: 'Reconnect with these' });
+  const asked = new URL(login.visited.find((url) => url.includes('/authorize?')) ?? '').searchParams;
+  expect(Object.fromEntries(asked)).toMatchObject({ ...hints, prompt: 'select_account consent' });
+  expect(login.body).toMatch(/name="login"[^>]* value="second@example.test"/);
+  const switching = await agent.submit(login, { password: PASSWORD });
+  const consent = await agent.submit(switching, {}, { button: 'Switch' });
+  const connected = await agent.submit(consent, {}, { button: 'Allow' });
+  expect(connected.body).toMatch(/Connected as <bdi>second@example.test/);
+  expect(await connection()).toMatchObject({ health: 'active', connectUrl: null });
+  expect((await desk.read(userId)).refreshToken).toBeDefined();
+  // The name of the account is not in it; what was in the link is nowhere.
+  expect(site.logs().join('')).not.toContain('select_account');
+  expect(site.logs().join('')).not.toContain(encodeURIComponent(hints.login_hint));
+});
+
+test('"Use another account" asks at the provider, although another user is signed in there', async () => {
+  const page = await openPage();
+  await signInBy(page, site);
+  const words = () => page.locator('main').innerText();
+  expect(await words()).toContain('Signed in as user@example.test');
+  // Without the session here, the one at the provider still names the same user.
+  await page.context().clearCookies({ name: 'gatehouse' });
+  await page.goto(`${site.url}/`);
+  await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+  expect(await words()).toContain('You are signed in as Uma Okafor');
+
+  await page.goto(`${site.url}/`);
+  await leaveBy(page, () => page.getByRole('link', { name: /^Use another account/ }).click());
+  await page.locator('input[name=login]').fill('second@example.test');
+  await page.locator('input[name=password]').fill(PASSWORD);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Switch' }).click());
+  await throughProvider(page, site, 'second@example.test');
+  expect(await words()).toContain('Signed in as second@example.test');
+
+  await page.goto(`${site.url}/connections/platform`);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Use another account' }).click());
+  expect(await page.locator('input[name=login]').isVisible()).toBe(true);
+});
