@@ -86,7 +86,7 @@ const WAITS_FOR = {
 };
 /** A new route has to be thought about: either it stands here or above. */
 const WAITS_FOR_NOBODY = [
-  ...['/session', '/session/verify', '/sessions', '/sessions/:id/end', '/connections'],
+  ...['/session', '/session/verify', '/sessions', '/sessions/:id/end', '/connections', '/relay/connections'],
   ...['/problems/:code', '/.well-known/jwks.json', '/openapi.json', '/docs'],
 ];
 /** Of a sign-in the provider may end these with the problem codes that the platform's failures have. */
