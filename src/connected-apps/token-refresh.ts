@@ -48,13 +48,18 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
   }
   const isJson = captured.json !== false;
   if (isRefusal && !isSuccess && isJson && oauthError === 'invalid_grant') return { kind: 'refused' };
-  if (isRefusal && isAppFault(oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
+  if (isRefusal && isAppFault(status, oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
   if (isRefusal && (isJson || oauthError)) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
   const reason = [`status_${status}`, oauthError].filter(Boolean).join(' ');
   return { kind: 'unavailable', reason, retryAfterSeconds: captured.retryAfterSeconds };
 }
 
-/** The provider refuses the client, not the grant, so no connection may be marked as ended. */
-function isAppFault(oauthError: string | undefined): boolean {
-  return isClientRefusal(oauthError) || oauthError === 'unauthorized_client' || oauthError === 'unsupported_grant_type';
+/**
+ * The provider refuses the client, not the grant, so no connection may be marked as ended. `unauthorized_client` with
+ * another status than that of failed client authentication (RFC 6749 section 5.2) can also mean a grant that has ended:
+ * some providers send it for one.
+ */
+function isAppFault(status: number, oauthError: string | undefined): boolean {
+  if (oauthError === 'unauthorized_client') return status === 401;
+  return isClientRefusal(oauthError) || oauthError === 'unsupported_grant_type';
 }

@@ -182,10 +182,7 @@ export function createRefreshOutcomes(parts: {
             return saveTokens(call, {}, (grant) => withEntrySettled(call, grant));
           return saveFailure(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
-          // Some providers refuse an ended grant with this code, although it is for the client (RFC 6749 section 5.2).
-          return outcome.reason === 'unauthorized_client'
-            ? saveFailure(call, 'in_doubt', 'unclear_refusal')
-            : saveFailure(call, 'passing', 'app_refused');
+          return saveFailure(call, 'passing', 'app_refused');
         case 'unavailable': {
           const { reason, retryAfterSeconds } = outcome;
           if (!NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', 'provider_unavailable', retryAfterSeconds);

@@ -36,6 +36,7 @@ const HTML = { 'Content-Type': 'text/html' };
 /** Name, answer of the token endpoint, cause of the doubt while it lasts. */
 const NOT_TERMINAL: [string, FaultKind, string][] = [
   ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'app_refused'],
+  ['401 unauthorized_client', answer(401, { error: 'unauthorized_client' }), 'app_refused'],
   ['400 unauthorized_client', answer(400, { error: 'unauthorized_client' }), 'unclear_refusal'],
   ['400 unsupported_grant_type', answer(400, { error: 'unsupported_grant_type' }), 'app_refused'],
   ['500 with HTML', { kind: 'error' }, 'provider_unavailable'],

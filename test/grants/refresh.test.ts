@@ -618,7 +618,6 @@ describe('what the vault answers', () => {
     [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: undefined }, 'provider_unavailable', 30],
     [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: 45 }, 'provider_unavailable', 45],
     [{ kind: 'app_fault', reason: 'x' }, 'app_refused', 30],
-    [{ kind: 'app_fault', reason: 'unauthorized_client' }, 'unclear_refusal', 30],
     [{ kind: 'doubtful', reason: 'x' }, 'unclear_refusal', 30],
     [{ kind: 'unusable', reason: 'x', refreshToken: undefined }, 'unusable_answer', 30],
   ])('unavailable after %j, with its cause and when to ask again', async (outcome, cause, retryAfterSeconds) => {
