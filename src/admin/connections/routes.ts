@@ -79,7 +79,12 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
         (await ofUser(id)).filter(isWanted),
       );
     }
-    const { items, ...rest } = await index.page({ after: after || undefined, limit, appId: app, state: health });
+    const { items, ...rest } = await index.page({
+      after: after || undefined,
+      limit,
+      appId: app || undefined,
+      state: health,
+    });
     return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isWanted), ...rest };
   };
 
@@ -87,7 +92,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     const { q, ...place } = listRequest(req);
     const form = { app: queryField(req, 'app') ?? '', health: queryField(req, 'health') ?? '', q };
     const health = form.health === 'in_doubt' || form.health === 'reconnect_needed' ? form.health : undefined;
-    const { items, next } = await listed({ ...place, q, app: form.app || undefined, health });
+    const { items, next } = await listed({ ...place, q, app: form.app, health });
     const app = apps.find(form.app);
     const progress = app && (await everyone.progress(app.id));
     const pending = await revocations.page({ limit: MAX_PENDING_SHOWN });
