@@ -1,5 +1,6 @@
 /** Connected apps by the API of the administration: R5, R50, R71, R79, R88, and what happens at once in every process. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CALLBACK_URL_ADVICE } from '../../../src/connected-apps/callback-url.ts';
 import { startGatehouse } from '../../../src/start.ts';
 import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
@@ -100,6 +101,10 @@ describe('an app is registered, used, changed and deleted', () => {
     expect(changed.json.version).not.toBe(read.version);
     const late = await call('PUT', '/second', { ...app, name: 'Too late', version: read.version });
     expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
+    const moved = await call('PUT', '/second', { ...app, id: 'third', version: changed.json.version });
+    expect([moved.status, moved.json.errors]).toMatchObject([400, [{ pointer: '#/id', rule: 'fixed' }]]);
+    const nowhere = await call('PUT', '/nowhere', { ...app, id: undefined, version: 1 });
+    expect([nowhere.status, nowhere.json.detail]).toEqual([404, 'There is no connected app with this id.']);
     expect((await call('GET', '/second')).json.name).toBe('Renamed');
     await expect(signIn(site, 'user@example.test', { path: '/sign-in?app=second' })).resolves.toMatchObject({
       page: { status: 200 },
@@ -222,6 +227,29 @@ describe('what is refused', () => {
       ['#/callbackUrls/7', 'not_absolute'],
       ['#/callbackUrls/9', 'duplicate'],
     ]);
+  });
+
+  test('R71 callback URLs are judged beforehand, and nothing is kept', async () => {
+    const judge = async (urls: string[]) => {
+      const { status, body } = await ask(`${site.url}/admin/api/callback-urls`, {
+        method: 'POST',
+        headers: { ...DATA, ...JSON_BODY, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
+        body: JSON.stringify({ urls }),
+      });
+      return { status, json: JSON.parse(body) };
+    };
+    const good = `${site.url}/oauth/callback/second`;
+    expect(await judge([good, 'https://*.example.com/cb', '/cb'])).toMatchObject({
+      status: 200,
+      json: {
+        faults: [
+          { position: 1, rule: 'wildcard', detail: CALLBACK_URL_ADVICE.wildcard },
+          { position: 2, rule: 'not_absolute', detail: CALLBACK_URL_ADVICE.not_absolute },
+        ],
+      },
+    });
+    expect(await judge([good])).toMatchObject({ status: 200, json: { faults: [] } });
+    expect(await judge(Array(51).fill(good))).toMatchObject({ status: 400, json: { errors: [{ pointer: '#/urls' }] } });
   });
 
   test.each([

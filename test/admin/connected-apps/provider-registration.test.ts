@@ -80,6 +80,20 @@ describe('an app that registers itself', () => {
       });
     const refused = await register(wanted);
     expect([refused.status, JSON.parse(refused.body).errors[0].pointer]).toEqual([400, '#/initialAccessToken']);
+    const closed = await register({ ...wanted, issuer: `https://127.0.0.1:${await freePort()}` });
+    site.sandbox.faults.set({
+      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      change: ({ registration_endpoint: _, ...metadata }) => metadata,
+    });
+    const notOffered = await register(wanted);
+    site.sandbox.faults.clear();
+    for (const [answer, detail] of [
+      [closed, expect.stringContaining('refused the connection')],
+      [notOffered, expect.stringMatching(/register .* by hand/)],
+    ] as const) {
+      const { errors } = JSON.parse(answer.body);
+      expect([answer.status, errors]).toEqual([400, [{ pointer: '#/issuer', rule: 'registration', detail }]]);
+    }
     const made = await register({ ...wanted, initialAccessToken: TOKEN });
     expect([made.status, made.headers.get('location')]).toEqual([201, `${site.url}/admin/api/connected-apps/by-api`]);
     expect(made.body).not.toContain(TOKEN);
