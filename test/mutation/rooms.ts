@@ -141,7 +141,14 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   admin: [
     'admin/connected-apps/address-names',
     'admin/connected-apps/form',
+    'admin/sign-ins/groups',
+    'admin/bin/bars',
     'admin/listing',
+    'admin/policy/policy',
+    'admin/overview/overview',
+    'admin/audit/audit',
+    'admin/lists',
+    'admin/buttons',
     'admin/connected-apps/call-causes',
     'admin/admin-tokens/admin-tokens',
     'admin/connected-apps/administrators',
@@ -164,6 +171,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'admin/sign-ins/stuck-sign-ins',
     'admin/connected-apps/strangers',
     'admin/guards',
+    'admin/matching-users',
   ],
 };
 
