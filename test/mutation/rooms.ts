@@ -114,6 +114,8 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'connected-apps/refresh-failure',
     'connected-apps/app-file',
     'connected-apps/provider-client',
+    'connected-apps/issuer-template',
+    'connected-apps/api-base-url',
     'connected-apps/provider-metadata',
     'sign-in-record/record',
     'sign-in/backchannel-logout',
