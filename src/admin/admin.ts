@@ -13,6 +13,7 @@ import type { Relay } from '../relay/relay.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import type { Storage } from '../storage/storage.ts';
+import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
 import { type AdminTokens, createAdminTokens } from './admin-tokens/admin-token.ts';
@@ -31,6 +32,7 @@ interface Rooms {
   connectedApps: ConnectedApps;
   grants: Grants;
   users: Users;
+  threads: Threads;
   sessions: Sessions;
   signInRecords: SignInRecords;
   bins: Bins;

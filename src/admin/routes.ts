@@ -6,6 +6,7 @@ import { auditRoutes } from './audit/routes.ts';
 import { adminBinRoutes } from './bin/routes.ts';
 import { connectedAppRoutes } from './connected-apps/connected-apps.ts';
 import { disconnectionRoutes } from './connections/disconnections.ts';
+import { connectionImportRoutes } from './connections/imports.ts';
 import { adminConnectionRoutes } from './connections/routes.ts';
 import type { AdminGuards } from './guards.ts';
 import { keyRoutes } from './keys/routes.ts';
@@ -52,6 +53,7 @@ export function adminResources(parts: AdminParts) {
     sessions: adminSessionRoutes(parts),
     connections: adminConnectionRoutes(parts),
     disconnections: disconnectionRoutes(parts),
+    connectionImports: connectionImportRoutes(parts),
     signIns: adminSignInRoutes(parts),
     audit: auditRoutes(parts),
     bin: adminBinRoutes(parts),
@@ -149,6 +151,8 @@ export function adminRoutes(to: AdminResources, { page, form, read, ask, write }
     ['POST', '/admin/connections/:id/end', form, to.disconnections.endByForm],
     ['POST', '/admin/connected-apps/:id/disconnect-everyone', form, to.disconnections.endAllByForm],
     ['GET', '/admin/api/connections', read, to.connections.list],
+    // Before those with an id, which would take its name for one.
+    ['POST', '/admin/api/connections/import', write, to.connectionImports.import],
     ['GET', '/admin/api/connections/:id', read, to.connections.one],
     ['DELETE', '/admin/api/connections/:id', write, to.disconnections.end],
     ['POST', '/admin/api/connected-apps/:id/disconnect-everyone', write, to.disconnections.endAll],

@@ -40,7 +40,8 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason } });
     },
     connectionMade(facts) {
-      const { userId, app, scopes, origin } = facts;
+      const { userId, app, scopes, origin, audited } = facts;
+      if (audited) return;
       const actor: AuditActor = { kind: 'user', id: userId };
       note({ event: 'connection.made', ...ofConnection(userId, app), actor, facts: { scopes }, ...from(origin) });
     },

@@ -14,6 +14,7 @@ export const AUDIT_EVENTS = {
   'user.enabled': 'User enabled',
   'user.deleted': 'All data about a user deleted',
   'connection.made': 'Connection made',
+  'connection.imported': 'Connection imported',
   'connection.recovered': 'Connection recovered',
   'connection.broken': 'Connection broken',
   'connection.removed': 'Connection removed',

@@ -9,7 +9,7 @@ export function operatorTrail(store: Store): AuditTrail {
 
 export async function auditOperator(
   store: Store,
-  entry: Pick<AuditEntry, 'event' | 'facts' | 'target'>,
+  entry: Pick<AuditEntry, 'event' | 'facts' | 'target' | 'userId'>,
 ): Promise<void> {
   await operatorTrail(store).append({ ...entry, actor: { kind: 'operator' } });
 }

@@ -4,6 +4,7 @@ import { addAdminTokenCommands } from './admin-token.ts';
 import { addAuditCommands } from './audit.ts';
 import { addBackupCommand } from './backup.ts';
 import { addBinCommands } from './bin.ts';
+import { addConnectionsCommand } from './connections.ts';
 import { addDoctorCommands } from './doctor.ts';
 import { addKeysCommands } from './keys.ts';
 import { addMigrateCommand } from './migrate.ts';
@@ -23,6 +24,7 @@ export function createProgram(terminal: Terminal): Command {
   addAuditCommands(program, terminal);
   addAdminTokenCommands(program, terminal);
   addBinCommands(program, terminal);
+  addConnectionsCommand(program, terminal);
   addDoctorCommands(program, terminal);
   addBackupCommand(program, terminal);
   addRestoreCommand(program, terminal);

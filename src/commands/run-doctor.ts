@@ -40,7 +40,7 @@ export async function runDoctor(terminal: Terminal, id: string | undefined): Pro
   }
 }
 
-function readFileApps(terminal: Terminal, { connectedAppsFile: file }: Config): readonly ConnectedApp[] {
+export function readFileApps(terminal: Terminal, { connectedAppsFile: file }: Config): readonly ConnectedApp[] {
   if (!file) return [];
   const { apps, faults } = parseConnectedApps(terminal.source.readFile(file), terminal.source);
   if (faults.length > 0) throw new StartRefused(faults);

@@ -4,7 +4,15 @@ import type { ProviderReply, RevocationOutcome } from '../connected-apps/provide
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
-import { type FailureCause, type Grant, type Health, healthOf, isBroken, revocationToken } from './grant.ts';
+import {
+  type FailureCause,
+  type Grant,
+  type Health,
+  healthOf,
+  isBroken,
+  isUnchecked,
+  revocationToken,
+} from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import type { Revocations } from './revocations.ts';
 
@@ -70,10 +78,11 @@ export function createConnections(parts: {
       return { app, health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {}, ...unknown };
     }
     const { scopes, requestedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = stored.grant;
+    const refreshedAt = isUnchecked(stored.grant) ? undefined : obtainedAt;
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    const times = { connectedAt, refreshedAt: obtainedAt, lastUsedAt };
+    const times = { connectedAt, refreshedAt, lastUsedAt };
     return { app, health, cause, reason: failure?.reason, scopes, requestedScopes, account, apiBaseUrl, ...times };
   };
 

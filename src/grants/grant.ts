@@ -29,6 +29,7 @@ export type FailureCause =
   | 'unusable_answer'
   | 'provider_unavailable'
   | 'app_refused'
+  | 'not_checked'
   | 'unreadable';
 
 /** The causes in words. */
@@ -41,6 +42,7 @@ export const FAILURE_WORDS: Record<FailureCause, string> = {
   unusable_answer: 'The provider sent a response that cannot be used.',
   provider_unavailable: 'The provider could not be reached.',
   app_refused: 'The provider does not accept the registration of this app at the moment.',
+  not_checked: 'The connection was imported, and its refresh token has not been tried yet.',
   unreadable: 'The stored data of this connection cannot be read.',
 };
 
@@ -55,6 +57,7 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
   unusable_answer: RETRY_OR_RECONNECT,
   provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
   app_refused: 'Try again later: an administrator has to correct this first.',
+  not_checked: RETRY_OR_RECONNECT,
   unreadable: RECONNECT,
 };
 
@@ -64,6 +67,7 @@ export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cau
 export interface Grant {
   userId: string;
   appId: string;
+  /** Empty in an imported grant until its first refresh. */
   accessToken: string;
   /** The key that the access token is bound to (RFC 9449); absent for a bearer token. */
   dpopKey?: DpopKey | undefined;
@@ -122,6 +126,11 @@ const BACK_OFF = {
   maxMs: { passing: 60_000, in_doubt: 600_000, reconnect_needed: 600_000 },
   maxRetryAfterMs: 600_000,
 };
+
+/** True for an imported grant whose refresh token has not worked yet. */
+export function isUnchecked({ accessToken }: Grant): boolean {
+  return accessToken === '';
+}
 
 /** True while the access token can be sent. */
 export function hasUsableToken(grant: Grant, now: number): boolean {

@@ -11,6 +11,7 @@ import { createConnectionIndex } from './connection-index.ts';
 import { createConnections } from './connections.ts';
 import { createDisconnectEveryone } from './disconnect-everyone.ts';
 import { createGrantStore } from './grant-store.ts';
+import { createGrantImports } from './imported-grant.ts';
 import { createNarrowedTokens } from './narrowed-token.ts';
 import { createRefresher } from './refresh.ts';
 import { refreshTimes } from './refresh-state.ts';
@@ -66,6 +67,7 @@ export function createGrants(parts: {
     everyone,
     revocations,
     vault,
+    imports: createGrantImports({ grants, refresher, events, clock }),
     chores,
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
     /** Calls with users' access tokens. */

@@ -4,7 +4,15 @@ import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { retryWhileUnavailable } from '../storage/retry.ts';
-import { type FailureCause, type Grant, isBroken, type RefreshFailure, withFailure, withTokens } from './grant.ts';
+import {
+  type FailureCause,
+  type Grant,
+  isBroken,
+  isUnchecked,
+  type RefreshFailure,
+  withFailure,
+  withTokens,
+} from './grant.ts';
 import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
 import type { Revocations } from './revocations.ts';
@@ -16,6 +24,9 @@ type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'
 const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_answer']);
 
 const SCOPE_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_request']);
+
+/** The reason of a response whose ID token names another subject than the grant. */
+export const OTHER_SUBJECT = 'other_subject';
 
 /** How long to retry while the store is unavailable: the provider issues these tokens only once. */
 const SAVE_RETRY_TIMEOUT_MS = 20_000;
@@ -124,6 +135,18 @@ export function createRefreshOutcomes(parts: {
     );
   };
 
+  /**
+   * Deletes an imported grant whose refresh token is another account's. Its tokens are not revoked: at most providers that
+   * would end every connection of that account.
+   */
+  const removeUnchecked = async ({ grant: { userId, appId } }: RefreshCall): Promise<StoredGrant | undefined> => {
+    for (;;) {
+      const stored = await grants.load(userId, appId);
+      if (!stored || 'unreadable' in stored || !isUnchecked(stored.grant)) return stored;
+      if (await grants.remove(userId, appId, stored.version)) return undefined;
+    }
+  };
+
   const saveRefusal = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
     const stored = await grants.load(call.grant.userId, call.grant.appId);
     if (!stored || 'unreadable' in stored) return stored;
@@ -176,6 +199,7 @@ export function createRefreshOutcomes(parts: {
         case 'refused':
           return saveRefusal(call);
         case 'unusable':
+          if (outcome.reason === OTHER_SUBJECT && isUnchecked(call.grant)) return removeUnchecked(call);
           return saveUnusable(call, outcome.refreshToken);
         case 'doubtful':
           if (call.scopes && isScopeRefusal(outcome))

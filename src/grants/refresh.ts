@@ -10,7 +10,7 @@ import type { Fence, Leases } from '../storage/lease.ts';
 import { type Grant, hasUsableToken } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
-import { createRefreshOutcomes } from './refresh-outcome.ts';
+import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import { ifDue, isRefused, mayHaveUnsavedResponse, type RefreshRequest, type RefreshTimes } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
@@ -171,6 +171,9 @@ export function createRefresher(parts: {
   return {
     refresh,
 
+    /** Refreshes the grant as above, and says how the call ended. */
+    attempt: (request: RefreshRequest) => joinOrStart(request).result,
+
     /** Gets an access token with fewer scopes. Concurrent requests for the same scopes share one call. */
     narrow: (request: RefreshRequest & { scopes: readonly string[] }) => joinOrStart(request).result,
 
@@ -200,5 +203,5 @@ function withSameSubject(app: ConnectedApp, { account }: Grant, outcome: Refresh
   if (claims === undefined || account.subject === undefined) return outcome;
   const isSame = claims.sub === account.subject && isSameIssuer(app, account, { issuer: issuerOf(app, claims) });
   if (isSame) return outcome;
-  return { kind: 'unusable', reason: 'other_subject', refreshToken: undefined };
+  return { kind: 'unusable', reason: OTHER_SUBJECT, refreshToken: undefined };
 }

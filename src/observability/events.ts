@@ -55,7 +55,14 @@ export interface Events {
     origin?: Origin | undefined;
   }): void;
   refreshEnded(facts: { userId: string; app: string; outcome: string; reason?: string | undefined }): void;
-  connectionMade(facts: { userId: string; app: string; scopes: readonly string[]; origin?: Origin | undefined }): void;
+  connectionMade(facts: {
+    userId: string;
+    app: string;
+    scopes: readonly string[];
+    /** The audit trail has an entry for it already. */
+    audited?: boolean | undefined;
+    origin?: Origin | undefined;
+  }): void;
   connectionRemoved(facts: {
     userId: string;
     app: string;

@@ -23,7 +23,7 @@
  * | `grant:{USER}:APP` | one grant (sealed whole): token set, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last sign of life |
- * | index `open-refreshes` | user and app of refreshes that may be unfinished, by start | until they are settled |
+ * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not tried yet, by start | until they are settled |
  * | index `grants:{USER}` | app ids of the user's grants by time of connecting | with the grants |
  * | `observation:{APP}` | properties of the app's tokens in the last sign-in and refresh, for the doctor | for ever |
  * | `bin:{BIN}` | the response of the BIN lookup service, fresh for 30 days | 180 days; "not found": 1 day |

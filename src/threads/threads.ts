@@ -4,7 +4,7 @@ import type { Grants } from '../grants/grants.ts';
 import type { Store } from '../storage/store.ts';
 import { budgetedFetch } from './budgeted-fetch.ts';
 import { createCallWindows } from './call-windows.ts';
-import { type Caller, createProviderBudget } from './provider-budget.ts';
+import { type BudgetedCall, type Caller, createProviderBudget } from './provider-budget.ts';
 import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
 export type Threads = Awaited<ReturnType<typeof createThreads>>;
@@ -34,6 +34,9 @@ export async function createThreads(parts: {
     service: callWith(grants.fetch, 'service'),
     /** For services, with the token that `fetch` sends. */
     serviceWith: (fetch: AuthorizedFetch) => callWith(fetch, 'service'),
+    /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
+    charge: async (app: BudgetedCall['app'], ownerId: string): Promise<number | undefined> =>
+      budget.take({ app, ownerId, caller: 'service' }),
     close: budget.close,
   };
 }

@@ -183,6 +183,9 @@ test('an administrator reads and changes everything by the API', async () => {
 
   await call('GET', `/connections/${encodeURIComponent(await firstId('/connections'))}`);
   await call('DELETE', `/connections/${encodeURIComponent(await firstId('/connections'))}`);
+  await call('POST', '/connections/import', {
+    entries: [{ user: { subject: 'of-another-system' }, app: 'unknown', refreshToken: 'unknown' }],
+  });
   await call('POST', '/connected-apps/platform/disconnect-everyone');
   await call('GET', '/connected-apps/platform/disconnect-everyone');
   await call('GET', `/webhooks/${webhook.id}/messages`);

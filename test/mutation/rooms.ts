@@ -35,6 +35,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'grants/refresh',
     'grants/disconnect-everyone',
     'grants/disconnect-page',
+    'users/connection-import',
     'journeys/main-path',
     'grants/fewer-scopes',
     'grants/refresh-http',

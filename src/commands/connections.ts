@@ -1,0 +1,53 @@
+/** The command `connections import`: takes over refresh tokens of another system. */
+import type { Command } from 'commander';
+import type { ImportReport } from '../users/import-schema.ts';
+import { printResult, type Terminal } from './terminal.ts';
+
+const HELP = `
+The file is JSON lines, or one JSON array, of any length:
+  {"user": {"subject": "SUB", "issuer": "ISSUER"}, "app": "APP", "refreshToken": "TOKEN",
+   "scopes": ["SCOPE"], "account": {"subject": "SUB AT THE APP'S PROVIDER"}}
+"issuer", "scopes" and "account" may be left out; {"id": "ID"} names a user who has signed in.
+Each token is sealed, then tried by one refresh. A connection that works is not changed. The command may be interrupted and run
+again. Needs the settings of the server. Exits with status 1 if an entry is not connected in the end.
+Delete the file afterwards: a provider that rotates refresh tokens has ended those in it, others have not. There is no export.`;
+
+export function addConnectionsCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('connections')
+    .description('connections of users')
+    .command('import')
+    .description('import refresh tokens of another system, while Gatehouse runs')
+    .argument('<file>', 'JSON lines, or a JSON array')
+    .option(
+      '--json',
+      'print {"imported", "alreadyConnected", "refused", "unchecked", "invalid", "failures"} (use npm run -s)',
+    )
+    .addHelpText('after', HELP)
+    .action(async (file: string, { json = false }: { json?: boolean }) => {
+      const { importConnections } = await import('./run-import.ts');
+      const report = await importConnections(terminal, file);
+      printResult(terminal, { json, data: report, text: textOf(report) });
+      if (report.failures.length > 0) terminal.setExitStatus(1);
+    });
+}
+
+function textOf({ failures, ...counts }: ImportReport): string {
+  const words: Record<keyof typeof counts, string> = {
+    imported: 'imported',
+    alreadyConnected: 'already connected',
+    refused: 'refused',
+    unchecked: 'not checked',
+    invalid: 'not valid',
+  };
+  const summary = Object.entries(words).map(
+    ([name, word]) => `${counts[name as keyof typeof counts].toLocaleString('en-GB')} ${word}`,
+  );
+  const rows = failures.map(({ line, user, app, result, detail }) => [
+    ...[String(line), words[result], app ?? '-', user ?? '-', detail],
+  ]);
+  const all = [['line', 'result', 'app', 'user', 'why'], ...rows];
+  const widths = [0, 1, 2, 3].map((column) => all.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0));
+  const table = all.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
+  return [`${summary.join(', ')}.`, ...(failures.length > 0 ? ['', ...table] : [])].join('\n');
+}

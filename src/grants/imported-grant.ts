@@ -1,0 +1,103 @@
+/** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { Events } from '../observability/events.ts';
+import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
+import type { GrantStore, StoredGrant } from './grant-store.ts';
+import type { Refreshed, Refresher } from './refresh.ts';
+import { OTHER_SUBJECT } from './refresh-outcome.ts';
+
+export interface ImportedGrant {
+  userId: string;
+  app: ConnectedApp;
+  refreshToken: string;
+  scopes: readonly string[];
+  account: Grant['account'];
+}
+
+/** `unchecked`: sealed, and no refresh has succeeded yet; the provider is not called for this grant before `retryAt`. */
+export type ImportOutcome =
+  | { kind: 'imported' }
+  | { kind: 'already_connected' }
+  | { kind: 'refused'; cause: FailureCause | 'other_account' | 'removed' }
+  | { kind: 'unchecked'; cause: FailureCause; retryAt: number };
+
+export type GrantImports = ReturnType<typeof createGrantImports>;
+
+export function createGrantImports(parts: {
+  grants: GrantStore;
+  refresher: Pick<Refresher, 'attempt'>;
+  events: Pick<Events, 'connectionMade'>;
+  clock: () => number;
+}) {
+  const { grants, refresher, events, clock } = parts;
+
+  return {
+    /**
+     * Stores the refresh token, unless the user has a connection that may work. An interrupted import finds its own grant.
+     * @param onNew called once before the write
+     * @returns undefined where the grant is stored and has to be checked
+     */
+    async seal(imported: ImportedGrant, onNew: () => Promise<void>): Promise<ImportOutcome | undefined> {
+      const { userId, app } = imported;
+      for (let isNoted = false; ; isNoted = true) {
+        const stored = await grants.load(userId, app.id);
+        const known = stored && outcomeOf(stored, imported, clock());
+        if (known) return known === 'sealed' ? undefined : known;
+        if (!isNoted) {
+          await onNew();
+          // A process that ends before the check leaves it to the next start, as it does with an open refresh.
+          await grants.noteOpen(userId, app.id);
+        }
+        if (await grants.save(uncheckedGrant(imported, clock()), stored?.version ?? 0)) return undefined;
+      }
+    },
+
+    /** Refreshes a sealed grant, or waits for the process that does. */
+    async check({ userId, app }: Pick<ImportedGrant, 'userId' | 'app'>): Promise<ImportOutcome> {
+      const { stored, outcome } = await refresher.attempt({ userId, app });
+      if (!stored) return { kind: 'refused', cause: isOfOther(outcome) ? 'other_account' : 'removed' };
+      if ('unreadable' in stored) return { kind: 'refused', cause: 'unreadable' };
+      const { grant } = stored;
+      if (isUnchecked(grant)) return failureOf(grant);
+      const { scopes } = grant;
+      if (outcome?.kind === 'tokens') events.connectionMade({ userId, app: app.id, scopes, audited: true });
+      return { kind: 'imported' };
+    },
+  };
+}
+
+/** Undefined where the stored grant is to be replaced. */
+function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): ImportOutcome | 'sealed' | undefined {
+  if ('unreadable' in stored) return undefined;
+  const { grant } = stored;
+  if (healthOf(grant, now) !== 'reconnect_needed') return isUnchecked(grant) ? 'sealed' : { kind: 'already_connected' };
+  // Refused before: a second call would get the same response.
+  return isUnchecked(grant) && grant.refreshToken === imported.refreshToken ? failureOf(grant) : undefined;
+}
+
+function failureOf({ failure }: Grant): ImportOutcome {
+  const { kind, cause = 'not_checked', retryAt = 0 } = failure ?? {};
+  return kind === 'reconnect_needed' ? { kind: 'refused', cause } : { kind: 'unchecked', cause, retryAt };
+}
+
+function isOfOther(outcome: Refreshed['outcome']): boolean {
+  return outcome?.kind === 'unusable' && outcome.reason === OTHER_SUBJECT;
+}
+
+/** Expired since 1970, so that a clock that is set back does not make it usable. */
+function uncheckedGrant({ userId, app, refreshToken, scopes, account }: ImportedGrant, now: number): Grant {
+  return {
+    userId,
+    appId: app.id,
+    accessToken: '',
+    refreshToken,
+    scopes: [...scopes],
+    account,
+    obtainedAt: 0,
+    expiresAt: 0,
+    connectedAt: now,
+    consentedAt: now,
+    failure: { kind: 'passing', cause: 'not_checked', since: now, failures: 0, retryAt: 0 },
+    refresh: undefined,
+  };
+}

@@ -1,0 +1,93 @@
+/** How fast an import calls a provider: few calls at a time, within the budget, and none where they cannot help. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { GrantImports, ImportOutcome } from '../../src/grants/imported-grant.ts';
+import { type ImportParts, startImport } from '../../src/users/connection-import.ts';
+
+const ISSUER = 'https://login.example';
+const APP = {
+  id: 'platform',
+  issuer: ISSUER,
+  scopes: ['openid'],
+  signIn: { allow: 'everyone' },
+} as unknown as ConnectedApp;
+const COUNT = 50;
+const AWAY = { kind: 'unchecked', cause: 'provider_unavailable' } as const;
+
+async function importMany(
+  check: () => ImportOutcome | Promise<ImportOutcome>,
+  parts: Partial<Pick<ImportParts, 'charge' | 'patience'>> = {},
+) {
+  let calls = 0;
+  let atOnce = 0;
+  let most = 0;
+  let isSealing = true;
+  const imports: GrantImports = {
+    async seal(_imported, onNew) {
+      expect(isSealing).toBe(true);
+      await onNew();
+      return undefined;
+    },
+    async check() {
+      isSealing = false;
+      calls += 1;
+      atOnce += 1;
+      most = Math.max(most, atOnce);
+      await turn();
+      atOnce -= 1;
+      return check();
+    },
+  };
+  const { report, take } = startImport({
+    apps: { find: () => APP, signInApps: () => [APP] },
+    users: { find: async () => undefined },
+    ...{ imports, charge: async () => undefined, audit: async () => undefined, clock: Date.now },
+    patience: { milliseconds: 20_000, sinceSuccess: false },
+    ...parts,
+  });
+  const entries = Array.from({ length: COUNT }, (_none, at) => ({
+    line: at + 1,
+    entry: { user: { subject: `user-${at}` }, app: 'platform', refreshToken: `token-${at}` },
+  }));
+  await take(entries);
+  return { report, calls, most };
+}
+
+test('all are sealed first, then checked, 8 at a time', async () => {
+  const { report, calls, most } = await importMany(() => ({ kind: 'imported' }));
+  expect([report.imported, calls, most]).toEqual([COUNT, COUNT, 8]);
+});
+
+test.each<[string, ImportOutcome]>([
+  ['whose app is refused', { kind: 'unchecked', cause: 'app_refused', retryAt: 0 }],
+  ['that is away for longer than the import waits', { ...AWAY, retryAt: Date.now() + 3_600_000 }],
+])('a provider %s is not called for every token', async (_name, outcome) => {
+  const { report, calls } = await importMany(() => outcome);
+  expect(calls).toBeLessThanOrEqual(8);
+  expect([report.unchecked, report.failures.length]).toEqual([COUNT, COUNT]);
+});
+
+test('a provider that was away for a moment is called again, and nothing is reported', async () => {
+  let failures = 3;
+  const { report } = await importMany(() =>
+    failures-- > 0 ? { ...AWAY, retryAt: Date.now() + 50 } : { kind: 'imported' },
+  );
+  expect([report.imported, report.failures]).toEqual([COUNT, []]);
+});
+
+test('a token that the provider refuses without a reason holds up no other', async () => {
+  let at = 0;
+  const { report, calls } = await importMany(() =>
+    at++ === 0 ? { kind: 'unchecked', cause: 'unclear_refusal', retryAt: Date.now() + 600_000 } : { kind: 'imported' },
+  );
+  expect([calls, report.imported, report.unchecked]).toEqual([COUNT, COUNT - 1, 1]);
+});
+
+test('each check is charged to the budget of the app, and waits where that is spent', async () => {
+  let left = 10;
+  const charge = async () => (left-- > 0 ? undefined : 3_600);
+  const { report, calls } = await importMany(() => ({ kind: 'imported' }), { charge });
+  expect([calls, report.imported, report.unchecked]).toEqual([10, 10, COUNT - 10]);
+  expect(report.failures[0]).toMatchObject({ result: 'unchecked', cause: 'not_checked' });
+});
