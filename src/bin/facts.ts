@@ -1,6 +1,6 @@
 /** Packs BIN facts: a row of numbers for each distinct entry, and each text only once. */
 import { countryByAlpha2 } from './country.ts';
-import { text } from './field.ts';
+import type { Fact, Place } from './field.ts';
 import { type BinRecord, type EntryFacts, FIELDS, factIn, recordOf } from './record.ts';
 
 /** A typed array that grows. */
@@ -17,11 +17,11 @@ export interface PackedFacts {
   texts: readonly string[];
 }
 
-/** The first column. */
-const COUNTRY = text(0);
 /** In the order of their columns, which is that of the texts in a stored data set. */
 const BY_COLUMN = FIELDS.toSorted((one, other) => one.place.column - other.place.column);
 const COLUMNS = 1 + Math.max(...FIELDS.map(({ place }) => place.column));
+const COUNTRY_COLUMN = 0;
+const FLAG = { yes: 1, no: 2 } as const;
 const NO_TEXT = 0;
 const NO_ROW = 0xffffffff;
 
@@ -52,12 +52,13 @@ export function createFactsWriter() {
   return {
     add(entry: EntryFacts): number {
       row.fill(0);
-      row[COUNTRY.column] = COUNTRY.pack(entry.country, texts.numberOf);
+      row[COUNTRY_COLUMN] = texts.numberOf(entry.country);
       for (const field of BY_COLUMN) {
         const fact = factIn(entry, field);
+        const { column, shift } = field.place;
         if (fact === undefined) continue;
-        const { column, pack } = field.place;
-        row[column] = (row[column] ?? 0) | pack(fact, texts.numberOf);
+        const bits = typeof fact === 'string' ? texts.numberOf(fact) : bitsOf(fact);
+        row[column] = (row[column] ?? 0) | (bits << shift);
       }
       return rows.rowOf(row);
     },
@@ -129,13 +130,25 @@ function isSame(cells: Uint32Array, start: number, row: Uint32Array, from: numbe
   return true;
 }
 
+function bitsOf(fact: number | boolean): number {
+  if (typeof fact === 'number') return fact;
+  return fact ? FLAG.yes : FLAG.no;
+}
+
 /** Rows of an older program lack the latest columns, and those of a newer one have more. */
 export function readFacts({ cells, columns, texts }: PackedFacts, row: number): BinRecord {
   const start = row * columns;
-  const cellAt = (column: number) => (column < columns ? (cells[start + column] ?? 0) : 0);
-  const country = COUNTRY.unpack(cellAt(COUNTRY.column), texts);
-  return recordOf(
-    ({ place }) => place.unpack(cellAt(place.column), texts),
-    country === undefined ? undefined : countryByAlpha2(country),
-  );
+  const country = countryByAlpha2(texts[cells[start + COUNTRY_COLUMN] ?? NO_TEXT] ?? '');
+  return recordOf(({ place }) => {
+    return place.column < columns ? unpack(place, cells[start + place.column] ?? 0, texts) : undefined;
+  }, country);
+}
+
+function unpack({ kind, shift }: Place, cell: number, texts: readonly string[]): Fact | undefined {
+  const bits = cell >> shift;
+  if (bits === 0) return undefined;
+  if (kind === 'text') return texts[bits];
+  if (kind === 'number') return bits;
+  const flag = bits & 3;
+  return flag === 0 ? undefined : flag === FLAG.yes;
 }

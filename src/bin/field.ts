@@ -4,12 +4,12 @@ import type { z } from 'zod';
 export type Fact = string | number | boolean;
 
 /** Where a data set keeps the fact. Data sets are stored so: a place never changes, and a new field has a new column. */
-export interface Place<Value> {
+export interface Place<Value extends Fact = Fact> {
   /** Of a row of 32-bit numbers. Fields whose bits do not overlap can share a column. */
   column: number;
-  /** @param numberOf gives each text its number; 0 is that of an absent fact */
-  pack(value: Value, numberOf: (text: string) => number): number;
-  unpack(cell: number, texts: readonly string[]): Value | undefined;
+  /** A text has its index there, a flag two bits from `shift` on, and a number all bits from there on. 0 is an absent fact. */
+  kind: Value extends string ? 'text' : Value extends boolean ? 'flag' : 'number';
+  shift: number;
 }
 
 export interface FieldRules<Value extends Fact> {
@@ -44,26 +44,6 @@ export function fieldsOf(
   return Object.entries(shape).map(([name, { rules }]) => ({ ...rules, group, name }));
 }
 
-export function text(column: number): Place<string> {
-  return { column, pack: (value, numberOf) => numberOf(value), unpack: (cell, texts) => texts[cell] || undefined };
-}
-
-/** Takes two bits of the column. */
-export function flag(column: number, shift: number): Place<boolean> {
-  return {
-    column,
-    pack: (value) => (value ? YES : NO) << shift,
-    unpack(cell) {
-      const bits = (cell >> shift) & 3;
-      return bits === 0 ? undefined : bits === YES;
-    },
-  };
-}
-
-const YES = 1;
-const NO = 2;
-
-/** A number greater than 0, which takes all bits of the column from this one on. */
-export function wholeNumber(column: number, shift: number): Place<number> {
-  return { column, pack: (value) => value << shift, unpack: (cell) => cell >> shift || undefined };
-}
+export const text = (column: number): Place<string> => ({ column, kind: 'text', shift: 0 });
+export const flag = (column: number, shift: number): Place<boolean> => ({ column, kind: 'flag', shift });
+export const wholeNumber = (column: number, shift: number): Place<number> => ({ column, kind: 'number', shift });

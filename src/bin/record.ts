@@ -106,25 +106,31 @@ export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field
   return members?.[name] as Fact | undefined;
 }
 
-/** The facts that are known, in the order of the schema. */
+/** The facts that are known, in the order of the schema. Without spreads, for speed: each look-up makes a record. */
 export function recordOf(factOf: (field: Field) => Fact | undefined, country?: BinRecord['country']): BinRecord {
-  const membersOf = (fields: readonly Field[]) => {
-    let members: Record<string, Fact> | undefined;
-    for (const one of fields) {
-      const fact = factOf(one);
-      if (fact === undefined) continue;
-      members ??= {};
-      members[one.name] = fact;
-    }
-    return members;
-  };
-  const [number, bank] = [membersOf(NUMBER), membersOf(BANK)];
-  return {
-    ...(number && { number }),
-    ...membersOf(CARD),
-    ...(country && { country }),
-    ...(bank && { bank }),
-  } as BinRecord;
+  const record: BinRecord = {};
+  const number = addFacts(NUMBER, factOf);
+  if (number) record.number = number;
+  addFacts(CARD, factOf, record);
+  if (country) record.country = country;
+  const bank = addFacts(BANK, factOf);
+  if (bank) record.bank = bank;
+  return record;
+}
+
+/** Without `members` a new object, or none if there is no fact for it. */
+function addFacts(
+  fields: readonly Field[],
+  factOf: (field: Field) => Fact | undefined,
+  members?: Record<string, unknown>,
+): Record<string, unknown> | undefined {
+  for (const field of fields) {
+    const fact = factOf(field);
+    if (fact === undefined) continue;
+    members ??= {};
+    members[field.name] = fact;
+  }
+  return members;
 }
 
 /** For pages: the facts that have a label, by part of the record. */
