@@ -55,9 +55,9 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const { prompt: wanted, ...hints } = request.hints;
     // A step-up is for the account that is signed in.
     const prompt = stepUp ? undefined : wanted;
+    const needs = (owner: string | undefined) => connections.needsConsent(owner, app.id, scopes, purpose === 'connect');
     // Of another account, no refresh token is stored.
-    const owner = prompt === undefined ? user?.id : undefined;
-    const needsConsent = () => connections.needsConsent(owner, app.id, scopes, purpose === 'connect');
+    const needsConsent = async () => (await needs(user?.id)) || (prompt !== undefined && needs(undefined));
     const url = await provider
       .authorizationUrl(app, {
         redirectUri,

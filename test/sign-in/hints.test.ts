@@ -14,6 +14,7 @@ beforeAll(async () => {
     apps: (provider, url) => [
       provider.app(url, { parameters: { ui_locales: 'en', login_hint: 'of-the-app', audience: 'api' } }),
       provider.app(url, { id: 'files', scopes: ['read', 'write'], signIn: undefined, prompt: ['login', 'consent'] }),
+      provider.app(url, { id: 'bare', scopes: ['read'], signIn: undefined }),
       provider.app(url, { id: 'plain', scopes: ['openid'], signIn: undefined, prompt: 'off' }),
     ],
   });
@@ -47,6 +48,15 @@ describe('R110 hints', () => {
     expect(another.asked?.get('prompt')).toBe('select_account consent');
     const [login, none] = [await connect(agent, 'plain', { prompt: 'login' }), await connect(agent, 'plain', {})];
     expect([login.asked?.get('prompt'), none.asked?.get('prompt')]).toEqual(['login', null]);
+  });
+
+  test('of another account ask for consent where the stored refresh token would be lost', async () => {
+    const { agent } = await attempt(site);
+    await agent.submit(await agent.get(`${site.url}/connections/bare`), {}, { button: 'Connect' });
+    for (const fields of [{}, { prompt: 'select_account' }] as Record<string, string>[]) {
+      const { asked } = await connect(agent, 'bare', fields);
+      expect(asked?.get('prompt')).toBe([fields.prompt, 'consent'].filter(Boolean).join(' '));
+    }
   });
 
   test.each([
