@@ -64,6 +64,7 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
 
   for (const [path, name] of [
     ['admin/connected-apps/platform', 'connected-app-of-the-file'],
+    ['admin/register-app?preset=entra-tenants', 'preset'],
     ['admin/admin-tokens', 'admin-tokens'],
     ['docs', 'docs'],
   ] as const) {
