@@ -126,6 +126,10 @@ export const IDENTITY_PROVIDERS: readonly Profile[] = [
     issuesRefreshToken: always,
     ...{ lifetime: 300, afterRefresh: 'kept' },
     tokens: standard(300, { refresh_expires_in: 0, 'not-before-policy': 0, session_state: 's1' }),
+    refusedClient: [
+      401,
+      { error: 'unauthorized_client', error_description: 'Invalid client or Invalid client credentials' },
+    ],
     refusedRefresh: [400, { error: 'invalid_grant', error_description: 'Offline session not active' }],
     api: {},
     refusedCall: [401, { error: 'invalid_token', error_description: 'Token verification failed' }],
