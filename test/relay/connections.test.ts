@@ -144,14 +144,18 @@ test('R109 a list holds the apps and users of the token only, and no disabled us
 });
 
 test('a proven user needs no assertUser, and is named once', async () => {
-  const { token } = await makeToken({ assertUser: false });
+  const { id, token } = await makeToken({ assertUser: false });
   const assertion = await assertionOf(site, cookie);
   const proven = { 'gatehouse-user-assertion': assertion };
   expect(placesOf(await list(token, '', proven))).toEqual(['second 0', 'platform 0']);
   expect(placesOf(await list(token, '?app=second', proven))).toEqual(['second 0']);
-  expect((await list(token, `?user=${users[0]}`, proven)).status).toBe(400);
+  const twice = await list(token, `?user=${users[0]}`, proven);
+  const detail = 'Send either "user" or Gatehouse-User-Assertion.';
+  expect([twice.status, JSON.parse(twice.body).detail]).toEqual([400, detail]);
   const forged = await list(token, '', { 'gatehouse-user-assertion': `${assertion.slice(0, -9)}AAAAAAAAA` });
   expect([forged.status, codeOf(forged)]).toEqual([403, 'not_allowed']);
+  const refusals = async () => (await admin.call('GET', `/audit?event=relay.refused&who=${id}`)).json.items;
+  await expect.poll(refusals).toMatchObject([{ outcome: 'rule: userAssertion', facts: { route: 'connections:read' } }]);
 });
 
 test.each(['all', 'listed'])(

@@ -79,6 +79,28 @@ test('one that the platform refuses is not kept, by API and by form, and not rep
   expect(JSON.stringify((await admin.call('GET', '/service-accounts')).json)).not.toContain('Wrong');
 });
 
+test.each([
+  [200, undefined],
+  [204, undefined],
+  [404, undefined],
+  [429, undefined],
+  [401, 'refused'],
+  [403, 'refused'],
+  [300, 'unreachable'],
+  [400, 'unreachable'],
+  [500, 'unreachable'],
+])('a platform that responds with %i takes the API token, or not: %s', async (status, rule) => {
+  const heal = site.sandbox.faults.set({ on: 'platform', kind: 'answer', status, body: '' });
+  const { status: answered, json } = await admin.call('POST', '/service-accounts', {
+    name: 'Tried',
+    app: 'platform',
+    apiToken,
+  });
+  heal();
+  const refused = [400, { errors: [{ pointer: '#/apiToken', rule }] }];
+  expect([answered, json]).toMatchObject(rule === undefined ? [201, { name: 'Tried' }] : refused);
+});
+
 test('a fault in a new API token stands in the row of its account, and the page says to enter it again', async () => {
   const { id } = (await admin.call('POST', '/service-accounts', { name: 'Row', app: 'platform', apiToken })).json;
   const { csrfToken } = await sessionOf(site, administrator);

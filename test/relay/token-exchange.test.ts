@@ -1,6 +1,7 @@
 /** Token exchange (RFC 8693) as a foreign client sees it: whom it is for, what is handed out, and every refusal. */
 import * as client from 'openid-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { makeDpopKey } from '../../src/connected-apps/dpop.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Asked, ask, DATA, FORM } from '../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -151,6 +152,35 @@ describe('narrower tokens', () => {
   });
 });
 
+describe('a connection that cannot be exchanged', () => {
+  const bothOf = async () => {
+    const subject = await proven();
+    const answers = [await exchange(site, token, subject), await exchange(site, token, { ...subject, scope: 'email' })];
+    expect(answers.map(({ status }) => status)).toEqual([400, 400]);
+    return answers.map((answer) => json(answer));
+  };
+
+  test('because it has ended says why, and where the user connects again', async () => {
+    const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
+    await desk.change(userId, () => ({ failure }));
+    const connectUrl = `${site.url}/connections/platform`;
+    for (const answer of await bothOf()) {
+      const words = `The provider has ended this connection. The user connects again at ${connectUrl}`;
+      expect(answer).toEqual({ error: 'invalid_target', error_description: words, connectUrl });
+    }
+    await desk.change(userId, () => ({ failure: undefined }));
+  });
+
+  test('because its access token is bound to our key (RFC 9449) says so', async () => {
+    const dpopKey = await makeDpopKey();
+    await desk.change(userId, () => ({ dpopKey }));
+    for (const answer of await bothOf()) {
+      expect(answer).toEqual({ error: 'invalid_target', error_description: expect.stringContaining('binds') });
+    }
+    await desk.change(userId, () => ({ dpopKey: undefined }));
+  });
+});
+
 describe('whom it is for', () => {
   test('a user id needs assertUser', async () => {
     const named = { subject_token: userId, subject_token_type: USER, audience: 'platform' };
@@ -203,7 +233,9 @@ describe('whom it is for', () => {
 describe('refusals', () => {
   const refusal = async (form: Record<string, string>) => {
     const answer = await exchange(site, token, form);
-    expect([answer.status, answer.headers['cache-control']]).toEqual([400, 'no-store']);
+    const { 'cache-control': cache, pragma } = answer.headers;
+    // RFC 6749 section 5.1.
+    expect([answer.status, cache, pragma]).toEqual([400, 'no-store', 'no-cache']);
     return json(answer).error;
   };
 
@@ -234,8 +266,14 @@ describe('refusals', () => {
       [{ users: 'none' }, 'invalid_request'],
     ] as const) {
       const { token: bound } = await admin.makeToken(changes);
-      const answer = await exchange(site, bound, await proven());
-      expect([answer.status, json(answer).error]).toEqual([400, error]);
+      const { audience, ...anyApp } = await proven();
+      for (const form of [{ ...anyApp, audience }, anyApp]) {
+        const answer = await exchange(site, bound, form);
+        expect([answer.status, json(answer)]).toMatchObject([
+          400,
+          { error, error_description: expect.stringMatching(/^Rule/) },
+        ]);
+      }
     }
   });
 
