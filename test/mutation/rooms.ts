@@ -131,7 +131,6 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   relay: [
     'relay/ids',
     'relay/policy',
-    'relay/random-policies',
     'relay/notes-of-use',
     'relay/relay-token-changes',
     'relay/disabled-app',
