@@ -2,6 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { createGrantImports } from '../../src/grants/imported-grant.ts';
 import { userIdOf } from '../../src/users/user-id.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
@@ -9,6 +11,7 @@ import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { getJson } from '../support/gatehouse.ts';
 import { makeAdminToken, runCommand } from '../support/terminal.ts';
+import { until } from '../support/until.ts';
 
 const APP = 'elsewhere';
 const ADA = 'user-1';
@@ -124,6 +127,20 @@ test('R111: while the provider is away the token is kept sealed, is not shown as
     APP,
   );
   expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+});
+
+test('R111: what was sealed and not tried is tried at the next start', async () => {
+  const app = { id: APP } as ConnectedApp;
+  const imports = createGrantImports({
+    ...{ grants: desk.grants, clock: Date.now, events: { connectionMade: () => undefined } },
+    refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
+  });
+  const imported = { userId, app, refreshToken, scopes: ['openid'], account: { subject: ADA } };
+  expect(await imports.seal(imported, async () => undefined)).toBeUndefined();
+  await site.restart();
+  await until(async () => (await desk.read(userId, APP)).accessToken !== '');
+  expect(site.provider.hitsOf('refresh').length).toBe(1);
+  expect(await post(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
 });
 
 test('a user who has not signed in yet finds the connection at the sign-in', async () => {
