@@ -4,6 +4,7 @@ import { type ConnectedApp, callbackUrlOf } from '../connected-apps/connected-ap
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { Events } from '../observability/events.ts';
 import type { AttemptLog, AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
@@ -53,7 +54,7 @@ const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description
 export type SignInFlow = ReturnType<typeof createSignInFlow>;
 
 export function createSignInFlow(parts: FlowParts) {
-  const { apps, provider, recorder, transactions, states, admin, clock, publicHref } = parts;
+  const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
   const complete = createCompletion(parts, fail);
@@ -100,6 +101,14 @@ export function createSignInFlow(parts: FlowParts) {
     return app;
   };
 
+  /** Where the account cannot be read, nothing is connected, and the tokens are revoked. */
+  const accountOf = (app: ConnectedApp, transaction: Transaction, response: TokenResponse) =>
+    provider.accountId(app, response).catch(async (cause: unknown) => {
+      if (transaction.purpose === 'connect')
+        await connections.discard(transaction.userId, app, response).catch(() => undefined);
+      throw cause;
+    });
+
   /** Exchanges the code for tokens, verifies them, and completes the claims. */
   const authorize = async (
     app: ConnectedApp,
@@ -114,7 +123,7 @@ export function createSignInFlow(parts: FlowParts) {
       // From here on the record names the user, even if userinfo fails the sign-in.
       if (purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
       const claims = await completeClaims({ provider, admin }, app, response);
-      const accountId = claims ? undefined : await provider.accountId(app, response);
+      const accountId = claims ? undefined : await accountOf(app, transaction, response);
       if (claims || accountId !== undefined) log.passed('claims');
       return { app, transaction, pendingUnder, scopes, response, claims, accountId };
     } catch (cause) {

@@ -213,4 +213,24 @@ describe('an account that no ID token names', () => {
     expect(await read()).toEqual(before);
     await close();
   });
+
+  test('not even of a first connection: its tokens are revoked, since nothing here holds them', async () => {
+    site = await startHostileSite({
+      apps: (provider, url) => [
+        provider.app(url, { scopes: ['openid', 'profile'], apiBaseUrl: undefined }),
+        provider.app(url, { id: 'files', scopes: ['read'], signIn: undefined, account: { field: 'id' } }),
+      ],
+    });
+    const { agent } = await attempt(site);
+    let issued = '';
+    behave((body) => {
+      issued = String(body.refresh_token);
+      return body;
+    });
+    const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
+    expect(page.status).toBe(502);
+    const revoked = () => site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'));
+    await until(() => revoked().length > 0);
+    expect(revoked()).toEqual([issued]);
+  });
 });
