@@ -37,6 +37,10 @@ export const connectionSchema = z.object({
   account: z.string().nullable(),
   health: z.enum(['active', 'expiring', 'in_doubt', 'reconnect_needed']),
   scopes: z.array(z.string()).readonly(),
+  missingScopes: z
+    .array(z.string())
+    .readonly()
+    .describe('scopes of the app that were neither requested nor granted; the user can add them by reconnecting'),
   cause: z.enum(Object.keys(FAILURE_WORDS) as FailureCause[]).nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
   apiBaseUrl: z.string().nullable().describe('where calls with this connection go; null for an app without an API'),
@@ -54,6 +58,7 @@ export function connectionJson(
     account: accountName(connection) ?? null,
     health: connection.health,
     scopes: connection.scopes,
+    missingScopes: missingScopes(app, connection),
     cause: connection.cause ?? null,
     lastUsedAt: isoOrNull(connection.lastUsedAt),
     apiBaseUrl: (app && apiBaseUrlOf(app, connection)) ?? null,
@@ -61,12 +66,16 @@ export function connectionJson(
   };
 }
 
-/** A connection for pages; without one, the scopes that connecting would request. */
+/**
+ * A connection for pages; without one, the scopes that connecting would request.
+ * @param wanted scopes that the user is to allow, whether they were requested before or not
+ */
 export function connectionView(
   app: ConnectedApp,
   connection: Connection | undefined,
   publicHref: string,
   pendingSince?: number,
+  wanted: readonly string[] = [],
 ): ConnectionView {
   const unusable = app.disabled ? DISABLED : isUsable(app, publicHref) ? undefined : NOT_REGISTERED;
   const base = { id: app.id, name: app.name, unusable, revocationPendingSince: isoTime(pendingSince) };
@@ -81,6 +90,7 @@ export function connectionView(
     cause: cause && (health === 'in_doubt' || health === 'reconnect_needed') ? failureText(cause) : undefined,
     scopes,
     choices,
+    more: unusable === undefined ? moreScopes(app, connection, wanted) : undefined,
     connectedAt: isoTime(connectedAt),
     lastUsedAt: isoTime(lastUsedAt),
     apiBaseUrl: apiBaseUrlOf(app, connection),
@@ -114,6 +124,32 @@ function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined)
 function requestedScopes(registered: readonly string[], { requestedScopes: known, scopes: granted }: Connection) {
   if (known) return known;
   return granted.length > 0 && granted.every((scope) => registered.includes(scope)) ? granted : registered;
+}
+
+/** A provider may leave these out of its response. */
+const OFTEN_UNNAMED = ['openid', OFFLINE];
+
+/** The scopes of the app that were neither requested nor granted: it has got them since, or the user chose fewer. */
+export function missingScopes(app: Pick<ConnectedApp, 'scopes'> | undefined, connection: Connection): string[] {
+  const { scopes: granted, requestedScopes: known } = connection;
+  const { scopes = [] } = app ?? {};
+  const asked = new Set([...requestedScopes(scopes, connection), ...granted, ...(known ? [] : OFTEN_UNNAMED)]);
+  return scopes.filter((scope) => !asked.has(scope));
+}
+
+/** The wanted scopes, or else the missing ones that the user did not decline, and what a request for them names. */
+function moreScopes(
+  { scopes }: ConnectedApp,
+  connection: Connection,
+  wanted: readonly string[],
+): ConnectionView['more'] {
+  const { declinedScopes = [] } = connection;
+  const named = scopes.filter((scope) => wanted.includes(scope));
+  const missing = missingScopes({ scopes }, connection).filter((scope) => !declinedScopes.includes(scope));
+  const more = named.length > 0 ? named : missing;
+  if (more.length === 0) return undefined;
+  const requested = requestedScopes(scopes, connection);
+  return { scopes: more, request: scopes.filter((scope) => requested.includes(scope) || more.includes(scope)) };
 }
 
 /** Every app that the user may connect or has connected. */

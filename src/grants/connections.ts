@@ -25,6 +25,8 @@ export interface Connection {
   scopes: readonly string[];
   /** Undefined where it is not known what was requested. */
   requestedScopes: readonly string[] | undefined;
+  /** Scopes that the app had when the user chose fewer. */
+  declinedScopes?: readonly string[] | undefined;
   account: Grant['account'];
   /** Of the grant, as it was stored. */
   apiBaseUrl?: string | undefined;
@@ -77,13 +79,15 @@ export function createConnections(parts: {
       const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
       return { app, health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {}, ...unknown };
     }
-    const { scopes, requestedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = stored.grant;
+    const { scopes, requestedScopes, declinedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } =
+      stored.grant;
     const refreshedAt = isUnchecked(stored.grant) ? undefined : obtainedAt;
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
     const times = { connectedAt, refreshedAt, lastUsedAt };
-    return { app, health, cause, reason: failure?.reason, scopes, requestedScopes, account, apiBaseUrl, ...times };
+    const asked = { scopes, requestedScopes, declinedScopes };
+    return { app, health, cause, reason: failure?.reason, ...asked, account, apiBaseUrl, ...times };
   };
 
   /**

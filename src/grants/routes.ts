@@ -80,7 +80,7 @@ export function connectionRoutes(parts: {
       const pending = (await connections.pendingRevocations(userId)).find((one) => one.app === app.id);
       pages.send(res, 'connections/one', {
         page: pages.signedInFrame(req, app.name),
-        connection: connectionView(app, connection, publicHref, pending?.since),
+        connection: connectionView(app, connection, publicHref, pending?.since, queryField(req, 'scope')?.split(' ')),
         services: await servicesOf(userId, app.id),
         returnTo: queryField(req, 'return_to'),
         hints: readHints((name) => queryField(req, name)),

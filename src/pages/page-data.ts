@@ -85,6 +85,8 @@ export interface ConnectionView {
   scopes: readonly string[];
   /** The scopes that the user can choose, except `openid`, which is always requested. */
   choices?: readonly { scope: string; ticked: boolean; isNew: boolean }[] | undefined;
+  /** Scopes to ask the user for now, and all that a request for them names. */
+  more?: { scopes: readonly string[]; request: readonly string[] } | undefined;
   connectedAt?: string | undefined;
   lastUsedAt?: string | undefined;
   /** Where calls with it go. */

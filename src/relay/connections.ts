@@ -24,11 +24,13 @@ const query = pageQuery.extend({
 
 const connectionOfUser = z.object({
   user: z.string(),
-  ...connectionSchema.pick({ app: true, health: true, cause: true, scopes: true, lastUsedAt: true, apiBaseUrl: true })
-    .shape,
+  ...connectionSchema.omit({ name: true, account: true, connectUrl: true }).shape,
   connectedAt: z.iso.datetime().nullable(),
   refreshedAt: z.iso.datetime().nullable().describe('when the provider last issued an access token'),
-  connectUrl: z.string().nullable().describe('where the user can reconnect; null while the connection is active'),
+  connectUrl: z
+    .string()
+    .nullable()
+    .describe('where the user can reconnect; null while the connection is active and lacks no scope'),
 });
 
 export function relayConnections(parts: {
@@ -50,7 +52,7 @@ export function relayConnections(parts: {
         user: userId,
         connectedAt: isoOrNull(connectedAt),
         refreshedAt: isoOrNull(refreshedAt),
-        connectUrl: json.health === 'active' ? null : connectUrl,
+        connectUrl: json.health === 'active' && json.missingScopes.length === 0 ? null : connectUrl,
       },
     ];
   };

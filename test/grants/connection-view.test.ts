@@ -35,7 +35,7 @@ describe('as JSON', () => {
 
   test('what is not known is null, and an app that is gone goes by its id', () => {
     expect(connectionJson(connectionOf('gone'), undefined, HREF)).toEqual({
-      ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'] },
+      ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'], missingScopes: [] },
       ...{ cause: null, lastUsedAt: null, apiBaseUrl: null, connectUrl: `${HREF}/connections/gone` },
     });
   });
@@ -71,6 +71,47 @@ describe('as JSON', () => {
       connectionView(appOf('a'), connectionOf('a', { health, cause: 'provider_unavailable' }), HREF).cause;
     expect([causeOf('active'), causeOf('expiring')]).toEqual([undefined, undefined]);
     expect(causeOf('in_doubt')).toBe('The provider could not be reached. Try again shortly. If it lasts, reconnect.');
+  });
+});
+
+describe('missing scopes', () => {
+  const scopes = ['openid', 'profile', 'mail', 'files', 'offline_access'];
+  const app = appOf('a', { scopes });
+  const missing = (changes: Partial<Connection>) => {
+    const connection = connectionOf('a', changes);
+    return [connectionJson(connection, app, HREF).missingScopes, connectionView(app, connection, HREF).more];
+  };
+
+  test('R4 are those that were neither requested nor granted, under whatever names they were granted', () => {
+    const granted = ['https://provider.test/profile'];
+    expect(missing({ scopes: granted, requestedScopes: ['openid', 'profile', 'offline_access'] })).toEqual([
+      ['mail', 'files'],
+      { scopes: ['mail', 'files'], request: scopes },
+    ]);
+    expect(missing({ scopes: ['files'], requestedScopes: scopes.filter((scope) => scope !== 'files') })).toEqual([
+      [],
+      undefined,
+    ]);
+  });
+
+  test('those that the user declined are in the JSON, and no page asks for them unless its URL names them', () => {
+    const requestedScopes = ['openid', 'profile', 'offline_access'];
+    const chosen = connectionOf('a', { scopes: requestedScopes, requestedScopes, declinedScopes: ['mail'] });
+    expect(connectionJson(chosen, app, HREF).missingScopes).toEqual(['mail', 'files']);
+    const more = (wanted?: string[]) => connectionView(app, chosen, HREF, undefined, wanted).more;
+    expect(more()).toEqual({ scopes: ['files'], request: [...requestedScopes, 'files'].toSorted(inOrder) });
+    expect(more(['mail', 'unknown'])).toEqual({
+      ...{ scopes: ['mail'], request: [...requestedScopes, 'mail'].toSorted(inOrder) },
+    });
+    expect(connectionView({ ...app, disabled: true }, chosen, HREF).more).toBeUndefined();
+  });
+  const inOrder = (one: string, other: string) => scopes.indexOf(one) - scopes.indexOf(other);
+
+  test('of a grant of an earlier version: those not granted, if its names are the app’s and the provider names them all', () => {
+    expect(missing({ scopes: ['profile', 'mail'] })[0]).toEqual(['files']);
+    for (const granted of [['https://provider.test/mail'], ['mail,profile'], []]) {
+      expect(missing({ scopes: granted })[0]).toEqual([]);
+    }
   });
 });
 

@@ -38,7 +38,19 @@ test('R4: fewer scopes stay fewer, also after signing in again; one added later 
   expect(await scopesOf(agent)).not.toContain('platform_read_only');
   const { agent: later } = await signIn(site);
   expect(await scopesOf(later)).not.toContain('platform_read_only');
+  const { json } = await getJson(later, `${site.url}/connections`);
+  expect(json.connections).toMatchObject([{ health: 'active', missingScopes: ['platform_read_only'] }]);
   const page = await later.get(`${site.url}/connections/platform`, HTML);
+  expect(page.body).not.toContain('needs more permissions');
+  const asking = await later.get(`${site.url}/connections/platform?scope=platform_read_only+unknown`, HTML);
+  expect(asking.forms.find(({ buttons }) => buttons[0]?.text.startsWith('Add permissions'))?.fields).toEqual(
+    expect.arrayContaining([
+      ['scope', 'platform_read_only'],
+      ['scope', 'offline_access'],
+    ]),
+  );
+  expect(asking.body).toContain('needs more permissions');
+  expect(asking.body).not.toContain('unknown');
   expect(page.body).toMatch(/value="platform_read_only">\s*<span>[^<]*<span class="status status-idle">New/);
   expect(page.body).toMatch(/value="email" checked/);
   await choose(later, ['profile', 'email', 'offline_access', 'platform_read_only']);

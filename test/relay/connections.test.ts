@@ -64,6 +64,7 @@ test('R109 says what is known of a connection, and nothing that opens it or name
         {
           ...{ user, app: 'platform', health: 'active', cause: null, connectUrl: null },
           scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
+          missingScopes: [],
           connectedAt: expect.stringMatching(TIME),
           refreshedAt: expect.stringMatching(TIME),
           // The start page, on which the sign-in ended, has read the thread.

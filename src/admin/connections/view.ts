@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { describeReply } from '../../connected-apps/provider-reply.ts';
-import { accountName, connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
+import { accountName, connectionSchema, missingScopes, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { FAILURE_WORDS } from '../../grants/grant.ts';
@@ -21,6 +21,7 @@ export const connectionJson = z.object({
   causeWords: z.string().nullable(),
   reason: z.string().nullable().describe('of a failed refresh: the error code of the provider, or a fixed word'),
   scopes: z.array(z.string()),
+  missingScopes: connectionSchema.shape.missingScopes,
   connectedAt: z.iso.datetime().nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
 });
@@ -64,6 +65,7 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<C
     causeWords: cause ? FAILURE_WORDS[cause] : null,
     reason: reason ?? null,
     scopes: [...scopes],
+    missingScopes: missingScopes(apps.find(app), connection),
     connectedAt: isoOrNull(connectedAt),
     lastUsedAt: isoOrNull(lastUsedAt),
   };
