@@ -11,6 +11,7 @@ export const PROBLEMS = {
   step_up_required: { status: 403, title: 'A stronger sign-in is needed' },
   not_connected: { status: 403, title: 'Not connected yet' },
   reconnect_needed: { status: 403, title: 'The connection has ended and must be made again' },
+  scopes_missing: { status: 403, title: 'The connection lacks a scope for this' },
   invalid_bin: { status: 400, title: 'Not a BIN' },
   bin_not_found: { status: 404, title: 'Nothing is known about this BIN' },
   bin_quota_exhausted: { status: 429, title: 'The BIN look-ups are used up' },

@@ -37,7 +37,8 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
         const reference = await report(failure);
         const { words, detail, retryAfterSeconds } = failure;
         const ownWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
-        return { kind: 'problem', ...names, code, words: ownWords, reference, retryAfterSeconds };
+        const permissionsUrl = code === 'scopes_missing' ? failure.connectUrl : undefined;
+        return { kind: 'problem', ...names, code, words: ownWords, permissionsUrl, reference, retryAfterSeconds };
       }
     },
   };

@@ -128,6 +128,8 @@ export type ThreadPanel =
       code: ProblemCode;
       /** In place of the words that belong to the code. */
       words?: { title: string | undefined; meaning: string | undefined } | undefined;
+      /** Where the user adds permissions, if that helps. */
+      permissionsUrl?: string | undefined;
       reference: string | undefined;
       retryAfterSeconds?: number | undefined;
     };

@@ -81,6 +81,7 @@ const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   sign_in_required: 'Sign in',
   not_connected: 'Connect',
   reconnect_needed: 'Connect again',
+  scopes_missing: 'Add permissions',
   provider_unavailable: 'Connect again',
   upstream_error: 'Connect again',
   step_up_required: 'Confirm that it is you',

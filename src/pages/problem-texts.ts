@@ -74,6 +74,13 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     nextStep: 'Connect your account again. It takes a few moments, and nothing of yours is lost.',
     step: CONNECTIONS,
   },
+  scopes_missing: {
+    title: 'You have not allowed this yet',
+    meaning: 'Your account is connected and works, but what you allowed does not cover this.',
+    whose: 'nobody',
+    nextStep: 'Add the permission. You will see what you consent to, and what you allowed before stays as it is.',
+    step: CONNECTIONS,
+  },
   invalid_bin: {
     title: 'These are not the first digits of a card',
     meaning:

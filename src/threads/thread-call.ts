@@ -11,7 +11,7 @@ import { asOutboundError } from '../outbound/outbound.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../outbound/streamed-response.ts';
 import { isEncoded } from '../outbound/whole-response.ts';
-import { isClaimsChallenge, passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
+import { demandedScopes, isClaimsChallenge, passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
 
 interface ThreadRequest {
   /** Of the access token: the id of a user or of a service account. */
@@ -52,15 +52,21 @@ export function createThreadCall(parts: {
   publicHref: string;
   limits: ThreadLimits;
   clock: () => number;
+  /** The owners are users, who can allow more. */
+  canConsent: boolean;
   /** Called if the platform refuses the call because of its rate limit. */
   onLimited?: ((request: ThreadRequest, limit: RateLimit) => void) | undefined;
 }) {
-  const { authorizedFetch, publicHref, limits, clock, onLimited } = parts;
+  const { authorizedFetch, publicHref, limits, clock, canConsent, onLimited } = parts;
 
   const assertPassedOn = async (request: ThreadRequest, response: StreamedResponse): Promise<void> => {
+    const { app } = request;
+    const demanded = demandedScopes(response).filter((scope) => app.scopes.includes(scope));
     const refusal = isClaimsChallenge(response)
-      ? claimsError(request.app, response.statusCode, publicHref)
-      : await refusalOf(response, clock(), (limit) => onLimited?.(request, limit));
+      ? claimsError(app, response.statusCode, publicHref)
+      : canConsent && demanded.length > 0
+        ? scopesError(app, demanded, response.statusCode, publicHref)
+        : await refusalOf(response, clock(), (limit) => onLimited?.(request, limit));
     if (!refusal) return;
     response.body.destroy(refusal);
     throw refusal;
@@ -70,7 +76,7 @@ export function createThreadCall(parts: {
    * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise costs
    * measurable time in a relayed call.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
-   * @throws AppError `not_connected`, `reconnect_needed`, `provider_unavailable`, `upstream_rate_limited`,
+   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`, `upstream_rate_limited`,
    *   `upstream_error`, `upstream_timeout`, `overloaded`
    */
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
@@ -158,8 +164,18 @@ function claimsError({ id, name }: ConnectedApp, status: number, publicHref: str
   });
 }
 
+/** @param scopes of the app: a scope that it does not have, no user could allow */
+function scopesError({ id, name }: ConnectedApp, scopes: string[], status: number, publicHref: string): AppError {
+  return new AppError('scopes_missing', {
+    detail: `${name} requires a permission that this connection does not have: ${scopes.join(' ')}.`,
+    logDetail: `the platform answered ${status} with insufficient_scope`,
+    connectUrl: `${publicHref}/connections/${id}?${new URLSearchParams({ scope: scopes.join(' ') })}`,
+    headers: proxyStatus(`received-status=${status}`),
+  });
+}
+
 /**
- * The error for a response that is not passed on. 4xx responses other than 401, 429 and claims
+ * The error for a response that is not passed on. 4xx responses other than 401, 429, missing scopes and claims
  * challenges pass through with their bodies.
  */
 async function refusalOf(

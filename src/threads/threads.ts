@@ -25,6 +25,7 @@ export async function createThreads(parts: {
       publicHref,
       limits: THREAD_LIMITS,
       clock,
+      canConsent: fetch === grants.fetch,
       onLimited: ({ app, ownerId }, { seconds, stated }) => budget.refused({ app, ownerId, caller }, seconds, stated),
     });
   return {

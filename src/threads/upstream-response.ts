@@ -20,6 +20,15 @@ export function isClaimsChallenge({ statusCode, headers }: StreamedResponse): bo
   return isRefusal && /\berror="?insufficient_claims\b/.test(String(headers['www-authenticate']));
 }
 
+/** The scopes that a platform names where it refuses a token that lacks them (RFC 6750 section 3.1). */
+export function demandedScopes({ statusCode, headers }: StreamedResponse): string[] {
+  const challenge = String(headers['www-authenticate']);
+  const isRefusal = statusCode === 401 || statusCode === 403;
+  if (!isRefusal || !/\berror="?insufficient_scope\b/.test(challenge)) return [];
+  const [, quoted, token = ''] = /\bscope=(?:"([^"]*)"|([^\s",]+))/.exec(challenge) ?? [];
+  return (quoted ?? token).split(' ');
+}
+
 const DEFAULT_SECONDS = 60;
 const MAX_SECONDS = 3600;
 

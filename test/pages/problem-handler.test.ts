@@ -244,6 +244,7 @@ describe('the page', () => {
     ['sign_in_required', 'Sign in'],
     ['not_connected', 'Connect'],
     ['reconnect_needed', 'Connect again'],
+    ['scopes_missing', 'Add permissions'],
     ['step_up_required', 'Confirm that it is you'],
     ['not_allowed', 'Go on'],
   ] as const)('leads on where %s says where to: %s', async (code, label) => {

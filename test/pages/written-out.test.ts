@@ -260,7 +260,7 @@ describe('words for what has a name', () => {
     expect(whose('bin_service')).toEqual(['bin_service_unavailable']);
     const leadsTo = (path: string) => codes((text) => text.step.path === path);
     expect(leadsTo('/sign-in')).toEqual(['sign_in_required', 'step_up_required']);
-    expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed']);
+    expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed', 'scopes_missing']);
   });
 
   test('who has to wait is told how long, in words of the right size', () => {

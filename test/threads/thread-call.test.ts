@@ -34,7 +34,9 @@ afterEach(async () => {
   await platform.close();
 });
 
-function current(options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>; apiBaseUrl?: string } = {}) {
+function current(
+  options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
+) {
   const vault: TokenVault = {
     accessToken: (_user, _app, rejected) => token(rejected),
     clearDoubt: async () => undefined,
@@ -49,9 +51,11 @@ function current(options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>
     publicHref: 'http://127.0.0.1:3000',
     limits: { ...LIMITS, ...options.limits },
     clock: Date.now,
+    canConsent: options.canConsent ?? true,
   });
   const apiBaseUrl = options.apiBaseUrl ?? platform.url;
-  const app = { id: 'platform', name: 'Platform', apiBaseUrl, threadPath: '/1/threads/current' } as ThreadApp;
+  const names = { id: 'platform', name: 'Platform', scopes: ['read'] };
+  const app = { ...names, apiBaseUrl, threadPath: '/1/threads/current' } as unknown as ThreadApp;
   return threads.current({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
 }
 
@@ -347,4 +351,12 @@ describe('the URL and the note of use', () => {
     expect(await codeOf(current())).toBe(code);
     expect(platform.requests).toEqual([]);
   });
+});
+
+test('a missing scope is named for a user, who can allow it; a service account gets what the platform said', async () => {
+  const challenge = 'WWW-Authenticate: Bearer error="insufficient_scope", scope="read"';
+  platform.answer((socket) => void socket.end(`HTTP/1.1 403 Forbidden\r\n${challenge}\r\nContent-Length: 2\r\n\r\nno`));
+  expect(await codeOf(current())).toBe('scopes_missing');
+  const passedOn = await current({ canConsent: false });
+  expect([passedOn.status, await read(passedOn)]).toEqual([403, 'no']);
 });

@@ -382,6 +382,41 @@ describe('what the platform’s answers become', () => {
     expect(found.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
   });
 
+  describe('a scope that the access token lacks', () => {
+    const scope = 'platform_read_only';
+    test.each([
+      [401, `Bearer error="insufficient_scope", scope="${scope}"`],
+      [403, `Bearer realm="x", error="insufficient_scope", error_description="No.", scope="unknown ${scope}"`],
+      [403, `DPoP error=insufficient_scope, scope=${scope}`],
+    ])('with %i %s leads to where the user adds it', async (status, challenge) => {
+      ({ agent } = await signIn(site));
+      platform({ kind: 'answer', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
+      const { status: given, json, headers } = await thread();
+      const connectUrl = `${site.url}/connections/platform?scope=${scope}`;
+      expect([given, json.code, json.connectUrl]).toEqual([403, 'scopes_missing', connectUrl]);
+      expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
+      const { json: own } = await getJson(agent, `${site.url}/connections`);
+      expect(own.connections).toMatchObject([{ health: 'active', missingScopes: [] }]);
+      for (const path of ['/', '/threads/current']) {
+        const page = await agent.get(site.url + path);
+        expect(page.body).toMatch(new RegExp(`href="${connectUrl.replace('?', '[?]')}"[^>]*>Add permissions`));
+      }
+      const page = await agent.get(connectUrl);
+      expect(page.body).toContain('needs more permissions');
+    });
+
+    test.each([
+      'Bearer error="insufficient_scope"',
+      'Bearer error="insufficient_scope", scope="unknown"',
+      'Bearer error="invalid_request", scope="platform_read_only"',
+    ])('is passed on as it came where the user cannot add it: %s', async (challenge) => {
+      ({ agent } = await signIn(site));
+      platform({ kind: 'answer', status: 403, body: { error: 'no' }, headers: { 'WWW-Authenticate': challenge } });
+      const { status, json } = await thread();
+      expect([status, json]).toEqual([403, { error: 'no' }]);
+    });
+  });
+
   test.each(cases)('%s', async (_name, fault, { status, code, received, retry }) => {
     pass(5);
     platform(fault());
