@@ -170,14 +170,25 @@ function observed(
     return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, detail));
   }
   return [
-    observation.refreshToken
-      ? fine('refresh_token', 'The last sign-in returned a refresh token.')
-      : problem('refresh_token', 'The last sign-in returned no refresh token: users have to connect again each time.', {
-          ...offlineAdvice(app, metadata?.scopes_supported),
-        }),
+    refreshToken(observation, offlineAdvice(app, metadata?.scopes_supported)),
     rotation(app, observation),
     lifetime(app, observation),
   ];
+}
+
+function refreshToken(
+  { refreshToken: isIssued, expiresIn }: Observation,
+  advice: ReturnType<typeof offlineAdvice>,
+): Finding {
+  if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
+  const detail = 'The last sign-in returned no refresh token';
+  if (expiresIn) return problem('refresh_token', `${detail}: users have to connect again each time.`, advice);
+  // At some providers access tokens do not expire.
+  return cannotTell(
+    'refresh_token',
+    `${detail}, and no lifetime: without one the access token may not expire.`,
+    advice,
+  );
 }
 
 /** Providers that do not list `offline_access` may refuse the request for it. */

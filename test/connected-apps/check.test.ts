@@ -201,6 +201,14 @@ describe('each fault is named where it lies', () => {
     expect(finding).toMatchObject({ result: 'problem', advice: expect.stringMatching(advice), pointer });
   });
 
+  test('no refresh token from a provider that states no lifetime: its access tokens may not expire', async () => {
+    const seen = { at: Date.now(), refreshToken: false, expiresIn: false };
+    await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+    const finding = await found('refresh_token', at.app);
+    await at.store.write([{ delete: keys.observation(at.app.id) }]);
+    expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('may not expire') });
+  });
+
   test('a callback URL that is not on the list', async () => {
     const app = at.appOf({ callbackUrls: ['https://other.example.com/oauth/callback/elsewhere'] });
     expect(await found('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });

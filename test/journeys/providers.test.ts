@@ -46,10 +46,11 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
   const simulator = () => simulators.get(id) as ProviderSimulator;
   const result: Result = { id, connect: '', expiry: '–', refusal: [], reconnect: '–', disconnect: '', signIn: '–' };
   const connection = (agent: UserAgent) => agent.get(`${site.url}/connections/${id}`);
-  const health = async (agent: UserAgent) => {
+  const state = async (agent: UserAgent) => {
     const { json } = await getJson(agent, `${site.url}/connections`);
-    return (json.connections as { app: string; health: string }[]).find(({ app }) => app === id)?.health;
+    return (json.connections as { app: string; health: string; cause: string }[]).find(({ app }) => app === id);
   };
+  const health = async (agent: UserAgent) => (await state(agent))?.health;
 
   /** Presses the button that the page offers, as it is filled in. */
   async function press(agent: UserAgent, page: Page, words: RegExp): Promise<Page> {
@@ -64,7 +65,8 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
 
   const expire = () => pass((lifetime ?? 30 * DAY_SECONDS) + 1);
 
-  test('has no problem that the doctor would name', async () => {
+  /** The names of the checks in which the doctor finds a problem. */
+  async function problems(): Promise<string[]> {
     const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
     const { json } = await getJson(agent, `${site.url}/session`);
     const page = await agent.request(`${site.url}/admin/api/connected-apps/${id}/check`, {
@@ -72,8 +74,12 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
       headers: { accept: 'application/json', 'x-csrf-token': String(json.csrfToken), origin: site.url, ...JSON_BODY },
       body: '{}',
     });
-    const { findings } = JSON.parse(page.body) as { findings: { result: string }[] };
-    expect(findings.filter(({ result }) => result === 'problem')).toEqual([]);
+    const { findings } = JSON.parse(page.body) as { findings: { check: string; result: string }[] };
+    return findings.filter(({ result }) => result === 'problem').map(({ check }) => check);
+  }
+
+  test('has no problem that the doctor would name', async () => {
+    expect(await problems()).toEqual([]);
   });
 
   test('connects, and its API is read', async () => {
@@ -91,6 +97,20 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
       expect(simulator().refreshes()).toBe(lifetime === undefined ? 0 : times);
     }
     result.expiry = lifetime === undefined ? 'does not happen' : 'renewed twice';
+  });
+
+  test('that does not accept the client secret: it is named, and ends no connection', async () => {
+    simulator().acceptSecret('another-secret');
+    expect(await problems()).toEqual(['client_authentication']);
+    if (!isForSignIn && lifetime !== undefined) {
+      expire();
+      const agent = await visit();
+      expect((await getJson(agent, `${site.url}/threads/current?app=${id}`)).status).toBe(503);
+      expect(await state(agent)).toMatchObject({ health: 'in_doubt', cause: 'app_refused' });
+    }
+    simulator().acceptSecret();
+    pass(60);
+    if (!isForSignIn) await expectRead();
   });
 
   const refusals = isForSignIn || lifetime === undefined ? [refusedRefresh] : [refusedRefresh, ...otherRefusals];

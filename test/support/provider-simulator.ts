@@ -5,6 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text as textOf } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { PRESETS, type Preset, presetApp } from '../../src/connected-apps/presets.ts';
 import { documentAtLoopback, settingsAtLoopback } from './providers/loopback.ts';
@@ -25,6 +26,8 @@ export interface ProviderSimulator {
    * with this reply from then on.
    */
   endGrants(refusal: Reply): void;
+  /** @param secret the only one that it accepts from then on; that of Gatehouse where left out */
+  acceptSecret(secret?: string): void;
   /** The number of refresh tokens that were taken. */
   refreshes(): number;
   /** The number of tokens that were revoked at its endpoint. */
@@ -62,7 +65,7 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   const codes = new Map<string, Code>();
   const grants: Grant[] = [];
   const counts = { refreshes: 0, revocations: 0 };
-  let isKnown = false;
+  let [isKnown, accepted] = [false, CLIENT.secret];
   let refused = profile.refusedRefresh;
 
   const server = createServer((req, res) => {
@@ -142,8 +145,8 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   function knowsClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
     const takes = profile.clientBy ?? ['client_secret_basic', 'client_secret_post'];
     const [, basic = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? [];
-    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${CLIENT.secret}`;
-    const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === CLIENT.secret;
+    const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${accepted}`;
+    const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === accepted;
     return (isBasic && takes.includes('client_secret_basic')) || (isPost && takes.includes('client_secret_post'));
   }
 
@@ -231,18 +234,14 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
       refused = refusal;
       for (const grant of grants) grant.isAlive = false;
     },
+    acceptSecret(secret = CLIENT.secret) {
+      accepted = secret;
+    },
     refreshes: () => counts.refreshes,
     revocations: () => counts.revocations,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    async close() {
+      server.closeAllConnections();
+      await server[Symbol.asyncDispose]();
+    },
   };
-}
-
-async function textOf(req: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of req) chunks.push(chunk);
-  return Buffer.concat(chunks).toString('utf8');
 }
