@@ -1,6 +1,7 @@
 /** A connected app: the schema of its registration with defaults, and facts that follow from it. */
 import { z } from 'zod';
 import { CALLBACK_URL_ADVICE, checkCallbackUrl, checkCallbackUrls } from './callback-url.ts';
+import { resources } from './resources.ts';
 
 /** Parameters of authorization and token requests that only Gatehouse sets (R3). */
 export const PROTOCOL_PARAMETERS = new Set(
@@ -180,6 +181,7 @@ export const connectedAppSchema = z.strictObject({
     title: 'Extra authorization parameters',
     description: 'None that belongs to the protocol.',
   }),
+  resources,
   account: account.optional(),
   prompt: prompt.optional().meta({
     title: 'Prompt',

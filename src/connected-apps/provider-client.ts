@@ -12,6 +12,7 @@ import { callError, exchangeError, pushError, replyOf, userinfoError } from './p
 import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
 import type { RevocationResult } from './provider-reply.ts';
+import { withResources } from './resources.ts';
 import { signingAlgorithms } from './signing-keys.ts';
 import { readAsTenant } from './tenant-response.ts';
 import { type RefreshOutcome, refreshFailure, type TokenRefresh } from './token-refresh.ts';
@@ -125,7 +126,7 @@ export function createProviderClient(parts: {
   return {
     async authorizationUrl(app, request) {
       const { server, configuration } = await connect(app);
-      const parameters = authorizationParameters(app, server, request);
+      const parameters = withResources(app, authorizationParameters(app, server, request));
       if (!isPushed(app, server)) return client.buildAuthorizationUrl(configuration, parameters).href;
       const captured: CapturedResponse = { secrets: [app.clientSecret] };
       try {
@@ -150,7 +151,13 @@ export function createProviderClient(parts: {
           jwts,
           send: (dpop) =>
             capturing(to, captured, (configuration) =>
-              client.authorizationCodeGrant(configuration, callback, checks, app.tokenParameters, dpop),
+              client.authorizationCodeGrant(
+                configuration,
+                callback,
+                checks,
+                withResources(app, app.tokenParameters),
+                dpop,
+              ),
             ),
         });
         onTokens?.(app, response, undefined);
@@ -160,11 +167,12 @@ export function createProviderClient(parts: {
       }
     },
 
-    async refresh(app, { refreshToken, dpopKey, scopes, keep }) {
+    async refresh(app, { refreshToken, dpopKey, scopes, resource, keep }) {
       const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], keep };
       try {
         const to = await connect(app);
-        const parameters = { ...app.tokenParameters, ...(scopes && { scope: scopes.join(' ') }) };
+        const scope = scopes && { scope: scopes.join(' ') };
+        const parameters = withResources(app, { ...app.tokenParameters, ...scope }, resource);
         const response = await requestTokens(to, {
           ...{ jwts, dpopKey },
           send: (dpop) =>

@@ -34,6 +34,13 @@ export function coherenceFaults(
     ...(app.account && !app.account.url && byHand && !app.discoveryUrl && !app.endpoints?.userinfo
       ? [incomplete(['account', 'url'], 'needed where no userinfo endpoint is known.')]
       : []),
+    ...(app.resources ? (['parameters', 'tokenParameters'] as const) : [])
+      .filter((field) => app[field]?.resource !== undefined)
+      .map((field) => ({
+        pointer: pointerTo([field, 'resource']),
+        rule: 'twice',
+        detail: 'leave it out: the app declares resources, and they are sent.',
+      })),
   ];
 }
 

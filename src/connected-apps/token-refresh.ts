@@ -10,6 +10,8 @@ export interface TokenRefresh {
   dpopKey?: DpopKey | undefined;
   /** Requests an access token with only these scopes (RFC 6749 section 6); all granted ones where left out. */
   scopes?: readonly string[] | undefined;
+  /** Requests an access token for this resource alone (RFC 8707 section 2.2); for all of the app where left out. */
+  resource?: string | undefined;
   /** Saves a new refresh token; awaited before the rest of the response is checked. Must not reject. */
   keep?: ((refreshToken: string) => Promise<void>) | undefined;
 }

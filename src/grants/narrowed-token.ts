@@ -1,15 +1,22 @@
-/** Access tokens with fewer scopes than the grant, from a refresh that names the scopes (RFC 6749 section 6). Cached. */
+/** Access tokens with fewer scopes than the grant (RFC 6749 section 6) or for one resource (RFC 8707), from a refresh that names them. Cached. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { remembered } from '../remembered.ts';
 import { type Grant, healthOf } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { isScopeRefusal } from './refresh-outcome.ts';
+import { isNarrowingRefusal } from './refresh-outcome.ts';
+
+/** Left out: all granted scopes, all resources of the app. */
+export interface Narrowing {
+  /** A subset of the granted ones. */
+  scopes?: readonly string[] | undefined;
+  resource?: string | undefined;
+}
 
 export type NarrowedResult =
   | { kind: 'narrowed'; accessToken: string; scopes: readonly string[]; expiresAt: number | undefined }
-  /** The provider issued no refresh token, refuses these scopes, or grants more than were requested. */
+  /** The provider issued no refresh token, refuses these scopes or this resource, or grants more than were requested. */
   | { kind: 'unsupported' }
   /** The grant is missing or broken; the token vault says why. */
   | { kind: 'no_grant' }
@@ -33,15 +40,14 @@ export function createNarrowedTokens(parts: { grants: GrantStore; refresher: Ref
   const cached = remembered<CachedToken>(MAX_CACHED);
 
   return {
-    /** @param scopes a subset of the granted ones */
-    async accessToken(userId: string, app: ConnectedApp, scopes: readonly string[]): Promise<NarrowedResult> {
-      const key = JSON.stringify([userId, app.id, scopes.toSorted()]);
+    async accessToken(userId: string, app: ConnectedApp, { scopes, resource }: Narrowing): Promise<NarrowedResult> {
+      const key = JSON.stringify([userId, app.id, scopes?.toSorted(), resource]);
       const refreshToken = refreshTokenOf(await grants.load(userId, app.id));
       const cachedToken = cached.get(key);
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
       if (isFresh && cachedToken.refreshToken === refreshToken) return cachedToken.result;
-      const refreshed = await refresher.narrow({ userId, app, scopes });
+      const refreshed = await refresher.narrow({ userId, app, scopes, resource });
       const result = resultOf(refreshed, scopes, app, clock());
       const newRefreshToken = refreshTokenOf(refreshed.stored);
       if (result.kind === 'narrowed' && newRefreshToken !== undefined)
@@ -62,14 +68,14 @@ function isWorking(stored: StoredGrant | undefined): stored is Extract<StoredGra
 
 function resultOf(
   { stored, outcome }: Refreshed,
-  scopes: readonly string[],
+  scopes: readonly string[] | undefined,
   app: ConnectedApp,
   now: number,
 ): NarrowedResult {
   if (!isWorking(stored)) return { kind: 'no_grant' };
   const { refreshToken, failure } = stored.grant;
-  if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes, app, now);
-  if (refreshToken === undefined || (outcome && isScopeRefusal(outcome))) return { kind: 'unsupported' };
+  if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes ?? stored.grant.scopes, app, now);
+  if (refreshToken === undefined || (outcome && isNarrowingRefusal(outcome))) return { kind: 'unsupported' };
   const retryAt = failure?.retryAt ?? 0;
   const inDoubt = healthOf(stored.grant, now) === 'in_doubt';
   return { kind: 'unavailable', inDoubt, retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };

@@ -21,6 +21,8 @@ export interface RefreshCall {
   reason?: string | undefined;
   /** The scopes of a narrowed access token, which is returned and not stored. */
   scopes?: readonly string[] | undefined;
+  /** The one resource that such a token is for. */
+  resource?: string | undefined;
 }
 
 const REMOVE_TIMEOUT_MS = 10_000;
@@ -31,7 +33,7 @@ type OpenEntry = (request: RefreshRequest, stored: ReadableGrant, fence: Fence) 
 
 export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEntry {
   const write = async (
-    { app, rejected, scopes }: RefreshRequest,
+    { app, rejected, scopes, resource }: RefreshRequest,
     stored: ReadableGrant,
     fence: Fence,
     startedAt: number,
@@ -49,7 +51,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
     const { grant, version } = opened;
     const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
     const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
-    return { app, grant, version, fence, lostEntry, rejected, scopes };
+    return { app, grant, version, fence, lostEntry, rejected, scopes, resource };
   };
 
   /**

@@ -15,6 +15,7 @@ import {
 } from './grant.ts';
 import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
+import { isNarrowed } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
 /** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
@@ -23,7 +24,8 @@ type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'
 /** Failures without a complete response: the call may have reached the provider, and may have spent the refresh token. */
 const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_answer']);
 
-const SCOPE_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_request']);
+/** Of the scopes (RFC 6749 section 5.2) or the resource (RFC 8707 section 2). */
+const NARROWING_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_target', 'invalid_request']);
 
 /** The reason of a response whose ID token names another subject than the grant. */
 export const OTHER_SUBJECT = 'other_subject';
@@ -195,14 +197,14 @@ export function createRefreshOutcomes(parts: {
       const call = 'reason' in outcome ? { ...opened, reason: outcome.reason } : opened;
       switch (outcome.kind) {
         case 'tokens':
-          return call.scopes ? saveRefreshToken(call, outcome.response) : saveResponse(call, outcome.response);
+          return isNarrowed(call) ? saveRefreshToken(call, outcome.response) : saveResponse(call, outcome.response);
         case 'refused':
           return saveRefusal(call);
         case 'unusable':
           if (outcome.reason === OTHER_SUBJECT && isUnchecked(call.grant)) return removeUnchecked(call);
           return saveUnusable(call, outcome.refreshToken);
         case 'doubtful':
-          if (call.scopes && isScopeRefusal(outcome))
+          if (isNarrowed(call) && isNarrowingRefusal(outcome))
             return saveTokens(call, {}, (grant) => withEntrySettled(call, grant));
           return saveFailure(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
@@ -226,9 +228,9 @@ export function createRefreshOutcomes(parts: {
   };
 }
 
-/** True where the provider refused the requested scopes, which says nothing about the grant. */
-export function isScopeRefusal(outcome: RefreshOutcome): boolean {
-  return outcome.kind === 'doubtful' && SCOPE_REFUSALS.has(outcome.reason);
+/** True where the provider refused the requested scopes or resource, which says nothing about the grant. */
+export function isNarrowingRefusal(outcome: RefreshOutcome): boolean {
+  return outcome.kind === 'doubtful' && NARROWING_REFUSALS.has(outcome.reason);
 }
 
 function isSame(grant: Grant, other: Grant): boolean {

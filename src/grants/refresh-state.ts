@@ -12,6 +12,13 @@ export interface RefreshRequest {
   closesJournal?: boolean;
   /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
   scopes?: readonly string[] | undefined;
+  /** Request an access token for this resource alone (RFC 8707 section 2.2). It is returned and never stored. */
+  resource?: string | undefined;
+}
+
+/** True for a request whose access token is not the grant's own. */
+export function isNarrowed({ scopes, resource }: Pick<RefreshRequest, 'scopes' | 'resource'>): boolean {
+  return scopes !== undefined || resource !== undefined;
 }
 
 /** If the platform refuses an access token younger than this, another refresh would not help. */
@@ -41,14 +48,15 @@ export function refreshTimes(storageDeadlineMilliseconds: number): RefreshTimes 
 /** The stored grant if the request needs a call to the provider now; otherwise undefined. */
 export function ifDue(
   stored: StoredGrant | undefined,
-  { rejected, closesJournal, scopes }: RefreshRequest,
+  request: RefreshRequest,
   now: number,
 ): ReadableGrant | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   const { grant } = stored;
+  const { rejected, closesJournal } = request;
   if (grant.failure?.kind === 'reconnect_needed') return undefined;
   if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
-  if (scopes) return grant.refreshToken === undefined ? undefined : stored;
+  if (isNarrowed(request)) return grant.refreshToken === undefined ? undefined : stored;
   const needsToken =
     isRefused(grant, rejected, now) || !hasUsableToken(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
   // A refresh token in the journal replaces the one in the grant, which is spent.

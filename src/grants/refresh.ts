@@ -11,7 +11,14 @@ import { type Grant, hasUsableToken } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
 import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
-import { ifDue, isRefused, mayHaveUnsavedResponse, type RefreshRequest, type RefreshTimes } from './refresh-state.ts';
+import {
+  ifDue,
+  isNarrowed,
+  isRefused,
+  mayHaveUnsavedResponse,
+  type RefreshRequest,
+  type RefreshTimes,
+} from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
 export interface Refreshed {
@@ -50,22 +57,23 @@ export function createRefresher(parts: {
   const { grants, provider, leases, times, events, clock, random } = parts;
   const openEntry = createOpenEntry(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
-  // Keyed by user, app and scopes together, so that no caller gets another user's grant (R33).
+  // Keyed by user, app, scopes and resource together, so that no caller gets another user's grant (R33).
   const inFlight = new Map<string, InFlight>();
 
   const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
-    const { app, grant, scopes } = opened;
+    const { app, grant, scopes, resource } = opened;
     let call = opened;
     const response = await provider.refresh(app, {
       refreshToken: grant.refreshToken ?? '',
       dpopKey: grant.dpopKey,
       scopes,
+      resource,
       keep: async (refreshToken) => {
         call = await outcomes.saveReceivedToken(call, refreshToken);
       },
     });
     const outcome = withSameSubject(app, grant, response);
-    const reason = 'reason' in outcome ? outcome.reason : scopes && 'for a narrower token';
+    const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
     const stored = await outcomes.settle(call, outcome);
@@ -128,7 +136,7 @@ export function createRefresher(parts: {
   };
 
   const joinOrStart = (request: RefreshRequest): InFlight => {
-    const key = JSON.stringify([request.userId, request.app.id, request.scopes?.toSorted()]);
+    const key = JSON.stringify([request.userId, request.app.id, request.scopes?.toSorted(), request.resource]);
     const existing = inFlight.get(key);
     if (existing) return existing;
     const result = refreshOrWait(request).finally(() => inFlight.delete(key));
@@ -174,8 +182,8 @@ export function createRefresher(parts: {
     /** Refreshes the grant as above, and says how the call ended. */
     attempt: (request: RefreshRequest) => joinOrStart(request).result,
 
-    /** Gets an access token with fewer scopes. Concurrent requests for the same scopes share one call. */
-    narrow: (request: RefreshRequest & { scopes: readonly string[] }) => joinOrStart(request).result,
+    /** Gets an access token with fewer scopes or for one resource. Concurrent requests for the same share one call. */
+    narrow: (request: RefreshRequest) => joinOrStart(request).result,
 
     /** Refreshes each grant that a process left with an open journal entry when it died. */
     settleAbandoned(findApp: (appId: string) => ConnectedApp | undefined): Promise<void> {

@@ -4,11 +4,12 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
-import type { NarrowedTokens } from '../grants/narrowed-token.ts';
+import type { NarrowedTokens, Narrowing } from '../grants/narrowed-token.ts';
 import type { TokenVault } from '../grants/token-vault.ts';
 import type { RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { IdTokens } from './id-token.ts';
 import type { RelayRule, RelaySubject } from './policy.ts';
+import { isResourceOf } from './resource.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
 export const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token';
@@ -35,7 +36,12 @@ export const exchangeRequestSchema = z.object({
     .string()
     .optional()
     .describe('id of a connected app; may be left out where resource or the relay token leaves only one'),
-  resource: z.string().optional().describe('the API base URL of a connected app, or a URL below it (RFC 8707)'),
+  resource: z
+    .string()
+    .optional()
+    .describe(
+      'a resource that a connected app declares, for an access token for it alone (RFC 8707); or the API base URL of an app that declares none, or a URL below it',
+    ),
   scope: z.string().optional().describe('granted scopes, with spaces between them; all of them where left out'),
   requested_token_type: z
     .literal(ACCESS_TOKEN_TYPE, `The requested_token_type here is ${ACCESS_TOKEN_TYPE}.`)
@@ -160,9 +166,9 @@ export function createTokenExchange(parts: {
     caller: RelayCaller,
     subject: RelaySubject,
     app: ConnectedApp,
-    scopes: readonly string[],
+    narrowing: Narrowing,
   ): Promise<ExchangeResult> => {
-    const result = await narrowed.accessToken(subject.id, app, scopes);
+    const result = await narrowed.accessToken(subject.id, app, narrowing);
     switch (result.kind) {
       case 'narrowed':
         return issued(subject.id, app, result, result.expiresAt);
@@ -174,6 +180,7 @@ export function createTokenExchange(parts: {
         return whole.kind === 'token' ? unavailable(1) : whole;
       }
       case 'unsupported': {
+        if (narrowing.resource !== undefined) return refuse('invalid_target', NOT_ALONE);
         const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
         return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
       }
@@ -184,18 +191,22 @@ export function createTokenExchange(parts: {
     caller: RelayCaller,
     subject: RelaySubject,
     app: ConnectedApp,
-    { scope }: ExchangeRequest,
+    request: ExchangeRequest,
   ): Promise<ExchangeResult> => {
-    const scopes = [...new Set(scope?.split(' ').filter((one) => one !== ''))];
-    if (scopes.length === 0) return wholeToken(subject.id, app);
+    const scopes = [...new Set(request.scope?.split(' ').filter((one) => one !== ''))];
+    // The resource of an app that declares none only names the app.
+    const resource = app.resources && request.resource;
+    const narrowing = { scopes: scopes.length > 0 ? scopes : undefined, resource };
+    if (scopes.length === 0 && resource === undefined) return wholeToken(subject.id, app);
     const grant = await grantOf(subject.id, app);
-    if (!grant) return wholeToken(subject.id, app);
+    if (!grant) return narrowerToken(caller, subject, app, narrowing);
     if (grant.dpopKey !== undefined) return refuse('invalid_target', BOUND);
     if (!scopes.every((one) => grant.scopes.includes(one))) {
       return refuse('invalid_scope', 'Ask only for scopes that the user has granted.');
     }
     const isWhole = grant.scopes.every((granted) => scopes.includes(granted));
-    return isWhole ? wholeToken(subject.id, app) : narrowerToken(caller, subject, app, scopes);
+    if (isWhole && resource === undefined) return wholeToken(subject.id, app);
+    return narrowerToken(caller, subject, app, narrowing);
   };
 
   return {
@@ -211,7 +222,10 @@ export function createTokenExchange(parts: {
       }
       const app = appOf(request, caller);
       if (!app) {
-        return refuse('invalid_target', 'Name one connected app: its id as audience, or its API base URL as resource.');
+        return refuse(
+          'invalid_target',
+          'Name one connected app: its id as audience, or as resource one that it declares, or else its API base URL.',
+        );
       }
       const full = { ...access, app: app.id, subject };
       const refused = refusedByPolicy(caller, full);
@@ -225,15 +239,7 @@ export function createTokenExchange(parts: {
 
 /** A token bound to our key (RFC 9449) is of no use to the service. */
 const BOUND = 'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
-
-/** True if the resource (RFC 8707) is the app's API base URL or below it. */
-function isResourceOf(app: ConnectedApp, resource: string): boolean {
-  if (app.apiBaseUrl === undefined) return false;
-  const [base, url] = [URL.parse(app.apiBaseUrl), URL.parse(resource)];
-  if (!base || !url || url.hash !== '' || url.origin !== base.origin) return false;
-  const path = base.pathname.replace(/\/+$/, '');
-  return url.pathname === path || url.pathname.startsWith(`${path}/`);
-}
+const NOT_ALONE = 'The provider issues no access token for this resource alone, or not with these scopes.';
 
 function refuse(error: ExchangeError, description: string, connectUrl?: string): ExchangeResult {
   return { kind: 'refused', error, description, connectUrl };

@@ -333,6 +333,36 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
     const both = { resource: 'https://api.example.com', audience: 'api' };
     expect(faultsOf({ parameters: both, tokenParameters: both })).toEqual([]);
   });
+
+  test('resource cannot be where the app declares resources, which are sent anyway', () => {
+    const both = { resource: 'https://api.example.com', audience: 'api' };
+    const faults = faultsOf({ resources: ['https://api.example.com'], parameters: both, tokenParameters: both });
+    expect(faults.map((fault) => /(\w+)\/resource: leave it out: .* are sent/.exec(fault)?.[1])).toEqual([
+      'parameters',
+      'tokenParameters',
+    ]);
+  });
+});
+
+describe('RFC 8707: a resource is an absolute URI without fragment', () => {
+  test.each([['https://api.example.com/'], ['urn:example:reports'], ['https://api.example.com/v1?tenant=7']])(
+    '%s',
+    (resource) => {
+      expect(faultsOf({ resources: [resource] })).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['a fragment', ['https://api.example.com/#part']],
+    ['a path alone', ['/v1']],
+    ['a host alone', ['api.example.com']],
+    ['a space', ['https://api.example.com/a b']],
+    ['none', []],
+    ['eleven', Array.from({ length: 11 }, (_, n) => `https://api.example.com/${n}`)],
+    ['one of 501 characters', [`urn:${'x'.repeat(497)}`]],
+  ])('not %s', (_what, resources) => {
+    expect(faultsOf({ resources })).toHaveLength(1);
+  });
 });
 
 describe('what follows from a registration', () => {

@@ -162,6 +162,32 @@ describe('R3: parameters of the app', () => {
     expect(at.provider.hitsOf('authorize')[0]?.url).not.toContain('resource');
   });
 
+  test('RFC 8707: all resources of the app, or the one that is asked for', async () => {
+    const resources = ['https://api.example.com/', 'urn:example:reports'];
+    const app = at.appOf({ resources, tokenParameters: { tenant: 'a b' } });
+    const { refreshToken = '' } = await at.logIn(app);
+    const next = await at.client.refresh(app, { refreshToken });
+    const rotated = (next.kind === 'tokens' && next.response.refreshToken) || '';
+    await at.client.refresh(app, { refreshToken: rotated, scopes: ['profile'], resource: 'urn:example:reports' });
+    const [authorize] = at.provider.hitsOf('authorize');
+    const bodies = [...at.provider.hitsOf('token'), ...at.provider.hitsOf('refresh')].map(({ body }) => body);
+    const sent = [authorize?.url.split('?')[1], ...bodies].map((text) => new URLSearchParams(text));
+    expect(sent.map((one) => one.getAll('resource'))).toEqual([resources, resources, resources, resources.slice(1)]);
+    expect(sent.map((one) => one.get('tenant'))).toEqual([null, 'a b', 'a b', 'a b']);
+    expect(sent[3]?.get('scope')).toBe('profile');
+  });
+
+  test('RFC 8707: all resources of the app are in a pushed request', async () => {
+    const resources = ['https://api.example.com/', 'urn:example:reports'];
+    at.provider.set({
+      metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: `${metadata.issuer}/par` }),
+    });
+    // This provider refuses every push, and records it.
+    await expect(at.client.authorizationUrl(at.appOf({ resources, par: 'required' }), REQUEST)).rejects.toThrow();
+    const push = at.provider.hits.find(({ url }) => url === '/par');
+    expect(new URLSearchParams(push?.body).getAll('resource')).toEqual(resources);
+  });
+
   test('resource in the authorization request', async () => {
     const app = at.appOf({ parameters: { resource: 'https://api.example.com' } });
     await at.logIn(app);

@@ -80,7 +80,7 @@ async function read(): Promise<Grant> {
   return found.grant;
 }
 
-const token = (scopes: readonly string[] = ['read'], app = APP) => narrowed.accessToken('u1', app, scopes);
+const token = (scopes: readonly string[] = ['read'], app = APP) => narrowed.accessToken('u1', app, { scopes });
 const failed = (kind: 'reconnect_needed' | 'passing') =>
   ({ failure: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
 
