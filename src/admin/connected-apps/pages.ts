@@ -134,13 +134,15 @@ export function connectedAppPages(parts: {
     ...CHANGED_FORM,
     pages,
     async work(req, { version, ...form }) {
-      const { id, disabled, callbackUrl: ownUrl, callbackUrls: earlierUrls } = await facts.one(idOf(req));
+      const { id, disabled, callbackUrl: ownUrl, ...earlier } = await facts.one(idOf(req));
       const typedUrls = form.callbackUrl;
       const typed = registrationOf(form, typedUrls.length > 0 ? typedUrls : [ownUrl]);
       const changed = checked(changedApp, { ...typed, disabled, version });
       await changes.replace(req, id, changed);
-      const addsUrl = changed.callbackUrls.some((url) => !earlierUrls.includes(url));
-      return done(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
+      const addsUrl = changed.callbackUrls.some((url) => !earlier.callbackUrls.includes(url));
+      const addsScopes = changed.scopes.some((scope) => !earlier.scopes.includes(scope));
+      const notice = addsUrl ? NOTICES.saved_callback : NOTICES.saved;
+      return done(`/${id}`, addsScopes ? withLacking(notice, earlier.connections ?? 0) : notice);
     },
     show: one.show,
   });
@@ -230,6 +232,14 @@ const NOTICES = {
   enable: { tone: 'success', text: 'The app is enabled again.' },
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;
+
+/** @param connections of the app: nearly all lack a scope that has just been added */
+function withLacking(notice: Notice, connections: number): Notice {
+  if (connections === 0) return notice;
+  const count = connections === 1 ? 'One connection was' : `${connections.toLocaleString('en-GB')} connections were`;
+  const text = `${notice.text} ${count} made before the scopes grew: each works on without the new ones until its user adds them.`;
+  return { ...notice, text };
+}
 
 /** The members of a registration, without those that only the view has. */
 function registrationIn(app: AppView): ConnectedAppRegistration {

@@ -267,6 +267,16 @@ describe('an app that is there', () => {
     expect((await open('connected-apps/platform')).forms.some(({ names }) => names.includes('issuer'))).toBe(false);
   });
 
+  test('says before and after its scopes grow how many connections lack the new ones', async () => {
+    const page = await open('connected-apps/second');
+    expect(page.body).toContain('the connection that exists works on without it');
+    const text = 'One connection was made before the scopes grew';
+    expect((await send(page, 'save', { moreScopes: 'files' })).body).toContain(text);
+    const again = await send(await open('connected-apps/second'), 'save', { moreScopes: '' });
+    expect(again.body).toContain('Saved.');
+    expect(again.body).not.toContain(text);
+  });
+
   test('two administrators cannot silently overwrite each other', async () => {
     const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
     expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
