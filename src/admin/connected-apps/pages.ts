@@ -17,14 +17,14 @@ import type { FieldFault, Notice } from '../../pages/page-data.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminListData, AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
-import type { ConnectedAppChanges, RemovedApp } from './changes.ts';
+import type { ConnectedAppChanges } from './changes.ts';
 import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, APP_SECRETS, changedAppForm, newAppForm, registrationOf, valuesOfApp } from './form.ts';
+import { NOTICES, noticeOf, withLacking } from './notices.ts';
 import { type ChangedForm, createProviderReading, type NewForm } from './provider-reading.ts';
 import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
 import { type AppView, changedApp, newApp } from './view.ts';
-import { withdrawalWords } from './withdrawal.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
@@ -209,46 +209,8 @@ function newForm(preset: Preset | undefined): NewForm {
 const isId = (id: string) => connectedAppSchema.shape.id.safeParse(id).success;
 const statusOf = ({ faults }: { faults: readonly FieldFault[] }) => (faults.length > 0 ? 400 : 200);
 
-const NOTICES = {
-  registered_there: {
-    tone: 'success',
-    text: 'The app is registered at the provider and here. Check it now to see whether it works.',
-  },
-  registered: { tone: 'success', text: 'The app is registered. Check it now to see whether the provider accepts it.' },
-  registered_unusable: {
-    tone: 'info',
-    text: 'The app is registered, but it cannot be used yet: see below what to do.',
-  },
-  add_callback: {
-    tone: 'success',
-    text: 'The callback URL is added here. Make sure that the provider knows it too.',
-  },
-  saved: { tone: 'success', text: 'Saved. The change takes effect at once.' },
-  saved_callback: {
-    tone: 'success',
-    text: 'Saved. The change takes effect at once. Make sure that the provider knows each new callback URL too.',
-  },
-  disable: { tone: 'info', text: 'The app is disabled: no sign-in and no call uses it until you enable it again.' },
-  enable: { tone: 'success', text: 'The app is enabled again.' },
-  deleted: { tone: 'success', text: 'The app is deleted.' },
-} as const satisfies Record<string, Notice>;
-
-/** @param connections of the app: nearly all lack a scope that has just been added */
-function withLacking(notice: Notice, connections: number): Notice {
-  if (connections === 0) return notice;
-  const count = connections === 1 ? 'One connection was' : `${connections.toLocaleString('en-GB')} connections were`;
-  const text = `${notice.text} ${count} made before the scopes grew: each works on without the new ones until its user adds them.`;
-  return { ...notice, text };
-}
-
 /** The members of a registration, without those that only the view has. */
 function registrationIn(app: AppView): ConnectedAppRegistration {
   const names = Object.keys(connectedAppSchema.shape);
   return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
-}
-
-function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {
-  if (!withdrawal) return NOTICES.deleted;
-  const tone = withdrawal.outcome === 'deleted' ? 'success' : 'info';
-  return { tone, text: `The app is deleted here. ${withdrawalWords(withdrawal, clientId)}` };
 }
