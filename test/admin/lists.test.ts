@@ -77,6 +77,23 @@ describe('connections', () => {
     await index.update(grant);
   });
 
+  test('are those that lack a scope of their app', async () => {
+    const { scopes, requestedScopes = [] } = await desk.read(uma, 'platform');
+    const without = (names: string[]) => names.filter((name) => name !== 'email');
+    expect(await idsOf('connections?scopes=missing')).toEqual([]);
+    await desk.change(uma, () => ({ scopes: without(scopes), requestedScopes: without(requestedScopes) }), 'platform');
+    for (const more of ['', '&app=platform', `&user=${uma}`, '&q=uma']) {
+      expect(await list(`connections?scopes=missing${more}`)).toMatchObject([
+        { id: `${uma}.platform`, health: 'active', missingScopes: ['email'] },
+      ]);
+    }
+    expect(await idsOf('connections?scopes=missing&app=second')).toEqual([]);
+    const { json } = await admin.call('GET', `/users/${uma}`);
+    expect(JSON.stringify(json)).toContain('"missingScopes":["email"]');
+    expect((await admin.call('GET', '/connections?scopes=other')).status).toBe(400);
+    await desk.change(uma, () => ({ scopes, requestedScopes }), 'platform');
+  });
+
   test('name the account by address, name or subject, whichever there is', async () => {
     const { account } = await desk.read(uma, 'platform');
     const shown = async (changed: object) => {

@@ -66,6 +66,11 @@ test.for(['SQLite', 'Redis'])(TITLE, async (storage, context) => {
   for (const page of await pages()) expect(page).toMatch(/needs more permissions/i);
   expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
 
+  const { agent: administrator } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+  const shown = async () => (await administrator.get(`${site.url}/admin/connections?scopes=missing`)).body;
+  expect(await shown()).toContain(`Lacks <code>${FULL}</code>`);
+  expect(await shown()).toContain('<option value="missing" selected>');
+
   const consent = await agent.submit(
     await agent.get(`${site.url}/`),
     {},
@@ -76,4 +81,5 @@ test.for(['SQLite', 'Redis'])(TITLE, async (storage, context) => {
   await expectAll({ health: 'active', missingScopes: [], scopes: expect.arrayContaining([FULL, 'offline_access']) });
   expect((await ofService()).connectUrl).toBeNull();
   expect((await pages()).join()).not.toMatch(/needs more permissions/i);
+  expect(await shown()).not.toContain('Lacks');
 });

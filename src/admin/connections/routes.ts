@@ -29,7 +29,7 @@ declare module '../../pages/page-data.ts' {
       revocations: readonly NamedRevocation[];
       areMorePending: boolean;
       apps: readonly { id: string; name: string }[];
-      form: { app: string; health: string; q: string };
+      form: { app: string; health: string; scopes: string; q: string };
       /** The query of this page without its place in the list. */
       query: string;
       next: string | undefined;
@@ -46,6 +46,10 @@ const MAX_PENDING_SHOWN = 20;
 const connectionQuery = listQuery.extend({
   app: z.string().max(40).optional().describe('id of one connected app'),
   health: z.enum(['in_doubt', 'reconnect_needed']).optional(),
+  scopes: z
+    .enum(['missing'])
+    .optional()
+    .describe('only connections that lack a scope of their app; a page can hold fewer items than the limit'),
   user: z.string().max(60).optional().describe('id of one user'),
 });
 
@@ -71,8 +75,9 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
   const listed = async (
     query: z.output<typeof connectionQuery>,
   ): Promise<{ items: ConnectionRow[]; next?: string }> => {
-    const { after, limit, q, app, health, user } = query;
-    const isWanted = (view: ConnectionRow) => (!app || view.app === app) && (!health || view.health === health);
+    const { after, limit, q, app, health, scopes, user } = query;
+    const isWanted = (view: ConnectionRow) =>
+      (!app || view.app === app) && (!health || view.health === health) && (!scopes || view.missingScopes.length > 0);
     if (user !== undefined) return { items: (await ofUser(user)).filter(isWanted) };
     if (q?.trim()) {
       return pageOfMatchingUsers(users.store, { q, after, limit }, async ({ id }) =>
@@ -90,9 +95,11 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
 
   const list = pages.page('admin/connections', async ({ req }) => {
     const { q, ...place } = listRequest(req);
-    const form = { app: queryField(req, 'app') ?? '', health: queryField(req, 'health') ?? '', q };
+    const fieldOf = (name: string) => queryField(req, name) ?? '';
+    const form = { app: fieldOf('app'), health: fieldOf('health'), scopes: fieldOf('scopes'), q };
     const health = form.health === 'in_doubt' || form.health === 'reconnect_needed' ? form.health : undefined;
-    const { items, next } = await listed({ ...place, q, app: form.app, health });
+    const scopes = form.scopes === 'missing' ? form.scopes : undefined;
+    const { items, next } = await listed({ ...place, q, app: form.app, health, scopes });
     const app = apps.find(form.app);
     const progress = app && (await everyone.progress(app.id));
     const pending = await revocations.page({ limit: MAX_PENDING_SHOWN });
