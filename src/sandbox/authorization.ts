@@ -50,6 +50,8 @@ export function createAuthorization(parts: Parts): Authorization {
       const active = /^[A-Za-z0-9\-._~+/]+=*$/.test(token) ? await find(token) : undefined;
       const account = active && accounts.byId(active.subject);
       if (active === undefined || account === undefined || account.disabled) return refuseToken(res, scheme);
+      // RFC 8707 section 3: a token for another resource is of no use here.
+      if ((active.audience ?? baseUrl) !== baseUrl) return refuseToken(res, scheme);
       if (!(await hasValidBinding(req, scheme, token, active))) {
         return scheme === 'DPoP' && active.keyThumbprint !== undefined ? refuseProof(res) : refuseToken(res, scheme);
       }

@@ -149,8 +149,9 @@ async function saveGrant({ provider, approvals }: Parts, { grantId, session, par
   const accountId = session?.accountId ?? '';
   const existing: Grant | undefined = grantId ? await provider.Grant.find(grantId) : undefined;
   const grant = existing ?? new provider.Grant({ accountId, clientId: params.client_id });
-  const missing = prompt.details.missingOIDCScope;
+  const { missingOIDCScope: missing, missingResourceScopes: ofResources = {} } = prompt.details;
   if (missing) grant.addOIDCScope(missing.join(' '));
+  for (const [resource, scopes] of Object.entries(ofResources)) grant.addResourceScope(resource, scopes.join(' '));
   const saved = await grant.save();
   approvals.trim(accountId, params.client_id);
   return saved;

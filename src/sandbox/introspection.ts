@@ -5,6 +5,8 @@ export interface ActiveToken {
   /** Undefined for an API token. */
   clientId?: string;
   scopes: ReadonlySet<string>;
+  /** The resource that the token is for (RFC 8707); undefined for a token of a request without one. */
+  audience?: string;
   /** Thumbprint of the DPoP key that the token is bound to (RFC 9449); undefined for a bearer token. */
   keyThumbprint?: string;
 }
@@ -38,7 +40,8 @@ function factsOf(body: Record<string, unknown>): ActiveToken | undefined {
   const isAccessToken = body.token_type === 'Bearer' || body.token_type === 'DPoP';
   if (body.active !== true || !isAccessToken || typeof body.sub !== 'string') return undefined;
   const scopes = new Set(typeof body.scope === 'string' ? body.scope.split(' ') : []);
-  const token = { subject: body.sub, clientId: String(body.client_id), scopes };
+  const audience = typeof body.aud === 'string' ? { audience: body.aud } : {};
+  const token = { subject: body.sub, clientId: String(body.client_id), scopes, ...audience };
   const thumbprint = (body.cnf as { jkt?: unknown } | undefined)?.jkt;
   if (body.token_type === 'Bearer') return token;
   return typeof thumbprint === 'string' ? { ...token, keyThumbprint: thumbprint } : undefined;

@@ -4,6 +4,7 @@ declare module 'oidc-provider/lib/provider.js' {
 
   export interface Grant {
     addOIDCScope(scope: string): void;
+    addResourceScope(resource: string, scope: string): void;
     save(): Promise<string>;
   }
 
@@ -34,7 +35,10 @@ declare module 'oidc-provider/lib/provider.js' {
     readonly prompt: {
       readonly name: string;
       readonly reasons: readonly string[];
-      readonly details: { readonly missingOIDCScope?: readonly string[] };
+      readonly details: {
+        readonly missingOIDCScope?: readonly string[];
+        readonly missingResourceScopes?: Readonly<Record<string, readonly string[]>>;
+      };
     };
     readonly params: {
       readonly client_id: string;

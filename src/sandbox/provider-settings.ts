@@ -120,7 +120,12 @@ export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSe
 export function features({ platformClientId, apps }: ProviderSettingsParts, rpInitiatedLogout: object): object {
   return {
     devInteractions: { enabled: false },
-    resourceIndicators: { enabled: false },
+    // RFC 8707. Of several resources in a token request, the first one counts: a token is for one.
+    resourceIndicators: {
+      enabled: true,
+      defaultResource: (_ctx: unknown, _client: unknown, requested?: string[]) => requested?.[0],
+      getResourceServerInfo: () => ({ scope: SCOPES.join(' '), accessTokenFormat: 'opaque' }),
+    },
     pushedAuthorizationRequests: { enabled: true },
     dPoP: {
       enabled: true,

@@ -1,0 +1,48 @@
+/** A user connects an app that declares resources, and a service gets a token for the one that it names, good there alone. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, exchange } from '../relay/service.ts';
+import { ask, DATA } from '../support/ask.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { backToNow, pass } from '../support/passing-time.ts';
+
+const REPORTS = 'urn:example:reports';
+
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startSite({
+    apps: (urls) => [sandboxApp(urls, 'platform', { resources: [urls.sandbox.platformUrl, REPORTS] })],
+  });
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  backToNow();
+  await desk.close();
+  await site.close();
+});
+
+test('R112 the token for the platform works there, the one for reports does not, and the connection stays', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const { token } = await (await administratorOf(site, desk)).makeToken({ assertUser: true });
+  const thread = () => getJson(agent, `${site.url}/threads/current`);
+  expect((await thread()).status).toBe(200);
+  const { accessToken: own, scopes } = await desk.read(userId);
+  expect(scopes).toEqual(expect.arrayContaining(['openid', 'offline_access', 'platform_read_only']));
+
+  const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user' };
+  const statusAt = async (resource: string) => {
+    const answer = await exchange(site, token, { ...subject, resource });
+    const accessToken = String(JSON.parse(answer.body).access_token);
+    expect([answer.status, accessToken === own]).toEqual([200, false]);
+    const headers = { ...DATA, authorization: `Bearer ${accessToken}` };
+    return (await ask(`${site.sandbox.platformUrl}/1/threads/current`, { headers })).status;
+  };
+  expect(await statusAt(REPORTS)).toBe(401);
+  expect(await statusAt(site.sandbox.platformUrl)).toBe(200);
+
+  pass(600);
+  expect((await thread()).status).toBe(200);
+  expect((await desk.read(userId)).accessToken).not.toBe(own);
+});
