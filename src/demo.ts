@@ -102,6 +102,7 @@ function prepare({ issuer, platformUrl, binServiceUrl }: Sandbox): Environment {
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
+    CONNECTION_CHECK_SECONDS: '60',
     ...apps.secrets,
   };
 }

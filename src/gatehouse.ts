@@ -86,7 +86,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
   const grants = room(createGrants({ storage, connectedApps, outbound, events, clock, random }));
-  const users = createUsers({ storage, grants, sessions, signInRecords, clock });
+  const users = createUsers({ storage, grants, config, sessions, signInRecords, clock });
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
@@ -103,7 +103,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const apiDocs = createApiDocs(faces);
   const app = createApp({ ...faces, observability, admin, home, apiDocs });
 
-  const chores = [audit, grants, signInRecords, sessions, webhooks].flatMap((one) => one.chores);
+  const chores = [audit, grants, users, signInRecords, sessions, webhooks].flatMap((one) => one.chores);
   room(startChores({ store, random, chores }));
   const opened = rooms.move();
   return {

@@ -77,6 +77,7 @@ function toConfig(values: SettingValues) {
     },
     /** Calls to one host: how many run at a time, and how many more may wait. */
     upstream: { concurrency: values.UPSTREAM_CONCURRENCY, waiting: values.UPSTREAM_WAITING },
+    connectionCheckSeconds: values.CONNECTION_CHECK_SECONDS,
     /** Retention of the audit trail. */
     auditDays: values.AUDIT_DAYS,
     /** Requests a minute; 0 for no limit. */

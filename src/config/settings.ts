@@ -231,6 +231,11 @@ recorded once a minute, or ten times per idle time if that is under ten minutes:
     about: `How many one user may cause in a day (UTC), 0 for none. A hundredth of the quota if not set.`,
     example: '100',
   },
+  CONNECTION_CHECK_SECONDS: {
+    schema: integer(0, 2_592_000).default(86_400),
+    about: `A connection that was not refreshed for so long is refreshed without a call, so that providers do not end it as idle and one
+that the user revoked is found; 0 for no checks. Not done for disabled users, nor for connections unused for 90 days.`,
+  },
   AUDIT_DAYS: {
     schema: integer(1, 3_650).default(365),
     about: `How many days the audit trail is kept: at most 1,000,000 changes, and apart from them 1,000,000 other entries (sign-ins, use

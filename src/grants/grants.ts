@@ -7,6 +7,7 @@ import { createLeases } from '../storage/lease.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { createAuthorizedFetch } from './authorized-fetch.ts';
+import { createConnectionCheck } from './connection-check.ts';
 import { createConnectionIndex } from './connection-index.ts';
 import { createConnections } from './connections.ts';
 import { createDisconnectEveryone } from './disconnect-everyone.ts';
@@ -69,6 +70,8 @@ export function createGrants(parts: {
     vault,
     imports: createGrantImports({ grants, refresher, events, clock }),
     chores,
+    /** The chore that checks idle connections, unless it is switched off. */
+    checks: createConnectionCheck({ store, grants, refresher, findApp, clock }),
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
     /** Calls with users' access tokens. */
     fetch: createAuthorizedFetch({ vault, grants, outbound }),

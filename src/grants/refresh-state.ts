@@ -1,6 +1,6 @@
 /** What a stored grant says about refreshing it, and how long a refresh may hold its lease. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { type Grant, hasUsableToken, isBackingOff, isRefreshDue, spreadOf } from './grant.ts';
+import { type Grant, hasUsableToken, isBackingOff, isIdle, isRefreshDue, spreadOf } from './grant.ts';
 import type { ReadableGrant, StoredGrant } from './grant-store.ts';
 
 export interface RefreshRequest {
@@ -10,6 +10,8 @@ export interface RefreshRequest {
   rejected?: string | undefined;
   /** Refresh even if none is due where the journal has an open entry, so that the entry is closed. */
   closesJournal?: boolean;
+  /** Refresh even if none is due where the grant has been idle since before this time. */
+  idleSince?: number | undefined;
   /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
   scopes?: readonly string[] | undefined;
   /** Request an access token for this resource alone (RFC 8707 section 2.2). It is returned and never stored. */
@@ -53,7 +55,7 @@ export function ifDue(
 ): ReadableGrant | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   const { grant } = stored;
-  const { rejected, closesJournal } = request;
+  const { rejected, closesJournal, idleSince } = request;
   if (grant.failure?.kind === 'reconnect_needed') return undefined;
   if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
   if (isNarrowed(request)) return grant.refreshToken === undefined ? undefined : stored;
@@ -61,7 +63,8 @@ export function ifDue(
     isRefused(grant, rejected, now) || !hasUsableToken(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
   // A refresh token in the journal replaces the one in the grant, which is spent.
   const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
-  return needsToken || hasEntryToClose ? stored : undefined;
+  const needsCheck = idleSince !== undefined && isIdle(grant, idleSince);
+  return needsToken || hasEntryToClose || needsCheck ? stored : undefined;
 }
 
 /** True where a request for an access token needs no refresh, or none is possible: then `ifDue` is not called. */

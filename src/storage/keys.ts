@@ -52,6 +52,7 @@
  * | index `sign-ins:{sign-ins}:LIST` | ids of attempts by start: `all` (at most 50,000), `open` (at most 2,000), `failed`, and `of:HASH` of one user, e-mail address or browser | 30 days |
  * | `disconnect-job:{disconnect-jobs}:APP` | the progress of disconnecting all users from that app | 30 days |
  * | index `disconnect-jobs:{disconnect-jobs}` | apps with such a job under way, by start | until done |
+ * | `connection-check` | how far the list of connections is read in search of idle ones, and when it was read that far | for ever |
  * | `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in that hour or day (UTC) | 3 days, 40 days |
  * | lease `chore:NAME` | which process does that background work | 30 s after its holder's last sign of life |
  * | `bin-service-pause` | the time until which the BIN lookup service asked not to be called (429) | until that time |
@@ -206,6 +207,7 @@ export const keys = {
   signIns: (list: 'all' | 'open' | 'failed' | 'of', whom = '') =>
     `sign-ins:{sign-ins}:${list}${list === 'of' ? `:${hashOf(whom).slice(0, 22)}` : ''}`,
   disconnectJob: (appId: string) => `disconnect-job:{disconnect-jobs}:${appId}`,
+  connectionCheck: 'connection-check',
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
   tally: (span: string) => `tally:{${span}}`,
   choreLease: (name: string) => `chore:${name}`,

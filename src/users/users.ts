@@ -11,15 +11,17 @@ export type Users = ReturnType<typeof createUsers>;
 /** @param parts `sessions`, `signInRecords`: what other rooms store about a user */
 export function createUsers(parts: {
   storage: { store: Store };
-  grants: Pick<Grants, 'connections'>;
+  grants: Pick<Grants, 'connections' | 'checks'>;
+  config: { connectionCheckSeconds: number };
   sessions: { ofUsers: LifecycleParts['sessions'] };
   signInRecords: LifecycleParts['signIns'];
   clock: () => number;
 }) {
-  const { storage, grants, sessions, signInRecords: signIns, clock } = parts;
+  const { storage, grants, config, sessions, signInRecords: signIns, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
   const { connections } = grants;
   const lifecycle = createUserLifecycle({ store, users, connections, sessions: sessions.ofUsers, signIns });
-  return { store: users, lifecycle };
+  const chores = grants.checks({ seconds: config.connectionCheckSeconds, isDisabled: (id) => users.isDisabled(id) });
+  return { store: users, lifecycle, chores };
 }

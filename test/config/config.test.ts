@@ -44,6 +44,7 @@ describe('defaults', () => {
       pages: { operatorName: 'Gatehouse', supportContact: undefined },
       session: { idleSeconds: 1800, maxSeconds: 28_800 },
       bin: { datasetFile: undefined, service: undefined },
+      connectionCheckSeconds: 86_400,
       auditDays: 365,
       rateLimits: { address: 30_000, signIns: 60, session: 6_000, relayToken: 6_000 },
       shutdownSeconds: 25,

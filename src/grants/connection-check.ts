@@ -1,0 +1,87 @@
+/** Checks idle connections: refreshes each grant that was not refreshed for an interval, so that a revoked one is found. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { Chore } from '../storage/chore.ts';
+import { keys } from '../storage/keys.ts';
+import type { Store } from '../storage/store.ts';
+import { DAY_MS } from '../time.ts';
+import { connectionOf, type ListedConnection } from './connection-index.ts';
+import { isIdle } from './grant.ts';
+import type { GrantStore } from './grant-store.ts';
+import type { Refresher } from './refresh.ts';
+
+interface Options {
+  /** 0: no checks. */
+  seconds: number;
+  isDisabled: (userId: string) => Promise<boolean>;
+}
+
+/** The place in the list of connections. `at`: when it was reached, in milliseconds since the epoch. */
+interface Progress {
+  after?: string | undefined;
+  at: number;
+}
+
+/** A round reads the list of all connections once. With a grant due after three quarters, none waits longer than the interval. */
+const ROUNDS = 4;
+const PAUSE_MS = { min: 1_000, max: 10_000 };
+const MAX_CONCURRENT = 16;
+const MAX_BATCH = 1_000;
+/** A shutdown waits for the batch, so it starts no further check after this time. */
+const MAX_BATCH_MS = 5_000;
+/** A connection that was not used for longer is left to expire. */
+const MAX_UNUSED_MS = 90 * DAY_MS;
+
+export function createConnectionCheck(parts: {
+  store: Store;
+  grants: Pick<GrantStore, 'load' | 'lastUse'>;
+  refresher: Pick<Refresher, 'attempt'>;
+  findApp: (id: string) => ConnectedApp | undefined;
+  clock: () => number;
+}) {
+  const { store, grants, refresher, findApp, clock } = parts;
+  const index = keys.connections('all');
+
+  /** @param away apps whose provider takes no refresh now; may get another one */
+  const check = async ({ userId, appId }: ListedConnection, options: Options, away: Set<string>): Promise<void> => {
+    const app = findApp(appId);
+    if (!app || app.disabled || away.has(appId)) return;
+    const idleSince = clock() - options.seconds * 1000 * (1 - 1 / ROUNDS);
+    const stored = await grants.load(userId, appId);
+    if (!stored || 'unreadable' in stored || !isIdle(stored.grant, idleSince)) return;
+    const usedAt = Math.max(stored.grant.consentedAt, (await grants.lastUse(userId, appId)) ?? 0);
+    if (clock() - usedAt > MAX_UNUSED_MS || (await options.isDisabled(userId))) return;
+    const { outcome } = await refresher.attempt({ userId, app, idleSince });
+    if (outcome?.kind === 'unavailable' || outcome?.kind === 'app_fault') away.add(appId);
+  };
+
+  /** Checks the next part of the list: as much of it as the time since the last part is of a round. */
+  const checkNext = async (options: Options): Promise<void> => {
+    const roundMs = (options.seconds * 1000) / ROUNDS;
+    const stored = await store.get(keys.connectionCheck);
+    const progress: Progress = stored ? JSON.parse(stored.value) : { at: clock() - pauseOf(options) };
+    const share = Math.min(1, Math.max(0, clock() - progress.at) / roundMs);
+    let left = Math.min(MAX_BATCH, Math.ceil(share * (await store.count(index))));
+    const endsAt = performance.now() + MAX_BATCH_MS;
+    const away = new Set<string>();
+    let { after } = progress;
+    while (left > 0 && performance.now() < endsAt) {
+      const limit = Math.min(left, MAX_CONCURRENT);
+      const page = await store.page(index, after === undefined ? { limit } : { limit, after });
+      // One that fails is checked in the next round.
+      await Promise.allSettled(page.items.map(({ member }) => check(connectionOf(member), options, away)));
+      after = page.next;
+      left = after === undefined ? 0 : left - limit;
+    }
+    // Saved after the checks: those of a process that is killed are repeated, and find the grants no longer idle.
+    await store.write([{ put: keys.connectionCheck, value: JSON.stringify({ after, at: clock() }) }]);
+  };
+
+  return (options: Options): Chore[] =>
+    options.seconds === 0
+      ? []
+      : [{ name: 'check-connections', everyMilliseconds: pauseOf(options), work: () => checkNext(options) }];
+}
+
+function pauseOf({ seconds }: Options): number {
+  return Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, (seconds * 1000) / (5 * ROUNDS)));
+}

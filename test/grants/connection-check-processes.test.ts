@@ -1,0 +1,68 @@
+/** R113 over real processes, on both stores: unused connections are checked, also after the process that does it is killed. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { administratorOf } from '../relay/service.ts';
+import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { until } from '../support/until.ts';
+
+describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  let fleet: Fleet;
+  let admin: Awaited<ReturnType<typeof administratorOf>>;
+  let people: Person[] = [];
+  beforeAll(async () => {
+    if (missing) return;
+    fleet = await startFleet({ kind, processes: 2, env: { CONNECTION_CHECK_SECONDS: '2' } });
+    admin = await administratorOf(fleet, fleet.vault);
+    people = await Promise.all(LOGINS.map((login) => fleet.signIn(login)));
+  });
+  afterAll(() => fleet?.close());
+
+  const failures = async () =>
+    (await Promise.all(people.map(({ userId }) => fleet.vault.read(userId)))).map(({ failure }) => failure?.kind);
+  /** Resolves once the grants of these were refreshed twice more. */
+  const checked = async (these: readonly Person[]) => {
+    const before = new Map(these.map(({ userId }) => [userId, fleet.tokens.usesBy(userId)]));
+    await until(() => [...before].every(([userId, uses]) => fleet.tokens.usesBy(userId) >= uses + 2));
+  };
+
+  test('R113 each refresh token is used once, by one of two processes', { concurrent: false }, async (context) => {
+    skipWithout(context, missing);
+    await checked(people);
+    const sent = fleet.tokens.uses.map(({ refreshToken }) => refreshToken);
+    expect(new Set(sent).size).toBe(sent.length);
+    expect(fleet.tokens.refusals()).toBe(0);
+  });
+
+  test('R113, F1: killed within a check, it leaves the rest to the other process', {
+    concurrent: false,
+  }, async (context) => {
+    skipWithout(context, missing);
+    fleet.sandbox.refreshTokens.policy = 'grace';
+    const [first, second] = [fleet.member(0), fleet.member(1)];
+    second.signal('SIGTERM');
+    await until(() => !second.isRunning());
+    const held = fleet.tokens.holdNext();
+    await held.made;
+    await second.start();
+    await first.kill();
+    held.release();
+    await checked(people);
+    expect(await failures()).toEqual(people.map(() => undefined));
+    await first.start();
+  });
+
+  test('R113 a revoked one is found and announced', { concurrent: false }, async (context) => {
+    skipWithout(context, missing);
+    const events = ['connection.reconnect_needed'];
+    const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
+    const body = { error: 'invalid_grant' };
+    const fault = { on: 'identity-provider', path: '/token', kind: 'answer', status: 400, body } as const;
+    fleet.sandbox.faults.set({ ...fault, times: 1 });
+    await until(async () => (await failures()).includes('reconnect_needed'));
+    expect((await failures()).filter((one) => one !== undefined)).toEqual(['reconnect_needed']);
+    const { json } = await admin.call('GET', `/webhooks/${webhook.json.id}/messages`);
+    expect(json.items).toMatchObject([{ event: 'connection.reconnect_needed' }]);
+  });
+});
