@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PROBLEMS } from '../../src/errors.ts';
 import type { PageData, PageName } from '../../src/pages/page-data.ts';
 import { createViews, type Views } from '../../src/pages/views.ts';
-import { disconnectText } from '../../src/pages/words.ts';
+import { disconnectText, HEALTHS } from '../../src/pages/words.ts';
 import { anyText } from '../support/any-text.ts';
 
 let directory: string;
@@ -217,13 +217,23 @@ describe('words for what has a name', () => {
   });
 
   test('a field of an app’s form by its label and place', () => {
-    const fields = ['issuer', 'clientId', 'clientSecret', 'callbackUrls', 'scopes', 'signIn', 'par', 'dpop'];
+    const places = {
+      ...{ issuer: 'issuer', clientId: 'clientId', clientSecret: 'clientSecret', callbackUrls: 'callback-title' },
+      ...{
+        scopes: 'scopes-title',
+        signIn: 'use-title',
+        apiBaseUrlFrom: 'apiBaseUrlFrom-hosts',
+        par: 'par',
+        dpop: 'dpop',
+      },
+      ...{ account: 'account-field', tokenEndpoint: 'endpoints-token', tokenParameters: 'tokenParameters' },
+      tokenPath: 'tokenPath',
+    };
+    const fields = Object.keys(places);
     const labels = fields.map((field) => show('appField', field));
-    for (const label of labels) expect(label).toMatch(/^\p{Lu}[\p{L} ]{5,}$/u);
+    for (const label of labels) expect(label).toMatch(/^\p{Lu}[\p{L}’ ]{5,}$/u);
     expect(new Set(labels).size).toBe(fields.length);
-    expect(fields.map((field) => show('appFieldPlace', field))).toEqual([
-      ...['issuer', 'clientId', 'clientSecret', 'callback-title', 'scopes-title', 'use-title', 'par', 'dpop'],
-    ]);
+    expect(fields.map((field) => show('appFieldPlace', field))).toEqual(Object.values(places));
   });
 
   test('a source of what is known of a BIN, and an end of a connection with its tone', () => {
@@ -301,6 +311,10 @@ describe('words for what has a name', () => {
   ])('a connection that is %s: %s, in its colour and with its sign', (health, label, tone, icon) => {
     const text = show('health', health);
     expect(text).toEqual({ label, tone, icon, meaning: expect.stringMatching(/^\p{Lu}.{15,}\.$/u) });
+  });
+
+  test('connections are counted by health, the best first', () => {
+    expect(HEALTHS.map((health) => show('health', health).tone)).toEqual(['good', 'notice', 'notice', 'bad']);
   });
 
   test('a scope is what it lets us do; one that only its provider can explain has no words', () => {
