@@ -79,6 +79,23 @@ describe('the document', () => {
     }
   });
 
+  test('R66 what a user reads needs a session, and what a user changes the CSRF token as well', () => {
+    const securities = (method: string) =>
+      [
+        '/threads/current',
+        '/connections',
+        '/sessions',
+        '/session/verify',
+        '/bin',
+        '/sign-out',
+        '/account/delete',
+      ].flatMap((path) => document.paths[path]?.[method]?.security ?? []);
+    expect(new Set(securities('get').map((one) => JSON.stringify(one)))).toEqual(new Set(['{"session":[]}']));
+    expect(new Set(securities('post').map((one) => JSON.stringify(one)))).toEqual(
+      new Set(['{"session":[],"csrf":[]}']),
+    );
+  });
+
   test('takes the schemas that judge: what they refuse it does not know', () => {
     const create = document.paths['/admin/api/connected-apps']?.post?.requestBody?.content['application/json']?.schema;
     expect(create?.additionalProperties).toBe(false);

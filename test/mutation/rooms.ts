@@ -85,6 +85,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'sign-in/backchannel-logout',
     'admin/step-up-age',
     'relay/id-tokens',
+    'api-docs/document',
     'admin/users/people',
   ],
   pages: [

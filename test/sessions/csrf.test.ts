@@ -67,6 +67,23 @@ describe('R66 state changes', () => {
     });
   });
 
+  test.each<[string, Record<string, string>]>([
+    ['foreign Origin', { origin: 'https://evil.example' }],
+    ['foreign Sec-Fetch-Site', { 'sec-fetch-site': 'same-site' }],
+    ['wrong or missing token', {}],
+  ])('the page says what to do, and the log which check refused: %s', async (words, headers) => {
+    const { headers: sent, body } = await ask(`${site.url}/sign-out`, {
+      method: 'POST',
+      headers: { ...DATA, ...FORM, cookie, ...headers },
+      body: '',
+    });
+    expect(JSON.parse(body).detail).toBe('Open the page again and repeat what you did there.');
+    const lines = site.logs().filter((line) => line.includes(String(sent['x-request-id'])));
+    expect(lines.map((line) => JSON.parse(line))).toContainEqual(
+      expect.objectContaining({ code: 'csrf_failed', detail: words }),
+    );
+  });
+
   test('nothing happened', async () => {
     const { body } = await ask(`${site.url}/session`, { headers: { cookie } });
     expect(JSON.parse(body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform', health: 'active' }] });
