@@ -62,7 +62,10 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     fleet.sandbox.faults.set({ ...fault, times: 1 });
     await until(async () => (await failures()).includes('reconnect_needed'));
     expect((await failures()).filter((one) => one !== undefined)).toEqual(['reconnect_needed']);
-    const { json } = await admin.call('GET', `/webhooks/${webhook.json.id}/messages`);
-    expect(json.items).toMatchObject([{ event: 'connection.reconnect_needed' }]);
+    const messages = async () =>
+      (await admin.call('GET', `/webhooks/${webhook.json.id}/messages`)).json.items as { event: string }[];
+    // Stored after the grant.
+    await until(async () => (await messages()).length > 0);
+    expect(await messages()).toMatchObject([{ event: 'connection.reconnect_needed' }]);
   });
 });
