@@ -5,9 +5,9 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS } from '../time.ts';
 import { connectionOf, type ListedConnection } from './connection-index.ts';
-import { isIdle } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { Refresher } from './refresh.ts';
+import { isIdle } from './refresh-state.ts';
 
 interface Options {
   /** 0: no checks. */

@@ -42,6 +42,10 @@ export const connectionSchema = z.object({
     .readonly()
     .describe('scopes of the app that were neither requested nor granted; the user can add them by reconnecting'),
   cause: z.enum(Object.keys(FAILURE_WORDS) as FailureCause[]).nullable(),
+  checkedAt: z.iso
+    .datetime()
+    .nullable()
+    .describe('when the provider last issued tokens for it, or ended it; null where it never did'),
   lastUsedAt: z.iso.datetime().nullable(),
   apiBaseUrl: z.string().nullable().describe('where calls with this connection go; null for an app without an API'),
   connectUrl: z.string(),
@@ -60,6 +64,7 @@ export function connectionJson(
     scopes: connection.scopes,
     missingScopes: missingScopes(app, connection),
     cause: connection.cause ?? null,
+    checkedAt: isoOrNull(connection.checkedAt),
     lastUsedAt: isoOrNull(connection.lastUsedAt),
     apiBaseUrl: (app && apiBaseUrlOf(app, connection)) ?? null,
     connectUrl: `${publicHref}/connections/${connection.app}`,
@@ -81,7 +86,7 @@ export function connectionView(
   const base = { id: app.id, name: app.name, unusable, revocationPendingSince: isoTime(pendingSince) };
   const choices = choicesOf(app, connection);
   if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes, choices };
-  const { health, scopes, cause, connectedAt, lastUsedAt } = connection;
+  const { health, scopes, cause, connectedAt, checkedAt, lastUsedAt } = connection;
   return {
     ...base,
     health,
@@ -92,6 +97,7 @@ export function connectionView(
     choices,
     more: unusable === undefined ? moreScopes(app, connection, wanted) : undefined,
     connectedAt: isoTime(connectedAt),
+    checkedAt: isoTime(checkedAt),
     lastUsedAt: isoTime(lastUsedAt),
     apiBaseUrl: apiBaseUrlOf(app, connection),
   };

@@ -14,6 +14,7 @@ import {
   revocationToken,
 } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
+import { checkedAtOf } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
 export interface Connection {
@@ -34,6 +35,8 @@ export interface Connection {
   connectedAt: number | undefined;
   /** When the provider last issued an access token. */
   refreshedAt: number | undefined;
+  /** When the provider last issued tokens, or ended the grant. */
+  checkedAt?: number | undefined;
   lastUsedAt: number | undefined;
 }
 
@@ -85,7 +88,7 @@ export function createConnections(parts: {
     const health = healthOf(stored.grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    const times = { connectedAt, refreshedAt, lastUsedAt };
+    const times = { connectedAt, refreshedAt, checkedAt: checkedAtOf(stored.grant), lastUsedAt };
     const asked = { scopes, requestedScopes, declinedScopes };
     return { app, health, cause, reason: failure?.reason, ...asked, account, apiBaseUrl, ...times };
   };

@@ -156,11 +156,6 @@ export function isBackingOff(grant: Grant, now: number): boolean {
   return left > 0 && left <= 1.25 * BACK_OFF.maxRetryAfterMs;
 }
 
-/** True where the refresh token was last used before that time. An imported one is left to its import at first. */
-export function isIdle(grant: Grant, since: number): boolean {
-  return grant.refreshToken !== undefined && (isUnchecked(grant) ? grant.connectedAt : grant.obtainedAt) < since;
-}
-
 /** True where the user has to connect again, or may have to. */
 export function isBroken({ failure }: Grant): boolean {
   return failure !== undefined && failure.kind !== 'passing';

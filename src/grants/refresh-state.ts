@@ -1,6 +1,6 @@
 /** What a stored grant says about refreshing it, and how long a refresh may hold its lease. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { type Grant, hasUsableToken, isBackingOff, isIdle, isRefreshDue, spreadOf } from './grant.ts';
+import { type Grant, hasUsableToken, isBackingOff, isRefreshDue, isUnchecked, spreadOf } from './grant.ts';
 import type { ReadableGrant, StoredGrant } from './grant-store.ts';
 
 export interface RefreshRequest {
@@ -65,6 +65,19 @@ export function ifDue(
   const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
   const needsCheck = idleSince !== undefined && isIdle(grant, idleSince);
   return needsToken || hasEntryToClose || needsCheck ? stored : undefined;
+}
+
+/** When the provider last issued tokens for the grant, or ended it; undefined before the first time. */
+export function checkedAtOf(grant: Grant): number | undefined {
+  const { failure } = grant;
+  // `access_ended` is found without the provider.
+  if (failure?.kind === 'reconnect_needed' && failure.cause !== 'access_ended') return failure.since;
+  return isUnchecked(grant) ? undefined : grant.obtainedAt;
+}
+
+/** True where the refresh token was last used before that time. An imported one is left to its import at first. */
+export function isIdle(grant: Grant, since: number): boolean {
+  return grant.refreshToken !== undefined && (isUnchecked(grant) ? grant.connectedAt : grant.obtainedAt) < since;
 }
 
 /** True where a request for an access token needs no refresh, or none is possible: then `ifDue` is not called. */

@@ -88,6 +88,8 @@ export interface ConnectionView {
   /** Scopes to ask the user for now, and all that a request for them names. */
   more?: { scopes: readonly string[]; request: readonly string[] } | undefined;
   connectedAt?: string | undefined;
+  /** When the provider last issued tokens for it, or ended it. */
+  checkedAt?: string | undefined;
   lastUsedAt?: string | undefined;
   /** Where calls with it go. */
   apiBaseUrl?: string | undefined;

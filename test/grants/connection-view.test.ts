@@ -36,7 +36,7 @@ describe('as JSON', () => {
   test('what is not known is null, and an app that is gone goes by its id', () => {
     expect(connectionJson(connectionOf('gone'), undefined, HREF)).toEqual({
       ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'], missingScopes: [] },
-      ...{ cause: null, lastUsedAt: null, apiBaseUrl: null, connectUrl: `${HREF}/connections/gone` },
+      ...{ cause: null, checkedAt: null, lastUsedAt: null, apiBaseUrl: null, connectUrl: `${HREF}/connections/gone` },
     });
   });
 

@@ -371,7 +371,7 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
   const signInApps = [1, 2].map(() => ({ id: text, name: text, url: text }));
   const connections = healths.map((health) => ({
     ...{ id: text, name: text, account: text, health, cause: text, scopes: [text, 'openid'] },
-    ...{ connectedAt: text, lastUsedAt: text, more: { scopes: [text, 'openid'], request: [text] } },
+    ...{ connectedAt: text, checkedAt: text, lastUsedAt: text, more: { scopes: [text, 'openid'], request: [text] } },
   }));
   const record = {
     ...{ number: { length: 16, luhn: true }, scheme: text, type: text, brand: text, prepaid: true },

@@ -23,6 +23,7 @@ export const connectionJson = z.object({
   scopes: z.array(z.string()),
   missingScopes: connectionSchema.shape.missingScopes,
   connectedAt: z.iso.datetime().nullable(),
+  checkedAt: connectionSchema.shape.checkedAt,
   lastUsedAt: z.iso.datetime().nullable(),
 });
 
@@ -53,7 +54,7 @@ export type ProgressView = z.output<typeof progressJson>;
 export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
 
 export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
-  const { app, cause, reason, connectedAt, lastUsedAt, health, scopes } = connection;
+  const { app, cause, reason, connectedAt, checkedAt, lastUsedAt, health, scopes } = connection;
   return {
     id: `${user.id}.${app}`,
     user: ownerView(user),
@@ -67,6 +68,7 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<C
     scopes: [...scopes],
     missingScopes: missingScopes(apps.find(app), connection),
     connectedAt: isoOrNull(connectedAt),
+    checkedAt: isoOrNull(checkedAt),
     lastUsedAt: isoOrNull(lastUsedAt),
   };
 }
