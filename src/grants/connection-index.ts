@@ -86,16 +86,21 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     /** Removes a connection from every list. */
     drop,
 
-    /** Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others. */
+    /**
+     * Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others.
+     * A cursor names no connection of an app that is not among `apps`.
+     */
     page(request: {
       after?: string | undefined;
       limit: number;
       userId?: string | undefined;
       appId?: string | undefined;
+      apps?: readonly string[] | undefined;
       state?: ConnectionState | undefined;
     }) {
-      const { after, limit, userId, appId, state } = request;
-      const filter = (one: ListedConnection) => appId === undefined || one.appId === appId;
+      const { after, limit, userId, appId, apps, state } = request;
+      const filter = (one: ListedConnection) =>
+        (appId === undefined || one.appId === appId) && apps?.includes(one.appId) !== false;
       if (userId !== undefined) {
         return matchingPage(store, keys.grants(userId), { after, limit, filter }, async (app) => ({
           userId,

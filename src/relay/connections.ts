@@ -57,10 +57,13 @@ export function relayConnections(parts: {
     ];
   };
 
-  const page = async ({ token: { users } }: RelayCaller, { limit, after, user, app }: z.output<typeof query>) =>
+  const page = async (
+    { token: { users, apps: allowed } }: RelayCaller,
+    { limit, after, user, app }: z.output<typeof query>,
+  ) =>
     user === undefined && app !== undefined && typeof users !== 'string'
       ? pageOfListed(users, app, { after: after || undefined, limit })
-      : grants.index.page({ after: after || undefined, limit, userId: user, appId: app });
+      : grants.index.page({ after: after || undefined, limit, userId: user, appId: app, apps: allowed });
 
   return operation(
     {

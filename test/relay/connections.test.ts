@@ -145,6 +145,13 @@ test('R109 a list holds the apps and users of the token only, and no disabled us
   await admin.call('POST', `/users/${third}/enable`);
 });
 
+test('R109 no cursor holds an app that the token may not use', async () => {
+  const [user = ''] = users;
+  const { token } = await makeToken({ apps: ['platform'] });
+  const answer = await list(token, `?user=${user}&limit=1`);
+  expect([placesOf(answer), JSON.parse(answer.body).next]).toEqual([['platform 0'], undefined]);
+});
+
 test('a proven user needs no assertUser, and is named once', async () => {
   const { id, token } = await makeToken({ assertUser: false });
   const assertion = await assertionOf(site, cookie);
