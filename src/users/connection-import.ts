@@ -1,4 +1,5 @@
 /** Imports connections from another system: entries are checked, sealed in batches, and each is tried by one paced refresh. */
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ADVICE, inputFaults } from '../config/input-faults.ts';
 import { type ConnectedApp, isOpenIdApp } from '../connected-apps/connected-app.ts';
@@ -113,8 +114,11 @@ export function startImport(parts: ImportParts) {
     if (typeof user === 'string') return invalid(user, { app: app.id, user: entry.user.id ?? null });
     const key = JSON.stringify([user.id, app.id]);
     if (seen.has(key)) return invalid('duplicate', { app: app.id, user: user.id });
-    seen.add(key);
     const { refreshToken, scopes = app.scopes } = entry;
+    // A second use would end the connection of the first at a provider that rotates refresh tokens.
+    const token = hash('sha256', refreshToken, 'base64url');
+    if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
+    seen.add(key).add(token);
     return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user) };
   };
 

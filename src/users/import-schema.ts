@@ -58,6 +58,7 @@ export const IMPORT_CAUSES = {
   issuer_missing: 'Users sign in at several providers, or at none: give the issuer.',
   unknown_issuer: 'No connected app signs users in at this issuer.',
   duplicate: 'An earlier entry is for the same user and app.',
+  same_token: 'An earlier entry has the same refresh token.',
   other_account: 'The refresh token belongs to another account. It was deleted.',
   removed: 'The connection was removed while it was being checked.',
 } as const;

@@ -17,7 +17,7 @@ const AWAY = { kind: 'unchecked', cause: 'provider_unavailable' } as const;
 
 async function importMany(
   check: () => ImportOutcome | Promise<ImportOutcome>,
-  parts: Partial<Pick<ImportParts, 'charge' | 'patience'>> = {},
+  { entryOf, ...parts }: Partial<Pick<ImportParts, 'charge' | 'patience'>> & { entryOf?: () => object } = {},
 ) {
   let calls = 0;
   let atOnce = 0;
@@ -48,7 +48,7 @@ async function importMany(
   });
   const entries = Array.from({ length: COUNT }, (_none, at) => ({
     line: at + 1,
-    entry: { user: { subject: `user-${at}` }, app: 'platform', refreshToken: `token-${at}` },
+    entry: { user: { subject: `user-${at}` }, app: 'platform', refreshToken: `token-${at}`, ...entryOf?.() },
   }));
   await take(entries);
   return { report, calls, most };
@@ -90,4 +90,12 @@ test('each check is charged to the budget of the app, and waits where that is sp
   const { report, calls } = await importMany(() => ({ kind: 'imported' }), { charge });
   expect([calls, report.imported, report.unchecked]).toEqual([10, 10, COUNT - 10]);
   expect(report.failures[0]).toMatchObject({ result: 'unchecked', cause: 'not_checked' });
+});
+
+test('a refresh token that two entries name is tried for the first of them alone', async () => {
+  const { report, calls } = await importMany(() => ({ kind: 'imported' }), {
+    entryOf: () => ({ refreshToken: 'one' }),
+  });
+  expect([calls, report.imported, report.invalid]).toEqual([1, 1, COUNT - 1]);
+  expect(report.failures[0]).toMatchObject({ result: 'invalid', cause: 'same_token' });
 });
