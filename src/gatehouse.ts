@@ -86,8 +86,9 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
   const grants = room(createGrants({ storage, connectedApps, outbound, events, clock, random }));
-  const users = createUsers({ storage, grants, config, sessions, signInRecords, clock });
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
+  const { charge } = threads;
+  const users = createUsers({ storage, grants, config, sessions, signInRecords, charge, clock });
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
   // The same, and the rooms made so far, for the rooms that serve requests.

@@ -5,6 +5,7 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS } from '../time.ts';
 import { connectionOf, type ListedConnection } from './connection-index.ts';
+import { type Grant, isBackingOff } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { Refresher } from './refresh.ts';
 import { isIdle } from './refresh-state.ts';
@@ -13,6 +14,8 @@ interface Options {
   /** 0: no checks. */
   seconds: number;
   isDisabled: (userId: string) => Promise<boolean>;
+  /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
+  charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
 }
 
 /** The place in the list of connections. `at`: when it was reached, in milliseconds since the epoch. */
@@ -41,17 +44,24 @@ export function createConnectionCheck(parts: {
   const { store, grants, refresher, findApp, clock } = parts;
   const index = keys.connections('all');
 
-  /** @param away apps whose provider takes no refresh now; may get another one */
-  const check = async ({ userId, appId }: ListedConnection, options: Options, away: Set<string>): Promise<void> => {
+  /** By app: the last grant whose refresh failed because the provider was away, limits its calls, or refuses the app. */
+  const failed = new Map<string, Grant>();
+
+  const check = async ({ userId, appId }: ListedConnection, options: Options): Promise<void> => {
     const app = findApp(appId);
-    if (!app || app.disabled || away.has(appId)) return;
+    if (!app || app.disabled) return;
+    const last = failed.get(appId);
+    if (last && isBackingOff(last, clock())) return;
     const idleSince = clock() - options.seconds * 1000 * (1 - 1 / ROUNDS);
     const stored = await grants.load(userId, appId);
     if (!stored || 'unreadable' in stored || !isIdle(stored.grant, idleSince)) return;
     const usedAt = Math.max(stored.grant.consentedAt, (await grants.lastUse(userId, appId)) ?? 0);
     if (clock() - usedAt > MAX_UNUSED_MS || (await options.isDisabled(userId))) return;
-    const { outcome } = await refresher.attempt({ userId, app, idleSince });
-    if (outcome?.kind === 'unavailable' || outcome?.kind === 'app_fault') away.add(appId);
+    // Where the budget is spent, the next round tries again.
+    if ((await options.charge(app, userId)) !== undefined) return;
+    const { stored: refreshed, outcome } = await refresher.attempt({ userId, app, idleSince });
+    const isAway = outcome?.kind === 'unavailable' || outcome?.kind === 'app_fault';
+    if (isAway && refreshed && 'grant' in refreshed) failed.set(appId, refreshed.grant);
   };
 
   /** Checks the next part of the list: as much of it as the time since the last part is of a round. */
@@ -62,13 +72,12 @@ export function createConnectionCheck(parts: {
     const share = Math.min(1, Math.max(0, clock() - progress.at) / roundMs);
     let left = Math.min(MAX_BATCH, Math.ceil(share * (await store.count(index))));
     const endsAt = performance.now() + MAX_BATCH_MS;
-    const away = new Set<string>();
     let { after } = progress;
     while (left > 0 && performance.now() < endsAt) {
       const limit = Math.min(left, MAX_CONCURRENT);
       const page = await store.page(index, after === undefined ? { limit } : { limit, after });
       // One that fails is checked in the next round.
-      await Promise.allSettled(page.items.map(({ member }) => check(connectionOf(member), options, away)));
+      await Promise.allSettled(page.items.map(({ member }) => check(connectionOf(member), options)));
       after = page.next;
       left = after === undefined ? 0 : left - limit;
     }

@@ -4,6 +4,7 @@ import type { Store } from '../storage/store.ts';
 import { createUserLifecycle } from './user-lifecycle.ts';
 import { createUserStore } from './user-store.ts';
 
+type CheckOptions = Parameters<Grants['checks']>[0];
 type LifecycleParts = Parameters<typeof createUserLifecycle>[0];
 
 export type Users = ReturnType<typeof createUsers>;
@@ -15,13 +16,15 @@ export function createUsers(parts: {
   config: { connectionCheckSeconds: number };
   sessions: { ofUsers: LifecycleParts['sessions'] };
   signInRecords: LifecycleParts['signIns'];
+  charge: CheckOptions['charge'];
   clock: () => number;
 }) {
-  const { storage, grants, config, sessions, signInRecords: signIns, clock } = parts;
+  const { storage, grants, config, sessions, signInRecords: signIns, charge, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
   const { connections } = grants;
   const lifecycle = createUserLifecycle({ store, users, connections, sessions: sessions.ofUsers, signIns });
-  const chores = grants.checks({ seconds: config.connectionCheckSeconds, isDisabled: (id) => users.isDisabled(id) });
+  const seconds = config.connectionCheckSeconds;
+  const chores = grants.checks({ seconds, isDisabled: (id) => users.isDisabled(id), charge });
   return { store: users, lifecycle, chores };
 }

@@ -39,6 +39,8 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
   let now: number;
   let disabled: string[];
   let apps: ConnectedApp[];
+  /** Calls that the budget of the app has room for. */
+  let left: number;
   /** Refresh tokens that the provider was sent. */
   let used: string[];
   let broken: string[];
@@ -46,7 +48,7 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
 
   beforeEach(async (context) => {
     if (kind === 'Redis') skipWithout(context, missingRedis);
-    [now, disabled, apps, used, broken] = [START, [], [APP], [], []];
+    [now, disabled, apps, left, used, broken] = [START, [], [APP], 1_000, [], []];
     outcomeOf = (refreshToken) => ({
       kind: 'tokens',
       response: {
@@ -94,7 +96,11 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
     });
     const findApp = (id: string) => apps.find((app) => app.id === id);
     const chores = createConnectionCheck({ store: over, grants, refresher, findApp, clock });
-    const [chore] = chores({ seconds: SECONDS, isDisabled: async (userId) => disabled.includes(userId) });
+    const [chore] = chores({
+      seconds: SECONDS,
+      isDisabled: async (userId) => disabled.includes(userId),
+      charge: async () => (left-- > 0 ? undefined : 60),
+    });
     if (!chore) throw new Error('There is no chore.');
     return chore.work;
   };
@@ -178,6 +184,27 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
     expect(broken).toEqual([]);
   });
 
+  test('a provider that limits its calls gets none before the time that it names', async () => {
+    for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
+    outcomeOf = () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 90 });
+    const work = processOf();
+    await pass(STEP_MS, [work]);
+    const before = used.length;
+    expect(before).toBeGreaterThan(0);
+    await pass(8 * STEP_MS, [work]);
+    expect(used).toHaveLength(before);
+  });
+
+  test('each refresh is charged to the budget of the app, and is left to a later round where that is spent', async () => {
+    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    left = 10;
+    await pass(SECONDS * 260, [processOf()]);
+    expect(used).toHaveLength(10);
+    left = 20;
+    await pass(SECONDS * 260, [processOf()]);
+    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+  });
+
   test('a process that ends in the middle loses nothing: the next one repeats its part, and refreshes none twice', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     const killed = { ...store, page: vi.fn(store.page), write: () => Promise.reject(new Error('killed')) };
@@ -213,6 +240,7 @@ describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
 
   test('0 s switches it off', () => {
     const none = {} as Parameters<typeof createConnectionCheck>[0];
-    expect(createConnectionCheck(none)({ seconds: 0, isDisabled: async () => false })).toEqual([]);
+    const options = { seconds: 0, isDisabled: async () => false, charge: async () => undefined };
+    expect(createConnectionCheck(none)(options)).toEqual([]);
   });
 });
