@@ -18,10 +18,13 @@ interface Options {
   charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
 }
 
-/** The place in the list of connections. `at`: when it was reached, in milliseconds since the epoch. */
+/** The place in the list of connections, whose size was counted at `countedAt`. Times in milliseconds since the epoch. */
 interface Progress {
   after?: string | undefined;
+  /** When the place was reached. */
   at: number;
+  size?: number;
+  countedAt?: number;
 }
 
 /** A round reads the list of all connections once. With a grant due after three quarters, none waits longer than the interval. */
@@ -70,7 +73,10 @@ export function createConnectionCheck(parts: {
     const stored = await store.get(keys.connectionCheck);
     const progress: Progress = stored ? JSON.parse(stored.value) : { at: clock() - pauseOf(options) };
     const share = Math.min(1, Math.max(0, clock() - progress.at) / roundMs);
-    let left = Math.min(MAX_BATCH, Math.ceil(share * (await store.count(index))));
+    // Counting a long list takes an embedded database long, so it is counted once in a round.
+    const isCounted = progress.after !== undefined && clock() - (progress.countedAt ?? 0) < roundMs;
+    const { size = 0, countedAt } = isCounted ? progress : { size: await store.count(index), countedAt: clock() };
+    let left = Math.min(MAX_BATCH, Math.ceil(share * size));
     const endsAt = performance.now() + MAX_BATCH_MS;
     let { after } = progress;
     while (left > 0 && performance.now() < endsAt) {
@@ -82,7 +88,7 @@ export function createConnectionCheck(parts: {
       left = after === undefined ? 0 : left - limit;
     }
     // Saved after the checks: those of a process that is killed are repeated, and find the grants no longer idle.
-    await store.write([{ put: keys.connectionCheck, value: JSON.stringify({ after, at: clock() }) }]);
+    await store.write([{ put: keys.connectionCheck, value: JSON.stringify({ after, at: clock(), size, countedAt }) }]);
   };
 
   return (options: Options): Chore[] =>
