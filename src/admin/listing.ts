@@ -13,7 +13,7 @@
  * | `sessions` | start, newest first | none | `live-sessions` | 1 member for each session, added and removed |
  * | `sessions` | last use, newest first | `user` | none: the record `sessions-of` | with each session |
  * | `sessions` | user by user as `users` with `q`, then last use | `q` by way of `users` | `user-names` | none more |
- * | `connections` | connected, newest first | `app` | `connections` | connecting writes 3 members and removes 3; a refresh writes only where the state changes |
+ * | `connections` | connected, newest first | `app`; `scopes` looked through | `connections` | connecting writes 3 members and removes 3; a refresh writes only where the state changes |
  * | `connections` | newest failure first | `health`; with `app` looked through | `connections` | the same members |
  * | `connections` | connected, oldest first | `user` | `grants` | 1 member for each connection, in the write of the grant |
  * | `connections` | user by user as `users` with `q`, then connected | `q` by way of `users`; with `app`, `health` looked through | `user-names`, `grants` | none more |

@@ -76,6 +76,7 @@ export function createConnectionCheck(parts: {
     // Counting a long list takes an embedded database long, so it is counted once in a round.
     const isCounted = progress.after !== undefined && clock() - (progress.countedAt ?? 0) < roundMs;
     const { size = 0, countedAt } = isCounted ? progress : { size: await store.count(index), countedAt: clock() };
+    if (size === 0) return;
     let left = Math.min(MAX_BATCH, Math.ceil(share * size));
     const endsAt = performance.now() + MAX_BATCH_MS;
     let { after } = progress;

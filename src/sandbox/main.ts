@@ -47,7 +47,7 @@ async function main(): Promise<void> {
   const at = { host: settings.publicHost ?? settings.host, port: settings.port };
   // Elsewhere it would need https, for its pages and for the sign-in. Its orders also confirm themselves.
   const binService = [settings.host, at.host].every(isLoopback) ? createOwnBinService(at) : undefined;
-  const sandbox = await startSandbox({
+  const opening = startSandbox({
     ...optionsOf(settings),
     seed: read?.seed,
     initialAccessToken,
@@ -58,18 +58,26 @@ async function main(): Promise<void> {
   });
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-'));
   const close = async () => {
-    await Promise.all([sandbox.close(), binService?.close()]);
+    await Promise.all([
+      opening.then(
+        (sandbox) => sandbox.close(),
+        () => undefined,
+      ),
+      binService?.close(),
+    ]);
     rmSync(directory, { recursive: true, force: true });
   };
+  // Before the start: the first request may be answered before the rest of the start is done.
   stopOnSignal(close);
   try {
+    const sandbox = await opening;
     await binService?.open(sandbox, { directory, logLevel: 'error', logDestination: process.stderr, fixedAccess });
+    const hasAccounts = binService !== undefined;
+    process.stdout.write(greeting(sandbox, { clientSecret, initialAccessToken, binApiKey, hasAccounts, settings }));
   } catch (error) {
     await close();
     throw error;
   }
-  const hasAccounts = binService !== undefined;
-  process.stdout.write(greeting(sandbox, { clientSecret, initialAccessToken, binApiKey, hasAccounts, settings }));
 }
 
 function readSeedFile(path: string): ReadSeed {
