@@ -1,8 +1,8 @@
 /** The grant that a consent creates: its scopes, and the refresh token that it takes over from an earlier grant. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { isSameIssuer } from '../connected-apps/issuer.ts';
+import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
-import { type Grant, isBroken, withTokens } from './grant.ts';
+import { type Grant, isBroken, isUnchecked, withTokens } from './grant.ts';
 
 export interface Consent {
   userId: string;
@@ -110,6 +110,13 @@ const ACCOUNT_IDS = ['subject', 'accountId'] as const;
 export function sameAccount(app: ConnectedApp, { account: earlier }: Grant, account: Grant['account']): boolean {
   const isSameId = ACCOUNT_IDS.some((id) => account[id] !== undefined && earlier[id] === account[id]);
   return isSameId && isSameIssuer(app, earlier, account);
+}
+
+/** The account of a refreshed grant: where an import named none, the one of the ID token. */
+export function accountAfter(app: ConnectedApp, grant: Grant, { claims }: TokenResponse): Grant['account'] {
+  const { account } = grant;
+  if (claims === undefined || account.subject !== undefined || !isUnchecked(grant)) return account;
+  return { ...account, issuer: issuerOf(app, claims), subject: claims.sub };
 }
 
 export function isOtherAccount(app: ConnectedApp, grant: Grant, account: Grant['account']): boolean {

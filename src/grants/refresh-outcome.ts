@@ -4,6 +4,7 @@ import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { retryWhileUnavailable } from '../storage/retry.ts';
+import { accountAfter } from './consent.ts';
 import {
   type FailureCause,
   type Grant,
@@ -118,7 +119,8 @@ export function createRefreshOutcomes(parts: {
     const rotates = response.refreshToken !== undefined;
     return saveTokens(call, response, (grant) => {
       const next = withTokens(withEntryClosed(call, grant), response, now, call.app.accessTokenLifetimeSeconds);
-      return { ...next, rotates, refreshedBy: call.fence?.number };
+      const account = accountAfter(call.app, grant, response);
+      return { ...next, account, rotates, refreshedBy: call.fence?.number };
     });
   };
 

@@ -111,6 +111,17 @@ test('R111: a token of another account is refused, and nothing of it stays', asy
   expect((await getJson(agent, `${site.url}/threads/current`)).json.code).toBe('not_connected');
 });
 
+test('an imported connection without a known account belongs to the one that the first ID token names', async () => {
+  await post(entryOf());
+  await desk.change(
+    userId,
+    ({ account }) => ({ account: { issuer: account.issuer }, accessToken: '', expiresAt: 0 }),
+    APP,
+  );
+  expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
+  expect((await desk.read(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
+});
+
 test('R111: while the provider is away the token is kept sealed, is not shown as working, and works later', async () => {
   site.provider.set({ answers: { refresh: (res) => void res.writeHead(503).end() } });
   expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
