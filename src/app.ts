@@ -61,17 +61,18 @@ export function createApp(parts: AppParts): RequestListener {
   const { basePath, href: publicHref } = publicUrl;
   const { events, metrics } = observability;
   const { apps } = parts.connectedApps;
-  const { connections } = parts.grants;
+  const { connections, links } = parts.grants;
   const threads = parts.threads.browser;
   const handlers = {
     ...parts.signIn.routes,
     home: parts.home,
     apiDocs: parts.apiDocs,
     bin: binRoutes({ lookup: parts.bins.lookup, pages, events, references, publicHref }),
-    connections: connectionRoutes({ apps, connections, servicesOf: relay.uses.servicesOf, pages, publicHref }),
+    connections: connectionRoutes({ apps, connections, links, servicesOf: relay.uses.servicesOf, pages, publicHref }),
     threads: threadRoutes({ apps, threads, sessions: sessions.browser, grants: parts.grants }),
     relay: relay.routes,
     relayConnections: relay.connections,
+    relayConnectLinks: relay.connectLinks,
     tokenExchange: relay.tokenExchange,
     assertions: relay.assertions,
     admin: parts.admin.routes,

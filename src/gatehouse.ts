@@ -85,7 +85,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   // Shared by several rooms. The type of a room's `parts` names those that it takes.
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
-  const grants = room(createGrants({ storage, connectedApps, outbound, events, clock, random }));
+  const grants = room(createGrants({ ...base, connectedApps, random }));
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
   const { charge } = threads;
   const users = createUsers({ storage, grants, config, sessions, signInRecords, charge, clock });

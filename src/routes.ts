@@ -22,6 +22,7 @@ export type Handlers = SignIn['routes'] & {
   home: Home;
   relay: Relay['routes'];
   relayConnections: RequestHandler;
+  relayConnectLinks: RequestHandler;
   threads: ThreadRoutes;
   tokenExchange: RequestHandler;
 };
@@ -50,6 +51,7 @@ export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[
     ['POST', '/relay/bin', [to.relay.binGuard, readBody, to.relay.jsonOnly], to.bin.manyAsJson, RELAYED],
     ['POST', '/relay/token', readBody, to.tokenExchange],
     ['GET', '/relay/connections', to.relay.connectionsGuard, to.relayConnections],
+    ['POST', '/relay/connect-links', [to.relay.connectLinksGuard, readBody, to.relay.jsonOnly], to.relayConnectLinks],
 
     // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.
     ['GET', '/session/verify', requireUser, to.assertions.verify],
@@ -74,6 +76,9 @@ export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[
     ['GET', '/connections/:app', requireUserOrRedirect, to.connections.one],
     ['POST', '/connections/:app', [requireUser, change], to.signIn.connect],
     ['POST', '/connections/:app/disconnect', [requireUser, change], to.connections.disconnect],
+
+    ['GET', '/connect/:link', requireUserOrRedirect, to.connections.link],
+    ['POST', '/connect/:link', [requireUser, change], to.signIn.connectByLink],
 
     ['GET', '/openapi.json', [], to.apiDocs.document(() => routes)],
     ['GET', '/docs', loadSession, to.apiDocs.page(() => routes)],

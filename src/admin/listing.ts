@@ -22,6 +22,7 @@
  * | `audit` | newest first | `event`, `who`, `whom`; the smallest of their indexes is looked through for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-who`, `audit-whom` | at most 8 members for each entry, in its own write |
  * | `connected-apps` | id | `q`: looked through | none: every process holds them all; `connected-apps` to read them | 1 member for each app |
  * | `relay-tokens` | made, newest first | `q`: looked through | `relay-tokens` | 1 member for each |
+ * | `connect-links` | made, newest first | `q`: looked through | `connect-links` | 1 member for each; expired ones are removed with the next |
  * | `service-accounts` | made, newest first | `q`: looked through | `service-accounts` | 1 member for each |
  * | `webhooks` | made, newest first | `q`: looked through | `webhooks` | 1 member for each |
  * | `admin-tokens` | made, newest first | `q`: looked through | `admin-tokens` | 1 member for each |

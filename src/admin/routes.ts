@@ -4,6 +4,7 @@ import type { AdminParts } from './admin.ts';
 import { adminTokenRoutes } from './admin-tokens/routes.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { adminBinRoutes } from './bin/routes.ts';
+import { connectLinkRoutes } from './connect-links/routes.ts';
 import { connectedAppRoutes } from './connected-apps/connected-apps.ts';
 import { disconnectionRoutes } from './connections/disconnections.ts';
 import { connectionImportRoutes } from './connections/imports.ts';
@@ -54,6 +55,7 @@ export function adminResources(parts: AdminParts) {
     connections: adminConnectionRoutes(parts),
     disconnections: disconnectionRoutes(parts),
     connectionImports: connectionImportRoutes(parts),
+    connectLinks: connectLinkRoutes(parts),
     signIns: adminSignInRoutes(parts),
     audit: auditRoutes(parts),
     bin: adminBinRoutes(parts),
@@ -158,6 +160,12 @@ export function adminRoutes(to: AdminResources, { page, form, read, ask, write }
     ['POST', '/admin/api/connected-apps/:id/disconnect-everyone', write, to.disconnections.endAll],
     ['GET', '/admin/api/connected-apps/:id/disconnect-everyone', read, to.disconnections.progress],
     ['GET', '/admin/api/revocations', read, to.connections.revocations],
+
+    ['GET', '/admin/connect-links', page, to.connectLinks.page],
+    ['POST', '/admin/connect-links/:id/revoke', form, to.connectLinks.revokeByForm],
+    ['GET', '/admin/api/connect-links', read, to.connectLinks.list],
+    ['GET', '/admin/api/connect-links/:id', read, to.connectLinks.one],
+    ['DELETE', '/admin/api/connect-links/:id', write, to.connectLinks.revoke],
 
     ['GET', '/admin/sign-ins', page, to.signIns.page],
     ['GET', '/admin/sign-ins/:id', page, to.signIns.onePage],

@@ -40,10 +40,13 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason } });
     },
     connectionMade(facts) {
-      const { userId, app, scopes, origin, audited } = facts;
+      const { userId, app, scopes, link, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = { kind: 'user', id: userId };
       note({ event: 'connection.made', ...ofConnection(userId, app), actor, facts: { scopes }, ...from(origin) });
+      if (link === undefined) return;
+      const target = { kind: 'connect_link', id: link };
+      note({ event: 'connect_link.used', actor, target, facts: { app }, ...from(origin) });
     },
     connectionRemoved(facts) {
       const { userId, app, revocation, said, by, origin, audited } = facts;

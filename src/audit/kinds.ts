@@ -19,6 +19,9 @@ export const AUDIT_EVENTS = {
   'connection.broken': 'Connection broken',
   'connection.removed': 'Connection removed',
   'connection.everyone_removed': 'Everyone disconnected from an app',
+  'connect_link.created': 'Connect link created',
+  'connect_link.used': 'Connect link used',
+  'connect_link.revoked': 'Connect link revoked',
   'revocation.pending': 'Revocation waits for the provider',
   'revocation.confirmed': 'Revocation confirmed by the provider',
   'revocation.abandoned': 'Revocation given up',
@@ -66,7 +69,7 @@ export type AuditEvent = keyof typeof AUDIT_EVENTS;
 
 /** Events of everyday use by users, services and providers: they have a limit of their own, so that they push no change out (R94). */
 const EVERYDAY =
-  /^(?:sign_in|session|connection|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.given_up)$/;
+  /^(?:sign_in|session|connection|connect_link|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.given_up)$/;
 
 /** Change nothing, even if an administrator causes them: a read-only admin token can. */
 const NO_CHANGES = new Set<AuditEvent>([

@@ -3,6 +3,8 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
+import { keys } from '../storage/keys.ts';
+import type { ConnectLinks } from './connect-links.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import {
   type FailureCause,
@@ -64,6 +66,8 @@ interface MakeRequest extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
+  /** The id of the connect link that this uses up. */
+  link?: string | undefined;
 }
 
 export type Connections = ReturnType<typeof createConnections>;
@@ -71,11 +75,12 @@ export type Connections = ReturnType<typeof createConnections>;
 export function createConnections(parts: {
   grants: GrantStore;
   revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf'>;
+  links: Pick<ConnectLinks, 'isOpen'>;
   findApp: (id: string) => ConnectedApp | undefined;
   events: Events;
   clock: () => number;
 }) {
-  const { grants, revocations, findApp, events, clock } = parts;
+  const { grants, revocations, links, findApp, events, clock } = parts;
 
   const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
@@ -130,21 +135,28 @@ export function createConnections(parts: {
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
-    /** Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. */
-    async make({ origin, prefetched, ...consent }: MakeRequest): Promise<void> {
+    /**
+     * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Returns false, and stores
+     * nothing, where the connect link can no longer be used.
+     */
+    async make({ origin, prefetched, link, ...consent }: MakeRequest): Promise<boolean> {
       const { userId, app, response, scopes, account } = consent;
+      const ticket = link === undefined ? undefined : keys.connectTicket(userId, link);
       let replaced: Grant | undefined;
       for (let first = true; ; first = false) {
         const stored = await grants.load(userId, app.id, first ? prefetched : undefined);
         replaced = stored && 'grant' in stored ? stored.grant : undefined;
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
-        if (await grants.save(consentedGrant(consent, earlier, clock()), stored?.version ?? 0)) break;
+        const version = stored?.version ?? 0;
+        if (await grants.save(consentedGrant(consent, earlier, clock()), version, undefined, ticket)) break;
+        if (link !== undefined && !(await links.isOpen(userId, link))) return false;
       }
-      events.connectionMade({ userId, app: app.id, scopes: response.scopes ?? scopes, origin });
-      if (!replaced) return;
+      events.connectionMade({ userId, app: app.id, scopes: response.scopes ?? scopes, link, origin });
+      if (!replaced) return true;
       if (isBroken(replaced)) events.connectionRecovered({ userId, app: app.id, origin });
       await revokeReplaced(app, replaced, account);
+      return true;
     },
 
     /**

@@ -113,14 +113,16 @@ export function createGrantStore(parts: {
     /**
      * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
      * since. Returns the new version, or undefined where it did not write.
+     * @param ticket a record that must exist, and is deleted by the same write
      */
-    async save(grant: Grant, ifVersion: number, fence?: Fence): Promise<number | undefined> {
+    async save(grant: Grant, ifVersion: number, fence?: Fence, ticket?: string): Promise<number | undefined> {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
       const index = keys.grants(grant.userId);
       const writes = [
         { put: key, value, ifVersion },
         { index, add: grant.appId, score: grant.connectedAt },
+        ...(ticket === undefined ? [] : [{ exists: ticket }, { delete: ticket }]),
       ];
       const version = await store.write(writes, fence ? { fence } : {});
       if (version === undefined) return undefined;

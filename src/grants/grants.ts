@@ -5,8 +5,10 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { Chore } from '../storage/chore.ts';
 import { createLeases } from '../storage/lease.ts';
 import type { Sealer } from '../storage/sealed.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createAuthorizedFetch } from './authorized-fetch.ts';
+import { createConnectLinks } from './connect-links.ts';
 import { createConnectionCheck } from './connection-check.ts';
 import { createConnectionIndex } from './connection-index.ts';
 import { createConnections } from './connections.ts';
@@ -26,15 +28,16 @@ export type Grants = ReturnType<typeof createGrants>;
  * processes settle one when it is next due.
  */
 export function createGrants(parts: {
-  storage: { store: Store; sealer: Sealer; deadlineMilliseconds: number };
+  storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number };
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider'>;
   outbound: Outbound;
   events: Events;
+  publicHref: string;
   clock: () => number;
   random: () => number;
 }) {
-  const { storage, connectedApps, outbound, events, clock, random } = parts;
-  const { store, sealer } = storage;
+  const { storage, connectedApps, outbound, events, publicHref, clock, random } = parts;
+  const { store, sealer, sealedJson } = storage;
   const { provider } = connectedApps;
   const findApp = connectedApps.apps.find;
 
@@ -48,7 +51,8 @@ export function createGrants(parts: {
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
   });
   const vault = createTokenVault({ grants, refresher, clock });
-  const connections = createConnections({ grants, revocations, findApp, events, clock });
+  const links = createConnectLinks({ store, sealedJson, publicHref, clock });
+  const connections = createConnections({ grants, revocations, links, findApp, events, clock });
   const everyone = createDisconnectEveryone({ store, index, connections, clock });
 
   // Not awaited: a request that needs such a grant settles it first.
@@ -64,6 +68,7 @@ export function createGrants(parts: {
     load: grants.load,
     prefetch: grants.prefetch,
     connections,
+    links,
     index,
     everyone,
     revocations,

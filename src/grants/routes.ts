@@ -12,6 +12,7 @@ import type { Pages } from '../pages/pages.ts';
 import { disconnectText } from '../pages/words.ts';
 import { originOf } from '../sessions/actor.ts';
 import { sessionOf } from '../sessions/guards.ts';
+import type { ConnectLinks } from './connect-links.ts';
 import {
   connectionJson,
   connectionSchema,
@@ -46,15 +47,16 @@ export type ConnectionRoutes = ReturnType<typeof connectionRoutes>;
 export function connectionRoutes(parts: {
   apps: CurrentApps;
   connections: Connections;
+  links: Pick<ConnectLinks, 'openFor'>;
   /** The services that used this connection, most recent first. */
   servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
   pages: Pages;
   publicHref: string;
 }) {
-  const { apps, connections, servicesOf, pages, publicHref } = parts;
+  const { apps, connections, links, servicesOf, pages, publicHref } = parts;
 
-  const appOf = (req: Request): ConnectedApp => {
-    const app = apps.find(String(req.params.app));
+  const appOf = (req: Request, id = String(req.params.app)): ConnectedApp => {
+    const app = apps.find(id);
     if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
     return app;
   };
@@ -85,6 +87,19 @@ export function connectionRoutes(parts: {
         returnTo: queryField(req, 'return_to'),
         hints: readHints((name) => queryField(req, name)),
         notice: (await pages.flashOf(req)).notice,
+      });
+    }) satisfies RequestHandler,
+
+    link: (async (req, res) => {
+      const userId = sessionOf(req).user.id;
+      const { app: id, scopes } = await links.openFor(userId, String(req.params.link));
+      const app = appOf(req, id);
+      const connection = await connections.find(userId, id);
+      pages.send(res, 'connections/link', {
+        page: pages.signedInFrame(req, app.name),
+        connection: connectionView(app, connection, publicHref),
+        scopes,
+        link: String(req.params.link),
       });
     }) satisfies RequestHandler,
 

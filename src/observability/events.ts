@@ -59,6 +59,8 @@ export interface Events {
     userId: string;
     app: string;
     scopes: readonly string[];
+    /** The id of the connect link that was used. */
+    link?: string | undefined;
     /** The audit trail has an entry for it already. */
     audited?: boolean | undefined;
     origin?: Origin | undefined;

@@ -214,6 +214,13 @@ export interface PageData {
     hints?: Readonly<Record<string, string>> | undefined;
     notice?: Notice | undefined;
   };
+  'connections/link': {
+    page: SignedInFrame;
+    connection: ConnectionView;
+    scopes: readonly string[];
+    /** The secret of the link, as in the path. */
+    link: string;
+  };
   'sign-in/sessions': {
     page: SignedInFrame;
     sessions: readonly SessionView[];

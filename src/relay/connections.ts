@@ -75,13 +75,13 @@ export function relayConnections(parts: {
     },
     async ({ req, query: asked }) => {
       const caller = callerOf(req);
-      const named = await gate.readUser(req, caller, asked.user);
+      const route = 'connections:read';
+      const named = await gate.readUser(req, caller, asked.user, route);
       const [onlyApp, ...others] = caller.token.apps;
       const app = asked.app ?? (named || others.length > 0 ? undefined : onlyApp);
       if (!named && app === undefined)
         throw new AppError('invalid_request', { detail: 'Name a user, an app, or both.' });
       const subject = named && (await gate.loadSubject(named));
-      const route = 'connections:read';
       const access = { route, app, subject, everyUser: !subject } as const;
       gate.authorize(caller, access);
 

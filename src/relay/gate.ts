@@ -127,11 +127,11 @@ export function createRelayGate(parts: {
       }
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
     },
-    /** The user that the query names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
-    async readUser(req: IncomingMessage, caller: RelayCaller, id: string | undefined) {
+    /** The user that the request names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
+    async readUser(req: IncomingMessage, caller: RelayCaller, id: string | undefined, route: RelayScope) {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       if (assertion === undefined) return id === undefined ? undefined : { kind: 'user' as const, id, proven: false };
-      if (id === undefined) return provenUser(assertion, caller, 'connections:read');
+      if (id === undefined) return provenUser(assertion, caller, route);
       throw new AppError('invalid_request', { detail: 'Send either "user" or Gatehouse-User-Assertion.' });
     },
     /** Adds what the store knows of the user or service account. */

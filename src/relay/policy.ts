@@ -8,6 +8,7 @@ const scopeWords = {
   'bin:read': 'Look up BINs',
   'token:exchange': 'Get users’ access tokens',
   'connections:read': 'See the state of connections',
+  'connect_links:create': 'Create links with which users connect',
 } as const;
 export type RelayScope = keyof typeof scopeWords;
 export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];

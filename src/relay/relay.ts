@@ -11,6 +11,7 @@ import type { Store } from '../storage/store.ts';
 import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import { assertionRoutes } from './assertion-routes.ts';
+import { relayConnectLinks } from './connect-links.ts';
 import { relayConnections } from './connections.ts';
 import { createRelayGate } from './gate.ts';
 import { createIdTokens } from './id-token.ts';
@@ -62,6 +63,7 @@ export async function createRelay(parts: {
     checkApiToken: (app: ThreadApp, apiToken: string) => checkApiToken(app, apiToken, outbound),
     routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
     connections: relayConnections({ gate, apps, grants, publicHref }),
+    connectLinks: relayConnectLinks({ gate, apps, links: grants.links, audit }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),
     async close(): Promise<void> {

@@ -95,6 +95,10 @@ export function relayRoutes(parts: {
       admit(req, res, { route: 'connections:read' }).then(() => next(), next),
     ),
 
+    connectLinksGuard: requiring<RequestHandler>(relayToken('connect_links:create'), (req, res, next) =>
+      admit(req, res, { route: 'connect_links:create' }).then(() => next(), next),
+    ),
+
     /** Refuses forms, which the handler accepts from pages. */
     jsonOnly: ((req, _res, next) => {
       const detail = 'Send the body as JSON, with "Content-Type: application/json".';

@@ -77,8 +77,8 @@ export function createRelayUses(parts: {
     for (const counted of batch) {
       const { route, userId, app, result } = counted.use;
       if (userId === undefined || app === undefined || result !== 'answered') continue;
-      // Whoever looks at a connection does not use it.
-      if (route === 'connections:read') continue;
+      // Whoever looks at a connection, or asks for one, does not use it.
+      if (route === 'connections:read' || route === 'connect_links:create') continue;
       const place = { key: keys.relayUsesOf(userId, app), owner: keys.grant(userId, app) };
       await changeJson<ServiceUse[]>(store, { ...place, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
         withService(stored, counted),

@@ -416,6 +416,16 @@ const FAILURES = {
     words: 'Another user was signed in with this browser, so the sign-in was not used.',
     advice: 'Nothing was stored. The user has to sign out before signing in as another.',
   },
+  link_ended: {
+    code: 'not_found',
+    whose: 'nobody',
+    failedAt: 'connection',
+    detail: 'The link was used, was revoked, or is older than 30 minutes, so nothing was connected.',
+    page: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
+    words: 'The connect link had been used or revoked, or had expired, when the user came back.',
+    advice: 'Nothing was stored. If the connection is still needed, the service can create another link.',
+    isRefusal: true,
+  },
   not_permitted: {
     code: 'not_allowed',
     whose: 'nobody',

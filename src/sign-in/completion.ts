@@ -107,16 +107,20 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     /** @throws SignInError */
     async connection(
       { app, scopes, response, claims, accountId }: Authorization,
-      userId: string,
+      { userId, link }: { userId: string; link?: string | undefined },
       origin: Origin | undefined,
       log: AttemptLog,
     ): Promise<void> {
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
-      await connections
-        .make({ userId, app, response, scopes, account, chosen: true, origin })
+      const isMade = await connections
+        .make({ userId, app, response, scopes, account, chosen: true, link, origin })
         .catch((cause: unknown) => {
           throw unsaved('connection_not_saved', cause);
         });
+      if (!isMade) {
+        await connections.discard(userId, app, response);
+        throw fail('link_ended', { appId: app.id, purpose: 'connect' });
+      }
       log.passed('connection');
       await log.succeeded('connected', userId);
     },

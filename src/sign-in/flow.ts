@@ -149,7 +149,7 @@ export function createSignInFlow(parts: FlowParts) {
     callback.search = request.callback.search;
     const authorization = await authorize(app, pending, { callback, state, log });
     if (transaction.purpose === 'sign_in') await complete.signIn(authorization, request, log);
-    else await complete.connection(authorization, transaction.userId, request.info.origin, log);
+    else await complete.connection(authorization, transaction, request.info.origin, log);
     return transaction.returnTo;
   };
 

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
+import type { ConnectLinks } from '../grants/connect-links.ts';
 import { formField, formFields, queryField } from '../http/body.ts';
 import { holdsCardNumber } from '../http/card-numbers.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
@@ -56,31 +57,39 @@ const CONNECT: Operation = {
   }),
   responses: { 303: {} },
 };
+const CONNECT_BY_LINK: Operation = {
+  summary: 'Ask the user of a connect link for consent: to the authorization endpoint',
+  responses: { 303: {} },
+};
 const SIGN_OUT: Operation = { summary: 'Sign out here and at the provider', responses: { 303: {} } };
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
 
 export function signInRoutes(parts: {
   apps: CurrentApps;
   flow: SignInFlow;
+  links: Pick<ConnectLinks, 'openFor'>;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
   site: LocalSite & { href: string; home: string };
 }) {
-  const { apps, flow, limits, pages, events, site } = parts;
+  const { apps, flow, links, limits, pages, events, site } = parts;
   const { browser, ofUsers } = parts.sessions;
 
   /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
   const begin = async (
     req: Request,
     res: Response,
-    { home, ...start }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string },
+    {
+      home,
+      wanted = formField(req.body, 'return_to') ?? queryField(req, 'return_to'),
+      ...start
+    }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string; wanted?: string | undefined },
   ) => {
     limits.take('sign-in', req.context.address);
     const knownSecrets = browser.readBrowserSecrets(req);
     const secrets = knownSecrets ?? { current: newBrowserSecret() };
-    const wanted = formField(req.body, 'return_to') ?? queryField(req, 'return_to');
     const returnTo = returnTarget(wanted, { ...site, home }, start.app.returnUrls);
     const info = { ...requestInfo(req), browserSecret: secrets.current };
     const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownSecrets === undefined });
@@ -138,6 +147,17 @@ export function signInRoutes(parts: {
       const home = `${site.home}connections/${app.id}`;
       const hints = readHints((name) => req.body[name]);
       await begin(req, res, { purpose: 'connect', user, app, home, scopes: chosenScopes(app, req.body), hints });
+    }),
+
+    connectByLink: described<RequestHandler>(CONNECT_BY_LINK, async (req, res) => {
+      const { user } = sessionOf(req);
+      const { id: link, app: appId, scopes, returnUrl } = await links.openFor(user.id, String(req.params.link));
+      const app = apps.find(appId);
+      if (!app || !scopes.every((scope) => app.scopes.includes(scope)))
+        throw new AppError('not_found', { detail: 'The app has changed since this link was made. Ask for a new one.' });
+      const home = `${site.home}connections/${app.id}`;
+      const wanted = returnUrl ?? home;
+      await begin(req, res, { purpose: 'connect', user, link, app, home, wanted, scopes, hints: {} });
     }),
 
     callback: described<RequestHandler>(CALLBACK, async (req, res) => {

@@ -25,7 +25,7 @@ export function createSignIn(parts: {
   config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
   store: Store;
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'verifyLogoutToken'>;
-  grants: Pick<Grants, 'connections'>;
+  grants: Pick<Grants, 'connections' | 'links'>;
   users: Users;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   signInRecords: SignInRecords;
@@ -39,7 +39,7 @@ export function createSignIn(parts: {
   const { publicUrl, sessionSecrets, admin } = config;
   const { origin, href, basePath } = publicUrl;
   const { apps, provider, verifyLogoutToken } = parts.connectedApps;
-  const { connections } = parts.grants;
+  const { connections, links } = parts.grants;
   const { store: users, lifecycle } = parts.users;
   const flow = createSignInFlow({
     ...{ apps, provider, connections, users, admin, events, clock },
@@ -51,7 +51,7 @@ export function createSignIn(parts: {
   const site = { origin, href, home: `${basePath}/` };
   return {
     routes: {
-      signIn: signInRoutes({ apps, flow, sessions, limits: parts.limits, pages, events, site }),
+      signIn: signInRoutes({ apps, flow, links, sessions, limits: parts.limits, pages, events, site }),
       sessions: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
       erasure: erasureRoutes({ lifecycle, apps, trail: parts.audit.trail, sessions, pages }),
       backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),

@@ -13,7 +13,9 @@ import { fingerprintOf, type Transaction } from './transaction.ts';
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
   /** @param stepUp asks for the stronger sign-in of the administration, which only its own app can give */
-  { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean } | { purpose: 'connect'; user: SessionUser };
+  | { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean }
+  /** @param link the id of the connect link that is used */
+  | { purpose: 'connect'; user: SessionUser; link?: string | undefined };
 
 export type StartRequest = StartPurpose & {
   app: ConnectedApp;
@@ -42,7 +44,9 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const state = states.create(clock());
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
     const transaction: Transaction = {
-      ...(purpose === 'connect' ? { purpose, userId: user.id } : { purpose }),
+      ...(request.purpose === 'connect'
+        ? { purpose: request.purpose, userId: request.user.id, link: request.link }
+        : { purpose: request.purpose }),
       appId: app.id,
       registration: fingerprintOf(app),
       scopes: request.scopes,

@@ -19,7 +19,12 @@ export type Transaction = {
 } & (
   | { purpose: 'sign_in' }
   /** The same user must be signed in when it ends (R11). */
-  | { purpose: 'connect'; userId: string }
+  | {
+      purpose: 'connect';
+      userId: string;
+      /** The id of the connect link that is used. */
+      link?: string | undefined;
+    }
 );
 
 /** Seconds within which a user has to come back from the provider. */

@@ -52,6 +52,9 @@
  * | index `sign-ins:{sign-ins}:LIST` | ids of attempts by start: `all` (at most 50,000), `open` (at most 2,000), `failed`, and `of:HASH` of one user, e-mail address or browser | 30 days |
  * | `disconnect-job:{disconnect-jobs}:APP` | the progress of disconnecting all users from that app | 30 days |
  * | index `disconnect-jobs:{disconnect-jobs}` | apps with such a job under way, by start | until done |
+ * | `connect-link:{connect-links}:ID` | one connect link (sealed): user, app, scopes, return URL, hash of its secret | 30 minutes, or until revoked |
+ * | index `connect-links:{connect-links}` | their ids by time of creation | until a later link is created |
+ * | `connect-ticket:{USER}:ID` | a note that this link can still be used | 30 minutes, or until it was used or revoked |
  * | `connection-check` | how far the list of connections is read in search of idle ones, and when it was read that far | for ever |
  * | `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in that hour or day (UTC) | 3 days, 40 days |
  * | lease `chore:NAME` | which process does that background work | 30 s after its holder's last sign of life |
@@ -129,6 +132,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
   flash: 'deleted',
   webhook: 'left',
   revocation: 'left',
+  'connect-link': 'deleted',
 };
 
 /**
@@ -208,6 +212,9 @@ export const keys = {
     `sign-ins:{sign-ins}:${list}${list === 'of' ? `:${hashOf(whom).slice(0, 22)}` : ''}`,
   disconnectJob: (appId: string) => `disconnect-job:{disconnect-jobs}:${appId}`,
   connectionCheck: 'connection-check',
+  connectLink: (id: string) => `connect-link:{connect-links}:${id}`,
+  connectLinks: 'connect-links:{connect-links}',
+  connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
   tally: (span: string) => `tally:{${span}}`,
   choreLease: (name: string) => `chore:${name}`,

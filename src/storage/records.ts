@@ -40,6 +40,8 @@ interface RecordsParts<T, View> {
   prefix?: string;
   /** The name of such a record in messages. */
   noun: string;
+  /** Counted from the last change. Default: the record lasts. */
+  lifetimeSeconds?: number;
   /** Keys of records that are removed with it. */
   beside?: (id: string) => readonly string[];
   toView: (record: Versioned<T>) => View;
@@ -55,6 +57,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
 ): Records<T, View> {
   const { store, sealedJson, index, keyOf, prefix = '', toView, beside = () => [] } = parts;
   const opened = remembered<Versioned<T>>(MAX_CACHED);
+  const lifetime = parts.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: parts.lifetimeSeconds };
 
   const isId = (id: string) => id.startsWith(prefix) && isOpaqueTokenId(id.slice(prefix.length));
 
@@ -81,7 +84,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
   const save = async (value: T, ifVersion: number): Promise<View> => {
     const key = keyOf(value.id);
     const version = await store.write([
-      { put: key, value: await sealedJson.seal(value, key), ifVersion },
+      { put: key, value: await sealedJson.seal(value, key), ifVersion, ...lifetime },
       { index, add: value.id, score: value.createdAt },
     ]);
     if (version === undefined) throw conflict();

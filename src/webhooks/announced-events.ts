@@ -5,7 +5,7 @@ import type { WebhookMessages } from './messages.ts';
 export function announcedEvents(announce: WebhookMessages['announce']): EventListener {
   return {
     connectionMade(facts) {
-      announce('connection.created', { user: facts.userId, app: facts.app });
+      announce('connection.created', { user: facts.userId, app: facts.app, ...(facts.link && { linkId: facts.link }) });
     },
     connectionBroken(facts) {
       announce('connection.reconnect_needed', { user: facts.userId, app: facts.app, cause: facts.cause });

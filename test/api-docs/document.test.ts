@@ -26,7 +26,15 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 /** They answer pages alone: people find their way by links. */
-const PAGES = ['GET /', 'GET /problems/:code', 'GET /bin', 'GET /connections/:app', 'GET /docs', 'GET /account/delete'];
+const PAGES = [
+  'GET /',
+  'GET /problems/:code',
+  'GET /bin',
+  'GET /connections/:app',
+  'GET /connect/:link',
+  'GET /docs',
+  'GET /account/delete',
+];
 const nameOf = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
 const documented = () =>
   Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -70,6 +78,7 @@ describe('the document', () => {
     expect(Object.fromEntries(needed)).toMatchObject({
       '/relay/threads/current': [[{ relayToken: ['threads:read'] }]],
       '/relay/connections': [[{ relayToken: ['connections:read'] }]],
+      '/relay/connect-links': [[{ relayToken: ['connect_links:create'] }]],
       '/relay/bin/{bin}': [[{ relayToken: ['bin:read'] }]],
       '/relay/bin': [[{ relayToken: ['bin:read'] }]],
       '/relay/token': [[{ relayToken: exchange }, { relayTokenAsPassword: exchange }]],

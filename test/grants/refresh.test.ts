@@ -106,8 +106,16 @@ const revocationsOf = (of: GrantStore) =>
     clock: () => now,
     random: () => 0.5,
   });
+const NO_LINKS = { isOpen: async () => false };
 const connectionsOf = (of: GrantStore) =>
-  createConnections({ grants: of, revocations: revocationsOf(of), findApp: () => APP, events, clock: () => now });
+  createConnections({
+    grants: of,
+    revocations: revocationsOf(of),
+    links: NO_LINKS,
+    findApp: () => APP,
+    events,
+    clock: () => now,
+  });
 
 function tokens(
   accessToken: string,

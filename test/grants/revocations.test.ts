@@ -76,7 +76,9 @@ const revocations = () =>
       },
     },
   });
-const connections = () => createConnections({ grants, revocations: revocations(), findApp, events, clock: () => now });
+const NO_LINKS = { isOpen: async () => false };
+const connections = () =>
+  createConnections({ grants, revocations: revocations(), links: NO_LINKS, findApp, events, clock: () => now });
 
 /** @param subject null where the provider does not say */
 const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>

@@ -110,6 +110,15 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   const assertion = await assertionOf(site, agent.cookies.header(site.url));
   await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
   await ask(`${site.url}/relay/connections`, { headers: bearer(token) });
+  const link = await ask(`${site.url}/relay/connect-links`, {
+    ...{ method: 'POST', headers: { ...bearer(token), ...JSON_BODY } },
+    body: JSON.stringify({ user: userId, app: 'platform' }),
+  });
+  const { id: linkId, url: linkUrl } = JSON.parse(link.body);
+  await agent.submit(await agent.get(linkUrl), {}, { button: 'Connect' });
+  await call('GET', '/connect-links');
+  await call('GET', `/connect-links/${linkId}`);
+  await call('DELETE', `/connect-links/${linkId}`);
   await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
   const bins = JSON.stringify({ bins: ['45717360', 'x'] });
   await ask(`${site.url}/relay/bin`, { method: 'POST', headers: { ...bearer(token), ...JSON_BODY }, body: bins });

@@ -140,6 +140,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'relay/id-tokens',
     'relay/prefetch',
     'relay/connections',
+    'relay/connect-links',
     'relay/relay',
     'api-docs/document',
   ],

@@ -81,16 +81,18 @@ const WAITS_FOR = {
   provider: [
     ...['/sign-in', '/oauth/callback/:app', '/oauth/backchannel-logout/:app', '/sign-out', '/sign-out/everywhere'],
     ...['/connections/:app', '/connections/:app/disconnect', '/account/delete', '/relay/token'],
+    '/connect/:link',
   ],
   binService: ['/bin', '/bin/:bin', '/relay/bin', '/relay/bin/:bin'],
 };
 /** A new route has to be thought about: either it stands here or above. */
 const WAITS_FOR_NOBODY = [
   ...['/session', '/session/verify', '/sessions', '/sessions/:id/end', '/connections', '/relay/connections'],
+  '/relay/connect-links',
   ...['/problems/:code', '/.well-known/jwks.json', '/openapi.json', '/docs'],
 ];
 /** Of a sign-in the provider may end these with the problem codes that the platform's failures have. */
-const SIGN_IN_ROUTES = ['/sign-in', '/oauth/callback/:app', '/connections/:app'];
+const SIGN_IN_ROUTES = ['/sign-in', '/oauth/callback/:app', '/connections/:app', '/connect/:link'];
 
 /** Names and label names, as /metrics gives them. */
 let given: Map<string, Set<string>>;

@@ -396,6 +396,7 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       { page: out, signInApps, notice },
       { page: out, signInApps: [] },
     ],
+    'connections/link': connections.map((connection) => ({ page, connection, scopes: [text], link: text })),
     'home/signed-in': [
       { page, connections, threads, bin: { result }, notice },
       { page, connections: [], threads: [], bin: { error } },

@@ -76,6 +76,7 @@ test('every curl example is answered as the text around it says', async (context
     { token: expect.stringMatching(/^gthr_/) },
     { thread: { title: expect.any(String) } },
     { items: [{ app: 'platform', health: 'active', connectUrl: null }] },
+    { id: expect.any(String), url: expect.stringContaining('/connect/gthl_') },
     { scheme: 'visa' },
     { results: [{ bin: '45717360' }, { bin: '51234567' }] },
     { scope: 'openid profile', token_type: 'Bearer' },

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RELAY_SCOPES, type RelayScope } from '../../src/relay/policy.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Asked, ask } from '../support/ask.ts';
+import { type Asked, ask, JSON_BODY } from '../support/ask.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { type Administrator, administratorOf, assertionOf, bearer, exchange, relayThread } from './service.ts';
 
@@ -86,6 +86,12 @@ async function make({ route, app, whom, address }: Wanted, token: string): Promi
     const user = whom === 'named' || whom === 'disabled' ? `&user=${id}` : '';
     return ask(`${site.url}/relay/connections?app=${app}${user}`, { headers: { ...bearer(token), ...proof, ...from } });
   }
+  if (route === 'connect_links:create') {
+    const proof = whom === 'proven' ? { 'gatehouse-user-assertion': assertion } : {};
+    const body = JSON.stringify({ app, ...(whom === 'proven' ? {} : { user: id }) });
+    const headers = { ...bearer(token), ...JSON_BODY, ...proof, ...from };
+    return ask(`${site.url}/relay/connect-links`, { method: 'POST', headers, body });
+  }
   const type = whom === 'proven' ? 'urn:ietf:params:oauth:token-type:jwt' : 'urn:gatehouse:token-type:user';
   const subject = { subject_token: whom === 'proven' ? assertion : id, subject_token_type: type };
   return exchange(site, token, { ...subject, audience: app }, from);
@@ -93,7 +99,8 @@ async function make({ route, app, whom, address }: Wanted, token: string): Promi
 
 function questionOf({ route, app, whom, address }: Wanted) {
   if (whom === 'account' && route === 'connections:read') return { route, app, address };
-  if (whom === 'account' && route !== 'token:exchange') return { route, app, address, serviceAccount: accounts[app] };
+  if (whom === 'account' && (route === 'threads:read' || route === 'bin:read'))
+    return { route, app, address, serviceAccount: accounts[app] };
   const user = whom === 'disabled' ? disabledId : userId;
   return { route, app, address, user, proof: whom === 'proven' ? 'assertion' : 'none' };
 }
@@ -113,9 +120,11 @@ test('R81 the function and the routes agree on every policy and every call', asy
       const answer = await make(call, token);
       expect([refusedBy(answer), refusedBy(answer) === undefined]).toEqual([said.rule, said.allowed]);
       // What policy lets pass is answered, but for the app that the user has not connected.
-      const asAccount = call.whom === 'account' && call.route !== 'token:exchange';
-      const hasGrant = call.app === 'platform' || asAccount || ['bin:read', 'connections:read'].includes(call.route);
-      if (said.allowed && hasGrant) expect(answer.status).toBe(200);
+      const asAccount = call.whom === 'account' && call.route === 'threads:read';
+      const creates = call.route === 'connect_links:create';
+      const hasGrant =
+        call.app === 'platform' || asAccount || creates || ['bin:read', 'connections:read'].includes(call.route);
+      if (said.allowed && hasGrant) expect(answer.status).toBe(creates ? 201 : 200);
       if (said.allowed) allowed += 1;
     }),
     { numRuns: RUNS },

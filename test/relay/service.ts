@@ -48,7 +48,7 @@ export async function administratorOf(
 /** A policy that allows whatever a proven user may have. */
 export const ANYTHING = {
   name: 'reports',
-  scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read'],
+  scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'],
   apps: ['platform'],
   users: 'all',
   networks: ['127.0.0.0/8'],

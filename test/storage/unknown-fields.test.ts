@@ -338,7 +338,8 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
 /** Each write states anew all that there is to say, or there is one write alone. */
 const WRITTEN_WHOLE = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
-  'admin-token-use sign-in-alias bin-service-pause relay-token-use api-key plan-sign-ins submission connection-check'
+  'admin-token-use sign-in-alias bin-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
+  'connect-link connect-ticket'
 ).split(' ');
 /** Maps of numbers and pairs, where an unknown name stays as every other one does, and lists that are kept alike. */
 const LIKE_OTHERS = ['relay-uses', 'sessions-of-sid'];

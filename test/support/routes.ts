@@ -12,6 +12,7 @@ export interface ListedRoute {
 }
 
 const VALUES: Record<string, string> = {
+  link: 'gthl_unknown',
   bin: '45717360',
   app: 'platform',
   code: 'not_found',

@@ -1,0 +1,116 @@
+/** Connect links: each lets one user connect one app once, within half an hour. Services create them. */
+import { AppError } from '../errors.ts';
+import { hashOf, keys } from '../storage/keys.ts';
+import { createOpaqueToken, matchesHash, newOpaqueTokenId, parseOpaqueToken } from '../storage/opaque-token.ts';
+import { createRecords } from '../storage/records.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
+import type { Store } from '../storage/store.ts';
+
+export interface ConnectLink {
+  id: string;
+  userId: string;
+  app: string;
+  scopes: readonly string[];
+  /** One of the app's return URLs, when the link was created. */
+  returnUrl: string | undefined;
+  /** The relay token that created it. */
+  relayToken: { id: string; name: string };
+  /** Milliseconds since the epoch. */
+  createdAt: number;
+  expiresAt: number;
+}
+
+type StoredLink = ConnectLink & { hash: string };
+
+const PREFIX = 'gthl_';
+const LIFETIME_SECONDS = 1_800;
+/** Of expired links, removed from the list when one is created. */
+const MAX_PRUNED = 100;
+
+export type ConnectLinks = ReturnType<typeof createConnectLinks>;
+
+/**
+ * A link is open while its ticket exists, which has the user's slot tag: the write that stores the grant deletes it, so that
+ * one use wins, and a link is used up exactly if the connection was made.
+ */
+export function createConnectLinks(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  publicHref: string;
+  clock: () => number;
+}) {
+  const { store, sealedJson, publicHref, clock } = parts;
+  const records = createRecords<StoredLink, ConnectLink>({
+    store,
+    sealedJson,
+    index: keys.connectLinks,
+    keyOf: keys.connectLink,
+    noun: 'connect link',
+    toView: ({ value: { hash: _, ...link } }) => link,
+    lifetimeSeconds: LIFETIME_SECONDS,
+  });
+
+  const isOpen = async (userId: string, id: string): Promise<boolean> =>
+    (await store.get(keys.connectTicket(userId, id))) !== undefined;
+
+  const prune = async (): Promise<void> => {
+    const { items } = await store.page(keys.connectLinks, { limit: MAX_PRUNED });
+    const expired = items.filter(({ score }) => score <= clock() - LIFETIME_SECONDS * 1000);
+    if (expired.length === 0) return;
+    await store.write(expired.map(({ member }) => ({ index: keys.connectLinks, remove: member })));
+  };
+
+  return {
+    page: records.page,
+    find: records.find,
+    isOpen,
+
+    /** @returns with the URL, which is shown only once */
+    async create(
+      wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
+    ): Promise<{ link: ConnectLink; url: string }> {
+      await prune();
+      const { id, secret, text } = createOpaqueToken(PREFIX, newOpaqueTokenId());
+      const createdAt = clock();
+      const times = { createdAt, expiresAt: createdAt + LIFETIME_SECONDS * 1000 };
+      const link = await records.create({ ...wanted, ...times, id, hash: hashOf(secret) });
+      const ticket = keys.connectTicket(link.userId, id);
+      await store.write([{ put: ticket, value: '', lifetimeSeconds: LIFETIME_SECONDS }]);
+      return { link, url: `${publicHref}/connect/${text}` };
+    },
+
+    /**
+     * The open link with this text, for its own user.
+     * @throws AppError `not_found` for one that is unknown, used, revoked or expired; `not_allowed` for another user
+     */
+    async openFor(userId: string, text: string): Promise<ConnectLink> {
+      const parsed = parseOpaqueToken(PREFIX, text);
+      const link = parsed && (await records.read(parsed.id))?.value;
+      const isValid = link && matchesHash(parsed.secret, link.hash) && link.expiresAt > clock();
+      if (!isValid || !(await isOpen(link.userId, link.id))) throw new AppError('not_found', GONE);
+      if (link.userId === userId) return link;
+      throw new AppError('not_allowed', {
+        detail: 'This link is for another user than the one who is signed in. Nothing was connected.',
+        words: {
+          title: 'This link is for another user',
+          nextStep: 'Sign out, open the link again, and sign in as the user whom it was made for.',
+        },
+        whose: 'yours',
+        step: { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true },
+      });
+    },
+
+    /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
+    async revoke(id: string): Promise<boolean> {
+      const link = await records.find(id);
+      if (!link) return false;
+      await store.write([{ delete: keys.connectTicket(link.userId, id) }]);
+      return records.remove(id);
+    },
+  };
+}
+
+const GONE = {
+  detail: 'This link does not exist, was used, was revoked, or is older than 30 minutes.',
+  words: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
+};

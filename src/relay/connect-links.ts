@@ -1,0 +1,81 @@
+/** Serves `POST /relay/connect-links`: a service creates a link with which one user connects one app. */
+import { z } from 'zod';
+import type { Audit } from '../audit/audit.ts';
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { AppError } from '../errors.ts';
+import type { ConnectLinks } from '../grants/connect-links.ts';
+import { operation } from '../http/operation.ts';
+import { isoTime } from '../time.ts';
+import type { RelayGate } from './gate.ts';
+import { SUBJECT_ID } from './policy.ts';
+import { callerOf, USER_ASSERTION } from './routes.ts';
+
+const body = z.strictObject({
+  user: z.string().regex(SUBJECT_ID).optional().describe('a user id: for a relay token with assertUser'),
+  app: z.string().max(40).describe('id of a connected app'),
+  scopes: z.array(z.string().max(200)).min(1).max(200).optional().describe('of the app; all of them where left out'),
+  returnUrl: z.string().max(2_000).optional().describe('one of the return URLs of the app; otherwise its page here'),
+});
+
+const response = z.object({
+  id: z.string(),
+  url: z.string().describe('for the user; only this response contains it'),
+  expiresAt: z.iso.datetime(),
+});
+
+export function relayConnectLinks(parts: {
+  gate: RelayGate;
+  apps: Pick<CurrentApps, 'find'>;
+  links: ConnectLinks;
+  audit: Pick<Audit, 'note'>;
+}) {
+  const { gate, apps, links, audit } = parts;
+  return operation(
+    {
+      summary: 'Create a link with which one user connects one app, once, within 30 minutes',
+      headers: USER_ASSERTION,
+      body,
+      response,
+      status: 201,
+    },
+    async ({ req, body: wanted }) => {
+      const caller = callerOf(req);
+      const route = 'connect_links:create';
+      const named = await gate.readUser(req, caller, wanted.user, route);
+      if (!named) throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
+      const subject = await gate.loadSubject(named);
+      const access = { route, app: wanted.app, subject } as const;
+      gate.authorize(caller, access);
+      const app = apps.find(wanted.app);
+      if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+      const scopes = scopesOf(app, wanted.scopes);
+      const { returnUrl } = wanted;
+      if (returnUrl !== undefined && !app.returnUrls.includes(returnUrl)) {
+        throw new AppError('invalid_request', { detail: 'Give one of the return URLs of the app as "returnUrl".' });
+      }
+      const { token, address, requestId } = caller;
+      const relayToken = { id: token.id, name: token.name };
+      const { link, url } = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken });
+      audit.note({
+        event: 'connect_link.created',
+        actor: { kind: 'relay_token', ...relayToken },
+        target: { kind: 'connect_link', id: link.id },
+        userId: subject.id,
+        address,
+        requestId,
+        facts: { app: app.id, scopes },
+      });
+      gate.count(caller, access, 'answered');
+      return { id: link.id, url, expiresAt: isoTime(link.expiresAt) };
+    },
+  );
+}
+
+/** `openid` always, where it is registered. */
+function scopesOf({ scopes }: ConnectedApp, wanted: readonly string[] = scopes): string[] {
+  if (!wanted.every((scope) => scopes.includes(scope))) {
+    throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
+  }
+  return scopes.filter((scope) => scope === 'openid' || wanted.includes(scope));
+}
