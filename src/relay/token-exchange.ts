@@ -116,8 +116,7 @@ export function createTokenExchange(parts: {
       .filter((app) => !app.disabled)
       .filter((app) => audience === undefined || app.id === audience)
       .filter((app) => resource === undefined || isResourceOf(app, resource));
-    const isAmbiguous = audience === undefined && matching.length > 1;
-    const candidates = isAmbiguous ? matching.filter(({ id }) => token.apps.includes(id)) : matching;
+    const candidates = matching.length > 1 ? matching.filter(({ id }) => token.apps.includes(id)) : matching;
     return candidates.length === 1 ? candidates[0] : undefined;
   };
 

@@ -88,6 +88,18 @@ describe('the document', () => {
     }
   });
 
+  test('names each error of an exchange, and what its parameters hold', () => {
+    const { responses, requestBody } = document.paths['/relay/token']?.post ?? { responses: {} };
+    const own = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'];
+    for (const error of [...own, 'unsupported_grant_type', 'invalid_client', 'temporarily_unavailable']) {
+      expect(JSON.stringify(responses)).toContain(`"${error}"`);
+    }
+    const { properties = {} } = requestBody?.content['application/x-www-form-urlencoded']?.schema ?? {};
+    for (const name of ['subject_token', 'audience', 'resource', 'scope']) {
+      expect(properties[name], name).toMatchObject({ description: expect.stringMatching(/.{10,}/) });
+    }
+  });
+
   test('R66 what a user reads needs a session, and what a user changes the CSRF token as well', () => {
     const securities = (method: string) =>
       [

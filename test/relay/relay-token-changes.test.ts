@@ -1,5 +1,6 @@
 /** A relay token is changed in every respect, by API and by page, over the version that was read; the change counts at once. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RELAY_WORDS } from '../../src/relay/policy.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { ask } from '../support/ask.ts';
@@ -127,6 +128,21 @@ test('the page shows the form filled in, saves it, and keeps the end where no da
   await send(id, { ...FORM, days: '30', version: String(saved.version) });
   const { expiresAt: sooner } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   expect(Math.abs(Date.parse(String(sooner)) - Date.now() - 30 * 86_400_000)).toBeLessThan(60_000);
+});
+
+test('the form and the page of a token say what each of its powers allows', async () => {
+  const { id } = await admin.makeToken();
+  expect(RELAY_WORDS.flags.map(({ name }) => name)).toEqual(['assertUser', 'fullScope', 'acceptIdTokens']);
+  for (const path of ['relay-tokens', `relay-tokens/${id}`]) {
+    const { body } = await administrator.get(`${site.url}/admin/${path}`);
+    for (const { title, description } of RELAY_WORDS.flags) {
+      expect([title, description]).toEqual([
+        expect.stringMatching(/^\p{Lu}.{15,}$/u),
+        expect.stringMatching(/.{30,}\.$/),
+      ]);
+      for (const words of [title, description]) expect(body).toContain(words);
+    }
+  }
 });
 
 test('the page says what was wrong and what somebody else did meanwhile, and loses nothing that was typed', async () => {

@@ -51,6 +51,7 @@ test('openid-client as a foreign client exchanges a user assertion, authenticate
   const answer = await client.genericGrantRequest(configuration, GRANT, await proven());
   expect(answer.access_token).toBe((await desk.read(userId)).accessToken);
   expect(answer.expires_in).toBeGreaterThan(3_000);
+  expect(answer.expires_in).toBeLessThanOrEqual(3_600);
   expect(answer.issued_token_type).toBe(ACCESS_TOKEN);
   expect(answer.refresh_token).toBeUndefined();
   expect((await platform(answer.access_token)).status).toBe(200);
@@ -246,6 +247,9 @@ describe('refusals', () => {
     expect(await refusal({ ...good, grant_type: '' })).toBe('invalid_request');
     expect(await refusal({ ...good, subject_token: '' })).toBe('invalid_request');
     expect(await refusal({ ...good, subject_token_type: ACCESS_TOKEN })).toBe('invalid_request');
+    expect(json(await exchange(site, token, { ...good, subject_token_type: ACCESS_TOKEN })).error_description).toBe(
+      `Give one of these as subject_token_type: ${JWT}, urn:ietf:params:oauth:token-type:id_token, ${USER}.`,
+    );
     expect(await refusal({ ...good, actor_token: 'x', actor_token_type: JWT })).toBe('invalid_request');
     expect(await refusal({ ...good, requested_token_type: JWT })).toBe('invalid_request');
     expect(await refusal({ ...good, audience: 'nowhere' })).toBe('invalid_target');
