@@ -95,8 +95,8 @@ export interface Store {
   /** Members in order of score, ties by member. A member that stays is never skipped, whatever is written meanwhile. */
   page(index: string, options: PageOptions): Promise<IndexPage>;
 
-  /** The number of members of an index. */
-  count(index: string): Promise<number>;
+  /** The number of members of an index, at once however many there are. With `upTo`, of those with at most that score. */
+  count(index: string, upTo?: number): Promise<number>;
 
   /**
    * Adds `by` and returns the new value. The lifetime starts with the first increment, and later ones do not extend it. With

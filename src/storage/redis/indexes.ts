@@ -1,5 +1,5 @@
 /** Ordered indexes in Redis: sorted sets. */
-import { assertLimit, decodeCursor, encodeCursor, pageOf } from '../paging.ts';
+import { assertFinite, assertLimit, decodeCursor, encodeCursor, pageOf } from '../paging.ts';
 import type { IndexPage, Store } from '../store.ts';
 import type { RedisParts } from './records.ts';
 import { runScript } from './scripts.ts';
@@ -31,7 +31,10 @@ export function redisIndexes({ connection, names }: RedisParts): Pick<Store, 'pa
           : await readBeyond(key, after, wanted, isDescending);
       return pageOf(items, limit, encodeCursor);
     },
-    count: (index) => connection.run((client) => client.zcard(names.of(index))),
+    count: (index, upTo) =>
+      connection.run((client) =>
+        upTo === undefined ? client.zcard(names.of(index)) : client.zcount(names.of(index), '-inf', assertFinite(upTo)),
+      ),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Copies of the embedded database: reads everything as of one moment, and puts it back. */
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { KeptItem, Store } from '../store.ts';
+import { prepareIndexStep } from './indexes.ts';
 import type { SqliteParts } from './parts.ts';
 import { BUSY_TIMEOUT_MS } from './retry.ts';
 import { ALIVE } from './schema.ts';
@@ -94,7 +95,7 @@ function prepareLoad({ database, clock }: SqliteParts): (items: readonly KeptIte
     return (...values: SQLInputValue[]) => void statement.run(...values);
   };
   const putRecord = put('records', 'key, value, version, expires_at');
-  const putMember = put('index_members', 'index_key, member, score');
+  const changeIndex = prepareIndexStep(database);
   const putCounter = put('counters', 'key, value, expires_at');
   const putEntry = put('log_entries', 'id, log, at, entry');
   const pushSequence = database.prepare('UPDATE sequence SET value = max(value, ?)');
@@ -105,7 +106,7 @@ function prepareLoad({ database, clock }: SqliteParts): (items: readonly KeptIte
       if ('record' in item) {
         putRecord(item.record, item.value, item.version, item.expiresAt ?? null);
         highest = Math.max(highest, item.version);
-      } else if ('index' in item) putMember(item.index, item.member, item.score);
+      } else if ('index' in item) changeIndex({ index: item.index, add: item.member, score: item.score });
       else if ('counter' in item) putCounter(item.counter, item.value, item.expiresAt);
       else putEntry(Number(item.id), item.log, item.at, item.entry);
     }

@@ -6,7 +6,10 @@ import type { SqliteParts } from './parts.ts';
 import { LIMIT } from './schema.ts';
 
 export function sqliteIndexes({ database, read }: SqliteParts): Pick<Store, 'page' | 'count'> {
-  const count = database.prepare('SELECT count(*) AS members FROM index_members WHERE index_key = ?');
+  const size = database.prepare('SELECT members FROM index_sizes WHERE index_key = ?');
+  const countUpTo = database.prepare(
+    'SELECT count(*) AS members FROM index_members WHERE index_key = ? AND score <= ?',
+  );
   const ascending = preparePages(database, '>', 'ASC');
   const descending = preparePages(database, '<', 'DESC');
 
@@ -16,7 +19,11 @@ export function sqliteIndexes({ database, read }: SqliteParts): Pick<Store, 'pag
         const readRows = order === 'descending' ? descending : ascending;
         return pageOf(readRows(index, after, assertLimit(limit) + 1), limit, encodeCursor);
       }),
-    count: (index) => read(() => (count.get(index) as { members: number }).members),
+    count: (index, upTo) =>
+      read(() => {
+        const row = upTo === undefined ? size.get(index) : countUpTo.get(index, assertFinite(upTo));
+        return Number(row?.members ?? 0);
+      }),
   };
 }
 
