@@ -46,6 +46,12 @@ export function keysInUse(store: Store): Promise<string[]> {
   return allMembers(store, keys.keysInUse);
 }
 
+/** When each of these keys was first used, in milliseconds since the epoch. */
+export async function firstUses(store: Store): Promise<ReadonlyMap<string, number>> {
+  const { items } = await store.page(keys.keysInUse, { limit: 500 });
+  return new Map(items.map(({ member, score }) => [member, score]));
+}
+
 /** The last step of a key rotation: from now on the store demands the current sealing key in place of the former one. */
 export async function resealKeyCheck(store: Store, sealer: Sealer): Promise<void> {
   await store.write([{ put: STORE_SENTINEL, value: await sealer.seal(CONTENT, STORE_SENTINEL) }]);
@@ -59,6 +65,7 @@ export async function retireKey(store: Store, kid: string): Promise<void> {
 }
 
 async function noteInUse(store: Store, kid: string): Promise<void> {
+  if ((await keysInUse(store)).includes(kid)) return;
   await store.write([{ index: keys.keysInUse, add: kid, score: Date.now() }]);
 }
 

@@ -1,28 +1,46 @@
 /** A report on the encryption keys: how many records each seals, which processes use it, and whether it can be dropped. */
-import { keysInUse } from './key-check.ts';
+
+import { isoOrNull } from '../time.ts';
+import { firstUses } from './key-check.ts';
 import { callKeyRoll } from './key-roll-call.ts';
 import type { Sealer } from './sealed.ts';
 import { countSealed, sumOf } from './sealed-records.ts';
 import type { Store } from './store.ts';
 
+interface Storage {
+  store: Store;
+  sealer: Sealer;
+}
+
 export type KeyReport = Awaited<ReturnType<typeof reportKeys>>;
 
-/** Reads every record, which takes seconds if there are many. */
-export async function reportKeys({ store, sealer }: { store: Store; sealer: Sealer }) {
-  const [counts, processes] = await Promise.all([countSealed(store, sealer), callKeyRoll(store)]);
-  const inUse = await keysInUse(store);
-  const kids = [...new Set([...sealer.kids, ...inUse, ...counts.keys()])];
-  const keys = kids.map((kid) => ({
+/** Reads every record, which takes a minute for a million of them. */
+export async function reportKeys(storage: Storage) {
+  const [counts, processes] = await Promise.all([
+    countSealed(storage.store, storage.sealer),
+    callKeyRoll(storage.store),
+  ]);
+  const keys = (await listKeys(storage, [...counts.keys()])).map((key) => ({
+    ...key,
+    records: sumOf(counts.get(key.kid)),
+    /** The number of records of each kind. */
+    kinds: Object.fromEntries(counts.get(key.kid) ?? []),
+  }));
+  return { keys, processes };
+}
+
+/** The keys that are held or in use, and these others. Reads no record. */
+export async function listKeys({ store, sealer }: Storage, others: readonly string[] = []) {
+  const inUse = await firstUses(store);
+  return [...new Set([...sealer.kids, ...inUse.keys(), ...others])].map((kid) => ({
     kid,
     /** It is the first of ENCRYPTION_KEYS. */
     seals: kid === sealer.sealingKid,
     /** ENCRYPTION_KEYS holds it. */
     held: sealer.kids.includes(kid),
-    records: sumOf(counts.get(kid)),
-    /** The number of records of each kind. */
-    kinds: Object.fromEntries(counts.get(kid) ?? []),
     /** A start without it is not refused. */
-    droppable: !inUse.includes(kid),
+    droppable: !inUse.has(kid),
+    /** When a process first sealed with it (ISO 8601); null if none has, or once it was replaced. */
+    firstUsedAt: isoOrNull(inUse.get(kid)),
   }));
-  return { keys, processes };
 }

@@ -1,6 +1,6 @@
 /** Reads and checks ENCRYPTION_KEYS, and makes new keys. */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
-import { isGuessable } from '../config/rules.ts';
+import { isGuessable, splitEntries } from '../config/rules.ts';
 
 export interface EncryptionKey {
   kid: string;
@@ -10,18 +10,18 @@ export interface EncryptionKey {
 
 const KEY_BYTES = 32;
 const KID = /^[A-Za-z0-9_-]{1,40}$/;
-const REMEDY = 'Make one with: npm run gatehouse -- keys generate';
+const REMEDY = 'Make one with: npm run -s gatehouse -- keys generate';
 
 /** Faults name an entry only by its position: with a misplaced colon, key material would stand where the key id belongs. */
 export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | { faults: string[] } {
-  const entries = text.split(',').map((entry) => entry.trim());
+  const entries = splitEntries(text);
   if (entries.every((entry) => entry === '')) return { faults: [`ENCRYPTION_KEYS is empty. ${REMEDY}`] };
   const keys: EncryptionKey[] = [];
   const faults: string[] = [];
   for (const [index, entry] of entries.entries()) {
     const parsed = parseEntry(entry);
     const fault = typeof parsed === 'string' ? parsed : repetition(parsed, keys);
-    if (fault !== undefined) faults.push(`ENCRYPTION_KEYS entry ${index + 1} ${fault}`);
+    if (fault !== undefined) faults.push(`ENCRYPTION_KEYS: number ${index + 1} ${fault}`);
     else if (typeof parsed !== 'string') keys.push(parsed);
   }
   return faults.length > 0 ? { faults } : { keys };

@@ -20,10 +20,15 @@ const WAIT_MS = 750;
 
 /** Lets this process respond until the store is closed. */
 export async function answerKeyRollCall(store: Store, sealer: Sealer): Promise<void> {
-  const holder: KeyHolder = { seals: sealer.sealingKid, opens: sealer.kids, schema: SCHEMA.version };
-  const response = JSON.stringify(holder);
+  const response = (): string => {
+    const holder: KeyHolder = { seals: sealer.sealingKid, opens: sealer.kids, schema: SCHEMA.version };
+    return JSON.stringify(holder);
+  };
   // If the store is down, the caller asks again.
-  await store.subscribe(CHANNEL, (caller) => void store.publish(responsesTo(caller), response).catch(() => undefined));
+  await store.subscribe(
+    CHANNEL,
+    (caller) => void store.publish(responsesTo(caller), response()).catch(() => undefined),
+  );
 }
 
 /**
@@ -48,6 +53,19 @@ export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
   } finally {
     await end();
   }
+}
+
+/**
+ * A process with another sealing key could not open the new records, or would go on sealing with the old key.
+ * @throws AppError `version_conflict` if one runs
+ */
+export async function assertAllSealWith(store: Store, kid: string): Promise<void> {
+  const behind = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
+  if (behind === 0) return;
+  const who = behind === 1 ? 'A running process seals' : `${behind} running processes seal`;
+  throw new AppError('version_conflict', {
+    detail: `${who} with another key than "${kid}". Start every process with "${kid}" first in ENCRYPTION_KEYS, then run this again.`,
+  });
 }
 
 function responsesTo(caller: string): string {

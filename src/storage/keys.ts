@@ -7,6 +7,8 @@
  * | `key-check` | a known text, sealed: shows at the start that the keys fit the data | for ever |
  * | `key-check:KID` | the same, sealed by that key: reveals two different keys with one id | until that key is dropped |
  * | `schema` | the schema version of the storage, and that of the oldest program that can read it | for ever |
+ * | `key-rotation` | the last rotation that an administrator started: key, progress, result | 30 days |
+ * | lease `key-rotation-lease` | which process works on it | 15 s after its holder's last sign of life |
  * | index `keys-in-use` | ids of the keys that may seal something, by their first use | until a key is dropped |
  * | `out-of-service` | a note that this storage is being filled, is being moved, or was moved: no server starts with it | until filled; 20 s after the last sign of life of the migration; for ever |
  * | lease `storage-copy` | which command fills or moves this storage | 10 s after its holder's last sign of life |
@@ -26,6 +28,7 @@
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not tried yet, by start | until they are settled |
  * | index `grants:{USER}` | app ids of the user's grants by time of connecting | with the grants |
  * | `observation:{APP}` | properties of the app's tokens in the last sign-in and refresh, for the doctor | for ever |
+ * | `app-check:{APP}` | the last check of that app: when, and its findings | 60 days, or until the app is deleted |
  * | `bin:{BIN}` | the response of the BIN lookup service, fresh for 30 days | 180 days; "not found": 1 day |
  * | lease `bin-call:{BIN}` | which process calls the BIN lookup service for that BIN | 3 s after its holder's last sign of life |
  * | counter `bin-quota:{YYYY-MM}` | calls to the BIN lookup service in that UTC month | 100 days |
@@ -33,6 +36,7 @@
  * | log `audit:{audit}` | the audit trail, an entry for each event | `AUDIT_DAYS`, at most 1,000,000 changes and 1,000,000 other entries |
  * | index `audit-all:{audit}`, `audit-changes:{audit}`, `audit-others:{audit}` | ids of its entries by time: of all, of changes, and of the others | with the entries |
  * | index `audit-event:{audit}:VALUE_HASH`, `audit-who:{audit}:VALUE_HASH`, `audit-whom:{audit}:VALUE_HASH` | the same for one event, for one actor, and for one user or object concerned | with the entries |
+ * | index `audit-app:{audit}:VALUE_HASH` | the same for one connected app and one part of its timeline, calls of services left out | with the entries |
  * | `connected-app:{connected-apps}:ID` | one connected app that an administrator registered, its client secret included (sealed) | until deleted |
  * | index `connected-apps:{connected-apps}` | their ids by time of registration | with them |
  * | `connected-apps-change:{connected-apps}` | a record whose version grows with each change, so that every process notices it | for ever |
@@ -44,7 +48,7 @@
  * | index `users:{users}` | ids of all users by last sign-in | with them |
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with them |
  * | index `live-sessions` | hashes of the ids of all sessions by start | until soon after the sessions |
- * | index `connections:{connections}`, `connections:{connections}:app:APP`, `connections:{connections}:state:STATE` | user and app of all grants by time of connecting: of all, of one app, and in one state | with the grants |
+ * | index `connections:{connections}`, `connections:{connections}:app:APP`, `connections:{connections}:state:STATE` | user and app of all grants by time of connecting: of all, of one app, in one state, and of those that may lack scopes of their app | with the grants |
  * | `revocation:{USER}:ID` | a token (sealed) whose revocation the provider has not confirmed; USER is `nobody` if the user is deleted | until confirmed, 7 days at most |
  * | index `revocations-of:{USER}`, `revocations` | their ids: of one user by time, and of all by time of the next attempt | with them |
  * | `sign-in:{sign-ins}:ID` | one sign-in attempt without secrets: steps, outcome and cause | 32 days |
@@ -55,14 +59,15 @@
  * | `connect-link:{connect-links}:ID` | one connect link (sealed): user, app, scopes, return URL, hash of its secret | 30 minutes, or until revoked |
  * | index `connect-links:{connect-links}` | their ids by time of creation | until a later link is created |
  * | `connect-ticket:{USER}:ID` | a note that this link can still be used | 30 minutes, or until it was used or revoked |
- * | `connection-check` | how far the list of connections is read in search of idle ones, and when it was read that far | for ever |
- * | `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in that hour or day (UTC) | 3 days, 40 days |
+ * | `connection-check:APP` | how far the list of an app's connections is read in search of idle ones, and when it was read that far | 1 day |
+ * | `tally:{MINUTES}`, `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in those five minutes, that hour or that day (UTC) | 1 day, 3 days, 62 days |
  * | lease `chore:NAME` | which process does that background work | 30 s after its holder's last sign of life |
  * | `bin-service-pause` | the time until which the BIN lookup service asked not to be called (429) | until that time |
  * | `bin-service-health` | the last success and the last failure of the BIN lookup service | 100 days |
  * | counter `bin-lookups:{YYYY-MM}:OUTCOME` | look-ups in that UTC month by source of the facts, or by problem | 100 days |
  * | `bin-dataset` | the imported BIN data set in use and the one before it, each with source, date, licence and bad rows | until the next import |
  * | `bin-dataset:{ID}:N` | a part of an imported BIN data set, compressed and in base64 | until the import after the next |
+ * | `bin-dataset-upload:{bin-dataset}` | an uploaded BIN data set that waits to be imported: source, date, licence, bad rows, what it would change | 1 hour, or until imported, discarded or replaced; its parts too |
  * | index `bin-dataset-versions` | ids of data sets that may have parts, by time of import | with the parts |
  * | channel `bin-dataset` (`bin/stored-dataset.ts`) | the id of a data set that is now in use | |
  * | `own-keys` | our own signing keys (sealed) | for ever |
@@ -72,15 +77,17 @@
  * | channel `relay-tokens` (`relay/relay-token.ts`) | the id of a relay token that changed | |
  * | `service-account:{relay}:ID` | one service account: name, app, platform API token (sealed) | until deleted |
  * | index `service-accounts:{relay}` | their ids by time of creation | with them |
- * | `relay-uses:{TOKEN}` | uses of that relay token in the last week, by hour, route and result | 8 days |
- * | `relay-uses-of:{USER}:APP` | the services that used that grant: name, route, last time, count; at most 50 | with the grant |
+ * | `relay-uses:{OWNER}:YYYY-MM-DD` | calls with one relay token, or to one app, in that UTC day: by hour, route, result, and app or token | 31 days |
+ * | `relay-uses-of:{USER}:APP` | the services that used that grant, at most 50: name, route, last time, count, and calls by the hour in the last 30 days | with the grant |
  * | counter `provider-calls:{APP}:OWNER:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
  * | channel `provider-budget` (`threads/provider-budget.ts`) | which calls to a platform are on hold, and until when | |
  * | counter `stated-calls:{APP}:OWNER:WINDOW` | calls by services in a window that the platform states, for all users or for one (hash) | 60 s longer than the window |
  * | counter `limit:{KIND:CALLER}:MINUTE` | requests of one caller (hash) in that minute, if there are many | 120 s |
- * | `webhook:{webhooks}:ID` | one webhook (sealed): address, events, signing secret | until deleted |
+ * | `webhook:{webhooks}:ID` | one webhook (sealed): address, events, signing secrets | until deleted |
  * | index `webhooks:{webhooks}` | their ids by time of creation | with them |
- * | `webhook-message:{webhooks}:ID` | one message to one webhook: text, attempts and their responses | 30 days |
+ * | `webhook-response:{webhooks}:ID` | when that webhook was last sent a message, and the status of the response | with the webhook |
+ * | `webhook-failing:{webhooks}:ID` | since when every attempt to send to it has failed | until one succeeds |
+ * | `webhook-message:{webhooks}:ID` | one message to one webhook: text, attempts and how their responses begin | 30 days |
  * | index `webhook-due:{webhooks}` | ids of pending messages by time of the next attempt | until delivered or failed |
  * | index `webhook-messages:{webhooks}:WEBHOOK` | ids of that webhook's messages by time | with them, at most 200 |
  * | `plan-account:{ACCOUNT}` | of the BIN lookup service, like all that follow: one account with its plan and the hashes of its keys | for ever |
@@ -160,13 +167,15 @@ export function isRelaxed(key: string): boolean {
 export const LISTING_KINDS: readonly string[] = ['sessions-of', 'sessions-of-sid'];
 
 /** The indexes of the audit trail. */
-const AUDIT_FACETS = ['all', 'changes', 'others', 'event', 'who', 'whom'] as const;
+const AUDIT_FACETS = ['all', 'changes', 'others', 'event', 'who', 'whom', 'app'] as const;
 
 export const keys = {
   keyCheck: 'key-check',
   keyCheckOf: (kid: string) => `key-check:${kid}`,
   schema: 'schema',
   keysInUse: 'keys-in-use',
+  keyRotation: 'key-rotation',
+  keyRotationLease: 'key-rotation-lease',
   outOfService: 'out-of-service',
   storageCopy: 'storage-copy',
   /** Not a record: the owner for which the digest of a backup is sealed. Unlike any `keyCheckOf`: no key id contains a brace. */
@@ -187,6 +196,7 @@ export const keys = {
   openRefreshes: 'open-refreshes',
   grants: (userId: string) => `grants:{${userId}}`,
   observation: (appId: string) => `observation:{${appId}}`,
+  appCheck: (appId: string) => `app-check:{${appId}}`,
   connectedApp: (id: string) => `connected-app:{connected-apps}:${id}`,
   connectedApps: 'connected-apps:{connected-apps}',
   connectedAppsChange: 'connected-apps-change:{connected-apps}',
@@ -211,7 +221,7 @@ export const keys = {
   signIns: (list: 'all' | 'open' | 'failed' | 'of', whom = '') =>
     `sign-ins:{sign-ins}:${list}${list === 'of' ? `:${hashOf(whom).slice(0, 22)}` : ''}`,
   disconnectJob: (appId: string) => `disconnect-job:{disconnect-jobs}:${appId}`,
-  connectionCheck: 'connection-check',
+  connectionCheck: (appId: string) => `connection-check:${appId}`,
   connectLink: (id: string) => `connect-link:{connect-links}:${id}`,
   connectLinks: 'connect-links:{connect-links}',
   connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,
@@ -224,6 +234,7 @@ export const keys = {
   binLookups: (month: string, outcome: string) => `bin-lookups:{${month}}:${outcome}`,
   binDataset: 'bin-dataset',
   binDatasetPart: (id: string, part: number) => `bin-dataset:{${id}}:${part}`,
+  binDatasetUpload: 'bin-dataset-upload:{bin-dataset}',
   binDatasetVersions: 'bin-dataset-versions',
   auditLog: 'audit:{audit}',
   /** @param value is hashed, because users may have typed it */
@@ -237,7 +248,7 @@ export const keys = {
   relayTokens: 'relay-tokens:{relay}',
   serviceAccount: (id: string) => `service-account:{relay}:${id}`,
   serviceAccounts: 'service-accounts:{relay}',
-  relayUses: (tokenId: string) => `relay-uses:{${tokenId}}`,
+  relayUses: (owner: 'token' | 'app', id: string, day: string) => `relay-uses:{${owner}:${id}}:${day}`,
   relayUsesOf: (userId: string, appId: string) => `relay-uses-of:{${userId}}:${appId}`,
   /** @param owner `all`, or a user of the app */
   providerCalls: (appId: string, owner: string, window: number) =>
@@ -248,6 +259,8 @@ export const keys = {
   limit: (kind: string, caller: string, minute: number) => `limit:{${kind}:${hashOf(caller).slice(0, 22)}}:${minute}`,
   webhook: (id: string) => `webhook:{webhooks}:${id}`,
   webhooks: 'webhooks:{webhooks}',
+  webhookResponse: (id: string) => `webhook-response:{webhooks}:${id}`,
+  webhookFailing: (id: string) => `webhook-failing:{webhooks}:${id}`,
   webhookMessage: (id: string) => `webhook-message:{webhooks}:${id}`,
   webhookDue: 'webhook-due:{webhooks}',
   webhookMessages: (webhookId: string) => `webhook-messages:{webhooks}:${webhookId}`,

@@ -9,6 +9,8 @@ export interface MatchingOptions<T> {
   limit: number;
   /** Default: everything matches. */
   filter?: (item: T) => boolean;
+  /** A page that has read this many members ends, with fewer items than the limit. Default: it goes on. */
+  maxRead?: number;
 }
 
 export interface MatchingPage<T> {
@@ -22,14 +24,16 @@ const MAX_BATCH = 200;
 export async function matchingPage<T>(
   store: Pick<Store, 'page'>,
   index: string,
-  { after, limit, filter = () => true }: MatchingOptions<T>,
+  { after, limit, filter = () => true, maxRead = Number.POSITIVE_INFINITY }: MatchingOptions<T>,
   load: (member: string) => Promise<T | undefined>,
 ): Promise<MatchingPage<T>> {
   const items: T[] = [];
   let [cursor, last] = [after, after];
+  let read = 0;
   for (;;) {
-    // One more than wanted shows whether another page follows.
-    const options = { limit: Math.min(limit + 1, MAX_BATCH), order: 'descending' as const };
+    // One more than wanted shows whether another page follows. Where few match, more are read at once.
+    const size = read === 0 ? Math.min(limit + 1, MAX_BATCH) : MAX_BATCH;
+    const options = { limit: size, order: 'descending' as const };
     const batch = await store.page(index, cursor === undefined ? options : { ...options, after: cursor });
     const loaded = await Promise.all(batch.items.map(({ member }) => load(member)));
     for (const [at, position] of batch.items.entries()) {
@@ -41,5 +45,7 @@ export async function matchingPage<T>(
     }
     if (batch.next === undefined) return { items };
     cursor = batch.next;
+    read += batch.items.length;
+    if (read >= maxRead) return { items, next: cursor };
   }
 }

@@ -18,6 +18,8 @@ export interface Records<T, View> {
   read(id: string): Promise<Versioned<T> | undefined>;
   /** Newest first, without records that cannot be opened. */
   page(options: MatchingOptions<View>): Promise<MatchingPage<View>>;
+  /** Includes those that cannot be opened. */
+  count(): Promise<number>;
   /** @throws AppError `version_conflict` if the id is taken */
   create(value: T): Promise<View>;
   /**
@@ -107,6 +109,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
         const record = await load(id);
         return record && record !== 'unreadable' ? toView(record) : undefined;
       }),
+    count: () => store.count(index),
     create: (value) => save(value, 0),
     async change(id, version, next) {
       const record = await read(id);

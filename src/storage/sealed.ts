@@ -20,6 +20,9 @@ export class SealError extends Error {
 
 export type Sealer = ReturnType<typeof createSealer>;
 
+/** A sealer whose keys can be replaced while it is used. */
+export type ReplaceableSealer = ReturnType<typeof createReplaceableSealer>;
+
 interface Header {
   alg: string;
   enc: string;
@@ -82,6 +85,26 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
     },
     /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
     kidOf: (sealed: string): string | undefined => readHeader(sealed)?.kid,
+  };
+}
+
+export function createReplaceableSealer(initial: Sealer) {
+  let current = initial;
+  return {
+    get sealingKid() {
+      return current.sealingKid;
+    },
+    get kids() {
+      return current.kids;
+    },
+    seal: (plaintext: string, owner: string) => current.seal(plaintext, owner),
+    open: (sealed: string, owner: string) => current.open(sealed, owner),
+    kidOf: (sealed: string) => current.kidOf(sealed),
+    /** The keys of this moment, for work that has to end with the keys with which it began. */
+    current: () => current,
+    replace(next: Sealer): void {
+      current = next;
+    },
   };
 }
 

@@ -9,13 +9,18 @@ import { type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
 import { answerKeyRollCall } from './key-roll-call.ts';
 import { SEALED_KINDS } from './keys.ts';
 import { assertInService } from './out-of-service.ts';
-import { readTarget } from './redis/target.ts';
+import { storageProbe } from './probe.ts';
+import { readTarget, settingOf } from './redis/target.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import { agreeOnSchema } from './schema-version.ts';
-import { createSealer, type Sealer } from './sealed.ts';
+import { createReplaceableSealer, createSealer, type Sealer } from './sealed.ts';
 import { createSealedJson } from './sealed-json.ts';
 import { createSqliteStore, DEADLINE_MILLISECONDS } from './sqlite/store.ts';
 import type { Store } from './store.ts';
+import { timedStore } from './timed-store.ts';
+
+const FORM_OF_ADDRESS =
+  'redis://user:password@host:port (in lists also host:port), and percent-encode special characters of the password.';
 
 /** A storage may be slow while everything starts at once. */
 const START_RETRY_MS = 5_000;
@@ -77,11 +82,14 @@ export type Storage = Awaited<ReturnType<typeof createStorage>>;
 export async function createStorage(
   parts: OpenParts & {
     events: { recordRefused(facts: { kind: string; reason: string }): void; redisUnprotected(): void };
+    /** Returns where the times of a command go. */
+    timesOf: Parameters<typeof timedStore>[1];
   },
 ) {
-  const { events, config } = parts;
+  const { events, config, timesOf } = parts;
   const opened = await openStorage(parts);
-  const { store, sealer } = opened;
+  const store = timedStore(opened.store, timesOf);
+  const sealer = createReplaceableSealer(opened.sealer);
   try {
     await answerKeyRollCall(store, sealer);
   } catch (error) {
@@ -89,7 +97,8 @@ export async function createStorage(
     throw error;
   }
   if (isUnprotected(config)) events.redisUnprotected();
-  return { ...opened, sealedJson: createSealedJson(sealer, events.recordRefused), close: () => store.close() };
+  const sealedJson = createSealedJson(sealer, events.recordRefused);
+  return { ...opened, store, sealer, sealedJson, probe: storageProbe(store, config), close: () => store.close() };
 }
 
 type PlaceConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
@@ -120,12 +129,12 @@ export async function openStore(parts: {
 /** Never repeats the text, which may contain a password. */
 export function redisAddressFaults({ redis }: Pick<StorageConfig, 'redis'>): string[] {
   try {
+    if (redis?.clientCertificate && !readTarget(redis).credentials.tls)
+      return ['REDIS_CERT_FILE is for TLS: write rediss:// in the address of Redis.'];
     if (redis) readTarget(redis);
     return [];
   } catch {
-    return [
-      'REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS cannot be read: give redis://host:port, or host:port,host:port.',
-    ];
+    return [`${redis && settingOf(redis)} cannot be read: give ${FORM_OF_ADDRESS}`];
   }
 }
 

@@ -24,6 +24,12 @@ describe('R48: ENCRYPTION_KEYS', () => {
     expect(createSealer(parsed.keys)).toMatchObject({ sealingKid: 'new', kids: ['new', 'old'] });
   });
 
+  test.each([',', '\n', '\r\n', ',\n', '\n\n'])('may stand one per line: %j', (between) => {
+    expect(parseEncryptionKeys(`new:${GOOD}${between}old:${OTHER}`)).toMatchObject({
+      keys: [{ kid: 'new' }, { kid: 'old' }],
+    });
+  });
+
   test('show nothing when they are logged or serialised', () => {
     const parsed = parseEncryptionKeys(`k:${GOOD}`);
     if ('faults' in parsed) throw new Error(parsed.faults.join());
@@ -38,11 +44,12 @@ describe('R49: ENCRYPTION_KEYS are refused, with what to do and without the key,
   test.each([
     ['missing', '', /is empty/],
     ['blank', ' , ', /is empty/],
-    ['without a colon', GOOD, /entry 1 is not of the form/],
-    ['with an empty entry', `k:${GOOD},`, /entry 2 is not of the form/],
-    ['key and id the wrong way round', `${GOOD}:k1`, /entry 1 has a key id/],
-    ['with an id of 41 characters', `${'k'.repeat(41)}:${GOOD}`, /entry 1 has a key id/],
-    ['with a foreign character in the id', `k.1:${GOOD}`, /entry 1 has a key id/],
+    ['without a colon', GOOD, /: number 1 is not of the form/],
+    ['with an empty entry', `k:${GOOD},`, /: number 2 is not of the form/],
+    ['with an empty entry in the middle', `k:${GOOD}, ,x:${OTHER}`, /: number 2 is not of the form/],
+    ['key and id the wrong way round', `${GOOD}:k1`, /: number 1 has a key id/],
+    ['with an id of 41 characters', `${'k'.repeat(41)}:${GOOD}`, /: number 1 has a key id/],
+    ['with a foreign character in the id', `k.1:${GOOD}`, /: number 1 has a key id/],
     ['short', `k:${of(randomBytes(31))}`, /31 bytes instead of 32/],
     ['long', `k:${of(randomBytes(33))}`, /33 bytes instead of 32/],
     ['padded', `k:${GOOD}=`, /not base64url/],
@@ -53,8 +60,8 @@ describe('R49: ENCRYPTION_KEYS are refused, with what to do and without the key,
     ['of seven distinct bytes', `k:${of(Buffer.alloc(32, Buffer.of(1, 200, 3, 150, 5, 90, 250)))}`, /not random/],
     ['readable text', `k:${of(Buffer.from('change-me-change-me-change-me-32'))}`, /not random/],
     ['a counted sequence', `k:${of(Buffer.from(Array.from({ length: 32 }, (_, n) => n)))}`, /not random/],
-    ['with one id twice', `k:${GOOD},k:${OTHER}`, /entry 2 repeats the key id/],
-    ['with one key twice', `a:${GOOD},b:${GOOD}`, /entry 2 repeats the key of/],
+    ['with one id twice', `k:${GOOD},k:${OTHER}`, /: number 2 repeats the key id/],
+    ['with one key twice', `a:${GOOD},b:${GOOD}`, /: number 2 repeats the key of/],
   ])('%s', (_, text, message) => {
     const faults = faultsOf(text);
     expect(faults).toHaveLength(1);

@@ -4,7 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createKeyRotation } from '../../src/admin/keys/rotation.ts';
 import { createTallies } from '../../src/audit/tallies.ts';
+import { createAuditTrail } from '../../src/audit/trail.ts';
 import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
 import { createBinTally } from '../../src/bin/tally.ts';
 import { createAccounts } from '../../src/bin-service/accounts.ts';
@@ -20,7 +22,6 @@ import { createDisconnectEveryone } from '../../src/grants/disconnect-everyone.t
 import { createGrantStore } from '../../src/grants/grant-store.ts';
 import { createRevocations } from '../../src/grants/revocations.ts';
 import type { Events } from '../../src/observability/events.ts';
-import type { Outbound } from '../../src/outbound/outbound.ts';
 import { relayPolicySchema } from '../../src/relay/policy.ts';
 import { createRelayTokens, type RelayTokens } from '../../src/relay/relay-token.ts';
 import { createServiceAccounts, newServiceAccountId } from '../../src/relay/service-account.ts';
@@ -32,9 +33,11 @@ import { createRecordStore } from '../../src/sign-in-record/record-store.ts';
 import { keys, kindOf } from '../../src/storage/keys.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import { agreeOnSchema } from '../../src/storage/schema-version.ts';
+import { createReplaceableSealer } from '../../src/storage/sealed.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import type { Store, StoredRecord } from '../../src/storage/store.ts';
 import { createUserStore } from '../../src/users/user-store.ts';
+import { createWebhookHealths } from '../../src/webhooks/health.ts';
 import { createWebhookMessages } from '../../src/webhooks/messages.ts';
 import { createWebhookStore, newWebhookId } from '../../src/webhooks/webhook-store.ts';
 import { datasetOf } from '../support/bins.ts';
@@ -109,8 +112,8 @@ const webhooksOf = (desk: Desk) => createWebhookStore({ ...desk, sealedJson });
 const messagesOf = (desk: Desk) =>
   createWebhookMessages({
     ...desk,
-    ...{ webhooks: webhooksOf(desk), audit: silent, random: () => 0.5 },
-    outbound: { fetch: async () => ({ status: 500 }) } as unknown as Outbound,
+    ...{ webhooks: webhooksOf(desk), healths: createWebhookHealths(desk), audit: silent, random: () => 0.5 },
+    outbound: { fetch: async () => new Response('', { status: 500 }) },
   });
 const planAccountsOf = (desk: Desk) => createAccounts({ ...desk, randomBytes });
 
@@ -146,7 +149,7 @@ async function answered(desk: Desk, failure: string | undefined): Promise<void> 
 
 async function used(desk: Desk): Promise<void> {
   await desk.store.write([{ put: keys.grant('u9', APP.id), value: 'a grant' }]);
-  const uses = createRelayUses({ ...desk, audit: silent });
+  const uses = createRelayUses({ ...desk, audit: silent, isApp: () => true });
   const call = { app: APP.id, userId: 'u9', result: 'answered' as const, address: '192.0.2.1', requestId: 'r' };
   uses.note({ token: { id: 't', name: 'one' }, route: 'threads:read', ...call });
   await uses.close();
@@ -276,13 +279,39 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         expect((await everyone.progress(APP.id))?.finishedAt).toBeDefined();
       },
     },
+    'key-rotation': {
+      make: ({ store }) =>
+        store.write([
+          {
+            put: keys.keyRotation,
+            value: JSON.stringify({
+              kid: sealer.sealingKid,
+              finishedAt: null,
+              done: 0,
+              by: { actor: { kind: 'operator' } },
+            }),
+          },
+        ]),
+      async change({ store, clock }) {
+        const audit = { trail: createAuditTrail({ store, clock }) };
+        const rotation = createKeyRotation({
+          storage: { store, sealer: createReplaceableSealer(sealer) },
+          audit,
+          clock,
+        });
+        await rotation.chores[0]?.work();
+        await until(async () => ((await rotation.progress())?.finishedAt ?? null) !== null);
+        await rotation.close();
+      },
+    },
     tally: { make: tallied, change: tallied },
     'bin-service-health': { make: (desk) => answered(desk, 'timeout'), change: (desk) => answered(desk, undefined) },
     'bin-dataset': {
       make: (desk) => createStoredDatasets(desk).save(datasetOf(), REPORT),
       async change(desk) {
-        await createStoredDatasets(desk).save(datasetOf(), REPORT);
-        await createStoredDatasets(desk).rollback();
+        const stored = createStoredDatasets(desk);
+        await stored.save(datasetOf(), REPORT);
+        await stored.rollback((await stored.versions())?.previous?.id ?? '');
       },
     },
     'relay-token': {
@@ -319,8 +348,8 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
     'webhook-message': {
       async make(desk) {
         messagesOf(desk).announce('connection.created', { user: USER.id, app: APP.id });
-        const listed = () => messagesOf(desk).latest(ids.webhook);
-        await until(async () => (await listed()).length > 0);
+        const listed = () => messagesOf(desk).page(ids.webhook, { limit: 1 });
+        await until(async () => (await listed()).items.length > 0);
       },
       change: (desk) => messagesOf(desk).deliver(),
     },
@@ -339,7 +368,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
 const WRITTEN_WHOLE = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
   'admin-token-use sign-in-alias bin-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
-  'connect-link connect-ticket'
+  'connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check'
 ).split(' ');
 /** Maps of numbers and pairs, where an unknown name stays as every other one does, and lists that are kept alike. */
 const LIKE_OTHERS = ['relay-uses', 'sessions-of-sid'];

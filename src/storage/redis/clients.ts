@@ -13,7 +13,7 @@ const TOPOLOGY_MS = 10_000;
 /** A client of the whole target. ioredis begins to connect at once. */
 export function createClient(place: RedisPlace, random: RandomNumber): Redis | Cluster {
   if (place.kind === 'cluster') return createCluster(place, random);
-  const { addresses, sentinelName } = place;
+  const { addresses, sentinelName, sentinelCredentials: { username, password } = {} } = place;
   const base = { ...nodeOptions(place, random), db: place.database };
   if (place.kind === 'single') return new Redis({ ...base, ...addresses[0] });
   return new Redis({
@@ -21,6 +21,8 @@ export function createClient(place: RedisPlace, random: RandomNumber): Redis | C
     sentinels: addresses,
     name: sentinelName,
     role: 'master',
+    ...(username === undefined ? {} : { sentinelUsername: username }),
+    ...(password === undefined ? {} : { sentinelPassword: password }),
     ...(place.credentials.tls ? { enableTLSForSentinelMode: true, sentinelTLS: place.credentials.tls } : {}),
     // If ioredis 6 hears of a failover while it looks for the master, it stops for good. Silence and READONLY reveal one, too.
     failoverDetector: false,

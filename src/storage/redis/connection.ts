@@ -4,7 +4,7 @@ import { storeClosed, unavailable } from '../unavailable.ts';
 import { fenceConnections } from './barrier.ts';
 import { createClient, type RandomNumber } from './clients.ts';
 import { withDeadline } from './deadlines.ts';
-import { toStoreError } from './faults.ts';
+import { causeCode, toStoreError } from './faults.ts';
 import { defineScripts } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
 import { startFault } from './start-fault.ts';
@@ -30,6 +30,7 @@ export async function openRedisConnection(parts: ConnectionParts) {
   const { place, deadlineMilliseconds } = parts;
   const client = createClient(place, parts.random);
   defineScripts(client);
+  const fault = watchFaults(client);
   const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
   await untilReady(client, place);
   const silence = watchSilence(
@@ -59,7 +60,7 @@ export async function openRedisConnection(parts: ConnectionParts) {
 
   function unlessRefused<T>(work: () => Promise<T>): Promise<T> {
     if (closed) return Promise.reject(storeClosed());
-    if (!isOpen()) return Promise.reject(unavailable('There is no connection to Redis'));
+    if (!isOpen()) return Promise.reject(notConnected(fault()));
     if (underWay + (turn?.waiting() ?? 0) >= MAX_UNDER_WAY)
       return Promise.reject(unavailable('Too many commands wait for Redis'));
     return work();
@@ -88,7 +89,30 @@ export async function openRedisConnection(parts: ConnectionParts) {
   };
 }
 
-/** Returns whether the connection is open. Without a listener for `error`, ioredis would print to the console. */
+function notConnected(cause: unknown) {
+  const code = causeCode(cause);
+  return unavailable(`There is no connection to Redis${code === undefined ? '' : `: ${code}`}`, { cause });
+}
+
+/**
+ * Returns a function that returns why the last attempt to connect failed. Without a listener for `error`, ioredis would print
+ * to the console.
+ */
+function watchFaults(client: RedisClient): () => unknown {
+  let fault: unknown;
+  const note = (error: unknown) => {
+    // A cluster client follows the errors of its nodes with one of its own, which has no code.
+    if (fault === undefined || causeCode(error) !== undefined) fault = error;
+  };
+  client.on('error', note);
+  client.on('node error', note);
+  client.on('ready', () => {
+    fault = undefined;
+  });
+  return () => fault;
+}
+
+/** Returns whether the connection is open. */
 function watchServer(client: Redis): () => boolean {
   fenceConnections(client);
   cutStuckHandshakes(client);
@@ -100,7 +124,6 @@ function watchServer(client: Redis): () => boolean {
   client.on('close', () => {
     open = false;
   });
-  client.on('error', () => {});
   return () => open;
 }
 
@@ -116,7 +139,6 @@ function watchCluster(client: Cluster): () => boolean {
     connectAll();
   });
   client.on('ready', connectAll);
-  client.on('error', () => {});
   return () => client.status === 'ready';
 }
 

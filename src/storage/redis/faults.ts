@@ -1,5 +1,5 @@
 /** Errors of Redis: which of them mean that the store is unavailable, and which are our own mistakes. */
-import { AppError } from '../../errors.ts';
+import { AppError, codeOf } from '../../errors.ts';
 import { unavailable } from '../unavailable.ts';
 
 /** Mistakes in our own commands, by the first word of the reply. All others are faults of the store. */
@@ -30,6 +30,14 @@ export function toStoreError(error: unknown): unknown {
 export function refusesSeveralKeys(error: unknown): boolean {
   const code = replyCode(error instanceof AppError ? error.cause : error);
   return code === 'CROSSSLOT' || code === 'NOPERM';
+}
+
+/** A code of the system, of TLS or of Redis, such as `ECONNREFUSED` or `NOAUTH`, without any text of the error. */
+export function causeCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  // A cluster client gives the cause in the error of its last node.
+  if ('lastNodeError' in error) return causeCode(error.lastNodeError);
+  return codeOf(error) ?? replyCode(error);
 }
 
 function replyCode(error: unknown): string | undefined {

@@ -1,28 +1,32 @@
 /** Explains why there is no connection to Redis at the start: the address, the setting that names it, and the cause. */
 import { connect } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { unavailable } from '../unavailable.ts';
-import type { RedisAddress, RedisPlace } from './target.ts';
+import { hostsOf, type RedisAddress, type RedisPlace } from './target.ts';
 
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
-const CERTIFICATE = /CERT|UNABLE_TO_|SELF_SIGNED/;
 const PROBE_MILLISECONDS = 500;
+/** How ioredis begins what it says of sentinels; what follows is the last error of one of them. */
+const FROM_SENTINEL = 'All sentinels are unreachable';
+const CLIENT_CERTIFICATE = 'Set REDIS_CERT_FILE and REDIS_KEY_FILE to one that it accepts.';
 
 /** The error to throw: `StorageRefused` if the settings are wrong, otherwise `storage_unavailable`. */
 export async function startFault(place: RedisPlace, error: unknown): Promise<Error> {
   const { code, text } = read(error);
   const setting = SETTINGS[place.kind];
-  const hosts = place.addresses.map(({ host, port }) => `${host}:${port}`).join(', ');
-  const name = `Redis at ${hosts} (${setting})`;
+  const name = `Redis at ${hostsOf(place)} (${setting})`;
   const refuse = (why: string) => new StorageRefused(`${name} ${why}`, error);
 
   const credentials = /\b(WRONGPASS|NOAUTH|NOPERM)\b/.exec(text)?.[1];
-  if (credentials) return refuse(`refuses the user or the password (${credentials}). Correct them in ${setting}.`);
-  if (code !== undefined && CERTIFICATE.test(code)) {
-    const advice = 'Name the file of its CA in the environment variable NODE_EXTRA_CA_CERTS';
-    return refuse(`has a certificate that is not trusted (${code}). ${advice}, or use the host name that it is for.`);
+  if (credentials) {
+    const isSentinel = text.startsWith(FROM_SENTINEL);
+    const whose = isSentinel ? 'REDIS_SENTINEL_PASSWORD, and in REDIS_SENTINEL_USERNAME if they have users' : setting;
+    return refuse(`refuses the user or the password (${credentials}). Correct them in ${whose}.`);
   }
+  const certificate = isUnreached(code) ? undefined : certificateFault((await tlsFault(place)) ?? code);
+  if (certificate) return refuse(certificate);
   if (text.includes('cluster support disabled')) return refuse('is not a cluster. Set REDIS_URL instead.');
   if (/unknown command .sentinel/i.test(text))
     return refuse('is not a sentinel. Set REDIS_URL or REDIS_CLUSTER instead.');
@@ -39,6 +43,42 @@ function read(error: unknown): { code: string | undefined; text: string } {
   if (!(error instanceof Error)) return { code: undefined, text: '' };
   if ('lastNodeError' in error) return read(error.lastNodeError);
   return { code: 'code' in error ? String(error.code) : undefined, text: error.message };
+}
+
+/** What is wrong with the certificate of either side, as the end of a sentence. @param code of OpenSSL or Node */
+function certificateFault(code: string | undefined): string | undefined {
+  if (code === undefined || !/CERT|UNABLE_TO_|SELF_SIGNED|_ALERT_/.test(code)) return undefined;
+  if (code.includes('ALERT_CERTIFICATE_REQUIRED')) return `wants a client certificate (${code}). ${CLIENT_CERTIFICATE}`;
+  if (code.includes('_ALERT_')) return `refuses TLS with this client certificate (${code}). ${CLIENT_CERTIFICATE}`;
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return `has a certificate for another name (${code}). Use the host name that it is for.`;
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID')
+    return `has a certificate that is not valid now (${code}). Have it renewed, or set the clock of this server.`;
+  return `has a certificate of an unknown authority (${code}). Set CA_FILE to a PEM file with the certificate of that authority.`;
+}
+
+/**
+ * The code with which TLS to one of the addresses fails; undefined without TLS. ioredis tells no code of a sentinel, and of
+ * a server that refuses the client certificate only that the connection broke.
+ */
+async function tlsFault({ addresses, credentials: { tls } }: RedisPlace): Promise<string | undefined> {
+  if (!tls) return undefined;
+  const codes = await Promise.all(addresses.map((address) => handshakeFault({ ...tls, ...address })));
+  return codes.find((code) => code !== undefined);
+}
+
+/** Sends nothing: data that the server does not read would turn its alert into a reset. */
+function handshakeFault(options: ConnectionOptions): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connectTls(options).resume();
+    const end = (code?: string) => {
+      socket.destroy();
+      resolve(code);
+    };
+    socket.setTimeout(PROBE_MILLISECONDS, end);
+    socket.on('error', (error) => end(codeOf(error)));
+    socket.on('close', () => end());
+  });
 }
 
 function isUnreached(code: string | undefined): boolean {

@@ -13,7 +13,7 @@ import { redisLogs } from './logs.ts';
 import { createRedisNames, type RedisNames } from './names.ts';
 import { openRedisNotices } from './notices.ts';
 import { redisRecords } from './records.ts';
-import { type RedisPlace, type RedisTarget, readTarget } from './target.ts';
+import { type ClientCertificate, type RedisPlace, type RedisTarget, readTarget } from './target.ts';
 import { redisWalk } from './walk.ts';
 
 export type RedisStoreOptions = RedisTarget & {
@@ -24,6 +24,8 @@ export type RedisStoreOptions = RedisTarget & {
   durability: RedisDurability;
   /** Stands before every key and channel, if several programs use one Redis. Default none. */
   keyPrefix?: string;
+  /** For a Redis that wants one; only over TLS. */
+  clientCertificate?: ClientCertificate | undefined;
   /** How long a command waits for its response before it rejects with `storage_unavailable`, and its connection ends. */
   deadlineMilliseconds?: number;
   /** Between 0 and 1; spreads the reconnects of processes. */

@@ -1,14 +1,21 @@
 /** Parses the three ways to name a Redis into addresses and credentials for ioredis. */
 import type { ConnectionOptions } from 'node:tls';
+import { hostAndPort, splitList } from '../../config/rules.ts';
 
 /**
  * Entries of the two lists are separated by commas: `host:port`, or a URL as for a single server. The credentials and the
- * scheme of the first entry are used for every Redis server. Sentinels get no credentials.
+ * scheme of the first entry are used for every Redis server. Sentinels get `sentinelCredentials` alone.
  */
 export type RedisTarget =
   | { /** `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. */ url: string }
   | { cluster: string }
-  | { sentinels: string; sentinelName: string };
+  | { sentinels: string; sentinelName: string; sentinelCredentials?: { username?: string; password?: string } };
+
+/** PEM, for servers and sentinels that want a client certificate. */
+export interface ClientCertificate {
+  cert: string;
+  key: string;
+}
 
 export interface RedisAddress {
   host: string;
@@ -28,13 +35,22 @@ export interface RedisPlace {
   credentials: RedisCredentials;
   database: number;
   sentinelName?: string;
+  sentinelCredentials?: { username?: string; password?: string };
 }
 
 const DEFAULT_PORT = 6379;
 const DEFAULT_SENTINEL_PORT = 26379;
 
 /** @throws TypeError that does not repeat the text, which may contain a password */
-export function readTarget(target: RedisTarget): RedisPlace {
+export function readTarget(target: RedisTarget & { clientCertificate?: ClientCertificate | undefined }): RedisPlace {
+  const place = readPlace(target);
+  const { tls } = place.credentials;
+  const { clientCertificate } = target;
+  if (!tls || !clientCertificate) return place;
+  return { ...place, credentials: { ...place.credentials, tls: { ...tls, ...clientCertificate } } };
+}
+
+function readPlace(target: RedisTarget): RedisPlace {
   if ('url' in target) {
     const entry = readEntry(target.url, DEFAULT_PORT);
     return { kind: 'single', ...first([entry]), database: entry.database };
@@ -43,7 +59,19 @@ export function readTarget(target: RedisTarget): RedisPlace {
     return { kind: 'cluster', ...first(readList(target.cluster, DEFAULT_PORT)), database: 0 };
   }
   const entries = readList(target.sentinels, DEFAULT_SENTINEL_PORT);
-  return { kind: 'sentinel', ...first(entries), database: 0, sentinelName: target.sentinelName };
+  const { sentinelName, sentinelCredentials = {} } = target;
+  return { kind: 'sentinel', ...first(entries), database: 0, sentinelName, sentinelCredentials };
+}
+
+/** The name of the setting that gives the address. */
+export function settingOf(target: RedisTarget): string {
+  if ('url' in target) return 'REDIS_URL';
+  return 'cluster' in target ? 'REDIS_CLUSTER' : 'REDIS_SENTINELS';
+}
+
+/** `host:port`, separated by commas. */
+export function hostsOf({ addresses }: Pick<RedisPlace, 'addresses'>): string {
+  return addresses.map(hostAndPort).join(', ');
 }
 
 interface Entry {
@@ -59,8 +87,7 @@ function first(entries: readonly Entry[]): Pick<RedisPlace, 'addresses' | 'crede
 }
 
 function readList(list: string, defaultPort: number): Entry[] {
-  const parts = list.split(',').map((part) => part.trim());
-  return parts.filter((part) => part !== '').map((part) => readEntry(part, defaultPort));
+  return splitList(list).map((part) => readEntry(part, defaultPort));
 }
 
 function readEntry(text: string, defaultPort: number): Entry {

@@ -17,7 +17,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
-import { isDamage } from './faults.ts';
+import { takeCleanStop } from './clean-stop.ts';
+import { isBusy, isDamage } from './faults.ts';
 import { BUSY_TIMEOUT_MS, type RetryOptions, retryWhileBusy } from './retry.ts';
 import { APPLICATION_ID, migrate, readPragma, SCHEMA_VERSION } from './schema.ts';
 
@@ -42,11 +43,19 @@ const SETTINGS = `
 
 /** Opens the file, or creates it. @throws StorageRefused, or AppError `storage_unavailable` */
 export async function openDatabase(file: string, retry: RetryOptions): Promise<DatabaseSync> {
-  return retryWhileBusy(() => {
-    ensureFile(file);
-    checkHeader(file);
-    return openExisting(file);
-  }, retry);
+  try {
+    return await retryWhileBusy(() => {
+      ensureFile(file);
+      checkHeader(file);
+      return openExisting(file);
+    }, retry);
+  } catch (error) {
+    if (!(error instanceof Error && isBusy(error.cause) && isOlder(file))) throw error;
+    throw new StorageRefused(
+      `The database ${file} is of an older release and in use. Stop every process that uses it, then start this release.`,
+      error,
+    );
+  }
 }
 
 function ensureFile(file: string): void {
@@ -109,24 +118,50 @@ export function connect(file: string): DatabaseSync {
 }
 
 function openExisting(file: string): DatabaseSync {
+  // Before the file is opened, which makes a log.
+  const wasClosed = takeCleanStop(file);
   const database = connect(file);
   try {
     checkOwner(database, file);
-    checkIntegrity(database, file);
-    migrate(database);
+    if (!wasClosed) checkIntegrity(database, file);
+    if (versionOf(database) < SCHEMA_VERSION) return reopenMigrated(database, file);
     database.exec(SETTINGS);
     return database;
   } catch (error) {
-    database.close();
+    if (database.isOpen) database.close();
     if (isDamage(error)) throw new StorageRefused(`The database ${file} is damaged. ${RESTORE}`, error);
     throw error;
   }
 }
 
+/**
+ * Processes of an older release could go on with new tables, but not start again. So no other process may have the database
+ * open. Processes of this release that start together take turns.
+ * @throws Error `SQLITE_BUSY` while another process has it open
+ */
+function reopenMigrated(database: DatabaseSync, file: string): DatabaseSync {
+  database.exec('PRAGMA locking_mode = EXCLUSIVE');
+  migrate(database);
+  // Only a closed connection surely gives the lock back.
+  database.close();
+  return openExisting(file);
+}
+
+function isOlder(file: string): boolean {
+  try {
+    using database = connect(file);
+    return versionOf(database) < SCHEMA_VERSION;
+  } catch {
+    return false;
+  }
+}
+
+const versionOf = (database: DatabaseSync) => Number(readPragma(database, 'user_version'));
+
 function checkOwner(database: DatabaseSync, file: string): void {
   if (readPragma(database, 'application_id') !== APPLICATION_ID)
     throw new StorageRefused(`The database ${file} was not made by this program. Set DATA_DIR to another folder.`);
-  const version = Number(readPragma(database, 'user_version'));
+  const version = versionOf(database);
   if (version > SCHEMA_VERSION) {
     throw new StorageRefused(
       `The database ${file} has version ${version}; this release knows ${SCHEMA_VERSION}. Start the newer release.`,

@@ -8,20 +8,20 @@ const CORRUPT = 11;
 const NOTADB = 26;
 const PRIMARY_MASK = 0xff;
 
-/** Seconds until a retry makes sense. Codes that are not listed are mistakes in our own statements. */
-const RETRY_AFTER_SECONDS: Readonly<Record<number, number>> = {
-  3: 30, // PERM
-  [BUSY]: 1,
-  [LOCKED]: 1,
-  7: 5, // NOMEM
-  8: 30, // READONLY
-  9: 1, // INTERRUPT
-  10: 5, // IOERR
-  [CORRUPT]: 60,
-  13: 30, // FULL
-  14: 30, // CANTOPEN
-  15: 5, // PROTOCOL
-  [NOTADB]: 60,
+/** Codes that are not listed are mistakes in our own statements. `retry`: seconds until a retry makes sense. */
+const STORAGE_FAULTS: Readonly<Record<number, { name: string; retry: number; isDisk?: true }>> = {
+  3: { name: 'PERM', retry: 30, isDisk: true },
+  [BUSY]: { name: 'BUSY', retry: 1 },
+  [LOCKED]: { name: 'LOCKED', retry: 1 },
+  7: { name: 'NOMEM', retry: 5 },
+  8: { name: 'READONLY', retry: 30, isDisk: true },
+  9: { name: 'INTERRUPT', retry: 1 },
+  10: { name: 'IOERR', retry: 5, isDisk: true },
+  [CORRUPT]: { name: 'CORRUPT', retry: 60 },
+  13: { name: 'FULL', retry: 30, isDisk: true },
+  14: { name: 'CANTOPEN', retry: 30, isDisk: true },
+  15: { name: 'PROTOCOL', retry: 5 },
+  [NOTADB]: { name: 'NOTADB', retry: 60 },
 };
 
 export function isBusy(error: unknown): boolean {
@@ -36,15 +36,24 @@ export function isDamage(error: unknown): boolean {
 
 /** True if the store is at fault, and not the statement or its parameters. */
 export function isStorageFault(error: unknown): boolean {
-  const code = primaryCode(error);
-  return code !== undefined && RETRY_AFTER_SECONDS[code] !== undefined;
+  return storageFault(error) !== undefined;
+}
+
+/** True if the file system refuses: it is full or read-only, or the device fails. */
+export function isDiskFault(error: unknown): boolean {
+  return storageFault(error)?.isDisk === true;
 }
 
 /** The error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */
 export function toStoreError(error: unknown): unknown {
-  const retryAfterSeconds = RETRY_AFTER_SECONDS[primaryCode(error) ?? -1];
-  if (retryAfterSeconds === undefined) return error;
-  return unavailable(`SQLite returned result code ${resultCode(error)}`, { cause: error, retryAfterSeconds });
+  const fault = storageFault(error);
+  if (fault === undefined) return error;
+  const logDetail = `SQLite returned ${fault.name} (result code ${resultCode(error)})`;
+  return unavailable(logDetail, { cause: error, retryAfterSeconds: fault.retry });
+}
+
+function storageFault(error: unknown) {
+  return STORAGE_FAULTS[primaryCode(error) ?? -1];
 }
 
 function primaryCode(error: unknown): number | undefined {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { once } from '../../once.ts';
 import type { Store } from '../store.ts';
+import { noteCleanStop } from './clean-stop.ts';
 import { sqliteCopies } from './copies.ts';
 import { sqliteCounters } from './counters.ts';
 import { openDatabase } from './database.ts';
@@ -26,6 +27,8 @@ export interface SqliteStoreOptions {
   random?: () => number;
   /** How long a call waits for a busy database before it rejects with `storage_unavailable`. */
   deadlineMilliseconds?: number;
+  /** Whether a confirmed write survives a power cut. Default true; false only for data that can be made again. */
+  durable?: boolean;
   /** How often expired records are removed; they are invisible before. */
   sweepMilliseconds?: number;
 }
@@ -43,7 +46,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   const database = await openDatabase(file, { deadlineMilliseconds: OPEN_DEADLINE_MS, random });
   const retry = { deadlineMilliseconds, random };
   const reader = createSqliteReader(database, retry);
-  const writer = createSqliteWriter(database, retry);
+  const writer = createSqliteWriter(database, retry, options.durable);
   const parts = { database, clock, read: reader.run, readTogether: reader.runTogether, write: writer.run };
   const notices = sqliteNotices(parts);
   const probe = sqliteProbe(parts, { file, retry });
@@ -66,6 +69,8 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
       notices.close();
       probe.close();
       closeDatabase(database);
+      // Without flushes, a power cut may undo any of it.
+      if (options.durable !== false) noteCleanStop(file);
     }),
   };
 }

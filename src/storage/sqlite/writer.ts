@@ -17,9 +17,14 @@ const JOBS_PER_TRANSACTION = 64;
 
 export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
 
-export function createSqliteWriter(database: DatabaseSync, { deadlineMilliseconds, random }: RetryOptions) {
+/** @param durable false: no write waits for the disk */
+export function createSqliteWriter(
+  database: DatabaseSync,
+  { deadlineMilliseconds, random }: RetryOptions,
+  durable = true,
+) {
   const waiting: Job[] = [];
-  const transaction = prepareTransaction(database);
+  const transaction = prepareTransaction(database, durable);
   let busyAttempts = 0;
   let active = false;
   let whenIdle: (() => void) | undefined;
@@ -86,11 +91,11 @@ function failOverdue(waiting: Job[]): void {
 }
 
 /** Returns `busy` if nothing was done; otherwise every job of the batch is settled. */
-function prepareTransaction(database: DatabaseSync): (batch: readonly Job[]) => 'busy' | 'settled' {
+function prepareTransaction(database: DatabaseSync, durable: boolean): (batch: readonly Job[]) => 'busy' | 'settled' {
   const begin = database.prepare('BEGIN IMMEDIATE');
   const commit = database.prepare('COMMIT');
   const runJob = prepareJob(database);
-  const setFlushing = createFlushing(database);
+  const setFlushing = durable ? createFlushing(database) : neverFlush(database);
   return (batch) => {
     try {
       setFlushing(batch.some(({ relaxed }) => !relaxed));
@@ -115,6 +120,11 @@ function createFlushing(database: DatabaseSync): (flushed: boolean) => void {
     database.exec(`PRAGMA synchronous = ${flushed ? 'FULL' : 'NORMAL'}`);
     now = flushed;
   };
+}
+
+function neverFlush(database: DatabaseSync): () => void {
+  database.exec('PRAGMA synchronous = OFF');
+  return () => undefined;
 }
 
 /** A mistake in one job does not undo the others; a fault of the storage ends the transaction for all of them. */

@@ -76,7 +76,7 @@ describe.concurrent('a start', () => {
       'with a certificate of an unknown CA',
       EX_CONFIG,
       () => ({ REDIS_URL: `rediss://:${PASSWORD}@localhost:${tlsPort}` }),
-      /localhost:\d+ \(REDIS_URL\) has a certificate that is not trusted \(DEPTH_ZERO_SELF_SIGNED_CERT\).*NODE_EXTRA_CA_CERTS/,
+      /localhost:\d+ \(REDIS_URL\) has a certificate of an unknown authority \(DEPTH_ZERO_SELF_SIGNED_CERT\).*CA_FILE/,
     ],
     [
       'without TLS at a TLS port',

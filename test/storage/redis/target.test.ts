@@ -32,7 +32,13 @@ test('lists are separated by commas, and their first entry says the credentials 
     credentials: {},
     database: 0,
   });
-  expect(readTarget({ sentinels: 'redis://:secret@a,b:5', sentinelName: 'main' })).toEqual({
+  expect(
+    readTarget({
+      sentinels: 'redis://:secret@a,b:5',
+      sentinelName: 'main',
+      sentinelCredentials: { password: 'other' },
+    }),
+  ).toEqual({
     kind: 'sentinel',
     addresses: [
       { host: 'a', port: 26379 },
@@ -41,6 +47,7 @@ test('lists are separated by commas, and their first entry says the credentials 
     credentials: { password: 'secret' },
     database: 0,
     sentinelName: 'main',
+    sentinelCredentials: { password: 'other' },
   });
 });
 

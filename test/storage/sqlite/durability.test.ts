@@ -22,6 +22,8 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
+const OFF = 0;
+
 test('a transaction waits for the disk unless all that is in it is relaxed', async () => {
   const database = await openDatabase(join(directory, 'writer.sqlite'), RETRY);
   const writer = createSqliteWriter(database, RETRY);
@@ -32,6 +34,14 @@ test('a transaction waits for the disk unless all that is in it is relaxed', asy
   expect(await Promise.all([write(true), write(false), write(true)])).toEqual([FULL, FULL, FULL]);
   expect(await write(true)).toBe(NORMAL);
   expect(await write(false)).toBe(FULL);
+  await writer.close();
+  database.close();
+});
+
+test('a writer of data that can be made again waits for the disk never', async () => {
+  const database = await openDatabase(join(directory, 'not-durable.sqlite'), RETRY);
+  const writer = createSqliteWriter(database, RETRY, false);
+  expect(await writer.run(() => database.prepare('PRAGMA synchronous').get()?.synchronous)).toBe(OFF);
   await writer.close();
   database.close();
 });
@@ -121,7 +131,7 @@ describe('the store', () => {
     const signIns = createRecordStore({ store, clock: Date.now });
     const users = createUserStore({ store, clock: Date.now });
     const lifecycle = createUserLifecycle({
-      ...{ store, signIns, users, sessions: { endAll: async () => {} } },
+      ...{ store, signIns, users, sessions: { endAll: async () => {} }, links: { revokeAll: async () => {} } },
       connections: { list: async () => [], end: async () => undefined },
     });
     return { lifecycle, users, signIns };

@@ -1,13 +1,23 @@
 /** What the embedded store does when its file is locked, full, damaged, foreign or gone. */
 
 import { randomBytes } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StorageRefused } from '../../../src/storage/refused.ts';
+import { noteCleanStop } from '../../../src/storage/sqlite/clean-stop.ts';
 import { openDatabase } from '../../../src/storage/sqlite/database.ts';
 import { isBusy, toStoreError } from '../../../src/storage/sqlite/faults.ts';
 import { sqliteProbe } from '../../../src/storage/sqlite/probe.ts';
@@ -167,6 +177,60 @@ describe('the file', () => {
     expect(readFileSync(file).equals(bytes)).toBe(true);
   });
 
+  describe('that the last process closed', () => {
+    /** Damage at the end of the file, where nothing looks at the start. */
+    const damage = () => {
+      const bytes = readFileSync(file);
+      randomBytes(4_096).copy(bytes, bytes.length - 4_096);
+      writeFileSync(file, bytes);
+    };
+    const opensUnchecked = async () => {
+      const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
+      database.close();
+    };
+
+    test('is not read as a whole at the next start, only at the one after that', async () => {
+      await makeAndClose();
+      damage();
+      noteCleanStop(file);
+      await opensUnchecked();
+      await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
+    });
+
+    test('is checked if another program wrote to it since', async () => {
+      await makeAndClose();
+      damage();
+      await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
+    });
+
+    test('is checked if it is a copy', async () => {
+      await makeAndClose();
+      damage();
+      noteCleanStop(file);
+      copyFileSync(file, `${file}.copy`);
+      renameSync(`${file}.copy`, file);
+      await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
+    });
+
+    test('is checked after a kill, whatever was noted before', async () => {
+      await makeAndClose();
+      const child = startChild('store-worker.ts', [directory, 'storm', 'grant', '0']);
+      await expect.poll(() => child.lines.length, { interval: 2 }).toBeGreaterThan(5);
+      child.kill('SIGKILL');
+      await child.ended;
+      expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toEqual([]);
+    });
+
+    test('notes nothing while another process has it open', async () => {
+      const first = await open();
+      const second = await createSqliteStore({ directory });
+      await second.close();
+      expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toEqual([]);
+      await first.close();
+      expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toHaveLength(1);
+    });
+  });
+
   test.each([
     ['empty', ''],
     ['text', 'this is not a database, and longer than a header'],
@@ -195,6 +259,26 @@ describe('the file', () => {
     other.exec('PRAGMA user_version = 999');
     other.close();
     await expect(open()).rejects.toMatchObject(refusal(/has version 999/));
+  });
+
+  test('of version 2 is brought up to date, with the sizes of its indexes', async () => {
+    const first = await open();
+    const add = (member: string) => ({ index: 'i', add: member, score: 1 });
+    await first.write([add('a'), add('b')]);
+    await first.close();
+    const other = new DatabaseSync(file);
+    other.exec(`DROP TRIGGER index_member_added; DROP TRIGGER index_member_removed; DROP TABLE index_sizes;
+      PRAGMA user_version = 2`);
+    other.close();
+    const store = await open();
+    await store.write([add('b'), add('c')]);
+    expect(await store.count('i')).toBe(3);
+    await store.write([
+      { index: 'i', remove: 'a' },
+      { index: 'i', remove: 'absent' },
+    ]);
+    expect(await store.count('i')).toBe(2);
+    await store.close();
   });
 
   test('that is gone while its log is there is not replaced by a new one', async () => {

@@ -1,0 +1,23 @@
+/** Whether the storage takes writes, and why not: for `/readyz`, the metrics and the log. */
+import type { StorageConfig } from '../config/config.ts';
+import { AppError } from '../errors.ts';
+import { storageName } from './name.ts';
+import { isDiskFault } from './sqlite/faults.ts';
+import type { Store } from './store.ts';
+
+type PlaceConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
+
+/** Returns a function that resolves with undefined if the store can take a write now, and never rejects. */
+export function storageProbe(store: Pick<Store, 'ready'>, config: PlaceConfig) {
+  const storage = storageName(config);
+  return async () => {
+    try {
+      await store.ready();
+      return undefined;
+    } catch (error) {
+      const known = error instanceof AppError ? error : undefined;
+      const reason = isDiskFault(known?.cause) ? ('disk' as const) : ('storage' as const);
+      return { reason, storage, detail: known?.logDetail ?? 'The probe failed unexpectedly' };
+    }
+  };
+}

@@ -1,0 +1,28 @@
+/** Measures how long the commands of a store take. */
+import type { Store } from './store.ts';
+
+/** Those of requests and background work, not those of whole copies. */
+export const TIMED_COMMANDS = [
+  ...(['get', 'getUnless', 'write', 'page', 'count', 'increment', 'counter'] as const),
+  ...(['append', 'readLog', 'logEntries', 'removeEntries', 'acquireLease', 'renewLease', 'releaseLease'] as const),
+] satisfies (keyof Store)[];
+export type TimedCommand = (typeof TIMED_COMMANDS)[number];
+
+/** @param timesOf returns where the times of a command go, failed ones included */
+export function timedStore(
+  store: Store,
+  timesOf: (command: TimedCommand) => { observe(seconds: number): void },
+): Store {
+  const timed = (command: TimedCommand) => {
+    const run = store[command] as (...parameters: unknown[]) => Promise<unknown>;
+    const times = timesOf(command);
+    return (...parameters: unknown[]) => {
+      const startedAt = performance.now();
+      const done = () => times.observe((performance.now() - startedAt) / 1_000);
+      const result = run(...parameters);
+      result.then(done, done);
+      return result;
+    };
+  };
+  return { ...store, ...Object.fromEntries(TIMED_COMMANDS.map((command) => [command, timed(command)])) };
+}
