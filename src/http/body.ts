@@ -49,10 +49,14 @@ export function formFields(body: unknown, name: string): string[] {
 
 /** One query parameter; undefined if it is missing. @throws AppError `invalid_request` if it is repeated */
 export function queryField(req: IncomingMessage, name: string): string | undefined {
-  const url = req.url ?? '';
-  const start = url.indexOf('?');
-  if (start < 0) return undefined;
-  const [value, second] = new URLSearchParams(url.slice(start)).getAll(name);
+  const [value, second] = queryFields(req, name);
   if (second === undefined) return value;
   throw new AppError('invalid_request', { detail: `Give "${name}" once.` });
+}
+
+/** All values of a query parameter that an address may repeat. */
+export function queryFields(req: IncomingMessage, name: string): string[] {
+  const url = req.url ?? '';
+  const start = url.indexOf('?');
+  return start < 0 ? [] : new URLSearchParams(url.slice(start)).getAll(name);
 }

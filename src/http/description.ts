@@ -13,6 +13,8 @@ export interface Operation {
   body?: z.ZodType;
   /** As application/x-www-form-urlencoded. */
   form?: z.ZodType;
+  /** A file that is the body, which the handler reads itself. */
+  file?: Content;
   /** By status. A response with any other status is a problem document. */
   responses: Readonly<Record<number, Content>>;
   /** Where the handler itself authenticates the caller. */

@@ -14,6 +14,8 @@ export interface ListenerLimits {
   parameters: number;
   /** Open at a time; further connections are closed at once. */
   connections: number;
+  /** Of those, how many of one address (IPv6: one /64) may be without a request; `TRUSTED_PROXIES` have no such cap. */
+  idlePerAddress: number;
   /** Time until the last header, and until the last byte of the body, has arrived; slower requests get 408. */
   headMilliseconds: number;
   requestMilliseconds: number;
@@ -29,6 +31,7 @@ export const LISTENER_LIMITS: ListenerLimits = {
   targetBytes: 8 * 1024,
   parameters: 100,
   connections: 10_000,
+  idlePerAddress: 500,
   headMilliseconds: 10_000,
   requestMilliseconds: 30_000,
   checkMilliseconds: 2_000,

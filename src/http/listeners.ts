@@ -4,6 +4,8 @@ import { Server as NetServer } from 'node:net';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { codeOf, StartRefused } from '../errors.ts';
+import { readinessBody, readinessType } from '../observability/health.ts';
+import { capIdleConnections } from './idle-connections.ts';
 import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
 import { flatDataHeaders, securityHeaders } from './security-headers.ts';
 
@@ -18,21 +20,27 @@ export async function bindPorts({
   listen,
   management,
   publicUrl,
-}: Pick<Config, 'listen' | 'management' | 'publicUrl'>): Promise<[BoundServer, BoundServer]> {
-  const refuse = refuseWhileStarting(publicUrl.secure);
+  trustedProxies,
+}: Pick<Config, 'listen' | 'management' | 'publicUrl' | 'trustedProxies'>): Promise<[BoundServer, BoundServer]> {
+  const refuse = refuseWhileStarting(publicUrl.secure, 'text/plain; charset=utf-8', 'starting\n');
+  const notReady = refuseWhileStarting(publicUrl.secure, readinessType, readinessBody({ reason: 'starting' }));
   const [main, managing] = await Promise.allSettled([
     bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuse)),
     // A health check must not wait.
     bindPort(
       management,
       { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' },
-      { add: refuse, release: () => undefined },
+      { add: notReady, release: () => undefined },
     ),
   ]);
-  if (main.status === 'fulfilled' && managing.status === 'fulfilled') return [main.value, managing.value];
+  if (main.status === 'fulfilled' && managing.status === 'fulfilled') {
+    const bound: [BoundServer, BoundServer] = [main.value, managing.value];
+    for (const { server } of bound) capIdleConnections(server, { max: LISTENER_LIMITS.idlePerAddress, trustedProxies });
+    return bound;
+  }
   const reasons: unknown[] = [];
   for (const result of [main, managing]) {
-    if (result.status === 'fulfilled') await closeServer(result.value.server, 0);
+    if (result.status === 'fulfilled') await closeServer(result.value.server, AT_ONCE);
     else reasons.push(result.reason);
   }
   const faults = reasons.flatMap((reason) => (reason instanceof StartRefused ? reason.faults : []));
@@ -89,12 +97,12 @@ function createStartupQueue(refuse: RequestListener) {
   };
 }
 
-function refuseWhileStarting(secure: boolean): RequestListener {
-  const own = ['Retry-After', '1', 'Content-Type', 'text/plain; charset=utf-8', 'Connection', 'close'];
+function refuseWhileStarting(secure: boolean, type: string, body: string): RequestListener {
+  const own = ['Retry-After', '1', 'Content-Type', type, 'Connection', 'close'];
   const headers = [...flatDataHeaders(securityHeaders(secure)), ...own];
   return (_req, res) => {
     res.writeHead(503, headers);
-    res.end('starting\n');
+    res.end(body);
   };
 }
 
@@ -123,12 +131,21 @@ const IDLE_CHECK_MS = 50;
  */
 const LAST_REQUEST_MS = 1_000;
 
-/** Requests in flight may finish within the grace period; each connection ends with its next response. */
-export async function closeServer(server: Server, graceSeconds: number): Promise<void> {
+export const AT_ONCE = { delaySeconds: 0, graceSeconds: 0 };
+
+/**
+ * The port stays open for the delay, in which balancers notice that the process is not ready. Requests in flight may then
+ * finish within the grace period. Each connection ends with its next response.
+ */
+export async function closeServer(
+  server: Server,
+  { delaySeconds, graceSeconds }: { delaySeconds: number; graceSeconds: number },
+): Promise<void> {
+  server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
+  if (delaySeconds > 0) await sleep(delaySeconds * 1000);
   if (graceSeconds > 0) await drainAcceptQueue(server);
   // The port closes first, so that new connections go to another process. `http.Server.close` would also end idle connections.
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-  server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
   if (graceSeconds > 0) await Promise.race([closed, sleep(LAST_REQUEST_MS, undefined, { ref: false })]);
   // Timers run before the event loop reads sockets. In a busy process, a connection may look idle although its next request has arrived.
   const afterReading = async () => {

@@ -27,6 +27,8 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
     /** For the documentation only. */
     headers?: z.ZodType;
     body?: B;
+    /** A file that is the body: `handle` reads it from the request. */
+    file?: Content;
     /** The body of the response; members that it does not name are left out. Undefined: no body. */
     response?: z.ZodType;
     status?: 200 | 201 | 202 | 204;

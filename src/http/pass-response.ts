@@ -1,6 +1,6 @@
 /** Passes another server's response on to the caller as it arrives, and stops when the caller disconnects. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { AppError } from '../errors.ts';
+import { AppError, type FailedCall } from '../errors.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';
 import type { StreamedBody } from '../outbound/streamed-response.ts';
 import { sendHead } from './response-head.ts';
@@ -9,6 +9,8 @@ export interface PassedResponse {
   status: number;
   headers: Record<string, string>;
   body: StreamedBody;
+  /** The call that brought it, for an error of its body. */
+  call?: () => FailedCall;
 }
 
 /** Up to this size, head and body are written as one string, which costs a single `write` instead of a `writev`. */
@@ -42,15 +44,19 @@ export async function passResponse(
   else res.end(body.toString('latin1'), 'latin1');
 }
 
-function completeBodyOf({ body }: PassedResponse): Buffer | undefined {
+function completeBodyOf({ body, call }: PassedResponse): Buffer | undefined {
   try {
     return body.whole();
   } catch (error) {
-    throw brokenOff(error);
+    throw brokenOff(error, call);
   }
 }
 
-function stream({ status, headers, body }: PassedResponse, req: IncomingMessage, res: ServerResponse): Promise<void> {
+function stream(
+  { status, headers, body, call }: PassedResponse,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     // The head waits for the first byte: until then an error can still become a problem response.
     const begin = () => res.headersSent || sendHead(req, res, status, headers);
@@ -65,11 +71,11 @@ function stream({ status, headers, body }: PassedResponse, req: IncomingMessage,
         begin();
         res.end();
       },
-      fail: (error) => reject(brokenOff(error)),
+      fail: (error) => reject(brokenOff(error, call)),
     });
   });
 }
 
-function brokenOff(cause: unknown): AppError {
-  return new AppError('upstream_error', { logDetail: 'the response of the platform broke off', cause });
+function brokenOff(cause: unknown, call: PassedResponse['call']): AppError {
+  return new AppError('upstream_error', { logDetail: 'the response of the platform broke off', call: call?.(), cause });
 }

@@ -34,6 +34,7 @@ export function report(events: Events, req: Request, error: AppError): void {
     code: error.code,
     status: error.status,
     detail: error.logDetail,
+    ...error.call,
     cause: error.cause,
   });
 }

@@ -2,6 +2,7 @@
  * The context of a request: its id, its reference for users, its address and its route. Two files
  * elsewhere add a property: sessions/session.ts adds `session`, and relay/routes.ts adds `relayCaller`.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { containsCardNumber } from '../observability/card-numbers.ts';
@@ -33,16 +34,33 @@ declare module 'node:http' {
 
 const ID_FORM = /^[A-Za-z0-9-]{8,64}$/;
 
+/** A request that has ended. */
+export interface EndedRequest {
+  method: string;
+  /** Pattern of the route; `none` where none matched. */
+  route: string;
+  status: number;
+  seconds: number;
+  /** The response is incomplete: the caller has disconnected, or the platform broke off. */
+  incomplete?: true;
+}
+
+const isCut = (res: ServerResponse): { incomplete?: true } => (res.writableFinished ? {} : { incomplete: true });
+
 export type BeginRequest = ReturnType<typeof requestContext>;
 
 /** @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `headers`: those of every response */
 export function requestContext(parts: {
   metrics: Metrics;
+  /** Called with the id of each request. */
+  onBegin?: ((id: string) => void) | undefined;
+  /** Called once the response has ended or its caller has disconnected, in the async context of the request. */
+  onEnd?: ((ended: EndedRequest) => void) | undefined;
   isTrusted: (address: string) => boolean;
   addressOf: ClientAddress;
   headers: ReadonlyMap<string, string>;
 }) {
-  const { metrics, isTrusted, addressOf, headers } = parts;
+  const { metrics, onBegin, onEnd, isTrusted, addressOf, headers } = parts;
 
   const idOf = (req: IncomingMessage): string => {
     const sentId = req.headers['x-request-id'];
@@ -57,11 +75,15 @@ export function requestContext(parts: {
     const id = idOf(req);
     const context: RequestContext = { id, reference: id.slice(-8), route, address: addressOf(req) };
     req.context = context;
+    onBegin?.(id);
     const startedAt = performance.now();
-    res.on('close', () => {
+    const end = () => {
       const seconds = (performance.now() - startedAt) / 1000;
       durationOf(context.route, req.method ?? '', res.statusCode).observe(seconds);
-    });
+      onEnd?.({ method: req.method ?? '', route: context.route, status: res.statusCode, seconds, ...isCut(res) });
+    };
+    // Node emits `close` in the context of the connection.
+    res.on('close', onEnd ? AsyncLocalStorage.bind(end) : end);
     return context;
   };
   const setHeaders = (res: ServerResponse, id: string): void => {

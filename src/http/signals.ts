@@ -1,4 +1,4 @@
-/** Ends the process on SIGTERM or SIGINT: the first closes it in order, a second one forces the exit. */
+/** Signals: SIGTERM and SIGINT end the process in order (a second one forces the exit), SIGHUP reads settings again. */
 
 /** The terminal signals the whole group, and npm passes its own signal on: within this time the two count as one. */
 const SAME_SIGNAL_MS = 1_000;
@@ -25,4 +25,9 @@ export function stopOnSignals(close: () => Promise<void>): void {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+}
+
+/** @param reload must not reject */
+export function reloadOnSignal(reload: () => Promise<void>): void {
+  process.on('SIGHUP', () => void reload());
 }

@@ -1,6 +1,7 @@
 /** Business events: one function for each. They go to the log, the metrics and the listeners. */
 import type { Logger } from 'pino';
 import type { LABEL_VALUES, Metrics } from './metrics.ts';
+import type { StorageFault } from './storage-watch.ts';
 
 type Level = 'info' | 'warn' | 'error';
 
@@ -54,7 +55,18 @@ export interface Events {
     userId?: string | undefined;
     origin?: Origin | undefined;
   }): void;
-  refreshEnded(facts: { userId: string; app: string; outcome: string; reason?: string | undefined }): void;
+  /** `again`: the refresh before it failed as well, so the health of the connection stays as it was. */
+  refreshEnded(facts: {
+    userId: string;
+    app: string;
+    outcome: string;
+    reason?: string | undefined;
+    again?: boolean | undefined;
+    /** That was called. */
+    host?: string | undefined;
+    /** How long the call took. */
+    seconds?: number | undefined;
+  }): void;
   connectionMade(facts: {
     userId: string;
     app: string;
@@ -79,8 +91,12 @@ export interface Events {
   /** The connection works again, by itself or after a new consent. */
   connectionRecovered(facts: { userId: string; app: string; origin?: Origin | undefined }): void;
   connectionBroken(facts: { userId: string; app: string; cause: string }): void;
+  /** The app has come to need scopes that the connection does not have. */
+  scopesMissing(facts: { userId: string; app: string; scopes: readonly string[] }): void;
   /** The end of a revocation that did not succeed at once. `abandoned`: retried until the time limit. */
   revocationEnded(facts: { userId: string; app: string; outcome: 'confirmed' | 'abandoned' }): void;
+  /** A call of a service that was counted. Not logged: the audit trail has an entry for each kind of call and hour. */
+  relayCalled(facts: { app: string | undefined; outcome: 'answered' | 'failed' | 'refused' }): void;
   binLookedUp(facts: { source: string; count: number }): void;
   binServiceFailed(facts: { reason: string }): void;
   /** This process now uses an imported data set. */
@@ -93,17 +109,37 @@ export interface Events {
   planConfirmed(facts: { account: string; plan: string; order: string }): void;
   /** The stored signing keys could not be opened, so new ones were made. */
   ownKeysReplaced(facts: { cause: unknown }): void;
+  /** A scheduled check of a connected app found other problems than the one before it. `problems`: their names; none if it works. */
+  appCheckChanged(facts: { app: string; name: string; problems: readonly string[] }): void;
   /** An entry of the audit trail, for log shippers: the log line has it in its field `audit`. */
   audited(facts: { audit: object }): void;
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
   /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
   forwardedFault(fault: 'untrusted' | 'unreadable'): void;
+  /** @param text names it and never its value */
+  settingIgnored(text: string): void;
   redisUnprotected(): void;
+  /** The storage takes no writes. */
+  storageLost(facts: StorageFault): void;
+  /** The storage takes writes again. `seconds`: for how long it did not. */
+  storageBack(facts: { storage: string; seconds: number }): void;
+  /** After a reload, with the names of what has changed; undefined where nothing has. `restartNeeded`: not used until then. */
+  settingsReloaded(facts: {
+    settings?: readonly string[] | undefined;
+    restartNeeded?: readonly string[] | undefined;
+    appsAdded?: readonly string[] | undefined;
+    appsChanged?: readonly string[] | undefined;
+    appsRemoved?: readonly string[] | undefined;
+  }): void;
+  /** A reload that changed nothing. Each fault says what to do and holds no secret. */
+  reloadRefused(facts: { faults: readonly string[]; cause?: unknown }): void;
   /** A sealed record cannot be opened and is treated as absent. `kind`: the prefix of its key. */
   recordRefused(facts: { kind: string; reason: string }): void;
   /** The system's clock was set while the process ran; `seconds` is negative where it was set back. */
   clockJumped(facts: { seconds: number }): void;
+  /** Of every request, where `ACCESS_LOG` is on. `route`: its pattern */
+  requestEnded(facts: { method: string; route: string; status: number; seconds: number; incomplete?: true }): void;
   requestFailed(facts: {
     requestId: string;
     route: string;
@@ -111,6 +147,9 @@ export interface Events {
     code: string;
     status: number;
     detail?: string | undefined;
+    /** Where a call to another host failed: the app that it was made for, and the host. */
+    app?: string | undefined;
+    host?: string | undefined;
     cause?: unknown;
   }): void;
 }
@@ -149,33 +188,42 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
       audited: _audited,
       ...facts
     }: Record<string, unknown> & { origin?: Origin | undefined }) =>
-      logger[level](origin ? { ...facts, requestId: origin.requestId } : facts, text);
+      logger[level](origin?.requestId ? { ...facts, requestId: origin.requestId } : facts, text);
   const failure =
     (level: Level, text: string) =>
     ({ cause, ...facts }: { cause?: unknown }) =>
       logger[level]({ ...facts, err: cause }, text);
-  // Audit entries are logged at any `LOG_LEVEL`, since log shippers collect them.
+  // These lines are logged at any `LOG_LEVEL`, since log shippers collect them.
   const trail = logger.child({}, { level: 'info' });
   return {
     signInStarted: line('info', 'sign-in started'),
     signInEnded(facts) {
-      metrics.signIns.inc({ outcome: facts.outcome });
+      metrics.signIns.inc(facts.app, facts.outcome);
       line(facts.outcome === 'failed' ? 'warn' : 'info', 'sign-in ended')(facts);
     },
     signedOut: line('info', 'signed out'),
     providerSignedOut: (facts) => line(facts.outcome === 'ended' ? 'info' : 'warn', 'sign-out by the provider')(facts),
     refreshEnded(facts) {
-      metrics.refreshes.inc({ outcome: facts.outcome });
+      metrics.refreshes.inc(facts.app, facts.outcome);
+      if (facts.seconds !== undefined) metrics.refreshDuration.observe(facts.app, facts.seconds);
       line(facts.outcome === 'refreshed' ? 'info' : 'warn', 'refresh ended')(facts);
     },
-    connectionMade: line('info', 'connection made'),
+    connectionMade(facts) {
+      if (facts.link !== undefined) metrics.connectLinksUsed.inc();
+      line('info', 'connection made')(facts);
+    },
     connectionRemoved: line('info', 'connection removed'),
     connectionRecovered: line('info', 'connection recovered'),
     connectionBroken(facts) {
       metrics.connectionsBroken.inc({ cause: facts.cause });
       line('warn', 'connection broken')(facts);
     },
+    scopesMissing(facts) {
+      metrics.scopesMissing.inc();
+      line('info', 'scopes missing')(facts);
+    },
     revocationEnded: (facts) => line(facts.outcome === 'confirmed' ? 'info' : 'error', 'revocation ended')(facts),
+    relayCalled: ({ app, outcome }) => metrics.relayCalls.inc(app, outcome),
     binLookedUp: ({ source, count }) => metrics.binLookups.inc({ source }, count),
     binServiceFailed(facts) {
       metrics.binServiceFailures.inc({ reason: facts.reason });
@@ -186,6 +234,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     binCacheFailed: failure('warn', 'BIN cache failed'),
     planConfirmed: line('info', 'plan confirmed'),
     ownKeysReplaced: failure('warn', 'own signing keys replaced'),
+    appCheckChanged: (facts) => line(facts.problems.length > 0 ? 'warn' : 'info', 'connected app checked')(facts),
     audited: (facts) => trail.info(facts, 'audit'),
     auditLost(facts) {
       metrics.auditLost.inc(facts.entries);
@@ -198,11 +247,17 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
           : 'X-Forwarded-For from a proxy in TRUSTED_PROXIES names no address: its callers count as one, with the address "unknown"',
       );
     },
+    storageLost: line('error', 'storage lost'),
+    storageBack: line('warn', 'storage is back'),
+    settingIgnored: (text) => logger.warn(text),
     redisUnprotected() {
       logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');
     },
+    settingsReloaded: (facts) => line(facts.restartNeeded ? 'warn' : 'info', 'settings read again')(facts),
+    reloadRefused: failure('error', 'settings not read again: nothing has changed'),
     recordRefused: line('warn', 'stored record refused'),
     clockJumped: line('warn', 'the clock jumped: sessions and tokens end by it'),
+    requestEnded: ({ seconds, ...facts }) => trail.info({ ...facts, seconds: Number(seconds.toFixed(4)) }, 'request'),
     requestFailed(facts) {
       metrics.problems.inc({ code: facts.code });
       failure(facts.status >= 500 ? 'error' : 'info', 'request failed')(facts);

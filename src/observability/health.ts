@@ -1,16 +1,33 @@
 /** The management listener: liveness, readiness and metrics (R90). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Registry } from 'prom-client';
+import type { Metrics } from './metrics.ts';
+import type { StorageFault, StorageWatch } from './storage-watch.ts';
 
 export type Health = ReturnType<typeof createHealth>;
 
+/** Why a process takes no requests, as `/readyz` says it. */
+export type NotReady = { reason: 'starting' | 'draining' } | StorageFault;
+
+export const readinessType = 'application/json; charset=utf-8';
+
+/** The body of `/readyz`. @param why undefined if the process is ready */
+export function readinessBody(why?: NotReady): string {
+  return `${JSON.stringify({ ready: why === undefined, ...why })}\n`;
+}
+
 /**
- * @param parts `ready`: rejects while the storage cannot take a write. Providers and the platform do not matter.
- * `headers`: those of every response; names and values alternate
+ * Not ready: the storage takes no writes, or the process drains. Providers and the platform do not matter.
+ * @param parts `headers`: those of every response; names and values alternate
  */
-export function createHealth(parts: { ready: () => Promise<void>; registry: Registry; headers: readonly string[] }) {
-  const { ready, registry, headers } = parts;
+export function createHealth(parts: {
+  storage: Pick<StorageWatch, 'check' | 'isUp'>;
+  metrics: Pick<Metrics, 'registry' | 'watchReadiness'>;
+  headers: readonly string[];
+}) {
+  const { storage, metrics, headers } = parts;
+  const { registry } = metrics;
   let draining = false;
+  metrics.watchReadiness(() => ({ ready: !draining && storage.isUp(), storageUp: storage.isUp() }));
 
   const send = (response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') => {
     response.writeHead(status, [...headers, 'Content-Type', type]);
@@ -20,12 +37,10 @@ export function createHealth(parts: { ready: () => Promise<void>; registry: Regi
   const handlers: Record<string, (response: ServerResponse) => Promise<void>> = {
     '/healthz': async (response) => send(response, 200, 'alive\n'),
     '/readyz': async (response) => {
-      const isReady =
-        !draining &&
-        (await ready()
-          .then(() => true)
-          .catch(() => false));
-      send(response, isReady ? 200 : 503, isReady ? 'ready\n' : 'not ready\n');
+      const fault = draining ? undefined : await storage.check();
+      // Draining may have begun during the check.
+      const why = draining ? { reason: 'draining' as const } : fault;
+      send(response, why ? 503 : 200, readinessBody(why), readinessType);
     },
     '/metrics': async (response) => send(response, 200, await registry.metrics(), registry.contentType),
   };

@@ -46,8 +46,9 @@ export function openLogSink(descriptor: number) {
   const startWriting = (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
-    writing ??= writeWaiting();
-    return writing;
+    // Without a line it would end at once, and its promise would stand here for ever.
+    if (waiting.length > 0) writing ??= writeWaiting();
+    return writing ?? Promise.resolve();
   };
 
   // A process that ends by an error writes its remaining lines if that works synchronously.

@@ -5,10 +5,17 @@ import { scrubCardNumbers } from './card-numbers.ts';
 /** `dropped`: how many lines could not be written. */
 export type LogDestination = DestinationStream & { dropped?(): number };
 
-export function createLogger({ level, destination }: { level: string; destination: LogDestination }): Logger {
+/** @param parts `context`: the fields of every line, which those of the line itself replace */
+export function createLogger(parts: {
+  level: string;
+  destination: LogDestination;
+  context?: (() => object) | undefined;
+}): Logger {
+  const { level, destination, context } = parts;
   return pino(
     {
       level,
+      ...(context && { mixin: context }),
       base: null,
       // Milliseconds since the epoch have as many digits as a card number.
       timestamp: stdTimeFunctions.isoTime,

@@ -1,6 +1,10 @@
 /** The metrics: names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { PROBLEMS } from '../errors.ts';
+import { VERSION } from '../version.ts';
+import { createAppSeries } from './app-series.ts';
+import { createHistogram } from './histogram.ts';
+import { createStoredGauges } from './stored-gauges.ts';
 
 /** The values of each counter's label. */
 export const LABEL_VALUES = {
@@ -13,7 +17,15 @@ export const LABEL_VALUES = {
   ],
   binServiceFailures: ['timeout', 'connection', 'status', 'answer', 'key_refused', 'paused'],
   spans: ['sent', 'lost'],
+  relayCalls: ['answered', 'failed', 'refused'],
+  outboundRequests: [
+    ...(['2xx', '3xx', '4xx', '5xx'] as const),
+    ...(['timeout', 'connection', 'address', 'busy', 'too_large', 'encoding', 'stopped'] as const),
+  ],
 } as const;
+
+/** Gauges of prom-client with the suffix of counters. Each is the sum of one that has the label `type`. */
+const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -22,6 +34,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
+  for (const name of MISNAMED) registry.removeSingleMetric(name);
 
   /** Starts each value of the label at 0: the `increase()` of alert rules misses the first count otherwise. */
   const counter = <Label extends string>(name: string, help: string, label?: Label, values: readonly string[] = []) => {
@@ -40,6 +53,44 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       this.inc(droppedLines());
     },
   });
+  new Gauge({
+    name: 'gatehouse_build_info',
+    help: 'Always 1: the labels are the versions of this program and of its Node.',
+    labelNames: ['version', 'node'],
+    registers,
+  }).set({ version: VERSION, node: process.versions.node }, 1);
+  let readiness = () => ({ ready: false, storageUp: false });
+  const flag = (name: string, help: string, isSet: () => boolean) =>
+    new Gauge({
+      name: `gatehouse_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(Number(isSet()));
+      },
+    });
+  flag('ready', '1 if the process takes requests, as /readyz says.', () => readiness().ready);
+  flag('storage_up', '1 if the storage took the last write of the probe.', () => readiness().storageUp);
+  const { watchApps, ...ofApps } = createAppSeries(registers);
+  const outcomes = (values: readonly string[]) => values.map((outcome) => [outcome]);
+  const peers = { ofApps: ['provider', 'platform'], withoutApp: ['webhook', 'bin_service'] };
+
+  const outboundRequests = ofApps.counter('outbound_requests', 'Outgoing calls that ended, by app, peer and outcome.', {
+    names: ['peer', 'outcome'],
+    ofApps: withPeers(peers.ofApps, LABEL_VALUES.outboundRequests),
+    withoutApp: withPeers(peers.withoutApp, LABEL_VALUES.outboundRequests),
+  });
+  const outboundDuration = ofApps.histogram('outbound_request_duration', 'Time of outgoing calls, by app and peer.', {
+    names: ['peer'],
+    ofApps: peers.ofApps.map((peer) => [peer]),
+    withoutApp: peers.withoutApp.map((peer) => [peer]),
+  });
+  const storageDuration = createHistogram({
+    name: 'gatehouse_storage_command_duration_seconds',
+    help: 'Time of the commands to the storage.',
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+    registers,
+  });
   let outboundLoad = () => ({ running: 0, waiting: 0 });
   new Gauge({
     name: 'gatehouse_outbound_calls',
@@ -56,21 +107,43 @@ export function createMetrics(droppedLines: () => number = () => 0) {
   return {
     registry,
     /** By route pattern and status class. */
-    requests: new Histogram({
+    requests: createHistogram({
       name: 'gatehouse_http_request_duration_seconds',
       help: 'Time from request to the end of the response, by route, method and status.',
-      labelNames: ['route', 'method', 'status'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     }),
-    signIns: counter('sign_ins', 'Sign-ins and consents that ended, by outcome.', 'outcome', LABEL_VALUES.signIns),
-    refreshes: counter('refreshes', 'Refreshes of access tokens, by outcome.', 'outcome', LABEL_VALUES.refreshes),
+    signIns: ofApps.counter('sign_ins', 'Sign-ins and consents that ended, by app and outcome.', {
+      names: ['outcome'],
+      ofApps: outcomes(LABEL_VALUES.signIns),
+    }),
+    refreshes: ofApps.counter('refreshes', 'Refreshes of access tokens, by app and outcome.', {
+      names: ['outcome'],
+      ofApps: outcomes(LABEL_VALUES.refreshes),
+    }),
+    refreshDuration: ofApps.histogram('refresh_duration', 'Time of the call that refreshes an access token, by app.'),
+    relayCalls: ofApps.counter('relay_calls', 'Calls of services with a relay token, by app and outcome.', {
+      names: ['outcome'],
+      ofApps: outcomes(LABEL_VALUES.relayCalls),
+      withoutApp: outcomes(LABEL_VALUES.relayCalls),
+    }),
+    outboundEnded(call: { app: string | undefined; peer: string; outcome: string; seconds: number }): void {
+      const { app, peer, outcome, seconds } = call;
+      outboundRequests.inc(app, `${peer},${outcome}`);
+      outboundDuration.observe(app, seconds, peer);
+    },
+    watchApps,
+    watchStored: createStoredGauges(registers),
+    /** The durations of one command to the storage. */
+    storageCommand: (command: string) => storageDuration.labels({ command }),
+    connectLinksUsed: counter('connect_links_used', 'Connect links with which a user connected an app.'),
     connectionsBroken: counter(
       'connections_broken',
       'Connections that ended by themselves and must be made again, by cause.',
       'cause',
       LABEL_VALUES.connectionsBroken,
     ),
+    scopesMissing: counter('connections_scopes_missing', 'Connections found to lack scopes that their app has got.'),
     binLookups: counter(
       'bin_lookups',
       'BIN look-ups, by source of the record or by problem.',
@@ -94,9 +167,16 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'outbound_refused',
       'Calls refused because too many to the same host were running and waiting.',
     ),
+    /** Sets where each scrape reads whether the process is ready and its storage is up. */
+    watchReadiness(read: () => { ready: boolean; storageUp: boolean }) {
+      readiness = read;
+    },
     /** Sets where each scrape reads the number of running and waiting calls. */
     watchOutbound(load: () => { running: number; waiting: number }) {
       outboundLoad = load;
     },
   };
 }
+
+const withPeers = (peers: readonly string[], outcomes: readonly string[]) =>
+  peers.flatMap((peer) => outcomes.map((outcome) => [peer, outcome]));

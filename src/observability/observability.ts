@@ -6,6 +6,8 @@ import { createEvents } from './events.ts';
 import { createHealth } from './health.ts';
 import { createLogger, type LogDestination } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
+import { createRequestScope } from './request-scope.ts';
+import { type StorageFault, watchStorage } from './storage-watch.ts';
 import type { Tracing } from './tracing.ts';
 
 export type Observability = Awaited<ReturnType<typeof createObservability>>;
@@ -19,19 +21,25 @@ export async function createObservability(parts: {
 }) {
   const { config, logDestination, clock, monotonicClock } = parts;
   const metrics = createMetrics(logDestination.dropped);
-  const logger = createLogger({ level: config.logLevel, destination: logDestination });
-  const events = createEvents({ logger, metrics });
   const tracing = config.tracing && (await openTracing(config.tracing, metrics));
+  const requests = createRequestScope();
+  const logger = createLogger({
+    level: config.logLevel,
+    destination: logDestination,
+    context: () => ({ requestId: requests.requestId(), traceId: tracing?.traceId() }),
+  });
+  const events = createEvents({ logger, metrics });
   const stopClockWatch = watchClock({ clock, monotonicClock, onJump: (seconds) => events.clockJumped({ seconds }) });
   return {
     events,
     metrics,
-    healthOf: (parts: Omit<Parameters<typeof createHealth>[0], 'registry'>) =>
-      createHealth({ ...parts, registry: metrics.registry }),
+    watchStorage: (probe: () => Promise<StorageFault | undefined>) => watchStorage({ probe, events, monotonicClock }),
+    healthOf: (parts: Omit<Parameters<typeof createHealth>[0], 'metrics'>) => createHealth({ ...parts, metrics }),
     /** Undefined where tracing is off. */
     tracing,
-    /** Adds a span to each request where tracing is on. */
-    traced: (listener: RequestListener) => tracing?.around(listener) ?? listener,
+    beginRequest: requests.begin,
+    /** Remembers the request for what it logs, and adds a span where tracing is on. */
+    observed: (listener: RequestListener) => requests.around(tracing?.around(listener) ?? listener),
     async close() {
       stopClockWatch();
       await tracing?.close();

@@ -1,5 +1,6 @@
 /** Sends a span for each request and each outbound call to a collector. Loaded only where tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import {
   type Context,
@@ -25,6 +26,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
 import type { TracingSettings } from '../config/config.ts';
+import { VERSION } from '../version.ts';
 import { containsCardNumber } from './card-numbers.ts';
 
 export type Tracing = ReturnType<typeof createTracing>;
@@ -42,7 +44,12 @@ export function createTracing(parts: {
   onExported: (outcome: 'sent' | 'lost', spans: number) => void;
 }) {
   const { settings, factsOf } = parts;
-  const exporter = new OTLPTraceExporter({ url: `${settings.endpoint}/v1/traces`, headers: { ...settings.headers } });
+  let { headers: exportHeaders } = settings;
+  const exporter = new OTLPTraceExporter({
+    url: `${settings.endpoint}/v1/traces`,
+    // A function, because the headers may be replaced.
+    headers: async () => ({ ...exportHeaders }),
+  });
   const provider = new TracerProvider({
     resource: resourceOf(settings),
     sampler: samplerOf(settings),
@@ -78,6 +85,8 @@ export function createTracing(parts: {
       });
       contexts.run(trace.setSpan(parent, span), () => listener(req, res));
     },
+    /** The id of the current request's trace. */
+    traceId: () => trace.getSpanContext(contexts.getStore() ?? ROOT_CONTEXT)?.traceId,
     /** Starts the span of an outbound call as a child of the request's span. */
     beginCall({ method, origin }: { method: string; origin: string }) {
       const parent = contexts.getStore() ?? ROOT_CONTEXT;
@@ -103,6 +112,10 @@ export function createTracing(parts: {
         },
       };
     },
+    /** For the spans that are sent from now on. */
+    useHeaders(headers: TracingSettings['headers']): void {
+      exportHeaders = headers;
+    },
     /** Sends the remaining spans, for at most 3 s. */
     async close(): Promise<void> {
       const timeout = new Promise<void>((resolve) => setTimeout(resolve, MAX_CLOSE_MS).unref());
@@ -124,7 +137,12 @@ function setError(span: Span, type: string): void {
 
 /** `envDetector` reads `OTEL_RESOURCE_ATTRIBUTES`. */
 function resourceOf({ serviceName }: TracingSettings) {
-  const named = resourceFromAttributes({ 'service.name': 'gatehouse' });
+  const named = resourceFromAttributes({
+    'service.name': 'gatehouse',
+    'service.version': VERSION,
+    // One for each process (OpenTelemetry resource conventions).
+    'service.instance.id': randomUUID(),
+  });
   const detected = detectResources({ detectors: [envDetector] });
   const all = defaultResource().merge(named).merge(detected);
   return serviceName === undefined ? all : all.merge(resourceFromAttributes({ 'service.name': serviceName }));

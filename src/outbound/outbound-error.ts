@@ -20,6 +20,20 @@ export class OutboundError extends Error {
   }
 }
 
+/** `stopped`: the caller of Gatehouse has disconnected. */
+export type CallFailure = OutboundFailure | 'stopped';
+
+/** @param error of a call that was streamed: it has no deadline of its own, and is stopped by whoever reads it */
+export function callFailure(error: Error): CallFailure {
+  if (error instanceof OutboundError) return error.reason;
+  if (error instanceof RefusedAddress) return 'address';
+  const code = codeOf(error);
+  if (code === undefined) return 'stopped';
+  return isTimeout(code) ? 'timeout' : 'connection';
+}
+
+const isTimeout = (code: string) => /TIMEOUT|TIMEDOUT/.test(code);
+
 const REACH = 'Check that this server can reach it: the firewall, and the proxy in HTTPS_PROXY where there is one.';
 
 export function addressError(url: string, rule: AddressRule): OutboundError {
@@ -34,7 +48,7 @@ export function asOutboundError(error: unknown, url: string, signal: Pick<AbortS
   if (error instanceof RefusedAddress) return addressError(url, error.rule);
   const host = hostOf(url);
   const code = codeOf(error) ?? '';
-  if (signal.aborted || /TIMEOUT|TIMEDOUT/.test(code))
+  if (signal.aborted || isTimeout(code))
     return new OutboundError('timeout', `${host} did not respond in time`, REACH, { cause: error });
   const [words, advice] = error instanceof ProxyFailure ? proxyFailure(host) : connectionFailure(host, code);
   return new OutboundError('connection', `${words}${code === '' ? '' : ` (${code})`}`, advice, { cause: error });
@@ -55,7 +69,7 @@ function connectionFailure(host: string, code: string): Failure {
   if (UNKNOWN_AUTHORITY_CODES.has(code)) {
     return [
       `the certificate of ${host} is signed by an unknown authority`,
-      'If a private authority signed it, set NODE_EXTRA_CA_CERTS to the file with its certificate in the environment of the process (a line in .env comes too late) and restart.',
+      'If a private authority signed it, set CA_FILE to a PEM file with its certificate, and restart.',
     ];
   }
   if (/^(ENOTFOUND|EAI_\w+)$/.test(code)) {

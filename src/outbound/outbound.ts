@@ -7,7 +7,7 @@ import { remembered } from '../remembered.ts';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
 import { createDispatcher, type OutboundProxy } from './dispatcher.ts';
 import { examineName, judgedLookup, RefusedAddress } from './judged-lookup.ts';
-import { addressError, asOutboundError, OutboundError } from './outbound-error.ts';
+import { addressError, asOutboundError, type CallFailure, callFailure, OutboundError } from './outbound-error.ts';
 import { openStream, type StreamedCall } from './streamed-response.ts';
 import { type AnonymousCall, createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
 import { beforeAbort, wholeResponse } from './whole-response.ts';
@@ -39,8 +39,9 @@ export interface Outbound {
    * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
    * checked like those of `fetch`. Redirects are not followed.
    * @param headers alternating names and values
+   * @param app id of the connected app whose platform is called
    */
-  stream(target: Target, headers: string[]): StreamedCall;
+  stream(target: Target, headers: string[], app?: string): StreamedCall;
   /** How many calls run and wait now. */
   load(): UpstreamLoad;
   close(): Promise<void>;
@@ -51,7 +52,27 @@ export interface Target {
   path: string;
 }
 
+/** The kinds of hosts that are called. */
+export type Peer = 'provider' | 'platform' | 'webhook' | 'bin_service';
+
+/** How a call ended: the class of its status, or why there was no usable response. */
+export type CallOutcome = '2xx' | '3xx' | '4xx' | '5xx' | CallFailure;
+
+/** A call that has ended. */
+export interface EndedCall {
+  peer: Peer;
+  /** Id of the connected app that it was made for, if any. */
+  app: string | undefined;
+  outcome: CallOutcome;
+  /** Until the whole response has arrived; until its head, if it was streamed. */
+  seconds: number;
+}
+
 interface OutboundRequest {
+  /** Default: `provider`. */
+  peer?: Peer | undefined;
+  /** Id of the connected app that the call is made for. */
+  app?: string | undefined;
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
@@ -79,17 +100,18 @@ const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
  * @param parts `lookup`: the system's where left out. `onBusy`: called for each call that is refused as `busy`.
- *   `beginCall`: left out where tracing is off
+ *   `onEnded`: called for each call once it has ended. `beginCall`: left out where tracing is off
  */
 export function createOutbound(parts: {
   policy: AddressPolicy;
   proxy?: OutboundProxy | undefined;
   limits?: UpstreamLimits;
   onBusy?: () => void;
+  onEnded?: (call: EndedCall) => void;
   beginCall?: BeginCall | undefined;
   lookup?: typeof systemLookup;
 }): Outbound {
-  const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall } = parts;
+  const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall, onEnded } = parts;
   const gate = createUpstreamGate(limits, () => {
     parts.onBusy?.();
     return new OutboundError('busy', 'too many calls to this host run and wait already');
@@ -152,7 +174,13 @@ export function createOutbound(parts: {
       return refusal instanceof RefusedAddress ? refusal.rule : undefined;
     },
     target,
-    stream({ origin, path }, ownHeaders) {
+    stream({ origin, path }, ownHeaders, app) {
+      const startedAt = performance.now();
+      let head: { status: number; seconds: number } | undefined;
+      const end = (failure: Error | undefined) => {
+        const outcome = failure ? callFailure(failure) : statusClass(head?.status ?? 0);
+        onEnded?.({ peer: 'platform', app, outcome, seconds: head?.seconds ?? secondsSince(startedAt) });
+      };
       const span = beginCall?.({ method: 'GET', origin });
       const headers = span ? [...ownHeaders, ...Object.entries(span.headers).flat()] : ownHeaders;
       try {
@@ -162,20 +190,30 @@ export function createOutbound(parts: {
           pools,
           { origin, path, method: 'GET', headers },
           {
-            responded: span?.responded,
+            responded(status) {
+              head = { status, seconds: secondsSince(startedAt) };
+              span?.responded(status);
+            },
             ended(failure) {
               leave();
+              end(failure);
               span?.end(failure && failureCode(failure));
             },
           },
         );
       } catch (error) {
+        end(error as Error);
         span?.end(failureCode(error));
         return { response: Promise.reject(error), destroy: () => undefined };
       }
     },
     async fetch(url, request, { maxBytes, deadlineMilliseconds }) {
       assertAllowed(url);
+      const startedAt = performance.now();
+      const end = (outcome: CallOutcome) => {
+        const { peer = 'provider', app } = request;
+        onEnded?.({ peer, app, outcome, seconds: secondsSince(startedAt) });
+      };
       const { origin, pathname, search } = new URL(url);
       const span = beginCall?.({ method: request.method ?? 'GET', origin });
       const headers = { ...request.headers, ...(!request.untraced && span?.headers) };
@@ -185,11 +223,13 @@ export function createOutbound(parts: {
         const response = await (request.anonymous
           ? beforeAbort(signal, gate.shareAnonymous(request.anonymous, origin, signal, call))
           : call());
+        end(statusClass(response.status));
         span?.responded(response.status);
         span?.end();
         return response;
       } catch (error) {
         const failure = asOutboundError(error, url, signal);
+        end(failure.reason);
         span?.end(failure.reason);
         throw failure;
       }
@@ -200,6 +240,11 @@ export function createOutbound(parts: {
 }
 
 const failureCode = (error: unknown) => (error instanceof OutboundError ? error.reason : (codeOf(error) ?? 'stopped'));
+
+const secondsSince = (startedAt: number) => (performance.now() - startedAt) / 1000;
+
+/** @param status of a final response */
+const statusClass = (status: number) => `${Math.floor(status / 100)}xx` as '2xx' | '3xx' | '4xx' | '5xx';
 
 /**
  * Refuses headers that undici would refuse inside `dispatch`: its pool would never use that connection again. Origin

@@ -2,13 +2,13 @@
 
 export interface Stop {
   readonly stopped: boolean;
+  /** True where the deadline stopped it. */
+  readonly tooLate: boolean;
   /** Sets the function that ends the current step, in place of the last one; calls it at once if stopped already. */
   whenStopped(end: () => void): void;
 }
 
 export interface StopSwitch extends Stop {
-  /** True where the deadline stopped it. */
-  readonly tooLate: boolean;
   stop(): void;
   stopLate(): void;
 }
@@ -34,4 +34,11 @@ export function createStop(): StopSwitch {
     },
   };
   return state;
+}
+
+/** The error that ends a stopped call. Only a call that was too late has a code. */
+export function stopError(tooLate: boolean): Error {
+  return tooLate
+    ? Object.assign(new Error('The deadline of the call has passed.'), { code: 'ETIMEDOUT' })
+    : new Error('The caller no longer waits for the response.');
 }

@@ -1,7 +1,7 @@
 /** R68 and R69: the headers that every answer carries, whatever its status. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../src/config/rules.ts';
-import { bindPorts, closeServer } from '../../src/http/listeners.ts';
+import { AT_ONCE, bindPorts, closeServer } from '../../src/http/listeners.ts';
 import { type Asked, ask, DATA, FORM, JSON_BODY, PAGE } from '../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
@@ -153,7 +153,7 @@ describe('R68 on every status', () => {
     const { publicUrl } = parsePublicUrl('https://gatehouse.test');
     if (!publicUrl) throw new TypeError('The URL is good.');
     const at = (number: number) => ({ host: '127.0.0.1', port: number });
-    const bound = await bindPorts({ listen: at(port), management: at(managementPort), publicUrl });
+    const bound = await bindPorts({ listen: at(port), management: at(managementPort), publicUrl, trustedProxies: [] });
     try {
       const { status, headers } = await ask(`http://127.0.0.1:${managementPort}/readyz`);
       expect(status).toBe(503);
@@ -164,7 +164,7 @@ describe('R68 on every status', () => {
         'cross-origin-opener-policy': 'same-origin',
       });
     } finally {
-      await Promise.all(bound.map(({ server }) => closeServer(server, 0)));
+      await Promise.all(bound.map(({ server }) => closeServer(server, AT_ONCE)));
     }
   });
 

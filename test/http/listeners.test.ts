@@ -15,7 +15,7 @@ setInterval(() => {
   const since = performance.now();
   while (performance.now() - since < 4);
 }, 5);
-process.on('SIGTERM', () => void closeServer(server, 5).then(() => process.exit()));
+process.on('SIGTERM', () => void closeServer(server, { delaySeconds: 0, graceSeconds: 5 }).then(() => process.exit()));
 server.listen(Number(process.env.PORT), '127.0.0.1', () => console.log('ready'));
 `;
 

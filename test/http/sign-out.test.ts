@@ -22,8 +22,8 @@ async function signedIn() {
   return { agent, cookie: agent.cookies.header(site.url), csrf: await csrfOf(agent) };
 }
 
-const signOut = (cookie: string, csrf: string) =>
-  ask(`${site.url}/sign-out`, { method: 'POST', headers: { cookie, ...FORM, ...PAGE }, body: `_csrf=${csrf}` });
+const signOut = (cookie: string, csrf: string, query = '') =>
+  ask(`${site.url}/sign-out${query}`, { method: 'POST', headers: { cookie, ...FORM, ...PAGE }, body: `_csrf=${csrf}` });
 
 describe('R57 sign-out', () => {
   test('is a POST with the token: GET and a foreign POST change nothing', async () => {
@@ -52,6 +52,22 @@ describe('R57 sign-out', () => {
     expect((await sessionOf(cookie)).signedIn).toBe(false);
     for (const path of ['/threads/current', '/bin/45717360']) {
       expect((await ask(site.url + path, { headers: { cookie, ...DATA } })).status).toBe(401);
+    }
+  });
+
+  test('with a local return_to it ends the session here alone, and leads to a sign-in with another account', async () => {
+    const { cookie, csrf } = await signedIn();
+    const { status, headers } = await signOut(cookie, csrf, '?return_to=%2Fconnections%3Fa%3Db');
+    expect([status, headers.location]).toEqual([
+      303,
+      `${site.url}/sign-in?prompt=select_account&return_to=%2Fconnections%3Fa%3Db`,
+    ]);
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+    for (const elsewhere of ['//evil.example/', 'https://evil.example/', '/\\evil.example']) {
+      const other = await signedIn();
+      const ended = await signOut(other.cookie, other.csrf, `?return_to=${encodeURIComponent(elsewhere)}`);
+      expect(new URL(ended.headers.location ?? '').origin).toBe(site.sandbox.issuer);
+      expect(ended.headers.location).not.toContain('evil');
     }
   });
 

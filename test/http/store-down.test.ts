@@ -76,7 +76,15 @@ describe('R65 the store cannot be read', () => {
     expect((await ask(`${site.managementUrl}/healthz`)).status).toBe(200);
     expect((await ask(`${site.managementUrl}/metrics`)).status).toBe(200);
     const ready = await ask(`${site.managementUrl}/readyz`);
-    expect([ready.status, ready.body]).toEqual([503, 'not ready\n']);
+    expect([ready.status, JSON.parse(ready.body)]).toEqual([
+      503,
+      {
+        ready: false,
+        reason: 'disk',
+        storage: `SQLite in ${site.dataDirectory}`,
+        detail: 'SQLite returned IOERR (result code 10)',
+      },
+    ]);
   });
 
   test('and it heals by itself', async () => {

@@ -10,9 +10,18 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
     [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${label}="(\\w+)"\\} 0$`, 'gm'))].map(
       ([, value]) => value,
     );
+  /** With the label `app`, here for the app that no series of its own counts. */
+  const outcomesOf = (name: string, labels = 'app="other"') =>
+    [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${labels},outcome="(\\w+)"\\} 0$`, 'gm'))].map(
+      ([, value]) => value,
+    );
   expect(valuesOf('problems', 'code')).toEqual(Object.keys(PROBLEMS));
-  expect(valuesOf('sign_ins', 'outcome')).toEqual(LABEL_VALUES.signIns);
-  expect(valuesOf('refreshes', 'outcome')).toEqual(LABEL_VALUES.refreshes);
+  expect(outcomesOf('sign_ins')).toEqual(LABEL_VALUES.signIns);
+  expect(outcomesOf('refreshes')).toEqual(LABEL_VALUES.refreshes);
+  for (const app of ['other', 'none'])
+    expect(outcomesOf('relay_calls', `app="${app}"`)).toEqual(LABEL_VALUES.relayCalls);
+  for (const labels of ['app="other",peer="provider"', 'app="other",peer="platform"', 'app="none",peer="webhook"'])
+    expect(outcomesOf('outbound_requests', labels)).toEqual(LABEL_VALUES.outboundRequests);
   expect(valuesOf('connections_broken', 'cause')).toEqual(LABEL_VALUES.connectionsBroken);
   expect(valuesOf('bin_lookups', 'source')).toEqual(LABEL_VALUES.binLookups);
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);

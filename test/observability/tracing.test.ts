@@ -9,6 +9,7 @@ import { type OutboundRecorder, recordOutbound } from '../support/outbound-recor
 import { freePort } from '../support/ports.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
+const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
 const SERVED = 2;
 const CALLED = 3;
 const CALLER = { trace: '0af7651916cd43dd8448eb211c80319c', span: 'b7ad6b7169203331' };
@@ -153,7 +154,11 @@ describe('with a collector', () => {
   });
 
   test('the collector learns who sends it, and gets its key', () => {
-    expect(collector.resource()).toMatchObject({ 'service.name': 'gatehouse-test' });
+    expect(collector.resource()).toMatchObject({
+      'service.name': 'gatehouse-test',
+      'service.version': version,
+      'service.instance.id': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
     expect(collector.headers()[0]).toMatchObject({ 'x-collector-key': 'canary key' });
   });
 });

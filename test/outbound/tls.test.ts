@@ -56,7 +56,7 @@ describe('R29: TLS is verified', () => {
   test('a self-signed one is refused, and so is one for another host: nothing is sent', async () => {
     heard.length = 0;
     expect(await call('idp.example.com', certificates.unknown)).toMatch(
-      /^connection: the certificate of idp\.example\.com:\d+ is signed by an unknown authority \(DEPTH_ZERO\w+\).*NODE_EXTRA_CA/,
+      /^connection: the certificate of idp\.example\.com:\d+ is signed by an unknown authority \(DEPTH_ZERO\w+\).*CA_FILE/,
     );
     const otherName = /^connection: the certificate of \S+:\d+ is for another name \(ERR_TLS_CERT_ALTNAME_INVALID\)/;
     expect(await call('another.example.com', certificates.trusted)).toMatch(otherName);

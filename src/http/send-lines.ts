@@ -1,0 +1,14 @@
+/** Streams the lines of an export. */
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Response } from 'express';
+
+/** @throws whatever `lines` throws, after the connection was closed: the client must not take a part for the whole */
+export async function sendLines(res: Response, lines: AsyncIterable<string>): Promise<void> {
+  try {
+    await pipeline(Readable.from(lines), res);
+  } catch (error) {
+    // The client disconnected.
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+  }
+}

@@ -1,0 +1,81 @@
+/** Uploads: a file of a form (multipart/form-data, RFC 7578) as a stream, once the fields before it have been read. */
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import { Busboy } from '@fastify/busboy';
+import type { RequestHandler } from 'express';
+import { AppError } from '../errors.ts';
+
+export interface UploadedFile {
+  /** As the browser sends it. */
+  name: string;
+  bytes: Readable;
+}
+
+declare module './request-context.ts' {
+  interface RequestContext {
+    /** The file of a form that `readUpload` has read up to there. */
+    upload?: UploadedFile | undefined;
+  }
+}
+
+const MAX_FIELDS = 20;
+const FIELD_BYTES = 4 * 1024;
+const HEADERS_OF_PART = 10;
+
+/**
+ * Reads the fields of a form up to its file into `req.body`, so that the CSRF token is checked before the file is read. So the
+ * file has to come last. A form of another kind is left to the handler.
+ */
+export function readUpload(maxBytes: number): RequestHandler {
+  return (req, res, next) => {
+    req.body ??= {};
+    if (!req.is('multipart/form-data')) return next();
+    try {
+      assertUploadSize(req, maxBytes);
+      const parser = new Busboy({
+        headers: { ...req.headers, 'content-type': req.headers['content-type'] ?? '' },
+        limits: {
+          fields: MAX_FIELDS,
+          fieldSize: FIELD_BYTES,
+          files: 1,
+          parts: MAX_FIELDS + 1,
+          headerPairs: HEADERS_OF_PART,
+        },
+      });
+      let settled = false;
+      const settle = (error?: AppError) => {
+        if (!settled) next(error);
+        settled = true;
+      };
+      parser.on('field', (name, value) => {
+        if (!Object.hasOwn(req.body, name)) req.body[name] = value;
+      });
+      parser.on('file', (_field, bytes, name) => {
+        req.context.upload = { name, bytes };
+        // An error before the first read must not end the process; the reader gets it as well.
+        bytes.on('error', () => undefined);
+        req.once('close', () => !req.complete && bytes.destroy(new Error('The upload was aborted.')));
+        settle();
+      });
+      parser.on('finish', () => settle());
+      parser.on('error', () => {
+        req.context.upload?.bytes.destroy(malformed());
+        settle(malformed());
+      });
+      // What is left after a refusal is read and dropped: a browser reads the response only when it has sent everything.
+      res.once('finish', () => req.unpipe(parser).resume());
+      req.pipe(parser);
+    } catch (error) {
+      next(error instanceof AppError ? error : malformed());
+    }
+  };
+}
+
+/** By the Content-Length, which every request with a body has. @throws AppError `too_large` */
+export function assertUploadSize(req: IncomingMessage, maxBytes: number): void {
+  if (Number(req.headers['content-length'] ?? 0) <= maxBytes) return;
+  const detail = `The file may have at most ${Math.floor(maxBytes / 2 ** 20)} MB.`;
+  throw new AppError('too_large', { detail, headers: { Connection: 'close' } });
+}
+
+const malformed = () => new AppError('invalid_request', { detail: 'The form could not be read: send it again.' });

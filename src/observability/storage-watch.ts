@@ -1,0 +1,71 @@
+/** Watches whether the storage takes writes: at intervals, without any request, and whenever `/readyz` asks. */
+import type { Events } from './events.ts';
+
+const PROBE_MS = 10_000;
+/** While the storage is lost, so that its return is noticed soon. */
+const LOST_PROBE_MS = 1_000;
+
+/** Why the storage takes no writes. `disk`: the data directory is full or cannot be written. */
+export type StorageFault = {
+  reason: 'storage' | 'disk';
+  /** The address or the file, without credentials. */
+  storage: string;
+  /** For the log and `/readyz`: names a code, and repeats no text of another program. */
+  detail: string;
+};
+
+export type StorageWatch = ReturnType<typeof watchStorage>;
+
+/**
+ * Logs one line when the storage is lost and one when it is back. The first probe starts at once; until it ends, the storage
+ * counts as up, because the process has just opened it.
+ * @param parts `probe`: returns why the storage takes no writes, or undefined if it does. Must not reject
+ */
+export function watchStorage(parts: {
+  probe: () => Promise<StorageFault | undefined>;
+  events: Pick<Events, 'storageLost' | 'storageBack'>;
+  monotonicClock: () => number;
+}) {
+  const { probe, events, monotonicClock } = parts;
+  let lost: { fault: StorageFault; since: number } | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let started = 0;
+  let newest = 0;
+  let stopped = false;
+
+  const note = (fault: StorageFault | undefined): void => {
+    if (fault && lost) lost.fault = fault;
+    else if (fault) {
+      lost = { fault, since: monotonicClock() };
+      events.storageLost(fault);
+    } else if (lost) {
+      const seconds = Math.round((monotonicClock() - lost.since) / 1_000);
+      events.storageBack({ storage: lost.fault.storage, seconds });
+      lost = undefined;
+    }
+  };
+
+  /** Probes now, which postpones the next probe of the timer. */
+  const check = async (): Promise<StorageFault | undefined> => {
+    started += 1;
+    const turn = started;
+    const fault = await probe();
+    // A probe that ends after a later one says nothing new.
+    if (stopped || turn < newest) return fault;
+    newest = turn;
+    note(fault);
+    clearTimeout(timer);
+    timer = setTimeout(check, lost ? LOST_PROBE_MS : PROBE_MS).unref();
+    return fault;
+  };
+
+  void check();
+  return {
+    check,
+    isUp: () => lost === undefined,
+    async close(): Promise<void> {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
