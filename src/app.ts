@@ -37,8 +37,8 @@ import { threadRoutes } from './threads/routes.ts';
 import type { Threads } from './threads/threads.ts';
 
 export interface AppParts {
-  config: Pick<Config, 'publicUrl' | 'trustedProxies'>;
-  observability: Pick<Observability, 'events' | 'metrics'>;
+  config: Pick<Config, 'publicUrl' | 'trustedProxies' | 'accessLog'>;
+  observability: Pick<Observability, 'events' | 'metrics' | 'beginRequest'>;
   connectedApps: Pick<ConnectedApps, 'apps'>;
   grants: Grants;
   threads: Threads;
@@ -80,7 +80,11 @@ export function createApp(parts: AppParts): RequestListener {
   const isTrusted = (address: string) => isInNetworks(address, config.trustedProxies);
   const addressOf = clientAddress(config.trustedProxies, events.forwardedFault);
   const headers = securityHeaders(publicUrl.secure);
-  const begin = requestContext({ metrics, isTrusted, addressOf, headers });
+  const begin = requestContext({
+    ...{ metrics, isTrusted, addressOf, headers },
+    onBegin: observability.beginRequest,
+    onEnd: config.accessLog ? events.requestEnded : undefined,
+  });
   const { loadSession, requireUserOrRedirect } = sessions.guards;
   const routes = createRoutes(handlers, {
     ...sessions.guards,

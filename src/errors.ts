@@ -5,7 +5,7 @@ import type { InputFault } from './config/input-faults.ts';
 export const PROBLEMS = {
   sign_in_required: { status: 401, title: 'Sign in first' },
   relay_token_invalid: { status: 401, title: 'The relay token is not valid' },
-  insufficient_scope: { status: 403, title: 'The token lacks the scope for this' },
+  insufficient_scope: { status: 403, title: 'The token does not cover this' },
   csrf_failed: { status: 403, title: 'This request could not be matched to your session' },
   not_allowed: { status: 403, title: 'Not allowed' },
   step_up_required: { status: 403, title: 'A stronger sign-in is needed' },
@@ -43,6 +43,12 @@ export interface PageWords {
   nextStep?: string;
 }
 
+/** Which connected app a call was made for, and the host (with its port, unless that is the usual one). */
+export interface FailedCall {
+  app: string;
+  host?: string | undefined;
+}
+
 export interface AppErrorOptions {
   /** One sentence for the caller that says what to do. Holds no secret, token, digit string or internal text. */
   detail?: string | undefined;
@@ -63,6 +69,8 @@ export interface AppErrorOptions {
     | undefined;
   /** The faults of the input, each with its place; becomes `errors`. */
   faults?: readonly InputFault[] | undefined;
+  /** The outgoing call that failed; only for the log. */
+  call?: FailedCall | undefined;
   /** Extra response headers, such as `WWW-Authenticate`, `Allow` or `Proxy-Status`. */
   headers?: Record<string, string> | undefined;
 }
@@ -80,6 +88,7 @@ export class AppError extends Error {
   readonly step: AppErrorOptions['step'];
   readonly faults: readonly InputFault[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  call: FailedCall | undefined;
 
   constructor(code: ProblemCode, options: AppErrorOptions = {}) {
     super(options.logDetail ?? options.detail ?? PROBLEMS[code].title, { cause: options.cause });
@@ -95,6 +104,7 @@ export class AppError extends Error {
     this.step = options.step;
     this.faults = options.faults;
     this.headers = options.headers ?? {};
+    this.call = options.call;
   }
 }
 

@@ -6,7 +6,6 @@ import { createApp } from './app.ts';
 import { createAudit } from './audit/audit.ts';
 import { createBins } from './bin/bin.ts';
 import type { DatasetFile } from './bin/dataset-file.ts';
-import type { Config } from './config/config.ts';
 import type { ConnectedApp } from './connected-apps/connected-app.ts';
 import { createConnectedApps } from './connected-apps/connected-apps.ts';
 import type { ProblemCode } from './errors.ts';
@@ -21,24 +20,23 @@ import { createAddressPolicy } from './outbound/address-policy.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createPages } from './pages/pages.ts';
 import { createProblemReferences } from './pages/problem-references.ts';
+import type { ReadSettings } from './read-settings.ts';
 import { createRelay } from './relay/relay.ts';
+import { createReload, type Reload } from './reload.ts';
 import { createSessions } from './sessions/sessions.ts';
 import { createSignIn } from './sign-in/sign-in.ts';
 import { createSignInRecords } from './sign-in-record/sign-in-record.ts';
 import { startChores } from './storage/chore.ts';
-import type { EncryptionKey } from './storage/key-ring.ts';
 import { createStorage } from './storage/storage.ts';
 import { createThreads } from './threads/threads.ts';
 import { createUsers } from './users/users.ts';
 import { createWebhooks } from './webhooks/webhooks.ts';
 
-export interface GatehouseParts {
-  config: Config;
-  encryptionKeys: readonly EncryptionKey[];
-  /** The apps of `CONNECTED_APPS_FILE`. */
-  fromFile: readonly ConnectedApp[];
+export interface GatehouseParts extends ReadSettings {
   datasetFile: DatasetFile | undefined;
   logDestination: LogDestination;
+  /** The tour of the demo, which the overview of the administration links to. */
+  tourUrl?: string | undefined;
 }
 
 export interface Gatehouse {
@@ -46,6 +44,9 @@ export interface Gatehouse {
   /** Counts a request that is refused before it reaches the app. */
   countProblem(code: ProblemCode): void;
   health: Health;
+  /** The connected apps as they are now. */
+  apps(): readonly ConnectedApp[];
+  reload: Reload;
   /** Finishes the refreshes that are under way, then closes everything. */
   close(): Promise<void>;
 }
@@ -64,8 +65,12 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
 
   const observability = room(await createObservability({ config, logDestination, clock, monotonicClock }));
   const { events, metrics, tracing } = observability;
-  const storage = room(await createStorage({ config, encryptionKeys, events, clock, random }));
+  for (const warning of parts.warnings) events.settingIgnored(warning);
+  const storage = room(
+    await createStorage({ config, encryptionKeys, events, timesOf: metrics.storageCommand, clock, random }),
+  );
   const { store } = storage;
+  const storageWatch = room(observability.watchStorage(storage.probe));
   const audit = room(await createAudit({ storage, events, days: config.auditDays, clock }));
   const outbound = room(
     createOutbound({
@@ -73,6 +78,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
       proxy: config.proxy,
       limits: config.upstream,
       onBusy: () => metrics.outboundRefused.inc(),
+      onEnded: metrics.outboundEnded,
       beginCall: tracing?.beginCall,
     }),
   );
@@ -85,35 +91,58 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   // Shared by several rooms. The type of a room's `parts` names those that it takes.
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
+  metrics.watchApps(connectedApps.apps);
   const grants = room(createGrants({ ...base, connectedApps, random }));
+  metrics.watchStored({
+    read: async () => ({
+      connections: await grants.index.countByHealth(),
+      lastBackupAt: (await audit.trail.page({ limit: 1, filter: { event: 'storage.backed_up' } })).items[0]?.at,
+    }),
+    secretEnds: connectedApps.registry.secretEnds,
+    clock,
+  });
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
-  const { charge } = threads;
-  const users = createUsers({ storage, grants, config, sessions, signInRecords, charge, clock });
+  const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, clock });
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
   // The same, and the rooms made so far, for the rooms that serve requests.
   const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
-  const pages = createPages({ storage, config });
+  const pages = createPages({ storage, config, clock });
   const references = createProblemReferences({ store, isKnown: signInRecords.isKnown, clock });
   const relay = room(await createRelay(rules));
   const signIn = createSignIn({ ...rules, pages });
   const faces = { ...rules, pages, references, relay, signIn };
-  const admin = createAdmin(faces);
+  const admin = room(createAdmin({ ...faces, tourUrl: parts.tourUrl }));
   const home = createHome(faces);
   const apiDocs = createApiDocs(faces);
   const app = createApp({ ...faces, observability, admin, home, apiDocs });
 
-  const chores = [audit, grants, users, signInRecords, sessions, webhooks].flatMap((one) => one.chores);
+  const chores = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, admin].flatMap(
+    (one) => one.chores,
+  );
   room(startChores({ store, random, chores }));
+  const reload = createReload({
+    ...{ initial: parts, storage, audit, events },
+    use({ config: next, fromFile: apps }) {
+      sessions.browser.useSecrets(next.sessionSecrets);
+      signIn.useSecrets(next.sessionSecrets);
+      signIn.useAdminApp(next.admin.app);
+      bins.useApiKey(next.bin.service?.apiKey);
+      tracing?.useHeaders(next.tracing?.headers ?? {});
+      connectedApps.registry.useFile(apps);
+    },
+  });
   const opened = rooms.move();
   return {
-    app: observability.traced(app),
+    app: observability.observed(app),
     countProblem: (code) => metrics.problems.inc({ code }),
     health: observability.healthOf({
-      ready: () => store.ready(),
+      storage: storageWatch,
       headers: flatDataHeaders(securityHeaders(publicUrl.secure)),
     }),
+    apps: connectedApps.apps.list,
+    reload,
     close: () => opened.disposeAsync(),
   };
 }

@@ -1,7 +1,8 @@
 /** Runs `npm start`: Gatehouse with the settings of the environment, until a signal ends it. */
+import './node-version.cjs';
 import { existsSync } from 'node:fs';
 import { EX_CONFIG, StartRefused } from './errors.ts';
-import { stopOnSignals } from './http/signals.ts';
+import { reloadOnSignal, stopOnSignals } from './http/signals.ts';
 import { openLogSink } from './observability/log-sink.ts';
 
 if (existsSync('.env')) process.loadEnvFile('.env');
@@ -12,9 +13,20 @@ stopOnSignals(async () => {
   // A signal during the start waits until everything is open, and then closes it in order.
   await (await starting).close().finally(() => logs.flush());
 });
+// A signal during the start waits as well. If the start fails, the process ends by that.
+reloadOnSignal(() =>
+  starting.then(
+    ({ reload }) => reload(),
+    () => undefined,
+  ),
+);
 try {
-  const gatehouse = await starting;
-  process.stdout.write(`Gatehouse is ready at ${gatehouse.config.publicUrl.href}\n`);
+  const { config, apps } = await starting;
+  const [{ readyText }, { announce }] = await Promise.all([
+    import('./ready-text.ts'),
+    import('./observability/announce.ts'),
+  ]);
+  await announce(readyText(config, apps()), process.stdout, logs);
 } catch (error) {
   await logs.flush();
   process.stderr.write(`${refusal(error)}\n`);

@@ -1,7 +1,12 @@
 #!/bin/sh
-# Runs a command with the Node that npm installed, in front of any other on PATH, for a command and what it starts.
+# Runs a command with the Node that npm installed for development, or else with the one on PATH.
 # Newer npm links it into node_modules/.bin by itself; npm 9, of Debian 12 and Ubuntu 24.04, leaves that link out.
 for directory in "$PWD"/node_modules/node-*/bin; do
   [ -x "$directory/node" ] && PATH="$directory:$PATH"
 done
+# An older Node fails on the first line of TypeScript, with a message that does not say why.
+if [ "$1" = node ]; then
+  shift
+  set -- node --require "$PWD/src/node-version.cjs" "$@"
+fi
 exec "$@"

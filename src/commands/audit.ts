@@ -13,11 +13,12 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .description('write every entry as a line of JSON (NDJSON), oldest first')
     .option('--from <time>', 'from this time on, such as 2026-11-21 or 2026-11-21T08:00:00Z')
     .option('--to <time>', 'up to this time')
+    .option('--json', 'as without it: the entries are JSON in any case')
     .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
-    .action(async (options: { from?: string; to?: string }) => {
-      const filter = { from: timeOf(options.from), to: timeOf(options.to) };
+    .action(async ({ from, to }: { from?: string; to?: string }) => {
+      const filter = { from: timeOf(from), to: timeOf(to) };
       await withStorage(terminal.source, async ({ store }) => {
-        await auditOperator(store, { event: 'audit.exported', facts: { ...options } });
+        await auditOperator(store, { event: 'audit.exported', facts: { from, to } });
         for await (const record of operatorTrail(store).export(filter)) {
           if (!terminal.out.write(`${JSON.stringify(record)}\n`)) await once(terminal.out, 'drain');
         }

@@ -6,6 +6,7 @@ import { AppError, codeOf } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import { createCopyTally, lineOf } from '../storage/copy-tally.ts';
 import type { KeptItem } from '../storage/store.ts';
+import { fileFault } from './file-fault.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 const FORMAT = 'gatehouse-backup';
@@ -151,7 +152,8 @@ async function* linesOf(file: string, advance: (bytes: number) => void): AsyncGe
     }
   } catch (error) {
     if (codeOf(error) === 'ENOENT') throw new AppError('not_found', { detail: `There is no file ${file}.` });
-    throw error;
+    const detail = error instanceof AppError ? undefined : fileFault(error, file);
+    throw detail === undefined ? error : new AppError('invalid_request', { detail, cause: error });
   }
   if (rest.some((part) => part.length > 0)) throw broken(file, 'its end is missing');
 }

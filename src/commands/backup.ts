@@ -4,6 +4,7 @@ import { AppError } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
 import { keys } from '../storage/keys.ts';
 import { type WrittenBackup, writeBackup } from './backup-file.ts';
+import { addBackupVerifyCommand } from './backup-verify.ts';
 import { tallyOf } from './fill-storage.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
@@ -15,7 +16,7 @@ ENCRYPTION_KEYS elsewhere. On SQLite the backup is a snapshot. On Redis (7 or la
 record is consistent, and so are records of one hash tag, but other records may be of different moments.`;
 
 export function addBackupCommand(program: Command, terminal: Terminal): void {
-  program
+  const backup = program
     .command('backup')
     .description('write everything that is stored to a file, while Gatehouse runs')
     .argument('<file>', 'the file; only its owner can read it')
@@ -28,6 +29,7 @@ export function addBackupCommand(program: Command, terminal: Terminal): void {
       const data = { file, made: written.made, items, kinds, sha256, bytes: written.bytes };
       printResult(terminal, { json, data, text: textOf(file, written) });
     });
+  addBackupVerifyCommand(backup, terminal);
 }
 
 function backUp(terminal: Terminal, file: string, replace: boolean): Promise<WrittenBackup> {

@@ -1,7 +1,9 @@
 /** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RowFault } from '../bin/dataset-file.ts';
+import { fileColumns } from '../bin/file-columns.ts';
 import { COLUMN_NAMES, type FileColumns } from '../bin/record.ts';
+import type { UsedDataset } from '../bin/rollback.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { isoTime } from '../time.ts';
 import { addEnrichCommand } from './bin-enrich.ts';
@@ -37,7 +39,7 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
 
   bin
     .command('rollback')
-    .description('use the data set from before the last import again')
+    .description('use what was used before the last import again: an earlier import, or the built-in data set')
     .option('--json', 'print the data set that is used now (use npm run -s)')
     .action(async ({ json = false }: { json?: boolean }) => {
       const { rollback } = await import('./run-bin.ts');
@@ -49,17 +51,9 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
 }
 
 function columnsOf(text: string): FileColumns {
-  const pairs = text.split(',').map((pair) => {
-    const [field = '', ...name] = pair.split('=');
-    return [field.trim(), name.join('=').trim()] as const;
-  });
-  const columns: FileColumns = Object.fromEntries(pairs);
-  const isKnown = pairs.every(([field, name]) => COLUMN_NAMES.includes(field) && name !== '');
-  if (!isKnown)
-    throw new InvalidArgumentError(`Give FIELD=COLUMN, comma-separated; fields: ${COLUMN_NAMES.join(', ')}.`);
-  if (!columns.start || !columns.country)
-    throw new InvalidArgumentError('Give at least the columns of start and country.');
-  return columns;
+  const { data, error } = fileColumns.safeParse(text);
+  if (error) throw new InvalidArgumentError(error.issues[0]?.message ?? '');
+  return data;
 }
 
 function dateOf(text: string): string {
@@ -70,7 +64,10 @@ function dateOf(text: string): string {
   return text;
 }
 
-function dataOf({ id, source, asOf, licence, report, importedAt, bytes }: DatasetVersion) {
+function dataOf(used: UsedDataset) {
+  const { id, source, asOf, licence, importedAt } = used;
+  if (!('report' in used)) return { id, source, asOf, licence, rows: used.size, importedAt };
+  const { report, bytes } = used;
   const { shape, taken: rows, skipped: badRows, faults } = report;
   return { id, source, asOf, licence, shape, rows, badRows, faults, importedAt, bytes };
 }
@@ -82,7 +79,7 @@ function fileNote({ source }: Terminal): string | undefined {
     : undefined;
 }
 
-function inUseText({ source, asOf, licence, size }: DatasetVersion, note: string | undefined): string {
+function inUseText({ source, asOf, licence, size }: UsedDataset, note: string | undefined): string {
   const described = `${source}, as of ${asOf}, ${inRows(size)} (${licence.replace(/\.$/, '')}).`;
   return note === undefined ? `Now in use: ${described}` : `Stored: ${described}\n${note}`;
 }

@@ -1,7 +1,7 @@
 /** The command `connections import`: takes over refresh tokens of another system. */
 import type { Command } from 'commander';
 import type { ImportReport } from '../users/import-schema.ts';
-import { printResult, type Terminal } from './terminal.ts';
+import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
 The file is JSON lines, or one JSON array, of any length:
@@ -46,8 +46,6 @@ function textOf({ failures, ...counts }: ImportReport): string {
   const rows = failures.map(({ line, user, app, result, detail }) => [
     ...[String(line), words[result], app ?? '-', user ?? '-', detail],
   ]);
-  const all = [['line', 'result', 'app', 'user', 'why'], ...rows];
-  const widths = [0, 1, 2, 3].map((column) => all.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0));
-  const table = all.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
-  return [`${summary.join(', ')}.`, ...(failures.length > 0 ? ['', ...table] : [])].join('\n');
+  const table = tableText([['line', 'result', 'app', 'user', 'why'], ...rows]);
+  return [`${summary.join(', ')}.`, ...(failures.length > 0 ? ['', table] : [])].join('\n');
 }

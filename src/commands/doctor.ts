@@ -1,6 +1,7 @@
-/** The commands `doctor`, which checks connected apps, and `apps check`, which checks a file of them. */
+/** The commands `doctor`, which checks connected apps, and `apps check`, which checks a file of them; `apps apply` stands beside it. */
 import type { Command } from 'commander';
 import { CHECKS } from '../connected-apps/finding.ts';
+import { addApplyCommand } from './apps-apply.ts';
 import type { Checked } from './run-doctor.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
@@ -18,9 +19,8 @@ export function addDoctorCommands(program: Command, terminal: Terminal): void {
       if (checked.some(({ ok }) => !ok)) terminal.setExitStatus(1);
     });
 
-  program
-    .command('apps')
-    .description('files of connected apps')
+  const apps = program.command('apps').description('files of connected apps');
+  apps
     .command('check <file>')
     .description('check a file for CONNECTED_APPS_FILE without starting anything')
     .option('--json', 'print {"ok", "apps", "faults", "presets"} (use npm run -s)')
@@ -36,6 +36,7 @@ export function addDoctorCommands(program: Command, terminal: Terminal): void {
       printResult(terminal, { json, data: { ok: faults.length === 0, apps, faults, presets }, text: lines.join('\n') });
       if (faults.length > 0) terminal.setExitStatus(1);
     });
+  addApplyCommand(apps, terminal);
 }
 
 const WORDS = { fine: 'fine       ', problem: 'PROBLEM    ', cannot_tell: 'cannot tell' } as const;

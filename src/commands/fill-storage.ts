@@ -25,8 +25,8 @@ const MARGIN_MS = 120_000;
 /**
  * Takes the storage out of service, deletes the remains of an unfinished attempt, fills the storage and compares the
  * result with the source. If interrupted, the next attempt starts from the beginning.
- * @param parts `count`: number of items, for the progress bar; `replace`: delete what the storage holds; `finish`:
- *   called before the storage goes into service
+ * @param parts `count`: number of items, for the progress bar; `replace`: delete what the storage holds; `remedy`:
+ *   what to do if it is not empty; `finish`: called before the storage goes into service
  * @throws AppError if the storage is in use, not empty, or differs from the source afterwards
  */
 export async function fillStorage(parts: {
@@ -34,12 +34,13 @@ export async function fillStorage(parts: {
   terminal: Terminal;
   count: number;
   replace: boolean;
+  remedy: string;
   items: () => AsyncIterable<KeptItem[]>;
   finish: () => Promise<void>;
 }): Promise<Filled> {
-  const { store, terminal, count, replace, items, finish } = parts;
+  const { store, terminal, count, replace, remedy, items, finish } = parts;
   return withCopyLease(store, async () => {
-    if ((await outOfService(store))?.state !== 'filling') await assertFree(store, replace);
+    if ((await outOfService(store))?.state !== 'filling') await assertFree(store, { replace, remedy });
     await takeOutOfService(store, 'filling');
     await store.clear(keys.outOfService);
     const written = createCopyTally();
@@ -104,15 +105,14 @@ export async function assertUnused(store: Store, which: string): Promise<void> {
   throw conflict(`${who} the storage ${which}. Stop every Gatehouse, then run this again.`);
 }
 
-async function assertFree(store: Store, replace: boolean): Promise<void> {
+async function assertFree(store: Store, { replace, remedy }: { replace: boolean; remedy: string }): Promise<void> {
   await assertUnused(store, 'that is to be filled');
   if (replace) return;
   const tally = await tallyOf(store);
   if (tally.count() === 0) return;
   const kinds = Object.entries(tally.counts()).map(([kind, count]) => `${kind}: ${count}`);
   throw conflict(
-    `The target storage is not empty: it holds ${tally.count().toLocaleString('en-GB')} items (${kinds.join(', ')}). ` +
-      'Move the database away (DATA_DIR/gatehouse.sqlite and the files beside it), or use an empty Redis database.',
+    `The target storage is not empty: it holds ${tally.count().toLocaleString('en-GB')} items (${kinds.join(', ')}). ${remedy}`,
   );
 }
 

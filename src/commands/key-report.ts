@@ -1,18 +1,11 @@
 /** The text of `keys status`. */
 import type { KeyReport } from '../storage/key-report.ts';
 import type { KeyHolder } from '../storage/key-roll-call.ts';
+import { tableText } from './terminal.ts';
 
 export function keyReportText({ keys, processes }: KeyReport): string {
   const rows = keys.map((key) => [key.kid, stateOf(key), key.records.toLocaleString('en-GB'), kindsOf(key.kinds)]);
-  const all = [['key', 'state', 'records', 'of these'], ...rows];
-  const widths = [0, 1, 2].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  const table = all.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-  return [...table, '', runningText(processes)].join('\n');
+  return [tableText([['key', 'state', 'records', 'of these'], ...rows]), '', runningText(processes)].join('\n');
 }
 
 function stateOf({ seals, held, droppable }: KeyReport['keys'][number]): string {

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { AppError } from '../errors.ts';
 import { reportKeys } from '../storage/key-report.ts';
 import { generateEncryptionKey } from '../storage/key-ring.ts';
-import { callKeyRoll } from '../storage/key-roll-call.ts';
+import { assertAllSealWith } from '../storage/key-roll-call.ts';
 import { countDue, forgetKey, type RotationResult, rotateKeys } from '../storage/key-rotation.ts';
 import { countSealed, sumOf } from '../storage/sealed-records.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
@@ -71,22 +71,13 @@ const ROTATE_HELP = `
 async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<{ kid: string; result: RotationResult }> {
   const { store, sealer } = storage;
   const kid = sealer.sealingKid;
-  // A process with another sealing key could not open the new records, or would go on sealing with the old key.
-  const assertAllUse = async () => {
-    const behind = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
-    if (behind > 0) throw new AppError('version_conflict', { detail: processesBehind(kid, behind) });
-  };
+  const assertAllUse = () => assertAllSealWith(store, kid);
   await assertAllUse();
   const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
     rotateKeys(store, sealer, advance, assertAllUse),
   );
   await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
   return { kid, result };
-}
-
-function processesBehind(kid: string, count: number): string {
-  const who = count === 1 ? 'A running process seals' : `${count} running processes seal`;
-  return `${who} with another key than "${kid}". Start every process with "${kid}" first in ENCRYPTION_KEYS, then run this again.`;
 }
 
 function rotationText(kid: string, { resealed, unreadable, retired }: RotationResult): string {

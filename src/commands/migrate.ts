@@ -18,7 +18,7 @@ import type { Store } from '../storage/store.ts';
 import { assertSame, assertUnused, type Filled, fillStorage, tallyOf, withCopyLease } from './fill-storage.ts';
 import { withStore } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { assertDatabase, readPlace, type StoragePlace } from './storage-place.ts';
+import { assertDatabase, howToEmpty, readPlace, type StoragePlace } from './storage-place.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 interface MigrateOptions {
@@ -56,7 +56,7 @@ async function move(terminal: Terminal, from: StoragePlace, to: StoragePlace): P
   assertDatabase(from);
   const { sealer } = from;
   return withStore(from, (source) =>
-    withStore(to, (target) => withCopyLease(source, () => copyAll({ terminal, source, target, sealer, to: to.name }))),
+    withStore(to, (target) => withCopyLease(source, () => copyAll({ terminal, source, target, sealer, to }))),
   );
 }
 
@@ -65,8 +65,7 @@ interface CopyParts {
   source: Store;
   target: Store;
   sealer: Sealer;
-  /** For the audit trail. */
-  to: string;
+  to: StoragePlace;
 }
 
 async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Promise<Filled> {
@@ -79,11 +78,11 @@ async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Pro
   );
   try {
     await assertUnused(source, 'that is to be moved');
-    await auditOperator(source, { event: 'storage.moved', facts: { to } });
+    await auditOperator(source, { event: 'storage.moved', facts: { to: to.name } });
     if (terminal.err.isTTY) terminal.err.write('Reading everything once, to compare it at the end.\n');
     const before = await tallyOf(source);
     return await fillStorage({
-      ...{ store: target, terminal, count: before.count(), replace: false },
+      ...{ store: target, terminal, count: before.count(), replace: false, remedy: howToEmpty(to) },
       items: () => copyOut(source),
       async finish() {
         // Writes to the old storage in the meantime would be lost.

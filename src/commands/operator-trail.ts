@@ -9,7 +9,7 @@ export function operatorTrail(store: Store): AuditTrail {
 
 export async function auditOperator(
   store: Store,
-  entry: Pick<AuditEntry, 'event' | 'facts' | 'target' | 'userId'>,
+  entry: Pick<AuditEntry, 'event' | 'facts' | 'target' | 'userId' | 'outcome'>,
 ): Promise<void> {
   await operatorTrail(store).append({ ...entry, actor: { kind: 'operator' } });
 }

@@ -1,15 +1,13 @@
 /** The command `restore`: puts a backup into an empty storage. */
-import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { checkKeyRing } from '../storage/key-check.ts';
-import type { Sealer } from '../storage/sealed.ts';
 import { type ReadBackup, readBackup } from './backup-file.ts';
+import { checkBackup } from './check-backup.ts';
 import { type Filled, fillStorage } from './fill-storage.ts';
 import { withStore } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { createBackupKeys } from './restore-keys.ts';
-import { readPlace } from './storage-place.ts';
-import { printResult, type Terminal, withProgress } from './terminal.ts';
+import { howToEmpty, readPlace } from './storage-place.ts';
+import { printResult, type Terminal } from './terminal.ts';
 
 interface RestoreOptions {
   replace: boolean;
@@ -40,11 +38,12 @@ export function addRestoreCommand(program: Command, terminal: Terminal): void {
 async function restore(terminal: Terminal, file: string, options: RestoreOptions): Promise<ReadBackup & Filled> {
   const place = readPlace(terminal.source);
   const { sealer } = place;
-  const backup = await check(terminal, file, sealer, options.lostKeys);
+  const backup = await checkBackup(terminal, file, { sealer, lostKeys: options.lostKeys });
+  const remedy = `${howToEmpty(place)} To delete all it holds and restore in its place, add --replace.`;
   const { items: count, sha256 } = backup.end;
   const filled = await withStore(place, (store) =>
     fillStorage({
-      ...{ store, terminal, count, replace: options.replace },
+      ...{ store, terminal, count, replace: options.replace, remedy },
       items: () => readBackup(file),
       async finish() {
         await checkKeyRing(store, sealer, options.lostKeys);
@@ -53,25 +52,6 @@ async function restore(terminal: Terminal, file: string, options: RestoreOptions
     }),
   );
   return { ...backup, ...filled };
-}
-
-/** Reads the whole file and writes nothing. */
-async function check(
-  terminal: Terminal,
-  file: string,
-  sealer: Sealer,
-  lostKeys: readonly string[],
-): Promise<ReadBackup> {
-  const keys = createBackupKeys(sealer);
-  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  const backup = await withProgress(terminal, 'Checking', size, async (advance) => {
-    const reading = readBackup(file, advance);
-    let step = await reading.next();
-    for (; !step.done; step = await reading.next()) keys.scan(step.value);
-    return step.value;
-  });
-  await keys.check(backup, lostKeys);
-  return backup;
 }
 
 function textOf(made: string, { items, expired }: Filled): string {

@@ -1,8 +1,10 @@
 /** Implements `bin import` and `bin rollback`. Loaded only when one of them runs, to keep other commands fast. */
 import { statSync } from 'node:fs';
+import { builtInDataset } from '../bin/built-in-dataset.ts';
 import type { Dataset } from '../bin/dataset.ts';
 import { type FileReport, type RowFault, readDatasetFile } from '../bin/dataset-file.ts';
 import type { FileColumns } from '../bin/record.ts';
+import { type UsedDataset, usedDatasets } from '../bin/rollback.ts';
 import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
 import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
@@ -54,18 +56,20 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
   return read as { dataset: Dataset; report: FileReport };
 }
 
-/** @throws AppError `not_found` if there is no earlier data set */
-export async function rollback(terminal: Terminal): Promise<DatasetVersion> {
+/** @throws AppError `not_found` if there is no earlier data set, `version_conflict` if it changes meanwhile */
+export async function rollback(terminal: Terminal): Promise<UsedDataset> {
   return withStorage(terminal.source, ({ store }) => rollbackIn(store));
 }
 
-async function rollbackIn(store: Store): Promise<DatasetVersion> {
+async function rollbackIn(store: Store): Promise<UsedDataset> {
   const stored = createStoredDatasets({ store, clock: Date.now });
-  const { current, previous } = (await stored.versions()) ?? {};
-  if (!current || !previous) throw new AppError('not_found', { detail: 'There is no earlier data set: import one.' });
+  const used = usedDatasets(await stored.versions(), builtInDataset);
+  if (!used) throw new AppError('not_found', { detail: 'There is no earlier data set: import one.' });
+  const { current, previous } = used;
   await auditOperator(store, {
     event: 'bin_dataset.rolled_back',
     facts: { from: current.source, to: previous.source },
   });
-  return (await stored.rollback())?.current ?? current;
+  if (await stored.rollback(previous.id)) return previous;
+  throw new AppError('version_conflict', { detail: 'The BIN data has just been changed elsewhere: look at it again.' });
 }

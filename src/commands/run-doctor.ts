@@ -9,7 +9,7 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { type ConnectedApps, createConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Finding } from '../connected-apps/finding.ts';
 import { recognisePreset } from '../connected-apps/presets.ts';
-import { StartRefused } from '../errors.ts';
+import { AppError, StartRefused } from '../errors.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { withStorage } from './open-storage.ts';
@@ -21,7 +21,7 @@ export interface Checked {
   findings: Finding[];
 }
 
-/** @throws StartRefused for wrong settings or an unknown app */
+/** @throws StartRefused for wrong settings, AppError `not_found` for an unknown app */
 export async function runDoctor(terminal: Terminal, id: string | undefined): Promise<Checked[]> {
   const { config, faults } = loadConfig(terminal.source);
   if (!config) throw new StartRefused(faults);
@@ -49,14 +49,19 @@ export function readFileApps(terminal: Terminal, { connectedAppsFile: file }: Co
 
 async function checkApps({ apps, check }: ConnectedApps, id: string | undefined): Promise<Checked[]> {
   const chosen = apps.list().filter((app) => id === undefined || app.id === id);
-  if (id !== undefined && chosen.length === 0)
-    throw new StartRefused([`There is no connected app with the id "${id}".`]);
+  if (id !== undefined && chosen.length === 0) throw new AppError('not_found', { detail: unknownApp(id, apps.list()) });
   return Promise.all(
     chosen.map(async (app) => {
       const findings = await check.run(app);
       return { app: app.id, ok: findings.every(({ result }) => result !== 'problem'), findings };
     }),
   );
+}
+
+function unknownApp(id: string, apps: readonly ConnectedApp[]): string {
+  if (apps.length === 0)
+    return 'There is no connected app: set CONNECTED_APPS_FILE, or register one in the administration.';
+  return `There is no connected app with the id "${id}". The ids are: ${apps.map((app) => app.id).join(', ')}.`;
 }
 
 interface CheckedFile {

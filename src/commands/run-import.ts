@@ -56,7 +56,7 @@ export async function importConnections(terminal: Terminal, file: string): Promi
     room(createWebhooks({ storage, outbound, audit, events, clock, random }));
     const times = { clock, monotonicClock, random };
     const connectedApps = room(await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times }));
-    const grants = room(createGrants({ storage, connectedApps, outbound, events, publicHref, clock, random }));
+    const grants = room(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
     const { charge } = room(await createThreads({ storage, grants, publicHref, clock }));
     const { report, take } = startImport({
       ...{ apps: connectedApps.apps, users: createUserStore({ store, clock }), imports: grants.imports, charge, clock },

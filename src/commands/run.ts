@@ -1,6 +1,7 @@
 /** Runs one command line: writes its result or refusal to the terminal and sets the exit status. */
 import { CommanderError } from 'commander';
 import { AppError, EX_CONFIG, StartRefused } from '../errors.ts';
+import { fileFault } from './file-fault.ts';
 import { createProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -22,7 +23,7 @@ function refusal(error: unknown): string {
     return ['This cannot be done:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
   }
   if (error instanceof AppError && error.code === 'storage_unavailable')
-    return 'This cannot be done: the storage does not respond. Try again once it does; completed work is kept.';
-  const detail = error instanceof AppError ? error.detail : undefined;
+    return `This cannot be done: ${error.message}. Try again once the storage responds; completed work is kept.`;
+  const detail = error instanceof AppError ? error.detail : fileFault(error);
   return `This cannot be done: ${detail ?? (error instanceof Error ? error.message : 'unknown failure')}`;
 }

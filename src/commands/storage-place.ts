@@ -4,12 +4,20 @@ import { join } from 'node:path';
 import { loadStorageConfig } from '../config/config.ts';
 import type { ConfigSource } from '../config/setting.ts';
 import { StartRefused } from '../errors.ts';
+import { storageName } from '../storage/name.ts';
 import { DATABASE_FILE } from '../storage/sqlite/store.ts';
 import { checkStorageConfig, createStorageSealer } from '../storage/storage.ts';
 
 export type StoragePlace = ReturnType<typeof readPlace>;
 
-const REDIS_PLACES = ['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS', 'REDIS_SENTINEL_NAME'];
+const REDIS_PLACES = [
+  'REDIS_URL',
+  'REDIS_CLUSTER',
+  'REDIS_SENTINELS',
+  'REDIS_SENTINEL_NAME',
+  'REDIS_SENTINEL_USERNAME',
+  'REDIS_SENTINEL_PASSWORD',
+];
 
 /**
  * @param place `sqlite` (in DATA_DIR), `redis` (from the settings), `sqlite:FOLDER`, or a `redis:` or `rediss:` URL.
@@ -26,17 +34,22 @@ export function readPlace(source: ConfigSource, place?: string) {
   const all = [...faults, ...checked.faults, ...unset];
   if (all.length > 0) throw new StartRefused(all);
   const { encryptionKeys } = checked;
-  /** For messages; never contains a password. */
-  const name = config.redis ? 'Redis' : `SQLite in ${config.dataDirectory}`;
-  return { config, encryptionKeys, sealer: createStorageSealer(encryptionKeys), name };
+  return { config, encryptionKeys, sealer: createStorageSealer(encryptionKeys), name: storageName(config) };
 }
 
 /** @throws StartRefused if there is no database; opening the storage would create one */
 export function assertDatabase({ config: { redis, dataDirectory } }: StoragePlace): void {
   if (redis || existsSync(join(dataDirectory, DATABASE_FILE))) return;
   throw new StartRefused([
-    `There is no database in ${dataDirectory}: set DATA_DIR to the folder that holds ${DATABASE_FILE}.`,
+    `There is no database in ${dataDirectory}: set DATA_DIR to the folder that holds ${DATABASE_FILE}, or start Gatehouse once, which makes one.`,
   ]);
+}
+
+/** What an operator does if this storage should be empty and is not. */
+export function howToEmpty({ config: { redis, dataDirectory } }: StoragePlace): string {
+  return redis
+    ? 'Use an empty Redis. If nothing in this one is needed, empty it with redis-cli FLUSHDB, in a cluster on every primary.'
+    : `Move ${DATABASE_FILE} and the files beside it away from ${dataDirectory}.`;
 }
 
 function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSource['env'] {
@@ -46,6 +59,9 @@ function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSourc
   if (place === 'sqlite') return { ...env, ...none };
   if (place.startsWith('sqlite:') && place.length > 'sqlite:'.length)
     return { ...env, ...none, DATA_DIR: place.slice('sqlite:'.length) };
-  if (/^rediss?:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
+  if (/^rediss:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
+  // A move to TLS has the client certificate of the other place in its settings.
+  const plain = { REDIS_CERT_FILE: undefined, REDIS_KEY_FILE: undefined };
+  if (/^redis:\/\//.test(place)) return { ...env, ...none, ...plain, REDIS_URL: place };
   throw new StartRefused(['Name a storage as sqlite, redis, sqlite:FOLDER, or by a redis:// or rediss:// URL.']);
 }

@@ -27,6 +27,21 @@ export async function withProgress<T>(
   return work((done) => bar.increment(done)).finally(() => bar.stop());
 }
 
+/** Columns side by side; the first row is the head. */
+export function tableText(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_cell, column) =>
+    rows.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0),
+  );
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
 export function printResult(
   terminal: Terminal,
   { json, data, text }: { json: boolean; data: unknown; text: string },

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { link, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AppError, codeOf } from '../errors.ts';
+import { fileFault } from './file-fault.ts';
 
 /**
  * Creates a file that only its owner can read. It gets its name once the work is done and flushed to disk.
@@ -17,11 +18,13 @@ export async function writeWholeFile<T>(
 ): Promise<T> {
   if (!replace && existsSync(file)) throw alreadyExists(file);
   const draft = `${file}.${randomUUID().slice(0, 8)}.part`;
-  const handle = await open(draft, 'wx', 0o600);
+  // The user knows the file, not its draft.
+  const named = <R>(step: Promise<R>): Promise<R> => step.catch((error: unknown) => throwNamed(error, file));
+  const handle = await named(open(draft, 'wx', 0o600));
   try {
-    const result = await work((text) => handle.writeFile(text));
-    await handle.sync();
-    await (replace ? rename(draft, file) : linkDraft(draft, file));
+    const result = await work((text) => named(handle.writeFile(text)));
+    await named(handle.sync());
+    await named(replace ? rename(draft, file) : linkDraft(draft, file));
     return result;
   } finally {
     await handle.close();
@@ -42,6 +45,11 @@ async function linkDraft(draft: string, file: string): Promise<void> {
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r');
   await folder.sync().finally(() => folder.close());
+}
+
+function throwNamed(error: unknown, file: string): never {
+  const detail = error instanceof AppError ? undefined : fileFault(error, file);
+  throw detail === undefined ? error : new AppError('invalid_request', { detail, cause: error });
 }
 
 function alreadyExists(file: string): AppError {

@@ -1,4 +1,5 @@
 /** Loads the settings of a program into one frozen object, or reports every fault at once. */
+import { belongTogether } from './pem.ts';
 import { wouldCollide } from './rules.ts';
 import { type ConfigSource, readSettings, type ValuesOf } from './setting.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
@@ -13,12 +14,19 @@ export type StorageConfig = ReturnType<typeof toStorage>;
  * `config` is undefined if there are faults. `values` has a stand-in for each faulty setting: use it to check the files that
  * settings name, never to open anything.
  */
-export function loadConfig(source: ConfigSource): { config: Config | undefined; values: Config; faults: string[] } {
+export function loadConfig(source: ConfigSource): {
+  config: Config | undefined;
+  values: Config;
+  /** The values of the settings that may come from files, by name, only to compare them. */
+  secrets: ReadonlyMap<string, string>;
+  faults: string[];
+} {
   const read = readSettings(SETTINGS, source);
   const values = deepFreeze(toConfig(read.values));
   const together = [...serverFaults(read.values, read.faulty), ...redisChoiceFaults(read.values, read.faulty)];
   const faults = [...read.faults, ...together];
-  return { config: faults.length === 0 ? values : undefined, values, faults };
+  const secrets = new Map(SECRET_SETTINGS.map((name) => [name, JSON.stringify(read.values[name]) ?? '']));
+  return { config: faults.length === 0 ? values : undefined, values, secrets, faults };
 }
 
 export function loadStorageConfig(source: ConfigSource): { values: StorageConfig; faults: string[] } {
@@ -33,15 +41,35 @@ export function loadBinConfig(source: ConfigSource) {
   return { values: deepFreeze({ ...toBin(values), ...toOutbound(values) }), faults };
 }
 
+/** How long sessions last, for commands. */
+export function loadSessionConfig(source: ConfigSource) {
+  const { values, faults } = readSettings(pick('SESSION_IDLE_SECONDS', 'SESSION_MAX_SECONDS'), source);
+  return { values: toSession(values), faults };
+}
+
+/** Where the health of a process is shown, for commands. */
+export function loadManagementConfig(source: ConfigSource) {
+  const { values, faults } = readSettings(pick('MANAGEMENT_HOST', 'MANAGEMENT_PORT'), source);
+  return { values: { host: values.MANAGEMENT_HOST, port: values.MANAGEMENT_PORT }, faults };
+}
+
+/** Those whose values may come from files, which a reload reads again. */
+const SECRET_SETTINGS = (Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]).filter(
+  (name) => 'secret' in SETTINGS[name] || 'file' in SETTINGS[name],
+);
 const REDIS_SETTINGS = pick(
   'REDIS_URL',
   'REDIS_CLUSTER',
   'REDIS_SENTINELS',
   'REDIS_SENTINEL_NAME',
+  'REDIS_SENTINEL_USERNAME',
+  'REDIS_SENTINEL_PASSWORD',
+  'REDIS_CERT_FILE',
+  'REDIS_KEY_FILE',
   'REDIS_DURABILITY',
   'REDIS_TIMEOUT_MS',
 );
-const STORAGE_SETTINGS = { ...REDIS_SETTINGS, ...pick('ENCRYPTION_KEYS', 'DATA_DIR') };
+const STORAGE_SETTINGS = { ...REDIS_SETTINGS, ...pick('ENCRYPTION_KEYS', 'DATA_DIR', 'CA_FILE') };
 const OUTBOUND_SETTINGS = pick('INTERNAL_HOSTS', 'HTTPS_PROXY', 'NO_PROXY');
 const BIN_SETTINGS = {
   ...pick(
@@ -87,6 +115,7 @@ function toConfig(values: SettingValues) {
       session: values.RATE_LIMIT_PER_SESSION,
       relayToken: values.RATE_LIMIT_PER_RELAY_TOKEN,
     },
+    accessLog: values.ACCESS_LOG === 'on',
     tracing: toTracing(values),
     sandboxPort: values.SANDBOX_PORT,
   };
@@ -95,7 +124,7 @@ function toConfig(values: SettingValues) {
 type ServerSettings =
   | ('PUBLIC_URL' | 'HOST' | 'PORT' | 'MANAGEMENT_HOST' | 'MANAGEMENT_PORT' | 'TRUSTED_PROXIES')
   | ('OPERATOR_NAME' | 'SUPPORT_CONTACT' | 'SESSION_IDLE_SECONDS' | 'SESSION_MAX_SECONDS')
-  | ('SHUTDOWN_SECONDS' | 'LOG_LEVEL');
+  | ('SHUTDOWN_SECONDS' | 'SHUTDOWN_DELAY_SECONDS' | 'LOG_LEVEL');
 
 /** The settings of every program that serves pages. */
 export function toServer(values: Pick<SettingValues, ServerSettings>) {
@@ -105,10 +134,14 @@ export function toServer(values: Pick<SettingValues, ServerSettings>) {
     management: { host: values.MANAGEMENT_HOST, port: values.MANAGEMENT_PORT },
     trustedProxies: values.TRUSTED_PROXIES,
     pages: { operatorName: values.OPERATOR_NAME, supportContact: values.SUPPORT_CONTACT },
-    session: { idleSeconds: values.SESSION_IDLE_SECONDS, maxSeconds: values.SESSION_MAX_SECONDS },
-    shutdownSeconds: values.SHUTDOWN_SECONDS,
+    session: toSession(values),
+    shutdown: { delaySeconds: values.SHUTDOWN_DELAY_SECONDS, graceSeconds: values.SHUTDOWN_SECONDS },
     logLevel: values.LOG_LEVEL,
   };
+}
+
+function toSession(values: Pick<SettingValues, 'SESSION_IDLE_SECONDS' | 'SESSION_MAX_SECONDS'>) {
+  return { idleSeconds: values.SESSION_IDLE_SECONDS, maxSeconds: values.SESSION_MAX_SECONDS };
 }
 
 function toStorage(values: ValuesOf<typeof STORAGE_SETTINGS>) {
@@ -118,17 +151,26 @@ function toStorage(values: ValuesOf<typeof STORAGE_SETTINGS>) {
     /** Used if no Redis is set. */
     dataDirectory: values.DATA_DIR,
     redis: toRedis(values),
+    /** PEM: trusted besides the authorities that Node brings. */
+    authorities: values.CA_FILE,
   };
 }
 
 /** Exactly one of three ways to connect, or undefined. */
 export function toRedis(values: ValuesOf<typeof REDIS_SETTINGS>) {
-  const common = { durability: values.REDIS_DURABILITY, deadlineMilliseconds: values.REDIS_TIMEOUT_MS };
+  const { REDIS_CERT_FILE: cert, REDIS_KEY_FILE: key } = values;
+  const common = {
+    durability: values.REDIS_DURABILITY,
+    deadlineMilliseconds: values.REDIS_TIMEOUT_MS,
+    ...(cert && key && { clientCertificate: { cert: cert.join('\n'), key } }),
+  };
   const { REDIS_URL: url, REDIS_CLUSTER: cluster, REDIS_SENTINELS: sentinels } = values;
   if (url !== undefined) return { url, ...common };
   if (cluster !== undefined) return { cluster, ...common };
   if (sentinels === undefined) return undefined;
-  return { sentinels, sentinelName: values.REDIS_SENTINEL_NAME ?? '', ...common };
+  const { REDIS_SENTINEL_USERNAME: username, REDIS_SENTINEL_PASSWORD: password } = values;
+  const sentinelCredentials = { ...(username && { username }), ...(password && { password }) };
+  return { sentinels, sentinelName: values.REDIS_SENTINEL_NAME ?? '', sentinelCredentials, ...common };
 }
 
 /** The settings of outgoing calls. */
@@ -191,6 +233,20 @@ export function redisChoiceFaults(values: Parameters<typeof toRedis>[0], faulty:
   }
   if (isGiven('REDIS_SENTINELS') !== isGiven('REDIS_SENTINEL_NAME')) {
     faults.push('REDIS_SENTINELS and REDIS_SENTINEL_NAME belong together: give both or neither.');
+  }
+  if ((isGiven('REDIS_SENTINEL_USERNAME') || isGiven('REDIS_SENTINEL_PASSWORD')) && !isGiven('REDIS_SENTINELS')) {
+    faults.push(
+      'REDIS_SENTINEL_USERNAME and REDIS_SENTINEL_PASSWORD are for REDIS_SENTINELS: leave them out, or set it.',
+    );
+  }
+  if (isGiven('REDIS_SENTINEL_USERNAME') && !isGiven('REDIS_SENTINEL_PASSWORD')) {
+    faults.push('REDIS_SENTINEL_USERNAME needs REDIS_SENTINEL_PASSWORD.');
+  }
+  const { REDIS_CERT_FILE: cert, REDIS_KEY_FILE: key } = values;
+  if (isGiven('REDIS_CERT_FILE') !== isGiven('REDIS_KEY_FILE')) {
+    faults.push('REDIS_CERT_FILE and REDIS_KEY_FILE belong together: give both or neither.');
+  } else if (cert && key && !belongTogether(cert, key)) {
+    faults.push('REDIS_KEY_FILE is not the key of the certificate in REDIS_CERT_FILE.');
   }
   return faults;
 }

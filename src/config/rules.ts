@@ -1,5 +1,5 @@
 /** The rules for the values of settings. Pure; a fault says what to do. */
-import { isIP } from 'node:net';
+import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { networkFault, parseNetwork } from './networks.ts';
 
@@ -14,11 +14,13 @@ export interface PublicUrl {
   secure: boolean;
 }
 
+/** The trimmed entries between commas and line breaks. An empty one remains between two commas, or where the text is empty. */
+export function splitEntries(text: string): string[] {
+  return text.trim().split(/\s*[,\n]\s*/);
+}
+
 export function splitList(text: string): string[] {
-  return text
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
+  return splitEntries(text).filter((entry) => entry !== '');
 }
 
 /** True if two listeners on the same port would collide: on the same host, or on a wildcard address. */
@@ -90,6 +92,11 @@ export function internalHostFault(entry: string): string | undefined {
     !/^[\d.]+$/.test(entry)
     ? undefined
     : 'is not a host name, an address or a CIDR.';
+}
+
+/** As in a URL: an IPv6 address stands in brackets. */
+export function hostAndPort({ host, port }: { host: string; port: number }): string {
+  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
 /** True for an http(s) URL without path, query and fragment; may hold credentials. */

@@ -11,6 +11,8 @@ export interface Setting {
   example?: string;
   /** Can also be set as `NAME_FILE`, the path of a file that holds it. */
   secret?: true;
+  /** It names a file: the schema parses the text of that file. */
+  file?: true;
   /** The value for further checks if a required setting is missing or wrong. */
   standIn?: unknown;
 }
@@ -58,14 +60,24 @@ function readSetting(name: string, setting: Setting, source: ConfigSource): { va
 
 function textOf(name: string, setting: Setting, { env, readFile }: ConfigSource): { text?: string; fault?: string } {
   const direct = env[name]?.trim() || undefined;
+  if (setting.file) return direct === undefined ? {} : fileText(direct, readFile, ' names');
   const file = (setting.secret && env[`${name}_FILE`]?.trim()) || undefined;
   if (direct !== undefined && file !== undefined) return { fault: ` and ${name}_FILE are both set: keep one of them.` };
   if (file === undefined) return direct === undefined ? {} : { text: direct };
+  const read = fileText(file, readFile, '_FILE names');
+  return 'text' in read && read.text === '' ? {} : read;
+}
+
+/** @param names how the fault goes on after the name of the setting */
+function fileText(
+  path: string,
+  readFile: ConfigSource['readFile'],
+  names: string,
+): { text: string } | { fault: string } {
   try {
-    const text = readFile(file).trim();
-    return text === '' ? {} : { text };
+    return { text: readFile(path).trim() };
   } catch {
-    return { fault: '_FILE names a file that cannot be read: check the path and its permissions.' };
+    return { fault: `${names} a file that cannot be read: check the path and its permissions.` };
   }
 }
 
@@ -92,10 +104,10 @@ export function oneOf<const T extends readonly string[]>(choices: T) {
   return z.enum(choices, { error: ` must be one of: ${choices.join(', ')}.` });
 }
 
-/** Comma-separated. */
+/** Separated by commas or line breaks. */
 export const list = z.string().transform(splitList);
 
-/** A comma-separated list whose entries are checked one by one. @param faultOf returns the fault of an entry, if any */
+/** A list whose entries are checked one by one. @param faultOf returns the fault of an entry, if any */
 export function listOf(faultOf: (entry: string) => string | undefined) {
   const entries = z.array(
     z.string().superRefine((entry, context) => {

@@ -1,5 +1,6 @@
 /** Every setting of Gatehouse, in the order of `.env.example`, which `test/documents.test.ts` generates from this table. */
 import { z } from 'zod';
+import { certificates, privateKey } from './pem.ts';
 import {
   internalHostFault,
   isBaseUrl,
@@ -74,14 +75,16 @@ export const SETTINGS = {
   SESSION_SECRETS: {
     schema: sessionSecrets,
     standIn: [],
-    about: `Secrets that sign cookies, comma-separated, 32 characters or more each; the first signs, all verify. Required.
+    about: `Secrets that sign cookies, comma-separated (in a file also one per line), 32 characters or more each; the first signs,
+all verify. Required.
 Make one: openssl rand -base64 48`,
     secret: true,
   },
   ENCRYPTION_KEYS: {
     schema: required('make one with: npm run -s gatehouse -- keys generate'),
     standIn: '',
-    about: `Keys that seal tokens, comma-separated; the first seals, all open. Losing them loses every connection. Required.
+    about: `Keys that seal tokens, comma-separated (in a file also one per line); the first seals, all open. Losing them loses every
+connection. Required.
 Make one: npm run -s gatehouse -- keys generate`,
     secret: true,
   },
@@ -105,12 +108,32 @@ or sentinels with the name of the master they watch (host:port, comma-separated)
   },
   REDIS_SENTINEL_NAME: {
     schema: z.string().optional(),
-    about: `The name of the master as the sentinels know it, without a default. Gatehouse sends sentinels no password.`,
+    about: `The name of the master as the sentinels know it, without a default. If the sentinels want a password, give theirs here, with a
+user name where they have one: they do not get that of the master.`,
+  },
+  REDIS_SENTINEL_USERNAME: {
+    schema: z.string().optional(),
+  },
+  REDIS_SENTINEL_PASSWORD: {
+    schema: z.string().optional(),
+    secret: true,
+  },
+  REDIS_CERT_FILE: {
+    schema: certificates.optional(),
+    file: true,
+    about: `Client certificate and its private key, both PEM, for a Redis that wants one (tls-auth-clients); with rediss:// only. Sentinels get
+it too.`,
+    example: '/etc/gatehouse/redis-client.crt',
+  },
+  REDIS_KEY_FILE: {
+    schema: privateKey.optional(),
+    file: true,
+    example: '/etc/gatehouse/redis-client.key',
   },
   REDIS_DURABILITY: {
     schema: oneOf(['aof', 'replicas', 'none']).default('aof'),
-    about: `What Redis must have, or the start is refused: aof (an append-only file; set appendfsync to always), replicas
-(at least one; writes wait for it), or none. A Redis that may evict keys is refused in any case.
+    about: `What Redis must have, or the start is refused: aof (an append-only file; set appendfsync to always, which a start cannot
+see), replicas (at least one; writes wait for it), or none. A Redis that may evict keys is refused in any case.
 Behind sentinels choose replicas: the file of a lost master does not help its successor. Use a master with two replicas:
 with one replica, the loss of either refuses every write until it is back. Writes to a cluster wait for no replica: if a
 master is lost, its latest writes may be lost, too.`,
@@ -145,8 +168,10 @@ sent there to sign in again (step-up). Default: none.`,
   TRUSTED_PROXIES: {
     schema: listOf(trustedProxyFault).default([]),
     about: `Addresses and CIDRs of reverse proxies whose X-Forwarded-* count, comma-separated. A network of every address
-(0.0.0.0/0) is refused. The log warns once when X-Forwarded-For comes from a peer that is not listed, or names no address.`,
-    example: '10.0.0.0/8',
+(0.0.0.0/0) is refused. Name the proxies alone: whatever is named here can choose the address that Gatehouse sees. Any
+other address may hold 500 idle connections. The log warns once when X-Forwarded-For comes from a peer that is not listed,
+or names no address.`,
+    example: '10.0.0.10',
   },
   INTERNAL_HOSTS: {
     schema: listOf(internalHostFault).default([]),
@@ -154,15 +179,19 @@ sent there to sign in again (step-up). Default: none.`,
 Without it only public addresses are. Plain http is for loopback ones that are named here.`,
     example: 'idp.internal.example,10.1.0.0/16',
   },
+  CA_FILE: {
+    schema: certificates.default([]),
+    file: true,
+    about: `Certificates of private authorities (one PEM file), trusted besides the public ones that Node brings: for providers, platforms,
+webhook receivers, the BIN lookup service, Redis and the collector of traces.`,
+    example: '/etc/gatehouse/ca.pem',
+  },
   HTTPS_PROXY: {
     schema: z
       .string()
       .refine(isProxyUrl, ' must be the URL of a proxy, such as http://proxy.example.com:3128.')
       .optional(),
-    about: `For a host whose certificate a private authority signed, set NODE_EXTRA_CA_CERTS to the file with the authority's certificate
-in the environment of the process. Node reads it before this file, so here it has no effect.
-
-Proxy through which https calls leave, and hosts that are called without it, comma-separated (a name stands for those below
+    about: `Proxy through which https calls leave, and hosts that are called without it, comma-separated (a name stands for those below
 it too). The proxy resolves names by itself. Gatehouse resolves each name first, and asks for no tunnel to an address that may
 not be called, nor to a name that it cannot resolve within 3 s. Name hosts that the proxy alone can resolve in INTERNAL_HOSTS.`,
     example: 'http://proxy.example.com:3128',
@@ -191,7 +220,7 @@ which anonymous callers cause by starting a sign-in, use at most a quarter of bo
   SESSION_IDLE_SECONDS: {
     schema: integer(60, 31_536_000).default(1_800),
     about: `A session ends when it has not been used for SESSION_IDLE_SECONDS, and SESSION_MAX_SECONDS after sign-in in any case. Use is
-recorded once a minute, or ten times per idle time if that is under ten minutes: a session may end that much earlier.`,
+recorded ten times per idle time, and at least once in five minutes: a session may end that much earlier.`,
   },
   SESSION_MAX_SECONDS: {
     schema: integer(60, 31_536_000).default(28_800),
@@ -234,7 +263,8 @@ recorded once a minute, or ten times per idle time if that is under ten minutes:
   CONNECTION_CHECK_SECONDS: {
     schema: integer(0, 2_592_000).default(86_400),
     about: `A connection that was not refreshed for so long is refreshed without a call, so that providers do not end it as idle and one
-that the user revoked is found; 0 for no checks. Not done for disabled users, nor for connections unused for 90 days.`,
+that the user revoked is found; 0 for no checks. Not done for disabled users, nor for connections unused for 90 days. The settings of
+each connected app are checked as often.`,
   },
   AUDIT_DAYS: {
     schema: integer(1, 3_650).default(365),
@@ -260,9 +290,18 @@ proxy only with TRUSTED_PROXIES: otherwise all users share the proxy's), by sess
     schema: integer(1, 600).default(25),
     about: `How long requests in flight may take after SIGTERM.`,
   },
+  SHUTDOWN_DELAY_SECONDS: {
+    schema: integer(0, 300).default(0),
+    about: `How long new requests are still served before that, while /readyz is 503 already. Behind a balancer that sends no
+request twice, give it time to notice: two or three of its polls. The nginx of docs/deploy.md needs none.`,
+  },
   LOG_LEVEL: {
     schema: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
     about: `trace, debug, info, warn, error, fatal or silent`,
+  },
+  ACCESS_LOG: {
+    schema: oneOf(['on', 'off']).default('off'),
+    about: `A line in the log for each request: method, pattern of the route, status and duration. Never a path, a query or an address.`,
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     schema: z

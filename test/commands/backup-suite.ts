@@ -239,6 +239,7 @@ export function testBackups(kind: StoreKind): void {
           const full = await restore(place, [fresh]);
           expect([full.status, full.stdout]).toEqual([1, '']);
           expect(full.stderr).toMatch(/is not empty: it holds \d+ items \(.*grant: 3/);
+          expect(full.stderr).toContain('add --replace');
           const replaced = await restore(place, [fresh, '--replace', '--json']);
           expect([replaced.status, replaced.stderr]).toEqual([0, '']);
           expect(await place.look((store) => store.count('users:{users}'))).toBe(2);

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, type TestContext, test } from 'vitest';
+import { administratorOf } from '../relay/service.ts';
 import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
 import { skipWithout } from '../support/missing.ts';
 import { runCommandProcess, startProgram } from '../support/program.ts';
@@ -89,6 +90,46 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       expect(await run()).toMatchObject({ status: 0, imported: 0, alreadyConnected: people.length });
       for (const person of people) expect(await statusOf(person)).toBe(200);
     });
+
+    check('R111: the admin API and the command at once use each refresh token once', async () => {
+      const admin = await administratorOf(fleet, fleet.vault);
+      const entries = people.map(({ userId: id }, at) => ({ user: { id }, app: 'platform', refreshToken: tokens[at] }));
+      const [{ status, json }, report] = await Promise.all([
+        admin.call('POST', '/connections/import', { entries }),
+        run(),
+      ]);
+      expect([status, json.failures, report.failures]).toEqual([200, [], []]);
+      expect(tokens.map(usesOf)).toEqual([1, 1, 1]);
+      expect((await admin.call('POST', '/connections/import', { entries })).json).toMatchObject({
+        alreadyConnected: people.length,
+      });
+      expect((await admin.call('GET', '/audit?event=connection.imported&limit=10')).json.items).toContainEqual(
+        expect.objectContaining({ actor: expect.objectContaining({ kind: 'admin_token' }) }),
+      );
+      for (const person of people) expect(await statusOf(person)).toBe(200);
+    });
+
+    // It waits half a minute, and no store has a part in that.
+    if (kind === 'SQLite')
+      check(
+        'R111: a provider that limits its calls (429) in the middle is waited for, and none is reported',
+        async () => {
+          fleet.sandbox.faults.set({
+            ...{ on: 'identity-provider', path: '/token', kind: 'answer', status: 429, times: 1 },
+            ...{ headers: { 'retry-after': '1' }, body: { error: 'slow_down' } },
+          });
+          expect(await run()).toMatchObject({
+            status: 0,
+            imported: people.length,
+            unchecked: 0,
+            refused: 0,
+            failures: [],
+          });
+          // One was sent twice: the provider did not use it the first time.
+          expect(tokens.map(usesOf).toSorted()).toEqual([1, 1, 2]);
+          for (const person of people) expect(await statusOf(person)).toBe(200);
+        },
+      );
 
     check(
       'R111: where kill -9 lost a response that the provider gives once, the report names that user alone',

@@ -25,7 +25,7 @@ describe('a command that needs the storage', () => {
     const env = { PUBLIC_URL: 'nonsense', ENCRYPTION_KEYS: 'no key', REDIS_URL: 'http://x', REDIS_CLUSTER: 'y:1' };
     const { status, stdout, stderr } = await runCommand(['keys', 'status'], env);
     expect([status, stdout]).toEqual([78, '']);
-    expect(stderr).toMatch(/ENCRYPTION_KEYS entry 1/);
+    expect(stderr).toMatch(/ENCRYPTION_KEYS: number 1/);
     expect(stderr).toMatch(/exclude each other/);
     expect(stderr).not.toMatch(/PUBLIC_URL|SESSION_SECRETS/);
   });

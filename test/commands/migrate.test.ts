@@ -101,7 +101,10 @@ describe('migrate', () => {
     async () => {
       const moved = await migrate('--json');
       expect([moved.status, moved.stderr]).toEqual([0, '']);
-      expect(JSON.parse(moved.stdout)).toMatchObject({ to: 'Redis', items: expect.any(Number) });
+      expect(JSON.parse(moved.stdout)).toMatchObject({
+        to: expect.stringMatching(/^Redis at 127\.0\.0\.1:\d+$/),
+        items: expect.any(Number),
+      });
       expect(moved.stdout).not.toContain(redis.env.REDIS_URL);
       expect(await refused({})).toContain('was moved to another place');
       expect((await migrate()).status).toBe(78);
@@ -124,10 +127,12 @@ describe('migrate', () => {
     const full = await migrate('--from', 'redis', '--to', 'sqlite');
     expect([full.status, full.stdout]).toEqual([1, '']);
     expect(full.stderr).toMatch(/is not empty: it holds [\d,]+ items/);
+    expect(full.stderr).toContain(`gatehouse.sqlite and the files beside it away from ${fleet.env.DATA_DIR}`);
+    expect(full.stderr).not.toMatch(/Redis|--replace/);
 
     const moved = await migrate('--from', 'redis', '--to', `sqlite:${back.env.DATA_DIR}`);
     expect([moved.status, moved.stderr]).toEqual([0, '']);
-    expect(moved.stdout).toMatch(/Moved [\d,]+ items from Redis to SQLite in/);
+    expect(moved.stdout).toMatch(/Moved [\d,]+ items from Redis at 127\.0\.0\.1:\d+ to SQLite in/);
     expect(await refused(redis.env)).toContain('was moved to another place');
     const before = fleet.tokens.issued.length;
     await restart(back.env);

@@ -35,6 +35,7 @@ describe('defaults', () => {
       encryptionKeys: 'k1:abc',
       dataDirectory: './data',
       redis: undefined,
+      authorities: [],
       connectedAppsFile: undefined,
       admin: { app: undefined, claim: 'groups', values: ['gatehouse-admins'] },
       trustedProxies: [],
@@ -47,8 +48,9 @@ describe('defaults', () => {
       connectionCheckSeconds: 86_400,
       auditDays: 365,
       rateLimits: { address: 30_000, signIns: 60, session: 6_000, relayToken: 6_000 },
-      shutdownSeconds: 25,
+      shutdown: { delaySeconds: 0, graceSeconds: 25 },
       logLevel: 'info',
+      accessLog: false,
       tracing: undefined,
       sandboxPort: 3001,
     });
@@ -90,6 +92,7 @@ test('every fault is told at once, each naming its setting', () => {
     BIN_SERVICE_MONTHLY_QUOTA: '1e3',
     REDIS_TIMEOUT_MS: '299',
     SHUTDOWN_SECONDS: '0',
+    SHUTDOWN_DELAY_SECONDS: '-1',
     LOG_LEVEL: 'loud',
     OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
     OTEL_EXPORTER_OTLP_HEADERS: 'no pair',
@@ -221,6 +224,7 @@ describe('secrets', () => {
         BIN_SERVICE_URL: 'https://bins.example.com',
         OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com',
         ...(name === 'REDIS_SENTINELS' ? { REDIS_SENTINEL_NAME: 'mymaster' } : {}),
+        ...(name === 'REDIS_SENTINEL_PASSWORD' ? { REDIS_SENTINELS: 'a:1', REDIS_SENTINEL_NAME: 'mymaster' } : {}),
         [name]: undefined,
         [`${name}_FILE`]: '/run/s',
       };
@@ -245,6 +249,12 @@ describe('secrets', () => {
 
   test.each([',', ' , ,'])('R49: a list of no secret is refused: %j', (list) => {
     expect(faultsOf({ SESSION_SECRETS: list })).toEqual([expect.stringMatching(/^SESSION_SECRETS is a list without/)]);
+  });
+
+  test.each(['\n', '\r\n', ',\n', '\n\n'])('a file may hold one secret per line: %j', (between) => {
+    const other = SECRET.toUpperCase();
+    const env = { ...LEAST, SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
+    expect(load(env, { '/run/s': `${SECRET}${between}${other}\n` }).config?.sessionSecrets).toEqual([SECRET, other]);
   });
 
   test('what is no secret is not read from a file', () => {

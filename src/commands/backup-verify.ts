@@ -1,0 +1,38 @@
+/** The command `backup verify`: checks a backup without a storage. */
+import type { Command } from 'commander';
+import type { ReadBackup } from './backup-file.ts';
+import { checkBackup } from './check-backup.ts';
+import { readPlace } from './storage-place.ts';
+import { printResult, type Terminal } from './terminal.ts';
+
+const HELP = `
+Opens no storage, and writes nothing. With ENCRYPTION_KEYS it also checks that a holder of the keys made the file, and that
+these keys open what is in it. Without them it checks only that the file is complete and matches its own digest.`;
+
+export function addBackupVerifyCommand(backup: Command, terminal: Terminal): void {
+  backup
+    .command('verify')
+    .description('check that a backup is complete, unaltered, and sealed with keys in ENCRYPTION_KEYS')
+    .argument('<file>', 'a file written by the backup command')
+    .option('--lost-key <kid...>', 'a key that is lost, and need not be in ENCRYPTION_KEYS')
+    .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
+    .addHelpText('after', HELP)
+    .action(async (file: string, { lostKey: lostKeys = [], json = false }: { lostKey?: string[]; json?: boolean }) => {
+      const sealer = hasKeys(terminal) ? readPlace(terminal.source).sealer : undefined;
+      const { made, end } = await checkBackup(terminal, file, { sealer, lostKeys });
+      const { items, kinds, sha256 } = end;
+      const sealChecked = sealer !== undefined;
+      const text = textOf(file, { made, end }, sealChecked);
+      printResult(terminal, { json, data: { file, made, items, kinds, sha256, sealChecked }, text });
+    });
+}
+
+const hasKeys = ({ source: { env } }: Terminal) =>
+  [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
+
+function textOf(file: string, { made, end }: ReadBackup, sealChecked: boolean): string {
+  const found = `${file} is complete: ${end.items.toLocaleString('en-GB')} items as of ${made}.`;
+  return sealChecked
+    ? `${found}\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it.`
+    : `${found}\nIts seal was not checked: set ENCRYPTION_KEYS to find out whether it is unaltered and can be restored.`;
+}

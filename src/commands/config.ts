@@ -1,0 +1,42 @@
+/** The command `config check`: checks the settings without starting anything. */
+import type { Command } from 'commander';
+import { EX_CONFIG, StartRefused } from '../errors.ts';
+import { printResult, type Terminal } from './terminal.ts';
+
+const HELP = `
+Checks what a start checks before it opens anything: the settings, CONNECTED_APPS_FILE, BIN_DATASET_FILE and the files of secrets. It
+opens no storage and no port: "status" tries the storage. Exits with status 78 if there are faults.`;
+
+export function addConfigCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('config')
+    .description('settings of the server')
+    .command('check')
+    .description('check the settings and the files that they name, without starting anything')
+    .option('--json', 'print {"ok", "faults", "warnings", "storage", "apps"} (use npm run -s)')
+    .addHelpText('after', HELP)
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const data = await checkConfig(terminal);
+      const { ok, storage, apps, faults, warnings } = data;
+      const valid = `The settings are valid. Storage: ${storage}. Apps of the file: ${apps.join(', ') || 'none'}.`;
+      const text = [
+        ...(ok ? [valid] : faults.map((fault) => `- ${fault}`)),
+        ...warnings.map((one) => `Warning: ${one}`),
+      ].join('\n');
+      printResult(terminal, { json, data, text });
+      if (!ok) terminal.setExitStatus(EX_CONFIG);
+    });
+}
+
+async function checkConfig({ source }: Terminal) {
+  // Loaded only here, because it needs a part of the server.
+  const { readSettingsAndDataset } = await import('../read-settings.ts');
+  const { storageName } = await import('../storage/name.ts');
+  try {
+    const { config, fromFile, warnings } = await readSettingsAndDataset(source);
+    return { ok: true, faults: [], warnings, storage: storageName(config), apps: fromFile.map(({ id }) => id) };
+  } catch (error) {
+    if (!(error instanceof StartRefused)) throw error;
+    return { ok: false, faults: error.faults, warnings: [], storage: null, apps: [] };
+  }
+}

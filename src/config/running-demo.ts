@@ -1,0 +1,43 @@
+/** The settings of a demo that runs in this folder, for commands that have no settings of their own. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import type { ConfigSource } from './setting.ts';
+
+const FOLDER = 'data';
+const FILE = 'settings.env';
+/** Stands in the file beside the settings: the process of the demo. */
+export const DEMO_PID = 'DEMO_PID';
+
+/** The folder of the demo whose sandbox has this port; deleted when the demo stops. */
+export const demoFolder = (sandboxPort: string): string => join(FOLDER, `demo-${sandboxPort}`);
+/** Holds every setting of the demo's Gatehouse except its ports and log level. */
+export const demoSettingsFile = (sandboxPort: string): string => join(demoFolder(sandboxPort), FILE);
+
+/**
+ * Undefined in production, and if any of the demo's settings is set for the command itself, so that those of a real Gatehouse
+ * are never mixed with them. Of several demos, `SANDBOX_PORT` names the one that is meant.
+ */
+export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['env']; file: string } | undefined {
+  if (env.NODE_ENV === 'production') return undefined;
+  const folders = existsSync(FOLDER) ? readdirSync(FOLDER) : [];
+  const ports = folders.flatMap((name) => /^demo-(\d+)$/.exec(name)?.[1] ?? []);
+  const demos = (env.SANDBOX_PORT ? [env.SANDBOX_PORT] : ports)
+    .map(demoSettingsFile)
+    .filter((file) => existsSync(file))
+    .map((file) => ({ file, env: parseEnv(readFileSync(file, 'utf8')) }))
+    .filter((demo) => isRunning(Number(demo.env[DEMO_PID])));
+  const [demo] = demos;
+  if (demo === undefined || demos.length > 1) return undefined;
+  const isSet = (name: string) => env[name] !== undefined || env[`${name}_FILE`] !== undefined;
+  return Object.keys(demo.env).some(isSet) ? undefined : demo;
+}
+
+/** A demo that was killed leaves its folder behind. */
+function isRunning(pid: number): boolean {
+  try {
+    return pid > 0 && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
