@@ -4,16 +4,39 @@ import { z } from 'zod';
 import { described, json, type Operation, type SecurityScheme } from '../http/description.ts';
 import type { Route } from '../http/route-table.ts';
 import type { Pages } from '../pages/pages.ts';
+import { curlLine } from './curl.ts';
 import { type ApiDocument, type ApiOperation, apiDocument } from './document.ts';
+import { fieldsOf, type JsonSchema, type SchemaField, typeOf } from './schema-fields.ts';
 
 declare module '../pages/page-data.ts' {
   interface PageData {
     'docs/api': {
       page: PageFrame;
       about: string;
-      groups: readonly { name: string; calls: readonly ReturnType<typeof callOf>[] }[];
+      count: number;
+      groups: readonly { id: string; name: string; calls: readonly DocumentedCall[] }[];
     };
   }
+}
+
+/** A schema as a table of its fields. */
+interface SchemaTable {
+  type: string;
+  fields: readonly SchemaField[];
+}
+
+interface DocumentedCall {
+  /** Also the place of the call on the page. */
+  id: string;
+  method: string;
+  path: string;
+  summary: string;
+  by: string[];
+  curl: string;
+  parameters: readonly SchemaField[];
+  body: (SchemaTable & { mediaType: string }) | undefined;
+  status: string;
+  response: SchemaTable | undefined;
 }
 
 /** Both take the route table as a function, because the table contains them. */
@@ -28,43 +51,51 @@ const DOCUMENT: Operation = {
 };
 
 export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref: string }): ApiDocs {
-  let cached: ApiDocument | undefined;
-  const documentOf = (routes: () => readonly Route[]): ApiDocument => {
-    cached ??= apiDocument(routes(), publicHref);
+  let cached: { document: ApiDocument; groups: ReturnType<typeof groupsOf> } | undefined;
+  const describedOf = (routes: () => readonly Route[]) => {
+    if (!cached) {
+      const document = apiDocument(routes(), publicHref);
+      cached = { document, groups: groupsOf(document) };
+    }
     return cached;
   };
 
   return {
-    document: (routes) => described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(documentOf(routes))),
+    document: (routes) =>
+      described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(describedOf(routes).document)),
     page: (routes) => (req, res) => {
-      const document = documentOf(routes);
+      const { document, groups } = describedOf(routes);
       pages.send(res, 'docs/api', {
-        page: pages.frame(req, 'HTTP API'),
+        page: pages.frame(req, 'API reference'),
         about: document.info.description,
-        groups: groupsOf(document),
+        count: groups.reduce((sum, { calls }) => sum + calls.length, 0),
+        groups,
       });
     },
   };
 }
 
 /** Groups the operations by tag, in the order of their first occurrence. */
-function groupsOf({ paths }: ApiDocument) {
-  const groups = new Map<string, ReturnType<typeof callOf>[]>();
-  for (const [path, operations] of Object.entries(paths)) {
-    for (const [method, operation] of Object.entries(operations)) {
-      const [tag = 'General'] = operation.tags;
-      groups.set(tag, [...(groups.get(tag) ?? []), callOf(method, path, operation)]);
-    }
-  }
-  return [...groups].map(([name, calls]) => ({ name, calls }));
+function groupsOf({ paths, servers }: ApiDocument) {
+  const url = servers[0]?.url ?? '';
+  const calls = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => ({
+      tag: operation.tags[0] ?? 'General',
+      call: callOf(method, path, operation, url),
+    })),
+  );
+  return [...Map.groupBy(calls, ({ tag }) => tag)].map(([name, ofTag]) => ({
+    id: name.toLowerCase().replace(/[^a-z]+/g, '-'),
+    name,
+    calls: ofTag.map(({ call }) => call),
+  }));
 }
 
-function callOf(method: string, path: string, operation: ApiOperation) {
+function callOf(method: string, path: string, operation: ApiOperation, url: string): DocumentedCall {
   const { summary, operationId, parameters, requestBody, responses, security } = operation;
   const statuses = Object.keys(responses).filter((status) => status !== 'default');
-  const response = responses[statuses[0] ?? ''];
-  const [bodyType, body] = Object.entries(requestBody?.content ?? {})[0] ?? [];
-  const [, content] = Object.entries(response?.content ?? {})[0] ?? [];
+  const [mediaType, body] = Object.entries(requestBody?.content ?? {})[0] ?? [];
+  const [, content] = Object.entries(responses[statuses[0] ?? '']?.content ?? {})[0] ?? [];
   return {
     id: operationId,
     method: method.toUpperCase(),
@@ -75,12 +106,21 @@ function callOf(method: string, path: string, operation: ApiOperation) {
         .map(([scheme, scopes]) => [SCHEME_NAMES[scheme as SecurityScheme], ...scopes].join(' with '))
         .join(' and '),
     ),
-    parameters: parameters.map(({ name, in: place, description }) => ({ name, place, description })),
-    body: body && { type: bodyType ?? '', schema: body.schema },
+    curl: curlLine(method, url, path, operation),
+    parameters: parameters.flatMap(({ name, in: place, required, description, schema }) =>
+      fieldsOf({
+        properties: { [name]: { ...(schema as JsonSchema), ...(description && { description }) } },
+        required: required ? [name] : [],
+      }).map((field) => ({ ...field, notes: [`in the ${place}`, ...field.notes] })),
+    ),
+    body: body && { mediaType: mediaType ?? '', ...tableOf(body.schema as JsonSchema) },
     status: statuses.join(' or '),
-    response: content && Object.keys(content.schema as object).length > 0 ? content.schema : undefined,
+    response:
+      content && Object.keys(content.schema as object).length > 0 ? tableOf(content.schema as JsonSchema) : undefined,
   };
 }
+
+const tableOf = (schema: JsonSchema): SchemaTable => ({ type: typeOf(schema), fields: fieldsOf(schema) });
 
 const SCHEME_NAMES: Readonly<Record<SecurityScheme, string>> = {
   session: 'session cookie',

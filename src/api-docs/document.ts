@@ -78,9 +78,9 @@ function parametersOf(place: 'query' | 'header', schema: z.ZodType | undefined):
   }));
 }
 
-function requestBodyOf({ body, form }: Operation): ApiOperation['requestBody'] | undefined {
-  if (!body && !form) return undefined;
-  const content = { ...(body && json(body)), ...(form && { 'application/x-www-form-urlencoded': form }) };
+function requestBodyOf({ body, form, file }: Operation): ApiOperation['requestBody'] | undefined {
+  if (!body && !form && !file) return undefined;
+  const content = { ...(body && json(body)), ...(form && { 'application/x-www-form-urlencoded': form }), ...file };
   return { required: true, content: contentOf(content, 'input') };
 }
 
@@ -110,10 +110,20 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): unknown {
 
 function tagOf(pattern: string): string {
   const [, first = '', second = '', third = ''] = pattern.split('/');
-  return first === 'admin'
-    ? `Administration: ${(second === 'api' ? third : second).replaceAll('-', ' ')}`
-    : (TAGS[first] ?? 'General');
+  if (first !== 'admin') return TAGS[first] ?? 'General';
+  const resource = second === 'api' ? third : second;
+  return `Administration: ${ADMIN_TAGS[resource] ?? resource.replaceAll('-', ' ')}`;
 }
+
+/** Where the words of the path are not its name. */
+const ADMIN_TAGS: Readonly<Record<string, string>> = {
+  bin: 'BIN data',
+  'callback-urls': 'callback URLs',
+  policy: 'test a call',
+  'sign-ins': 'sign-ins',
+  audit: 'audit trail',
+  'register-at-provider': 'registration at a provider',
+};
 
 const TAGS: Readonly<Record<string, string>> = {
   'sign-in': 'Signing in',

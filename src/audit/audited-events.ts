@@ -34,10 +34,10 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       });
     },
     refreshEnded(facts) {
-      const { userId, app, outcome, reason } = facts;
+      const { userId, app, outcome, reason, again } = facts;
       // Successful refreshes are frequent and tell an administrator nothing.
       if (outcome === 'refreshed') return;
-      note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason } });
+      note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason, again } });
     },
     connectionMade(facts) {
       const { userId, app, scopes, link, origin, audited } = facts;
@@ -63,6 +63,11 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       const { userId, app, outcome } = facts;
       const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
       note({ event, ...ofConnection(userId, app), outcome });
+    },
+    appCheckChanged({ app: id, name, problems }) {
+      const target = { kind: 'connected_app', id, name };
+      const outcome = problems.length > 0 ? 'failed' : 'passed';
+      note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
     },
     connectionBroken(facts) {
       note({ event: 'connection.broken', ...ofConnection(facts.userId, facts.app), facts: { cause: facts.cause } });

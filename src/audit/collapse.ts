@@ -1,4 +1,5 @@
 /** Collapses entries that a caller can cause at any rate: a few per minute are stored, and one that counts the rest (R54, R94). */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuditEntry } from './kinds.ts';
 
 const MINUTE_MS = 60_000;
@@ -13,7 +14,7 @@ const REPEATED = new Set<AuditEntry['event']>([
 
 /** @param keep stores an entry. `at`: when it happened, in milliseconds since the epoch */
 export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at: number) => void) {
-  const groups = new Map<string, { passed: number; times: number; last?: { entry: AuditEntry; at: number } }>();
+  const groups = new Map<string, { passed: number; times: number; keepLast?: (times: number) => void }>();
   let minute = 0;
   let timer: NodeJS.Timeout | undefined;
 
@@ -21,9 +22,7 @@ export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    for (const { times, last } of groups.values()) {
-      if (last) keep({ ...last.entry, facts: { ...last.entry.facts, times } }, last.at);
-    }
+    for (const { times, keepLast } of groups.values()) keepLast?.(times);
     groups.clear();
   };
 
@@ -43,14 +42,24 @@ export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at
         return keep(entry, at);
       }
       counted.times += 1;
-      counted.last = { entry, at };
+      // In the async context of its request, as every other entry.
+      counted.keepLast = AsyncLocalStorage.bind((times: number) =>
+        keep({ ...entry, facts: { ...entry.facts, times } }, at),
+      );
       timer ??= setTimeout(flush, MINUTE_MS - (at % MINUTE_MS)).unref();
     },
   };
 }
 
-function groupOf({ event, actor, target, userId, outcome }: AuditEntry): { name: string; max: number } | undefined {
+function groupOf({
+  event,
+  actor,
+  target,
+  userId,
+  outcome,
+  facts,
+}: AuditEntry): { name: string; max: number } | undefined {
   if (actor.kind === 'anonymous') return { name: `anonymous ${event}`, max: MAX_ANONYMOUS };
   if (!REPEATED.has(event)) return undefined;
-  return { name: [event, actor.kind, actor.id, target?.id, userId, outcome].join(' '), max: 1 };
+  return { name: [event, actor.kind, actor.id, target?.id, userId, outcome, facts?.resource].join(' '), max: 1 };
 }

@@ -1,6 +1,14 @@
-/** The indexes of the audit trail: one for each event, for each actor and for each user or app that an entry is about. Pure. */
+/** The indexes of the audit trail: one for each event, each actor, each user or object concerned, and each app's activity. Pure. */
 import { keys } from '../storage/keys.ts';
+import { type Activity, activityOf, appOf } from './activity.ts';
 import { type AuditEntry, isChange } from './kinds.ts';
+
+/** Ids beside the texts of a filter, of those who are called so: an entry with one of them matches, too. */
+export interface NamedIds {
+  who: readonly string[];
+  whom: readonly string[];
+  text: readonly string[];
+}
 
 /** Names and ids match as a whole, in upper or lower case. */
 export interface AuditFilter {
@@ -14,6 +22,7 @@ export interface AuditFilter {
   to?: number | undefined;
   /** Any text in the entry. */
   text?: string | undefined;
+  named?: NamedIds | undefined;
 }
 
 const folded = (text: string) => text.trim().toLowerCase();
@@ -28,8 +37,18 @@ const indexOf = {
   whom: (whom: string) => keys.auditIndex('whom', folded(whom)),
 };
 
+/** Lists the entries about one connected app, by the part of its timeline. */
+export const appIndex = (app: string, activity: Activity) => keys.auditIndex('app', `${app} ${activity}`);
+
+/** These list the entries of one user: as actor, and as the user concerned. */
+export const userIndexes = (userId: string) => [indexOf.who(userId), indexOf.whom(userId)];
+
+/** Lists the entries about one object, such as a relay token. */
+export const targetIndex = indexOf.whom;
+
 /** Every index that lists the entry. */
 export function indexesOf(entry: AuditEntry): string[] {
+  const app = appOf(entry);
   return [
     ...new Set([
       ALL_ENTRIES,
@@ -37,23 +56,37 @@ export function indexesOf(entry: AuditEntry): string[] {
       indexOf.event(entry.event),
       ...whoOf(entry).map(indexOf.who),
       ...whomOf(entry).map(indexOf.whom),
+      ...(app === undefined ? [] : [appIndex(app, activityOf(entry))]),
     ]),
   ];
 }
 
-/** The indexes that each list all matching entries: one for each facet of the filter, or the index of all entries. */
-export function indexesFor({ event, who, whom }: AuditFilter): string[] {
-  const named = [event && indexOf.event(event), who && indexOf.who(who), whom && indexOf.whom(whom)];
-  const indexes = named.filter(isGiven);
-  return indexes.length === 0 ? [ALL_ENTRIES] : indexes;
+/** For each facet of the filter the indexes that together list all matching entries; without one the index of all entries. */
+export function indexesFor({ event, who, whom, named }: AuditFilter): string[][] {
+  const facets = [
+    event ? [indexOf.event(event)] : [],
+    who ? [who, ...(named?.who ?? [])].map(indexOf.who) : [],
+    whom ? [whom, ...(named?.whom ?? [])].map(indexOf.whom) : [],
+  ].filter((indexes) => indexes.length > 0);
+  return facets.length === 0 ? [[ALL_ENTRIES]] : facets;
 }
 
-export function matches(entry: AuditEntry, { event, who, whom }: AuditFilter): boolean {
+export function matches(entry: AuditEntry, { event, who, whom, named }: AuditFilter): boolean {
   return (
     (!event || entry.event === event) &&
-    (!who || whoOf(entry).some((name) => folded(name) === folded(who))) &&
-    (!whom || whomOf(entry).some((name) => folded(name) === folded(whom)))
+    (!who || isOneOf(whoOf(entry), [who, ...(named?.who ?? [])])) &&
+    (!whom || isOneOf(whomOf(entry), [whom, ...(named?.whom ?? [])]))
   );
+}
+
+/** True if the entry is by or about one of these users, or about one of these apps. */
+export function concerns(entry: AuditEntry, ids: readonly string[]): boolean {
+  const app = appOf(entry);
+  return ids.length > 0 && isOneOf([...whoOf(entry), ...whomOf(entry), ...(app === undefined ? [] : [app])], ids);
+}
+
+function isOneOf(names: readonly string[], wanted: readonly string[]): boolean {
+  return names.some((name) => wanted.some((one) => folded(one) === folded(name)));
 }
 
 function whoOf({ actor }: AuditEntry): string[] {

@@ -8,6 +8,7 @@ export const AUDIT_EVENTS = {
   'session.signed_out': 'Signed out',
   'session.ended': 'Session ended',
   'session.ended_everywhere': 'Signed out everywhere',
+  'session.everyone_ended': 'All sessions of all users ended',
   'session.ended_by_provider': 'Sessions ended by the provider',
   'session.end_refused': 'Sign-out by the provider refused',
   'user.disabled': 'User disabled',
@@ -33,7 +34,7 @@ export const AUDIT_EVENTS = {
   'connected_app.enabled': 'Connected app enabled',
   'connected_app.deleted': 'Connected app deleted',
   'connected_app.checked': 'Connected app checked',
-  'connected_app.registered': 'Connected app registered at its provider',
+  'connected_app.registered': 'Registration at the provider begun',
   'connected_app.withdrawn': 'Connected app withdrawn from its provider',
   'relay_token.created': 'Relay token created',
   'relay_token.changed': 'Relay token changed',
@@ -52,9 +53,15 @@ export const AUDIT_EVENTS = {
   'webhook.created': 'Webhook created',
   'webhook.changed': 'Webhook changed',
   'webhook.deleted': 'Webhook deleted',
+  'webhook.rotated': 'Webhook secret rotated',
+  'webhook.tested': 'Test message sent to a webhook',
+  'webhook.message_resent': 'Webhook message sent again',
   'webhook.given_up': 'Webhook message given up',
+  'bin_dataset.uploaded': 'BIN data set uploaded',
+  'bin_dataset.discarded': 'Uploaded BIN data set discarded',
   'bin_dataset.imported': 'BIN data set imported',
   'bin_dataset.rolled_back': 'BIN data set rolled back',
+  'key.rotation_started': 'Sealing with a new key started',
   'key.rotated': 'Records sealed with a new key',
   'signing_key.rotated': 'Next signing key published',
   'key.retired': 'Encryption key given up',
@@ -62,7 +69,9 @@ export const AUDIT_EVENTS = {
   'storage.backed_up': 'Backup made',
   'storage.restored': 'Storage restored from a backup',
   'storage.moved': 'Storage moved to another place',
+  'settings.reloaded': 'Secrets and apps read from their files again',
   'audit.exported': 'Audit trail exported',
+  'list.exported': 'List exported',
 } as const;
 
 export type AuditEvent = keyof typeof AUDIT_EVENTS;
@@ -76,15 +85,20 @@ const NO_CHANGES = new Set<AuditEvent>([
   'admin.refused',
   'admin.stepped_up',
   'audit.exported',
+  'list.exported',
   'connected_app.checked',
+  'webhook.tested',
+  'webhook.message_resent',
 ]);
 
 /** True for a change of settings, users or keys, and for every action of an administrator except reading. */
 export function isChange({ event, actor }: AuditEntry): boolean {
-  return !NO_CHANGES.has(event) && (ADMINISTRATORS.has(actor.kind) || !EVERYDAY.test(event));
+  return !NO_CHANGES.has(event) && (isAdministrator(actor) || !EVERYDAY.test(event));
 }
 
 const ADMINISTRATORS = new Set<AuditActor['kind']>(['administrator', 'admin_token', 'operator']);
+
+export const isAdministrator = ({ kind }: AuditActor): boolean => ADMINISTRATORS.has(kind);
 
 /** The actor of an event. `anonymous`: not signed in. `operator`: on the command line. */
 export interface AuditActor {

@@ -1,7 +1,7 @@
 /** Audit entries that no request waits for: queued, kept in order, tried again while the storage is down, and bounded. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCollapse } from './collapse.ts';
-import type { AuditEntry } from './kinds.ts';
 import type { AuditTrail } from './trail.ts';
 
 /** Entries within this time are written together: a sign-in alone makes several. */
@@ -20,7 +20,8 @@ export function createAuditNotes(parts: {
   lost: (count: number) => void;
 }) {
   const { trail, clock, lost } = parts;
-  const queue: { entry: AuditEntry; at: number }[] = [];
+  /** Each stores its entry in the async context of its own request, which the log line of the entry names. */
+  const queue: (() => Promise<void>)[] = [];
   let worker: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
@@ -28,7 +29,7 @@ export function createAuditNotes(parts: {
   const storeAll = async (): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.splice(0, MAX_CONCURRENT);
-      const results = await Promise.allSettled(batch.map(({ entry, at }) => trail.append(entry, at)));
+      const results = await Promise.allSettled(batch.map((append) => append()));
       const failed = batch.filter((_entry, place) => results[place]?.status === 'rejected');
       if (failed.length === 0) continue;
       queue.unshift(...failed);
@@ -47,7 +48,7 @@ export function createAuditNotes(parts: {
 
   const collapse = createCollapse(clock, (entry, at) => {
     if (queue.length >= MAX_QUEUED) return lost(1);
-    queue.push({ entry, at });
+    queue.push(AsyncLocalStorage.bind(() => trail.append(entry, at)));
     if (closing) work();
     else timer ??= setTimeout(work, BATCH_MS);
   });

@@ -40,6 +40,11 @@ export function recordOf(id: string, at: number, entry: AuditEntry): AuditRecord
   return { id: shortId, at: isoTime(at), ...entry };
 }
 
+/** The id of an entry in the store, by that of its record. */
+export function storedIdOf(id: string): string {
+  return id.replace(/^[0-9a-z]{8,9}(?=-\d+$)/, (digits) => String(Number.parseInt(digits, 36)));
+}
+
 /** The text that a search covers, in lower case. */
 export function searchText(record: AuditEntry): string {
   const { event, actor, target, userId, address, requestId, outcome, facts } = record;

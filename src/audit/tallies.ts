@@ -1,4 +1,4 @@
-/** Counts of events by hour and by day: kept in memory, written together every few seconds, for all processes. */
+/** Counts of events by five minutes, hour and day: kept in memory, written together every few seconds, for all processes. */
 import { changeJson } from '../storage/change-json.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
@@ -17,16 +17,20 @@ const TALLIED = [
 export type Tallied = (typeof TALLIED)[number];
 
 export interface TallySpan {
-  /** The start of the hour or day, ISO 8601 in UTC. */
+  /** The start of the span, ISO 8601 in UTC. */
   at: string;
   counts: Partial<Record<Tallied, number>>;
 }
 
 const FLUSH_MS = 3_000;
+/** Each is kept for longer than twice what the overview shows of it, since it compares with the time before. */
 const UNITS = {
+  minutes: { milliseconds: 300_000, characters: 16, lifetimeSeconds: DAY_SECONDS },
   hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
-  day: { milliseconds: DAY_MS, characters: 10, lifetimeSeconds: 40 * DAY_SECONDS },
+  day: { milliseconds: DAY_MS, characters: 10, lifetimeSeconds: 62 * DAY_SECONDS },
 } as const;
+export type TallyUnit = keyof typeof UNITS;
+const UNIT_NAMES = Object.keys(UNITS) as TallyUnit[];
 /** Where the store is so slow that every read overlaps a write, the last read counts. */
 const MAX_READS = 3;
 
@@ -35,34 +39,46 @@ type Counts = TallySpan['counts'];
 export type Tallies = ReturnType<typeof createTallies>;
 
 export function createTallies({ store, clock }: { store: Store; clock: () => number }) {
-  let unwritten = new Map<string, Counts>();
+  /** By unit and name of the span. */
+  let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
+  /** Those of the current five minutes, to which every relayed call adds. */
+  let current: { slot: number; counts: Counts } = { slot: 0, counts: {} };
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
   let closed = false;
 
-  const nameOf = (unit: keyof typeof UNITS, at: number) => isoTime(at).slice(0, UNITS[unit].characters);
-
-  /** Names of the current hour and day, cached because every relayed call is counted. */
-  let named: { hour: number; names: readonly string[] } = { hour: Number.NaN, names: [] };
-  const namesAt = (now: number): readonly string[] => {
-    const hour = Math.floor(now / UNITS.hour.milliseconds);
-    if (hour !== named.hour) named = { hour, names: [nameOf('hour', now), nameOf('day', now)] };
-    return named.names;
+  const nameOf = (unit: TallyUnit, at: number) => {
+    const { milliseconds, characters } = UNITS[unit];
+    return isoTime(Math.floor(at / milliseconds) * milliseconds).slice(0, characters);
   };
 
-  const add = (name: string, counts: Counts): Promise<void> => {
-    const { lifetimeSeconds } = name.length === UNITS.hour.characters ? UNITS.hour : UNITS.day;
+  const keep = (name: string, unit: TallyUnit, counts: Counts): void => {
+    unwritten.set(name, { unit, counts: added(unwritten.get(name)?.counts ?? {}, counts) });
+  };
+
+  /** Adds the current counts to those of each unit. */
+  const gather = (): void => {
+    const { slot, counts } = current;
+    if (Object.keys(counts).length === 0) return;
+    const at = slot * UNITS.minutes.milliseconds;
+    for (const unit of UNIT_NAMES) keep(nameOf(unit, at), unit, counts);
+    current = { slot, counts: {} };
+  };
+
+  const add = (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
+    const { lifetimeSeconds } = UNITS[unit];
     return changeJson<Counts>(store, { key: keys.tally(name), lifetimeSeconds }, {}, (stored) => added(stored, counts));
   };
 
   const flush = (): Promise<void> => {
     timer = undefined;
+    gather();
     const batch = unwritten;
     unwritten = new Map();
     writing = writing.then(async () => {
-      for (const [name, counts] of batch) {
-        // Kept for the next flush; a long outage costs one entry an hour.
-        await add(name, counts).catch(() => unwritten.set(name, added(unwritten.get(name) ?? {}, counts)));
+      for (const [name, { unit, counts }] of batch) {
+        // Kept for the next flush; a long outage costs one entry in five minutes.
+        await add(name, unit, counts).catch(() => keep(name, unit, counts));
       }
       if (unwritten.size > 0) scheduleFlush();
     });
@@ -73,8 +89,9 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
     if (!closed) timer ??= setTimeout(() => void flush(), FLUSH_MS).unref();
   };
 
-  const readSpans = (unit: keyof typeof UNITS, number: number): Promise<TallySpan[]> => {
+  const readSpans = (unit: TallyUnit, number: number): Promise<TallySpan[]> => {
     const { milliseconds } = UNITS[unit];
+    gather();
     const last = Math.floor(clock() / milliseconds) * milliseconds;
     const times = Array.from({ length: number }, (_one, place) => last - (number - 1 - place) * milliseconds);
     return Promise.all(
@@ -83,7 +100,7 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
         const stored = await store.get(keys.tally(name));
         const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
         // Includes the counts that this process has not written yet.
-        return { at: isoTime(at), counts: added(counts, unwritten.get(name) ?? {}) };
+        return { at: isoTime(at), counts: added(counts, unwritten.get(name)?.counts ?? {}) };
       }),
     );
   };
@@ -91,16 +108,17 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
   return {
     /** Synchronous; never throws. */
     count(event: Tallied): void {
-      for (const name of namesAt(clock())) {
-        const counts = unwritten.get(name) ?? {};
-        counts[event] = (counts[event] ?? 0) + 1;
-        unwritten.set(name, counts);
+      const slot = Math.floor(clock() / UNITS.minutes.milliseconds);
+      if (slot !== current.slot) {
+        gather();
+        current = { slot, counts: {} };
       }
+      current.counts[event] = (current.counts[event] ?? 0) + 1;
       scheduleFlush();
     },
 
-    /** The last hours or days including the current one, oldest first. */
-    async read(unit: keyof typeof UNITS, number: number): Promise<TallySpan[]> {
+    /** The last spans including the current one, oldest first. */
+    async read(unit: TallyUnit, number: number): Promise<TallySpan[]> {
       for (let reading = 1; ; reading += 1) {
         const written = writing;
         await written;

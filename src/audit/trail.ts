@@ -1,16 +1,19 @@
 /** The audit trail: appended to and never changed, found again by its facets, exported whole, and kept for a set time. */
 import { keys } from '../storage/keys.ts';
+import { type MergedSource, unionPage } from '../storage/merged-page.ts';
 import { encodeCursor } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS, isoTime } from '../time.ts';
-import { ALL_ENTRIES, type AuditFilter, CHANGES, indexesFor, indexesOf, matches, OTHERS } from './facets.ts';
+import { ALL_ENTRIES, type AuditFilter, CHANGES, concerns, indexesFor, indexesOf, matches, OTHERS } from './facets.ts';
 import type { AuditEntry, AuditRecord } from './kinds.ts';
-import { cleanEntry, decodeEntry, recordOf, searchText } from './record.ts';
+import { cleanEntry, decodeEntry, recordOf, searchText, storedIdOf } from './record.ts';
 
 interface PageRequest {
   after?: string | undefined;
   limit: number;
   filter?: AuditFilter;
+  /** How long the page may search: a rare text must not delay other requests. */
+  searchMs?: number;
 }
 
 interface AuditPage {
@@ -34,9 +37,8 @@ export interface AuditTrailParts {
 }
 
 const BATCH = 250;
-/** How long one page may search, so that a rare text does not delay other requests. */
 const SEARCH_MS = 40;
-/** Small enough for one write: an entry is in up to eight indexes. */
+/** Small enough for one write: an entry is in up to nine indexes. */
 const TRIM_BATCH = 50;
 /** The indexes that `trim` reads. */
 const TRIMMED = [ALL_ENTRIES, CHANGES, OTHERS];
@@ -56,11 +58,13 @@ export function createAuditTrail(parts: AuditTrailParts) {
     return new Map(entries.map((entry) => [entry.id, decodeEntry(entry)]));
   };
 
-  /** The smallest index for the filter, so that the fewest entries are read. */
-  const narrowest = async (filter: AuditFilter): Promise<string> => {
-    const indexes = indexesFor(filter);
-    const sizes = await Promise.all(indexes.map((index) => (indexes.length === 1 ? 0 : store.count(index))));
-    return indexes[sizes.indexOf(Math.min(...sizes))] ?? '';
+  /** The indexes of the facet with the fewest entries, so that the fewest are read. */
+  const narrowest = async (filter: AuditFilter): Promise<string[]> => {
+    const facets = indexesFor(filter);
+    const sizeOf = async (indexes: readonly string[]) =>
+      (await Promise.all(indexes.map((index) => store.count(index)))).reduce((sum, count) => sum + count, 0);
+    const sizes = await Promise.all(facets.map((indexes) => (facets.length === 1 ? 0 : sizeOf(indexes))));
+    return facets[sizes.indexOf(Math.min(...sizes))] ?? [];
   };
 
   /** The trimmed indexes go last, so that `trim` finds the entry again after a kill. */
@@ -102,26 +106,49 @@ export function createAuditTrail(parts: AuditTrailParts) {
       onStored?.(recordOf(id, at, clean));
     },
 
-    async page({ after, limit, filter = {} }: PageRequest): Promise<AuditPage> {
-      const index = await narrowest(filter);
-      const until = performance.now() + SEARCH_MS;
+    /** By the id of its record. */
+    async find(id: string): Promise<AuditRecord | undefined> {
+      const [entry] = await store.logEntries(log, [storedIdOf(id)]);
+      return entry && decodeEntry(entry);
+    },
+
+    async page({ after, limit, filter = {}, searchMs = SEARCH_MS }: PageRequest): Promise<AuditPage> {
+      const indexes = await narrowest(filter);
+      const until = performance.now() + searchMs;
       const items: AuditRecord[] = [];
       let cursor = after ?? startOf(filter);
       for (;;) {
         const size = filter.text || indexesFor(filter).length > 1 ? BATCH : limit - items.length;
-        const batch = await store.page(index, { limit: size, order: 'descending', ...(cursor && { after: cursor }) });
-        const records = await entriesAt(batch.items);
-        for (const { member, score } of batch.items) {
+        // One more than wanted shows whether others follow.
+        const positions = await unionPage(store, indexes, { after: cursor, limit: size + 1 });
+        const batch = positions.slice(0, size);
+        const isLast = batch.length === positions.length;
+        const records = await entriesAt(batch);
+        for (const { member, score } of batch) {
           if (filter.from !== undefined && score < filter.from) return { items };
           cursor = encodeCursor({ member, score });
           const record = records.get(member);
           if (record && passesFilter(record, filter)) items.push(record);
-          if (items.length === limit) return isLast(batch, member) ? { items } : { items, next: cursor };
+          if (items.length === limit) {
+            return isLast && member === batch.at(-1)?.member ? { items } : { items, next: cursor };
+          }
         }
-        if (batch.next === undefined) return { items };
-        if (performance.now() > until) return { items, next: cursor ?? '', searchedTo: timeOf(batch.items.at(-1)) };
+        if (isLast) return { items };
+        if (performance.now() > until) return { items, next: cursor ?? '', searchedTo: timeOf(batch.at(-1)) };
       }
     },
+
+    /** The entries of several indexes as one list, newest first. @param accepts the entries to list */
+    merged: (indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord> => ({
+      page: (options) => unionPage(store, indexes, options),
+      async load(positions) {
+        const records = await entriesAt(positions);
+        return positions.map(({ member }) => {
+          const record = records.get(member);
+          return record && accepts(record) ? record : undefined;
+        });
+      },
+    }),
 
     /** Every matching entry, oldest first, read in batches. */
     async *export(filter: AuditFilter = {}): AsyncIterable<AuditRecord> {
@@ -153,15 +180,15 @@ function startOf({ to }: AuditFilter): string | undefined {
 }
 
 function passesFilter(record: AuditRecord, filter: AuditFilter): boolean {
-  return matches(record, filter) && (!filter.text || searchText(record).includes(filter.text.trim().toLowerCase()));
+  return matches(record, filter) && (!filter.text || hasText(record, filter.text, filter.named?.text));
+}
+
+function hasText(record: AuditRecord, text: string, ids: readonly string[] = []): boolean {
+  return searchText(record).includes(text.trim().toLowerCase()) || concerns(record, ids);
 }
 
 function isWithin(at: number, { from = -Infinity, to = Infinity }: AuditFilter): boolean {
   return at >= from && at <= to;
-}
-
-function isLast(batch: { items: { member: string }[]; next?: string }, member: string): boolean {
-  return batch.next === undefined && batch.items.at(-1)?.member === member;
 }
 
 function timeOf(last: { score: number } | undefined): string {

@@ -14,11 +14,13 @@ import { createEvents } from '../observability/events.ts';
 import { createHealth, type Health } from '../observability/health.ts';
 import { createLogger, type LogDestination } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
+import { watchStorage } from '../observability/storage-watch.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createPages, type Pages } from '../pages/pages.ts';
 import { createSessionStore } from '../sessions/sessions.ts';
 import { startChores } from '../storage/chore.ts';
+import { storageProbe } from '../storage/probe.ts';
 import { createSealer, type Sealer } from '../storage/sealed.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
@@ -94,7 +96,7 @@ export function assembleBinService(parts: {
     settings.signIn &&
     createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, tryAgain });
 
-  const pages = withOwnFrame(createPages({ storage: { store, sealer }, config: settings }));
+  const pages = withOwnFrame(createPages({ storage: { store, sealer }, config: settings, clock }));
   const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
   const headers = securityHeaders(publicUrl.secure);
   const { basePath, href: publicHref } = publicUrl;
@@ -123,10 +125,12 @@ export function assembleBinService(parts: {
     pages: { isPage, listener: app },
   });
   const chores = startChores({ store, random: Math.random, chores: sessions.chores });
+  const storage = watchStorage({ probe: storageProbe(store, settings), events, monotonicClock });
   return {
     listener,
-    health: createHealth({ ready: () => store.ready(), registry: metrics.registry, headers: flatDataHeaders(headers) }),
+    health: createHealth({ storage, metrics, headers: flatDataHeaders(headers) }),
     async close() {
+      await storage.close();
       await chores.close();
       await limits.close();
       await outbound.close();

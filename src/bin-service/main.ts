@@ -4,17 +4,20 @@ import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { EX_CONFIG, StartRefused } from '../errors.ts';
 import { stopOnSignals } from '../http/signals.ts';
+import { announce } from '../observability/announce.ts';
 import { createEvents } from '../observability/events.ts';
 import { openLogSink } from '../observability/log-sink.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { isoTime } from '../time.ts';
+import { VERSION } from '../version.ts';
 import { type Account, type Accounts, createAccounts } from './accounts.ts';
 import type { BinServiceSettings } from './settings.ts';
 import { openBinServiceStore, readBinServiceSettings, startBinService } from './start.ts';
 
 const program = new Command('npm run bin-service --')
   .description('The BIN lookup service: GET /{bin}. Settings are in the environment, or in .env.bin-service.')
+  .version(VERSION)
   .showHelpAfterError()
   .action(serve);
 
@@ -68,14 +71,17 @@ async function serve(): Promise<void> {
     await opened.close().finally(() => logs.flush());
   });
   const service = await starting;
-  say(greeting(service.settings));
+  await announce(greeting(service.settings), process.stdout, logs);
 }
 
-function greeting({ publicUrl: { href }, signIn }: BinServiceSettings): string {
-  const ready = `The BIN lookup service is ready at ${href}`;
-  if (signIn) return `${ready}\nTry ${href}/45717360, and ${href}/account in a browser.`;
-  return `${ready}
-Try ${href}/45717360.
+function greeting({ publicUrl: { href }, signIn }: BinServiceSettings) {
+  const msg = `The BIN lookup service is ready at ${href}`;
+  const advice = signIn ? `Try ${href}/45717360, and ${href}/account in a browser.` : adviceWithoutAccounts(href);
+  return { msg, facts: { version: VERSION, accounts: signIn !== undefined, advice }, text: `${msg}\n${advice}\n` };
+}
+
+function adviceWithoutAccounts(href: string): string {
+  return `Try ${href}/45717360.
 
 There is the free tier alone. Accounts with plans and API keys need an OpenID provider: register the callback URL
 ${href}/account/callback there, and set

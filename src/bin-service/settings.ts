@@ -56,6 +56,10 @@ export const BIN_SERVICE_SETTINGS = {
   REDIS_CLUSTER: { schema: SETTINGS.REDIS_CLUSTER.schema, secret: true },
   REDIS_SENTINELS: { schema: SETTINGS.REDIS_SENTINELS.schema, secret: true },
   REDIS_SENTINEL_NAME: { schema: SETTINGS.REDIS_SENTINEL_NAME.schema },
+  REDIS_SENTINEL_USERNAME: { schema: SETTINGS.REDIS_SENTINEL_USERNAME.schema },
+  REDIS_SENTINEL_PASSWORD: { schema: SETTINGS.REDIS_SENTINEL_PASSWORD.schema, secret: true },
+  REDIS_CERT_FILE: { schema: SETTINGS.REDIS_CERT_FILE.schema, file: true },
+  REDIS_KEY_FILE: { schema: SETTINGS.REDIS_KEY_FILE.schema, file: true },
   REDIS_DURABILITY: { schema: SETTINGS.REDIS_DURABILITY.schema },
   REDIS_TIMEOUT_MS: { schema: SETTINGS.REDIS_TIMEOUT_MS.schema },
   BIN_DATASET_FILE: {
@@ -108,6 +112,13 @@ Without it they are confirmed by command alone. Make one: openssl rand -base64 4
       'Host names, addresses and CIDRs in loopback or private ranges that the provider may be at, comma-separated.',
     example: 'idp.internal.example',
   },
+  CA_FILE: {
+    schema: SETTINGS.CA_FILE.schema,
+    file: true,
+    about:
+      'Certificates of private authorities (one PEM file), trusted besides the public ones, for the provider and Redis.',
+    example: '/etc/bin-service/ca.pem',
+  },
   HTTPS_PROXY: {
     schema: SETTINGS.HTTPS_PROXY.schema,
     about: 'Proxy through which https calls leave, and hosts that are called without it, comma-separated.',
@@ -119,6 +130,7 @@ Without it they are confirmed by command alone. Make one: openssl rand -base64 4
   SESSION_IDLE_SECONDS: SETTINGS.SESSION_IDLE_SECONDS,
   SESSION_MAX_SECONDS: SETTINGS.SESSION_MAX_SECONDS,
   SHUTDOWN_SECONDS: SETTINGS.SHUTDOWN_SECONDS,
+  SHUTDOWN_DELAY_SECONDS: SETTINGS.SHUTDOWN_DELAY_SECONDS,
   LOG_LEVEL: SETTINGS.LOG_LEVEL,
 } as const satisfies SettingTable;
 
@@ -141,12 +153,13 @@ export interface BinServiceSettings
     | 'management'
     | 'dataDirectory'
     | 'redis'
+    | 'authorities'
     | 'trustedProxies'
     | 'internalHosts'
     | 'proxy'
     | 'pages'
     | 'session'
-    | 'shutdownSeconds'
+    | 'shutdown'
     | 'logLevel'
   > {
   datasetFile: string | undefined;
@@ -176,6 +189,7 @@ export function loadBinServiceSettings(source: ConfigSource): LoadedSettings {
     ...toOutbound(values),
     dataDirectory: values.DATA_DIR,
     redis: toRedis(values),
+    authorities: values.CA_FILE,
     datasetFile: values.BIN_DATASET_FILE,
     free: toFreeTier(values),
     plans: values.PLANS,

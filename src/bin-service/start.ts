@@ -7,9 +7,10 @@ import { type DatasetFile, readDatasetFile } from '../bin/dataset-file.ts';
 import type { ConfigSource } from '../config/setting.ts';
 import { StartRefused } from '../errors.ts';
 import { createEventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from '../http/limits.ts';
-import { bindPorts, closeServer } from '../http/listeners.ts';
+import { AT_ONCE, bindPorts, closeServer } from '../http/listeners.ts';
 import { refuseUnreadable } from '../http/protocol.ts';
 import type { LogDestination } from '../observability/logger.ts';
+import { trustAuthorities } from '../outbound/authorities.ts';
 import { agreeOnSchema } from '../storage/schema-version.ts';
 import { openStore, redisAddressFaults } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
@@ -20,7 +21,7 @@ export type Environment = ConfigSource['env'];
 
 export interface RunningBinService {
   settings: BinServiceSettings;
-  /** Refuses new requests, waits up to SHUTDOWN_SECONDS for those in flight, and closes everything. */
+  /** Serves for SHUTDOWN_DELAY_SECONDS more, waits up to SHUTDOWN_SECONDS for requests in flight, and closes everything. */
   close(): Promise<void>;
 }
 
@@ -38,10 +39,10 @@ export async function startBinService(env: Environment, logDestination: LogDesti
     let closing: Promise<void> | undefined;
     const stop = async () => {
       service.health.drain();
-      await closeServer(main.server, settings.shutdownSeconds);
+      await closeServer(main.server, settings.shutdown);
       busy.stop();
       await service.close();
-      await closeServer(management.server, 0);
+      await closeServer(management.server, AT_ONCE);
     };
     return {
       settings,
@@ -51,7 +52,7 @@ export async function startBinService(env: Environment, logDestination: LogDesti
       },
     };
   } catch (error) {
-    await Promise.all([main, management].map(({ server }) => closeServer(server, 0)));
+    await Promise.all([main, management].map(({ server }) => closeServer(server, AT_ONCE)));
     throw error;
   }
 }
@@ -81,6 +82,7 @@ export function readBinServiceSettings(env: Environment): BinServiceSettings {
 
 /** @throws StartRefused */
 export async function openBinServiceStore(settings: BinServiceSettings): Promise<Store> {
+  trustAuthorities(settings.authorities);
   const store = await openStore({ config: settings, clock: Date.now, random: Math.random, keyPrefix: 'bin-service:' });
   try {
     await agreeOnSchema(store);

@@ -28,6 +28,8 @@ export type RemoteResult =
 export type RemoteFailure = Exclude<RemoteResult, { outcome: 'found' | 'not_found' }>;
 
 export interface BinClient {
+  /** For the calls to come. */
+  useApiKey(apiKey: string | undefined): void;
   /**
    * Looks up one BIN. Nothing is sent while the service's `Retry-After` runs or after several failures in a row.
    * `reserve` is called right before sending. If no connection is made, the call is tried once more, and then the
@@ -67,6 +69,7 @@ const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTU
 /** @throws TypeError if `url` is not a URL */
 export function createBinClient(parts: BinClientParts): BinClient {
   const base = new URL(parts.url);
+  let { apiKey } = parts;
   const pause = createPause(parts.store, parts.clock);
   const limits = {
     deadlineMilliseconds: parts.deadlineMilliseconds ?? DEFAULT_DEADLINE_MS,
@@ -77,9 +80,13 @@ export function createBinClient(parts: BinClientParts): BinClient {
     isFailure: ({ outcome }) => outcome === 'unavailable',
   });
   const call = async (bin: Bin): Promise<RemoteResult> => {
-    const { url, headers } = requestFor(base, parts, bin);
+    const { url, headers } = requestFor(base, { apiKey, auth: parts.auth }, bin);
     // Trace ids can look like further digits of the card number (R86).
-    return readResponse(await parts.fetch(url, { headers, untraced: true }, limits), bin, parts.clock());
+    return readResponse(
+      await parts.fetch(url, { peer: 'bin_service', headers, untraced: true }, limits),
+      bin,
+      parts.clock(),
+    );
   };
   const callReserved = async (bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult> => {
     const reservation = await reserve?.();
@@ -108,6 +115,9 @@ export function createBinClient(parts: BinClientParts): BinClient {
     return paused === undefined ? undefined : pausedFor(paused);
   };
   return {
+    useApiKey(replaced) {
+      apiKey = replaced;
+    },
     refusal,
     async lookUp(bin, reserve) {
       const refused = await refusal();
@@ -125,16 +135,18 @@ function isUnsent(error: unknown): boolean {
   return cause instanceof Error && 'code' in cause && NOT_CONNECTED.has(String(cause.code));
 }
 
-function requestFor(base: URL, parts: BinClientParts, bin: Bin): { url: string; headers: Record<string, string> } {
+function requestFor(
+  base: URL,
+  { apiKey, auth }: Pick<BinClientParts, 'apiKey' | 'auth'>,
+  bin: Bin,
+): { url: string; headers: Record<string, string> } {
   const url = new URL(base);
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/${bin}`;
   const headers: Record<string, string> = { accept: 'application/json', 'accept-version': '3' };
-  if (parts.apiKey === undefined) return { url: url.href, headers };
-  if (parts.auth === 'query') url.searchParams.set('apiKey', parts.apiKey);
-  if (parts.auth === 'bearer') headers.authorization = `Bearer ${parts.apiKey}`;
-  if (parts.auth === 'basic') {
-    headers.authorization = `Basic ${Buffer.from(`${parts.apiKey}:`).toString('base64')}`;
-  }
+  if (apiKey === undefined) return { url: url.href, headers };
+  if (auth === 'query') url.searchParams.set('apiKey', apiKey);
+  if (auth === 'bearer') headers.authorization = `Bearer ${apiKey}`;
+  if (auth === 'basic') headers.authorization = `Basic ${Buffer.from(`${apiKey}:`).toString('base64')}`;
   return { url: url.href, headers };
 }
 

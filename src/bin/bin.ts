@@ -29,6 +29,8 @@ export interface Bins {
   /** Undefined if no remote service is configured. */
   quota: BinQuota | undefined;
   tally: BinTally;
+  /** The key of the remote service, for the calls to come. */
+  useApiKey(apiKey: string | undefined): void;
   close(): Promise<void>;
 }
 
@@ -48,9 +50,10 @@ export async function createBins(parts: {
   const dataset = await createLiveDataset({ file, stored, events });
   const tally = createBinTally({ store, clock });
   const quota = service && createBinQuota({ ...service, store, clock });
+  const client = service && createBinClient({ ...service, fetch: parts.outbound.fetch, store, clock });
   const lookup = createBinLookup({
     ...{ imported: dataset.current, builtIn: builtInDataset, quota, store, clock },
-    client: service && createBinClient({ ...service, fetch: parts.outbound.fetch, store, clock }),
+    client,
     events: {
       lookedUp(outcome, count) {
         tally.lookedUp(outcome, count);
@@ -68,5 +71,6 @@ export async function createBins(parts: {
   const close = async () => {
     await Promise.all([dataset.close(), tally.close()]);
   };
-  return { lookup, dataset, stored, builtIn: builtInDataset, quota, tally, close };
+  const useApiKey = (apiKey: string | undefined) => client?.useApiKey(apiKey);
+  return { lookup, dataset, stored, builtIn: builtInDataset, quota, tally, useApiKey, close };
 }

@@ -18,10 +18,12 @@ export const IMPORT_COMMAND = String.raw`curl -fLo bins.csv \
 npm run gatehouse -- bin import bins.csv --date 2025-02-11 \
   --source "bin-list-data by Venelin Kochev" --licence "CC BY 4.0"`;
 
+/** Date of the release of banks-db. */
+export const BUILT_IN_AS_OF = '2017-07-16';
+
 const ABOUT = {
   source: 'banks-db 0.12.0',
-  // Date of that release.
-  asOf: '2017-07-16',
+  asOf: BUILT_IN_AS_OF,
   licence: 'CC BY 4.0',
 };
 

@@ -2,7 +2,6 @@
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
-import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
@@ -11,6 +10,7 @@ import type { Dataset, DatasetAbout } from './dataset.ts';
 import { createDatasetBuilder, type EntryFault } from './dataset-builder.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 import type { FileColumns } from './record.ts';
+import { createSlices } from './slices.ts';
 
 export interface RowFault {
   /** The header is line 1. */
@@ -58,6 +58,8 @@ export interface FileOptions {
   onBytes?: (count: number) => void;
   /** Called for every skipped row, also beyond the hundred in the report. */
   onFault?: (fault: RowFault) => void;
+  /** Of the text, unpacked; default: as much as there is. */
+  maxBytes?: number;
 }
 
 /**
@@ -66,36 +68,104 @@ export interface FileOptions {
  */
 export async function readDatasetFile(path: string, options: FileOptions = {}): Promise<DatasetFileResult> {
   try {
-    const { gzipped, asOf } = await inspectFile(path);
-    const reading = createReading(options);
-    const parser = parse({
-      bom: true,
-      info: true,
-      relax_column_count: true,
-      relax_quotes: true,
-      skip_empty_lines: true,
-    });
-    const lines = (text: Readable) => validLines(text.setEncoding('utf8'), (line) => reading.skip(line, 'not_csv'));
-    const rows = async (source: AsyncIterable<Row>) => {
-      for await (const { record, info } of source) reading.row(record, info.lines);
-    };
-    const file = createReadStream(path);
-    file.on('data', (chunk) => options.onBytes?.(chunk.length));
-    if (gzipped) await pipeline(file, createGunzip(), lines, parser, rows);
-    else await pipeline(file, lines, parser, rows);
-    return reading.finish({ source: basename(path), asOf, ...options.about });
+    const { asOf } = await inspectFile(path);
+    const about = { source: basename(path), asOf, ...options.about };
+    return await readChunks(createReadStream(path), about, options);
   } catch (error) {
     return { problem: unreadable(path, error) };
   }
 }
 
+/** As `readDatasetFile`, for a file that arrives as a stream. Rejects if the stream ends early. */
+export async function readDatasetStream(
+  chunks: AsyncIterable<Buffer>,
+  about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>,
+  options: Omit<FileOptions, 'about'> = {},
+): Promise<DatasetFileResult> {
+  let streamError: unknown;
+  async function* watched() {
+    try {
+      yield* chunks;
+    } catch (error) {
+      streamError = error;
+      throw error;
+    }
+  }
+  try {
+    return await readChunks(watched(), about, options);
+  } catch (error) {
+    if (streamError !== undefined) throw streamError;
+    return { problem: unreadable(about.source, error) };
+  }
+}
+
+async function readChunks(
+  chunks: AsyncIterable<Buffer>,
+  about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>,
+  options: FileOptions,
+): Promise<DatasetFileResult> {
+  const reading = createReading(options);
+  const parser = parse({ bom: true, info: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true });
+  const lines = (bytes: AsyncIterable<Buffer>) =>
+    validLines(decoded(bytes, options.maxBytes), (line) => reading.skip(line, 'not_csv'));
+  const slices = createSlices();
+  const rows = async (source: AsyncIterable<Row>) => {
+    for await (const { record, info } of source) {
+      reading.row(record, info.lines);
+      if (slices.isOver()) await slices.next();
+    }
+    // The end works on all rows at once: it has a slice of its own.
+    await slices.next();
+  };
+  const { gzipped, bytes } = await sniffed(chunks, options.onBytes);
+  if (gzipped) await pipeline(bytes, createGunzip(), lines, parser, rows);
+  else await pipeline(bytes, lines, parser, rows);
+  return reading.finish(about);
+}
+
+/** Tells by the first two bytes whether the file is gzipped. */
+async function sniffed(chunks: AsyncIterable<Buffer>, onBytes: FileOptions['onBytes'] = () => undefined) {
+  const iterator = chunks[Symbol.asyncIterator]();
+  let head = Buffer.alloc(0);
+  while (head.length < GZIP_MAGIC.length) {
+    const { value, done } = await iterator.next();
+    if (done) break;
+    head = Buffer.concat([head, value]);
+  }
+  async function* bytes() {
+    onBytes(head.length);
+    yield head;
+    for await (const chunk of { [Symbol.asyncIterator]: () => iterator }) {
+      onBytes(chunk.length);
+      yield chunk;
+    }
+  }
+  return { gzipped: isGzip(head), bytes: bytes() };
+}
+
+async function* decoded(bytes: AsyncIterable<Buffer>, maxBytes = Number.POSITIVE_INFINITY) {
+  const decoder = new TextDecoder();
+  let size = 0;
+  for await (const chunk of bytes) {
+    size += chunk.length;
+    if (size > maxBytes) throw Object.assign(new RangeError('The file is too large.'), { code: TOO_LARGE });
+    yield decoder.decode(chunk, { stream: true });
+  }
+  yield decoder.decode();
+}
+
+const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
+const TOO_LARGE = 'FILE_TOO_LARGE';
+
+const isGzip = (bytes: Buffer) => bytes.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC);
+
 /** Returns whether the file is gzipped, and its modification date (UTC). Rejects as `open` does. */
 export async function inspectFile(path: string): Promise<{ gzipped: boolean; asOf: string }> {
   const file = await open(path);
   try {
-    const { buffer } = await file.read(Buffer.alloc(2), 0, 2, 0);
+    const { buffer } = await file.read(Buffer.alloc(GZIP_MAGIC.length), 0, GZIP_MAGIC.length, 0);
     const { mtime } = await file.stat();
-    return { gzipped: buffer[0] === 0x1f && buffer[1] === 0x8b, asOf: mtime.toISOString().slice(0, 10) };
+    return { gzipped: isGzip(buffer), asOf: mtime.toISOString().slice(0, 10) };
   } finally {
     await file.close();
   }
@@ -151,6 +221,8 @@ export function unreadable(path: string, error: unknown): string {
   if (code === 'ENOENT') return `${path} does not exist: check the path.`;
   if (code === 'EACCES' || code === 'EPERM') return `${path} cannot be read: check its permissions.`;
   if (code === 'EISDIR') return `${path} is a directory: name the CSV file itself.`;
+  if (code === TOO_LARGE)
+    return `${path} is larger, once it is unpacked, than any data set. Check that it is the right file.`;
   if (code.startsWith('Z_'))
     return `${path} is damaged: it starts like a gzip file but cannot be unpacked. Download it again.`;
   return `${path} cannot be read as CSV (${code}): check that it is the right file and complete.`;

@@ -6,12 +6,14 @@ import type { DatasetFile, FileReport } from './dataset-file.ts';
 import type { DatasetVersion, StoredDatasets } from './stored-dataset.ts';
 
 export interface LiveDataset {
-  /** Undefined if there is neither a file nor an import: then only the built-in data set is used. */
+  /** Undefined if there is neither a file nor an import in use: then only the built-in data set is used. */
   current(): Dataset | undefined;
   /** Of the import in use; undefined if there is none or the file is used. */
   version(): DatasetVersion | undefined;
   /** Accepted and skipped rows of the file or the import. */
   report(): FileReport | undefined;
+  /** Loads what another import or a rollback has just made current. */
+  refresh(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -48,6 +50,7 @@ export async function createLiveDataset(parts: LiveDatasetParts): Promise<LiveDa
     current: () => loader.loaded()?.dataset,
     version: () => loader.loaded()?.version,
     report: () => loader.loaded()?.version.report,
+    refresh: loader.refresh,
     close,
   };
 }
@@ -55,7 +58,8 @@ export async function createLiveDataset(parts: LiveDatasetParts): Promise<LiveDa
 function fromFile(file: DatasetFile, events: LiveDatasetParts['events']): LiveDataset {
   const { dataset, report } = file;
   events?.binDatasetLoaded(loadedOf(dataset, report));
-  return { current: () => dataset, version: () => undefined, report: () => report, close: async () => undefined };
+  const nothing = async () => undefined;
+  return { current: () => dataset, version: () => undefined, report: () => report, refresh: nothing, close: nothing };
 }
 
 function loadedOf({ source, size }: Dataset, report: FileReport) {
@@ -69,7 +73,10 @@ function createLoader({ stored, events }: LiveDatasetParts) {
   let repeat = false;
 
   const load = async (): Promise<void> => {
-    const version = (await stored.versions())?.current;
+    const versions = await stored.versions();
+    const version = versions?.current;
+    // A rollback to the built-in data set leaves only a previous one.
+    if (versions?.previous && !version) loaded = undefined;
     if (!version || version.id === loaded?.version.id || version.id === unreadableId) return;
     try {
       const dataset = await stored.load(version);

@@ -36,5 +36,8 @@ const TWO_YEARS_MS = 2 * 365 * DAY_MS;
 
 /** @param now milliseconds since the epoch */
 export function withAge(found: LookupFound, now: number): LookupFound {
-  return Date.parse(found.asOf) < now - TWO_YEARS_MS ? { ...found, outdated: true } : found;
+  return isOutdated(found.asOf, now) ? { ...found, outdated: true } : found;
 }
+
+/** True for facts of more than two years ago. @param asOf ISO 8601 date */
+export const isOutdated = (asOf: string, now: number): boolean => Date.parse(asOf) < now - TWO_YEARS_MS;

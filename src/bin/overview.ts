@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Bins } from './bin.ts';
 import { countryByAlpha2 } from './country.ts';
 import type { Coverage, DatasetAbout } from './dataset.ts';
-import type { DatasetVersion } from './stored-dataset.ts';
+import { type UsedDataset, usedDatasets } from './rollback.ts';
 import type { ServiceHealth } from './tally.ts';
 
 /** The rows of a network or a country. */
@@ -27,9 +27,9 @@ export const binOverviewSchema = z.object({
     importedAt: instant.nullable(),
   }),
   previous: z
-    .object({ ...about, importedAt: instant.nullable() })
+    .object({ id: z.string(), ...about, importedAt: instant.nullable() })
     .nullable()
-    .describe('what "bin rollback" would bring back'),
+    .describe('what "bin rollback" would bring back; its id is built_in if that is the built-in data set'),
   networks: z.array(share),
   countries: z.array(share),
   quota: z
@@ -64,6 +64,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
     bins.quota?.status() ?? null,
     bins.tally.report(),
   ]);
+  const previous = usedDatasets(versions, bins.builtIn)?.previous;
   const version = bins.dataset.version();
   const dataset = bins.dataset.current();
   const shown = dataset ?? bins.builtIn();
@@ -80,7 +81,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
       importedAt: version?.importedAt ?? null,
     },
     // While the file is used, a rollback would have no effect.
-    previous: versions?.previous && origin !== 'file' ? previousView(versions.previous) : null,
+    previous: previous && origin !== 'file' ? previousView(previous) : null,
     ...coverageOf(shown.coverage),
     quota,
     service: { status: quota ? statusOf(service) : 'not_set', ...service },
@@ -93,8 +94,8 @@ function aboutOf({ source, asOf, licence, size }: DatasetAbout & { size: number 
   return { source, asOf, licence, rows: size };
 }
 
-function previousView(version: DatasetVersion): BinOverview['previous'] {
-  return { ...aboutOf(version), importedAt: version.importedAt };
+function previousView(version: UsedDataset): BinOverview['previous'] {
+  return { id: version.id, ...aboutOf(version), importedAt: version.importedAt };
 }
 
 function coverageOf({ schemes, countries }: Coverage): { networks: Share[]; countries: Share[] } {

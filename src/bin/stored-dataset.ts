@@ -1,11 +1,13 @@
 /** Stores the imported data sets: the current one and the one before it, which a rollback restores. */
 import { createHash, randomUUID } from 'node:crypto';
 import { keys } from '../storage/keys.ts';
-import type { Store } from '../storage/store.ts';
+import type { Store, Write } from '../storage/store.ts';
 import { HOUR_MS, isoTime } from '../time.ts';
 import { type Dataset, type DatasetAbout, openDataset } from './dataset.ts';
+import type { DatasetChange } from './dataset-change.ts';
 import { decodeDataset, encodeDataset } from './dataset-codec.ts';
 import type { FileReport } from './dataset-file.ts';
+import { BUILT_IN_ID } from './rollback.ts';
 
 /** An imported data set, described without loading it. */
 export interface DatasetVersion extends DatasetAbout {
@@ -21,9 +23,18 @@ export interface DatasetVersion extends DatasetAbout {
   digest: string;
 }
 
+/** Where one is missing, the built-in data set has its place. */
 export interface DatasetVersions {
-  current: DatasetVersion;
-  previous?: DatasetVersion;
+  current?: DatasetVersion | undefined;
+  previous?: DatasetVersion | undefined;
+}
+
+/** An uploaded data set that waits for an administrator to import it, and what that would change. */
+export interface StagedDataset {
+  version: DatasetVersion;
+  change: DatasetChange;
+  /** ISO 8601. */
+  expiresAt: string;
 }
 
 export interface StoredDatasets {
@@ -32,10 +43,23 @@ export interface StoredDatasets {
   load(version: DatasetVersion): Promise<Dataset | undefined>;
   /** Stores the data set completely before it becomes the current one. The current one becomes the previous. */
   save(dataset: Dataset, report: FileReport, onPart?: (bytes: number) => void): Promise<DatasetVersion>;
-  /** Swaps the current and the previous data set; undefined if there is no previous one. */
-  rollback(): Promise<DatasetVersions | undefined>;
+  /** Stores the data set for an hour, without using it. There is one at a time: it replaces an earlier one. */
+  stage(dataset: Dataset, report: FileReport, change: DatasetChange): Promise<StagedDataset>;
+  /** Undefined once it was imported, discarded or replaced, or has expired. */
+  staged(id: string): Promise<StagedDataset | undefined>;
+  /** Makes a staged data set the current one, as `save` does. Undefined as for `staged`. */
+  importStaged(id: string): Promise<DatasetVersion | undefined>;
+  /** Returns false if it is gone already. */
+  discardStaged(id: string): Promise<boolean>;
+  /** Swaps the current and the previous data set; undefined if the previous one is not `to`, an id or `BUILT_IN_ID`. */
+  rollback(to: string): Promise<DatasetVersions | undefined>;
   /** Calls the listener when another data set becomes current. Messages can be lost, so check from time to time too. */
   onChange(listener: () => void): Promise<() => Promise<void>>;
+}
+
+interface SaveOptions {
+  lifetimeSeconds?: number;
+  onPart?: ((bytes: number) => void) | undefined;
 }
 
 const PART_BYTES = 192 * 1024;
@@ -43,6 +67,8 @@ const CHANNEL = 'bin-dataset';
 /** No import takes as long: older parts that are not in use belong to an interrupted one. */
 const ABANDONED_MS = HOUR_MS;
 const MAX_VERSIONS = 100;
+/** An abandoned upload has expired when its place in the index is cleared. */
+const STAGED_SECONDS = ABANDONED_MS / 1000;
 
 export function createStoredDatasets(parts: { store: Store; clock: () => number }): StoredDatasets {
   const { store, clock } = parts;
@@ -52,28 +78,83 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     return record ? { versions: JSON.parse(record.value), version: record.version } : { version: 0 };
   };
 
-  /** Repeats the change if another import or rollback came in between. */
-  const change = async (next: (now: DatasetVersions | undefined) => DatasetVersions | undefined) => {
+  /**
+   * Repeats the change if another import or rollback came in between.
+   * @param claim a step of the same write; undefined once it is no longer possible
+   */
+  const change = async (
+    next: (now: DatasetVersions | undefined) => DatasetVersions | undefined,
+    claim?: () => Promise<Write | undefined>,
+  ) => {
     for (;;) {
       const { versions, version } = await read();
       const changed = next(versions);
-      if (!changed) return undefined;
-      const value = JSON.stringify(changed);
-      if (!(await store.write([{ put: keys.binDataset, value, ifVersion: version }]))) continue;
-      await store.publish(CHANNEL, changed.current.id);
+      const claimed = await claim?.();
+      if (!changed || (claim && !claimed)) return undefined;
+      const put: Write = { put: keys.binDataset, value: JSON.stringify(changed), ifVersion: version };
+      if (!(await store.write(claimed ? [put, claimed] : [put]))) continue;
+      await store.publish(CHANNEL, changed.current?.id ?? BUILT_IN_ID);
       return changed;
     }
   };
 
-  const saveParts = async (id: string, packed: Buffer, onPart?: (bytes: number) => void): Promise<number> => {
-    await store.write([{ index: keys.binDatasetVersions, add: id, score: clock() }]);
+  const listVersion = (id: string) => store.write([{ index: keys.binDatasetVersions, add: id, score: clock() }]);
+
+  const saveParts = async (
+    dataset: Dataset,
+    report: FileReport,
+    options: SaveOptions = {},
+  ): Promise<DatasetVersion> => {
+    const id = randomUUID();
+    const packed = await encodeDataset(dataset.packed);
+    const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
+    await listVersion(id);
     let part = 0;
     for (let start = 0; start < packed.length; start += PART_BYTES, part++) {
       const bytes = packed.subarray(start, start + PART_BYTES);
-      await store.write([{ put: keys.binDatasetPart(id, part), value: bytes.toString('base64') }]);
-      onPart?.(bytes.length);
+      await store.write([{ put: keys.binDatasetPart(id, part), value: bytes.toString('base64'), ...lifetime }]);
+      options.onPart?.(bytes.length);
     }
-    return part;
+    const { source, asOf, licence, size } = dataset;
+    return {
+      ...{ id, source, asOf, licence, size, report, digest: digestOf(packed), bytes: packed.length },
+      importedAt: isoTime(clock()),
+      parts: part,
+    };
+  };
+
+  /** Lets the parts of a staged data set last. Returns false if one is gone. */
+  const keepParts = async ({ id, parts: count }: DatasetVersion): Promise<boolean> => {
+    await listVersion(id);
+    for (let part = 0; part < count; part++) {
+      const put = keys.binDatasetPart(id, part);
+      const record = await store.get(put);
+      if (!record || !(await store.write([{ put, value: record.value, ifVersion: record.version }]))) return false;
+    }
+    return true;
+  };
+
+  const makeCurrent = async (
+    current: DatasetVersion,
+    claim?: () => Promise<Write | undefined>,
+  ): Promise<DatasetVersion | undefined> => {
+    let dropped: string | undefined;
+    const changed = await change((now) => {
+      dropped = now?.previous?.id;
+      return { ...now, current, ...(now && { previous: now.current }) };
+    }, claim);
+    if (!changed) return undefined;
+    await removeUnused(dropped);
+    return current;
+  };
+
+  const readStaged = async (): Promise<{ staged?: StagedDataset; version: number }> => {
+    const record = await store.get(keys.binDatasetUpload);
+    return record ? { staged: JSON.parse(record.value), version: record.version } : { version: 0 };
+  };
+  const stagedOf = async (id: string) => {
+    const { staged, version } = await readStaged();
+    return staged?.version.id === id ? { staged, version } : undefined;
   };
 
   const removeParts = async (id: string): Promise<void> => {
@@ -86,7 +167,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
 
   const removeUnused = async (dropped: string | undefined): Promise<void> => {
     const { versions } = await read();
-    const used = [versions?.current.id, versions?.previous?.id];
+    const used = [versions?.current?.id, versions?.previous?.id];
     const { items } = await store.page(keys.binDatasetVersions, { limit: MAX_VERSIONS });
     for (const { member, score } of items) {
       const isAbandoned = member === dropped || score < clock() - ABANDONED_MS;
@@ -98,23 +179,45 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     versions: async () => (await read()).versions,
     load: (version) => loadParts(store, version),
     async save(dataset, report, onPart) {
-      const id = randomUUID();
-      const packed = await encodeDataset(dataset.packed);
-      const { source, asOf, licence, size } = dataset;
-      const current: DatasetVersion = {
-        ...{ id, source, asOf, licence, size, report, digest: digestOf(packed), bytes: packed.length },
-        importedAt: isoTime(clock()),
-        parts: await saveParts(id, packed, onPart),
-      };
-      let dropped: string | undefined;
-      await change((now) => {
-        dropped = now?.previous?.id;
-        return { ...now, current, ...(now && { previous: now.current }) };
-      });
-      await removeUnused(dropped);
-      return current;
+      const version = await saveParts(dataset, report, { onPart });
+      await makeCurrent(version);
+      return version;
     },
-    rollback: () => change((now) => now?.previous && { ...now, current: now.previous, previous: now.current }),
+    async stage(dataset, report, change) {
+      const version = await saveParts(dataset, report, { lifetimeSeconds: STAGED_SECONDS });
+      const staged: StagedDataset = { version, change, expiresAt: isoTime(clock() + STAGED_SECONDS * 1000) };
+      const value = JSON.stringify(staged);
+      for (;;) {
+        const { staged: earlier, version: ifVersion } = await readStaged();
+        const put = { put: keys.binDatasetUpload, value, lifetimeSeconds: STAGED_SECONDS, ifVersion };
+        if (!(await store.write([put]))) continue;
+        if (earlier) await removeParts(earlier.version.id);
+        return staged;
+      }
+    },
+    staged: async (id) => (await stagedOf(id))?.staged,
+    async importStaged(id) {
+      const found = await stagedOf(id);
+      if (!found || !(await keepParts(found.staged.version))) return undefined;
+      const current = { ...found.staged.version, importedAt: isoTime(clock()) };
+      // In the same write, since another process that replaces or discards the upload deletes its parts.
+      return makeCurrent(current, async () => {
+        const upload = await stagedOf(id);
+        return upload && { delete: keys.binDatasetUpload, ifVersion: upload.version };
+      });
+    },
+    async discardStaged(id) {
+      const found = await stagedOf(id);
+      if (!found || !(await store.write([{ delete: keys.binDatasetUpload, ifVersion: found.version }]))) return false;
+      await removeParts(id);
+      return true;
+    },
+    rollback: (to) =>
+      change((now) =>
+        now && (now.previous?.id ?? BUILT_IN_ID) === to
+          ? { ...now, current: now.previous, previous: now.current }
+          : undefined,
+      ),
     onChange: (listener) => store.subscribe(CHANNEL, listener),
   };
 }

@@ -27,6 +27,8 @@ export interface BinTally {
   serviceResponded(failure: string | undefined): void;
   /** For this month and all processes, without the last 10 s of the others. */
   report(): Promise<TallyReport>;
+  /** The last success and the last failure of the lookup service. */
+  health(): Promise<ServiceHealth>;
   close(): Promise<void>;
 }
 
@@ -73,6 +75,7 @@ export function createBinTally(parts: { store: Store; clock: () => number; flush
       const [hits, misses, service] = await Promise.all([of(HIT), of(MISS), readHealth(store)]);
       return { month: month(), outcomes: Object.fromEntries(values), cache: { hits, misses }, service };
     },
+    health: () => readHealth(store),
     async close() {
       clearInterval(timer);
       await flush().catch(() => undefined);

@@ -42,8 +42,8 @@ export async function createAppRegistry(parts: {
   clock: () => number;
 }) {
   const { store, sealer, apps, clock } = parts;
-  const fromFile = apps.list();
-  const inFile = new Set(fromFile.map(({ id }) => id));
+  let fromFile = apps.list();
+  let inFile = idsOf(fromFile);
   let opened = new Map<string, RegisteredApp>();
   let seenChange = -1;
 
@@ -88,9 +88,14 @@ export async function createAppRegistry(parts: {
     if (change === seenChange) return;
     const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
     opened = new Map(readable.map((one) => [one.app.id, one]));
-    // An app of the file replaces a registered one with the same id.
-    apps.replace([...fromFile, ...readable.map(({ app }) => app).filter(({ id }) => !inFile.has(id))]);
+    replaceApps();
     seenChange = change;
+  };
+
+  /** An app of the file replaces a registered one with the same id. */
+  const replaceApps = (): void => {
+    const registered = [...opened.values()].map(({ app }) => app);
+    apps.replace([...fromFile, ...registered.filter(({ id }) => !inFile.has(id))]);
   };
 
   /** One at a time, so that an older list never replaces a newer one. */
@@ -112,15 +117,17 @@ export async function createAppRegistry(parts: {
     return true;
   };
 
-  const put = async (record: SealedApp, ifVersion: number): Promise<RegisteredApp | undefined> => {
+  const writesOf = async (record: SealedApp, ifVersion: number): Promise<Parameters<Store['write']>[0]> => {
     const { id } = record.app;
     const value = await sealer.seal(JSON.stringify(record), keys.connectedApp(id));
-    const written = await change([
+    return [
       { put: keys.connectedApp(id), value, ifVersion },
       { index: keys.connectedApps, add: id, score: record.createdAt },
-    ]);
-    return written ? find(id) : undefined;
+    ];
   };
+
+  const put = async (record: SealedApp, ifVersion: number): Promise<RegisteredApp | undefined> =>
+    (await change(await writesOf(record, ifVersion))) ? find(record.app.id) : undefined;
 
   /** Returns false where the app was changed or removed since. */
   const remove = (id: string, version: number): Promise<boolean> =>
@@ -139,39 +146,50 @@ export async function createAppRegistry(parts: {
     /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
     isFromFile: (id: string) => inFile.has(id),
 
+    /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
+    secretEnds: () =>
+      [...opened.values()].flatMap(({ app, secretExpiresAt }) =>
+        secretExpiresAt === undefined || inFile.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
+      ),
+
+    /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
+    useFile(replaced: readonly ConnectedApp[]): void {
+      fromFile = replaced;
+      inFile = idsOf(replaced);
+      replaceApps();
+    },
+
     /** Undefined where the id is taken. */
     async create(
       registration: ConnectedAppRegistration,
       clientSecret: string | undefined,
       extras?: RegistrationExtras,
     ): Promise<RegisteredApp | undefined> {
-      const now = clock();
-      const app = { ...registration, clientSecret };
-      const secretSetAt = clientSecret === undefined ? undefined : now;
-      return put({ app, createdAt: now, changedAt: now, secretSetAt, ...extras }, 0);
+      return put({ ...newRecord(registration, clientSecret, clock()), ...extras }, 0);
     },
 
     /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
     async replace(
-      { version, ...before }: RegisteredApp,
+      before: RegisteredApp,
       registration: ConnectedAppRegistration,
       secret: string | undefined | 'kept',
     ): Promise<RegisteredApp | undefined> {
+      return put(changedRecord(before, { registration, secret }, clock()), before.version);
+    },
+
+    /**
+     * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
+     * since, or the id of a new one is taken.
+     */
+    async putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean> {
+      if (wanted.length === 0) return true;
       const now = clock();
-      const clientSecret = secret === 'kept' ? before.app.clientSecret : secret;
-      const setAt = secret === 'kept' ? before.secretSetAt : now;
-      return put(
-        {
-          ...before,
-          app: { ...unknownOf(before.app), ...registration, clientSecret },
-          changedAt: now,
-          secretSetAt: clientSecret === undefined ? undefined : setAt,
-          secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
-          // It manages the client that Gatehouse registered; another client ID was entered by hand.
-          management: isSameClient(before.app, registration) ? before.management : undefined,
-        },
-        version,
+      const writes = wanted.map(({ before, ...next }) =>
+        before
+          ? writesOf(changedRecord(before, next, now), before.version)
+          : writesOf(newRecord(next.registration, next.secret, now), 0),
       );
+      return change((await Promise.all(writes)).flat());
     },
 
     remove,
@@ -190,6 +208,37 @@ export async function createAppRegistry(parts: {
     },
   };
 }
+
+interface AppChange {
+  registration: ConnectedAppRegistration;
+  /** `kept` leaves it unchanged. */
+  secret: string | undefined | 'kept';
+}
+
+function newRecord(app: ConnectedAppRegistration, clientSecret: string | undefined, now: number): SealedApp {
+  const secretSetAt = clientSecret === undefined ? undefined : now;
+  return { app: { ...app, clientSecret }, createdAt: now, changedAt: now, secretSetAt };
+}
+
+function changedRecord(
+  { version: _, ...before }: RegisteredApp,
+  { registration, secret }: AppChange,
+  now: number,
+): SealedApp {
+  const clientSecret = secret === 'kept' ? before.app.clientSecret : secret;
+  const setAt = secret === 'kept' ? before.secretSetAt : now;
+  return {
+    ...before,
+    app: { ...unknownOf(before.app), ...registration, clientSecret },
+    changedAt: now,
+    secretSetAt: clientSecret === undefined ? undefined : setAt,
+    secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
+    // It manages the client that Gatehouse registered; another client ID was entered by hand.
+    management: isSameClient(before.app, registration) ? before.management : undefined,
+  };
+}
+
+const idsOf = (apps: readonly ConnectedApp[]): ReadonlySet<string> => new Set(apps.map(({ id }) => id));
 
 /** Fields of a newer version of Gatehouse, which a change must preserve. */
 function unknownOf(app: ConnectedApp): object {

@@ -1,7 +1,7 @@
-/** Rules that keep client secrets and users with their provider when an app is registered or changed. Pure. */
+/** Rules that keep client secrets and users with their provider when an app is registered or changed. */
 
-import type { InputFault } from '../config/input-faults.ts';
-import type { ConnectedApp, ConnectedAppRegistration } from './connected-app.ts';
+import { type InputFault, pointerTo } from '../config/input-faults.ts';
+import { type ConnectedApp, type ConnectedAppRegistration, connectedAppSchema } from './connected-app.ts';
 import { acceptedIssuers } from './issuer.ts';
 import { discoveryUrlOf, hasDiscovery } from './provider-metadata.ts';
 import { calledUrls } from './registration-rules.ts';
@@ -27,8 +27,45 @@ export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistratio
   return tokenEndpointAuthMethod === 'client_secret_basic' || tokenEndpointAuthMethod === 'client_secret_post';
 }
 
+/** A secret that the method does not use is deleted. */
+export function secretAfter(app: ConnectedAppRegistration, entered: string | undefined): string | undefined | 'kept' {
+  if (!needsSecret(app)) return undefined;
+  return entered ?? 'kept';
+}
+
+/** Names of the fields that differ. @param secret the new one; undefined where it stays */
+export function changedFields(
+  before: ConnectedApp,
+  after: ConnectedAppRegistration,
+  secret: string | undefined,
+): string[] {
+  const old: Readonly<Record<string, unknown>> = { ...before };
+  const now: Readonly<Record<string, unknown>> = { ...after };
+  // A change preserves fields of a newer version, which this one does not know.
+  const changed = Object.keys(connectedAppSchema.shape).filter(
+    (name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]),
+  );
+  return secret === undefined ? changed : [...changed, 'clientSecret'];
+}
+
+/** Faults of a new issuer or host while users are connected: their tokens must not be sent to another provider. */
+export async function providerFaults(
+  before: ConnectedApp,
+  after: ConnectedAppRegistration,
+  countConnections: (appId: string) => Promise<number>,
+): Promise<InputFault[]> {
+  const paths = before.issuer === after.issuer ? newHosts(before, after) : [['issuer']];
+  const count = paths.length === 0 ? 0 : await countConnections(before.id);
+  const detail = `${connectedUsers(count)} by the present issuer: disconnect everyone first, or register another app.`;
+  return count === 0 ? [] : paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
+}
+
+export function connectedUsers(count: number): string {
+  return count === 1 ? 'One user is connected' : `${count.toLocaleString('en-GB')} users are connected`;
+}
+
 /** Paths of the fields that name a host of the provider which this app has not called before. */
-export function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
+function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
   const ofProvider = (app: ConnectedAppRegistration) =>
     calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl' && field !== 'account');
   const called = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));

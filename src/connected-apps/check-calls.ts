@@ -31,7 +31,7 @@ export async function checkAuthorization(
     const url = new URL(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
-    const response = await fetchDocument(outbound, url.href, { accept: 'text/html' });
+    const response = await fetchDocument(outbound, url.href, app.id, { accept: 'text/html' });
     return authorizationFindings(response, callback);
   } catch (error) {
     return failureFindings(error, callback);
@@ -207,7 +207,7 @@ export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp):
     return [cannotTell('platform', `Each token response names its host in ${app.apiBaseUrlFrom.member}.`)];
   const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
   try {
-    const { status } = await fetchDocument(outbound, url);
+    const { status } = await fetchDocument(outbound, url, app.id, { peer: 'platform' });
     return [platformFinding(status)];
   } catch (error) {
     return [

@@ -26,7 +26,7 @@ export async function checkDiscovery(
   const url = discoveryUrlOf(app);
   const pointer = app.discoveryUrl ? '#/discoveryUrl' : '#/issuer';
   try {
-    const response = await fetchDocument(outbound, url);
+    const response = await fetchDocument(outbound, url, app.id);
     const body: unknown = await response.json().catch(() => undefined);
     const issuer = isMetadata(body) ? { issuer: body.issuer } : {};
     const discovery = discoveryFinding(response.status, isMetadata(body), pointer);

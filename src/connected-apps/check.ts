@@ -27,6 +27,8 @@ interface AppCheckParts extends CallParts {
   clock: () => number;
 }
 
+export type AppCheck = ReturnType<typeof createAppCheck>;
+
 export function createAppCheck(parts: AppCheckParts) {
   return {
     /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
@@ -106,7 +108,7 @@ async function reached(
 ): Promise<Finding[]> {
   const [authorization, ...calls] = await Promise.all([
     checkAuthorization(parts, app),
-    ...(isOpenIdApp(app) ? [publishedKeys(parts.outbound, metadata)] : []),
+    ...(isOpenIdApp(app) ? [publishedKeys(parts.outbound, app, metadata)] : []),
     checkClientAuthentication(parts, app),
     checkRevocation(parts, app, metadata),
   ]);
@@ -142,12 +144,16 @@ function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Findin
   return fine('issuer', `The provider calls itself by the issuer that is set${named}.`);
 }
 
-async function publishedKeys(outbound: Outbound, { jwks_uri: url }: ProviderMetadata): Promise<Finding> {
+async function publishedKeys(
+  outbound: Outbound,
+  app: ConnectedApp,
+  { jwks_uri: url }: ProviderMetadata,
+): Promise<Finding> {
   const advice = { advice: 'Set endpoints.jwks, or have the provider publish its keys.', pointer: '#/endpoints/jwks' };
   if (url === undefined) return problem('keys', 'No key set is known, so no ID token can be verified.', advice);
   try {
     const signingKeys = createSigningKeys({ outbound, monotonicClock: () => performance.now() });
-    const { keys } = (await signingKeys.load(url)).jwks();
+    const { keys } = (await signingKeys.load(url, app.id)).jwks();
     return keys.length > 0
       ? fine('keys', `The provider publishes ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`)
       : problem('keys', 'The provider publishes no keys.', advice);
@@ -165,10 +171,8 @@ function observed(
   observation: Observation | undefined,
   metadata: ProviderMetadata | undefined,
 ): Finding[] {
-  if (!observation) {
-    const detail = 'No user has signed in or connected with this app yet. Check again after that.';
-    return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, detail));
-  }
+  if (!observation)
+    return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, NO_SIGN_IN_YET));
   return [
     refreshToken(observation, offlineAdvice(app, metadata?.scopes_supported)),
     rotation(app, observation),
@@ -176,10 +180,13 @@ function observed(
   ];
 }
 
+const NO_SIGN_IN_YET = 'No user has signed in or connected with this app yet. Check again after that.';
+
 function refreshToken(
   { refreshToken: isIssued, expiresIn }: Observation,
   advice: ReturnType<typeof offlineAdvice>,
 ): Finding {
+  if (isIssued === undefined) return cannotTell('refresh_token', NO_SIGN_IN_YET);
   if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
   const detail = 'The last sign-in returned no refresh token';
   if (expiresIn) return problem('refresh_token', `${detail}: users have to connect again each time.`, advice);

@@ -240,3 +240,8 @@ export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
 export function isOpenIdApp(app: ConnectedApp): boolean {
   return app.scopes.includes('openid');
 }
+
+/** The host of the provider for the log: that of a token endpoint set by hand, otherwise of the issuer. */
+export function providerHostOf({ endpoints, issuer }: Pick<ConnectedApp, 'endpoints' | 'issuer'>): string | undefined {
+  return URL.parse(endpoints?.token ?? issuer)?.host;
+}

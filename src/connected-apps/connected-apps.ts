@@ -15,6 +15,7 @@ import { createProviderClient, type OnTokens } from './provider-client.ts';
 import { createProviderFacts } from './provider-facts.ts';
 import { createProviderJwts } from './provider-jwt.ts';
 import { createProviderMetadata } from './provider-metadata.ts';
+import { createScheduledChecks } from './scheduled-checks.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
 export type ConnectedApps = Awaited<ReturnType<typeof createConnectedApps>>;
@@ -33,17 +34,25 @@ export async function createConnectedApps(
   parts: ProviderParts & {
     storage: { store: Store; sealer: Sealer };
     fromFile: readonly ConnectedApp[];
-    events?: Pick<Events, 'ownKeysReplaced'>;
+    /** Of a server; commands check on no schedule. */
+    config?: { connectionCheckSeconds: number };
+    events?: Pick<Events, 'ownKeysReplaced' | 'appCheckChanged'>;
     publicHref: string;
   },
 ) {
-  const { storage, outbound, fromFile, events, publicHref, clock } = parts;
+  const { storage, outbound, fromFile, config, events, publicHref, clock } = parts;
   const { store, sealer } = storage;
   const apps = createCurrentApps(fromFile);
   const ownKeys = createOwnKeys({ store, sealer, clock, onReplaced: (cause) => events?.ownKeysReplaced({ cause }) });
   const observations = createObservations({ store, clock });
   const { metadata, jwts, provider } = createProvider({ ...parts, ownKeys, onTokens: observations.record });
   const registry = await createAppRegistry({ store, sealer, apps, clock });
+  const check = createAppCheck({ outbound, metadata, provider, observations, clock, publicHref });
+  const checks = createScheduledChecks({
+    ...{ store, apps, check, events, clock },
+    changedAt: async (id) => (registry.isFromFile(id) ? 0 : ((await registry.find(id))?.changedAt ?? 0)),
+    seconds: config?.connectionCheckSeconds ?? 0,
+  });
   return {
     apps,
     registry,
@@ -51,7 +60,9 @@ export async function createConnectedApps(
     ownKeys,
     verifyLogoutToken: (app: ConnectedApp, token: string) => verifyLogoutToken(jwts, app, token),
     /** The doctor. */
-    check: createAppCheck({ outbound, metadata, provider, observations, clock, publicHref }),
+    check,
+    checks,
+    chores: checks.chores,
     readProviderFacts: createProviderFacts({ metadata, examine: outbound.examine }),
     registration: createDynamicRegistration({ outbound }),
     close: registry.close,

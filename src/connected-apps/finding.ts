@@ -38,6 +38,13 @@ export interface Finding {
   pointer?: string;
 }
 
+export const problemsIn = (findings: readonly Finding[]): Finding[] =>
+  findings.filter(({ result }) => result === 'problem');
+
+/** Checks that could not tell, and have advice all the same. */
+export const warningsIn = (findings: readonly Finding[]): Finding[] =>
+  findings.filter(({ result, advice }) => result === 'cannot_tell' && advice !== undefined);
+
 type More = Pick<Finding, 'advice' | 'pointer'>;
 
 export const fine = (check: CheckName, detail: string): Finding => ({ check, result: 'fine', detail });

@@ -7,8 +7,8 @@ import type { OnTokens } from './provider-client.ts';
 export interface Observation {
   /** Milliseconds since the epoch. */
   at: number;
-  /** Whether the last sign-in returned a refresh token. */
-  refreshToken: boolean;
+  /** Whether the last sign-in returned a refresh token; absent before the first, as imported connections are refreshed too. */
+  refreshToken?: boolean;
   /** Whether token responses have `expires_in`. */
   expiresIn: boolean;
   /** Whether the last refresh returned a new refresh token; absent before the first. */
@@ -29,11 +29,11 @@ export function createObservations(parts: { store: Store; clock: () => number })
     return stored && (JSON.parse(stored.value) as Observation);
   };
 
-  const save = async (appId: string, seen: Partial<Omit<Observation, 'at'>>): Promise<void> => {
+  const save = async (appId: string, seen: Omit<Observation, 'at'>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
     // Another call may have recorded something during the read.
     const before = latest.get(appId) ?? stored;
-    const next = { refreshToken: false, expiresIn: false, ...before, ...seen, at: clock() };
+    const next = { ...before, ...seen, at: clock() };
     latest.set(appId, next);
     const changed = !before || Object.keys(seen).some((name) => before[name as 'rotates'] !== next[name as 'rotates']);
     if (!changed && next.at - before.at < REWRITE_INTERVAL_MS)

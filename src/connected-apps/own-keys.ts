@@ -27,6 +27,8 @@ interface OwnKey {
   jwk: JWK;
   /** Milliseconds since the epoch. */
   signsFrom: number;
+  /** The same; keys of earlier versions lack it. */
+  madeAt?: number;
 }
 
 export const KEY_TIMES = {
@@ -111,8 +113,12 @@ export function createOwnKeys(parts: {
   };
 
   return {
-    /** The id of the key that signs now. */
-    signingKid: async () => (await signingKey()).kid,
+    /** The published keys: when each was made, and when it signs, or begins to. */
+    async list(): Promise<{ kid: string; signs: boolean; madeAt?: number | undefined; signsFrom: number }[]> {
+      const stored = await current();
+      const { kid: signing } = signingKeyOf(stored, clock());
+      return stored.map(({ kid, madeAt, signsFrom }) => ({ kid, signs: kid === signing, madeAt, signsFrom }));
+    },
     /** Signs a JWT for `seconds`: at most `afterMilliseconds`, since the key may be removed after that. */
     async sign(claims: JWTPayload, { typ, seconds }: { typ: string; seconds: number }): Promise<string> {
       const key = await signingKey();
@@ -135,7 +141,7 @@ export function createOwnKeys(parts: {
       await load(async (stored, now) => {
         const due = await dueKeys(stored, now);
         const hasNext = due.some(({ signsFrom }) => signsFrom > now);
-        return hasNext ? due : [...due, await makeKey(now + KEY_TIMES.aheadMilliseconds)];
+        return hasNext ? due : [...due, await makeKey(now, now + KEY_TIMES.aheadMilliseconds)];
       });
     },
   };
@@ -149,9 +155,9 @@ async function dueKeys(stored: readonly OwnKey[], now: number): Promise<readonly
     return !successor || now < successor.signsFrom + afterMilliseconds;
   });
   const newest = current.at(-1);
-  if (!newest) return [await makeKey(now)];
+  if (!newest) return [await makeKey(now, now)];
   if (now < newest.signsFrom + signsMilliseconds - aheadMilliseconds) return current;
-  return [...current, await makeKey(now + aheadMilliseconds)];
+  return [...current, await makeKey(now, now + aheadMilliseconds)];
 }
 
 /** The newest key that may sign. */
@@ -161,10 +167,10 @@ function signingKeyOf(ownKeys: readonly OwnKey[], now: number): OwnKey {
   return key;
 }
 
-async function makeKey(signsFrom: number): Promise<OwnKey> {
+async function makeKey(madeAt: number, signsFrom: number): Promise<OwnKey> {
   const pair = await generateKeyPair(ALGORITHM, { extractable: true });
   const jwk = await exportJWK(pair.privateKey);
-  return { kid: await calculateJwkThumbprint(jwk), jwk, signsFrom };
+  return { kid: await calculateJwkThumbprint(jwk), jwk, signsFrom, madeAt };
 }
 
 function publicJwk({ kid, jwk }: OwnKey): JWK {

@@ -72,11 +72,11 @@ export function createProviderClient(parts: {
   /** By issuer: that of the provider, or those of the tenants that the app names. */
   const configurations = new WeakMap<ProviderMetadata, Map<string, client.Configuration>>();
 
-  const cappedFetch = async (url: string, options: client.CustomFetchOptions, isPush: boolean) => {
+  const cappedFetch = async (url: string, options: client.CustomFetchOptions, app: string, isPush: boolean) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
     const { method, headers } = options;
     const anonymous = isPush ? 'pushed request' : undefined;
-    const response = await outbound.fetch(url, { method, headers, body, anonymous }, LIMITS);
+    const response = await outbound.fetch(url, { app, method, headers, body, anonymous }, LIMITS);
     const captured = captures.getStore();
     return captured && options.method === 'POST' ? captureResponse(response, captured) : response;
   };
@@ -93,7 +93,7 @@ export function createProviderClient(parts: {
     configuration[client.customFetch] = async (url, options) => {
       const captured = captures.getStore();
       if (captured?.isReadAgain && captured.response) return captured.response;
-      const response = await cappedFetch(url, options, url === pushUrl);
+      const response = await cappedFetch(url, options, app.id, url === pushUrl);
       if (captured && isIssuerTemplate(app.issuer)) captured.response = response.clone();
       const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
       return isSigned ? Response.json(await jwts.verify(app, await response.text(), USERINFO)) : response;

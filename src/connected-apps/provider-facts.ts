@@ -1,51 +1,79 @@
 /** Facts about a provider for the form of a new app, or why they cannot be read. */
 import { ADDRESS_ADVICE } from '../outbound/address-policy.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate } from './issuer.ts';
 import { failedCall, failedCallWords, ProviderError } from './provider-error.ts';
-import { ENDPOINT_MEMBERS, type ProviderMetadata, type ProviderMetadataSource } from './provider-metadata.ts';
+import {
+  ENDPOINT_MEMBERS,
+  hasDiscovery,
+  type ProviderMetadata,
+  type ProviderMetadataSource,
+} from './provider-metadata.ts';
 
 export interface ProviderFacts {
   /** The names of its endpoints. */
   endpoints: string[];
   scopes: string[];
   authMethods: string[];
+  /** Whether its metadata lists each of these; undefined if it says nothing about it. */
+  pkce: boolean | undefined;
+  par: 'offered' | 'required' | undefined;
+  dpop: boolean;
+  backchannelLogout: boolean;
   /** Where clients register themselves (RFC 7591); undefined where they cannot. */
   registrationEndpoint: string | undefined;
 }
 
-type FactsRead = { facts: ProviderFacts; fault?: never } | { facts?: never; fault: string };
+/** `issuer`: the provider calls itself so, and not as was asked. */
+export type FactsRead =
+  | { facts: ProviderFacts; fault?: never; issuer?: never }
+  | { facts?: never; fault: string; issuer?: string | undefined };
 
 const MAX_LISTED = 40;
 
-/** @param at `discoveryUrl`: only where it does not follow from the issuer */
-export type ReadProviderFacts = (at: { issuer: string; discoveryUrl: string | undefined }) => Promise<FactsRead>;
+/** @param at `discoveryUrl`: only where it does not follow from the issuer. `endpoints`: those set by hand */
+export type ReadProviderFacts = (at: {
+  issuer: string;
+  discoveryUrl: string | undefined;
+  endpoints?: ConnectedApp['endpoints'];
+}) => Promise<FactsRead>;
 
 export function createProviderFacts(parts: {
   metadata: ProviderMetadataSource;
   examine: Outbound['examine'];
 }): ReadProviderFacts {
   const { metadata, examine } = parts;
-  return async ({ issuer, discoveryUrl }) => {
-    const rule = await examine(discoveryUrl ?? issuer);
+  return async (place) => {
+    const { issuer, discoveryUrl } = place;
+    const rule = hasDiscovery(place) ? await examine(discoveryUrl ?? issuer) : undefined;
     if (rule) return { fault: asSentence(ADDRESS_ADVICE[rule]) };
     try {
-      return { facts: factsOf(await metadata.load({ issuer, discoveryUrl })) };
+      return { facts: factsOf(await metadata.load(place)) };
     } catch (error) {
       const failed = failedCall(error);
-      return { fault: failed ? failedCallWords(failed) : wordsFor(error) };
+      return failed ? { fault: failedCallWords(failed) } : { fault: wordsFor(error), issuer: otherIssuer(error) };
     }
   };
 }
 
 function factsOf(metadata: ProviderMetadata): ProviderFacts {
-  const { registration_endpoint: registration } = metadata;
+  const {
+    registration_endpoint: registration,
+    code_challenge_methods_supported: challenges,
+    pushed_authorization_request_endpoint: par,
+  } = metadata;
   return {
     endpoints: Object.entries(ENDPOINT_MEMBERS).flatMap(([name, member]) =>
       metadata[member] === undefined ? [] : [ENDPOINT_WORDS[name] ?? name],
     ),
     scopes: textsOf(metadata.scopes_supported).filter((scope) => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(scope)),
     authMethods: textsOf(metadata.token_endpoint_auth_methods_supported),
+    pkce: Array.isArray(challenges) ? challenges.includes('S256') : undefined,
+    par:
+      metadata.require_pushed_authorization_requests === true ? 'required' : par === undefined ? undefined : 'offered',
+    dpop: textsOf(metadata.dpop_signing_alg_values_supported).length > 0,
+    backchannelLogout: metadata.backchannel_logout_supported === true,
     registrationEndpoint: typeof registration === 'string' ? registration : undefined,
   };
 }
@@ -75,6 +103,13 @@ function mismatch(issuer = ''): string {
     return `The description there is for many tenants. Enter the issuer of one, or, to name several below, ${shown} and this address as the discovery URL.`;
   }
   return `The description there names another issuer${shown === '' ? '' : `: enter ${shown} if you trust it`}. A slash at the end counts.`;
+}
+
+/** The issuer that the provider names, if it can be entered in place of the one that was asked. */
+function otherIssuer(error: unknown): string | undefined {
+  const { reason, facts } = ProviderError.from(error);
+  const named = reason === 'issuer_mismatch' ? facts.issuer : undefined;
+  return named !== undefined && named.length <= 2000 && !isIssuerTemplate(named) ? named : undefined;
 }
 
 const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -57,7 +57,7 @@ export function createProviderJwts(parts: {
     async verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload> {
       const provider = await metadata.load(app);
       if (!provider.jwks_uri) throw new RefusedJwt({});
-      const keySet = await signingKeys.load(new URL(provider.jwks_uri).href);
+      const keySet = await signingKeys.load(new URL(provider.jwks_uri).href, app.id);
       const now = Math.floor(clock() / 1000);
       // A key that cannot be imported makes other errors than those of the library.
       const { protectedHeader, payload } = await jwtVerify(token, keySet, {

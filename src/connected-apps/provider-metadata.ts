@@ -25,7 +25,9 @@ export type ProviderMetadata = { issuer: string; [member: string]: unknown } & {
 };
 
 /** The fields of an app that locate its provider. */
-export type ProviderPlace = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endpoints' | 'parameters'>;
+export type ProviderPlace = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endpoints' | 'parameters'> & {
+  id?: string;
+};
 
 export type ProviderMetadataSource = ReturnType<typeof createProviderMetadata>;
 
@@ -82,7 +84,7 @@ export function discoveryUrlOf(app: Pick<ProviderPlace, 'issuer' | 'discoveryUrl
 }
 
 async function discover(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
-  const response = await fetchDocument(outbound, discoveryUrlOf(app), { anonymous: 'discovery' });
+  const response = await fetchDocument(outbound, discoveryUrlOf(app), app.id, { anonymous: 'discovery' });
   if (response.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: response.status });
   const body: unknown = await response.json().catch(() => undefined);
   if (!isMetadata(body)) throw new ProviderError('unavailable', 'discovery_not_json');

@@ -1,5 +1,5 @@
 /** Reads documents of a provider, and caches what they hold while it is down. */
-import type { Outbound } from '../outbound/outbound.ts';
+import type { Outbound, Peer } from '../outbound/outbound.ts';
 import type { AnonymousCall } from '../outbound/upstream-gate.ts';
 import { ProviderError } from './provider-error.ts';
 
@@ -7,15 +7,18 @@ const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 
 /**
  * GETs without authentication.
+ * @param app id of the connected app, where it is known
  * @param anonymous where an anonymous request can cause it
  * @throws OutboundError
  */
 export function fetchDocument(
   outbound: Outbound,
   url: string,
-  { accept = 'application/json', anonymous }: { accept?: string; anonymous?: AnonymousCall } = {},
+  app: string | undefined,
+  options: { accept?: string; anonymous?: AnonymousCall; peer?: Peer } = {},
 ): Promise<Response> {
-  return outbound.fetch(url, { headers: { accept }, anonymous }, LIMITS);
+  const { accept = 'application/json', anonymous, peer } = options;
+  return outbound.fetch(url, { peer, app, headers: { accept }, anonymous }, LIMITS);
 }
 
 export interface ReadTimes {
@@ -31,33 +34,36 @@ export interface ReadTimes {
  * Caches the value of each key: one read at a time, and the last value while it cannot be read again.
  * @param cache a `Map`, or a `WeakMap` for keys that are objects
  * @param monotonicClock milliseconds, independent of the system's time
- * @returns a function that throws ProviderError, during a pause with `retryAfterSeconds`
+ * @returns a function that throws ProviderError, during a pause with `retryAfterSeconds`. Its `app`: id of the connected
+ *   app for which it may read
  */
 export function cachedReads<Key, T>(
-  cache: { get(key: Key): (() => Promise<T>) | undefined; set(key: Key, read: () => Promise<T>): unknown },
-  read: (key: Key) => Promise<T>,
+  cache: { get(key: Key): CachedRead<T> | undefined; set(key: Key, read: CachedRead<T>): unknown },
+  read: (key: Key, app: string | undefined) => Promise<T>,
   times: ReadTimes,
   monotonicClock: () => number,
-): (key: Key) => Promise<T> {
-  return (key) => {
-    const load = cache.get(key) ?? cachedRead(() => read(key), times, monotonicClock);
+): (key: Key, app?: string) => Promise<T> {
+  return (key, app) => {
+    const load = cache.get(key) ?? cachedRead((reader) => read(key, reader), times, monotonicClock);
     cache.set(key, load);
-    return load();
+    return load(app);
   };
 }
 
+type CachedRead<T> = (app: string | undefined) => Promise<T>;
+
 function cachedRead<T>(
-  read: () => Promise<T>,
+  read: (app: string | undefined) => Promise<T>,
   { freshMs, usableMs, pauseMs }: ReadTimes,
   monotonicClock: () => number,
-): () => Promise<T> {
+): CachedRead<T> {
   let cached: { value: T; readAt: number } | undefined;
   let failed: { error: ProviderError; failures: number; retryAt: number } | undefined;
   let reading: Promise<T> | undefined;
 
-  const readAgain = async (): Promise<T> => {
+  const readAgain = async (app: string | undefined): Promise<T> => {
     try {
-      const value = await read();
+      const value = await read(app);
       cached = { value, readAt: monotonicClock() };
       failed = undefined;
       return value;
@@ -71,7 +77,7 @@ function cachedRead<T>(
     }
   };
 
-  return async () => {
+  return async (app) => {
     const now = monotonicClock();
     const isYoungerThan = (ms: number) => cached !== undefined && now - cached.readAt < ms;
     if (cached && isYoungerThan(freshMs)) return cached.value;
@@ -80,7 +86,7 @@ function cachedRead<T>(
       if (usable) return usable.value;
       throw failed.error.retryIn(Math.ceil((failed.retryAt - now) / 1000));
     }
-    reading ??= readAgain();
+    reading ??= readAgain(app);
     return reading.catch((error: unknown) => (usable ? usable.value : Promise.reject(error)));
   };
 }

@@ -35,12 +35,12 @@ export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: (
      * has just started to use is found; up to an hour old while the set cannot be read.
      * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
      */
-    load: cachedReads(new Map(), (url: string) => readKeys(outbound, url), TIMES, monotonicClock),
+    load: cachedReads(new Map(), (url: string, app) => readKeys(outbound, url, app), TIMES, monotonicClock),
   };
 }
 
-async function readKeys(outbound: Outbound, url: string): Promise<KeySet> {
-  const response = await fetchDocument(outbound, url);
+async function readKeys(outbound: Outbound, url: string, app: string | undefined): Promise<KeySet> {
+  const response = await fetchDocument(outbound, url, app);
   const unusable = new ProviderError('unavailable', 'keys_unavailable', { status: response.status });
   if (response.status !== 200) throw unusable;
   const body: unknown = await response.json().catch(() => undefined);

@@ -1,7 +1,7 @@
 /** Calls with a user's access token: after a 401, one forced refresh and one more attempt (R42). */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Outbound, Target } from '../outbound/outbound.ts';
-import type { Stop } from '../outbound/stop.ts';
+import { type Stop, stopError } from '../outbound/stop.ts';
 import type { StreamedResponse } from '../outbound/streamed-response.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
@@ -45,10 +45,10 @@ export function createAuthorizedFetch(parts: {
 
   const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedResponse> =>
     carrier.send(token, target, (authorization) => {
-      const { headers, stop } = request;
+      const { headers, stop, app } = request;
       const call = () => {
-        const { response, destroy } = outbound.stream(target, [...headers, ...authorization]);
-        stop.whenStopped(() => destroy(new Error('The caller no longer waits for the response.')));
+        const { response, destroy } = outbound.stream(target, [...headers, ...authorization], app.id);
+        stop.whenStopped(() => destroy(stopError(stop.tooLate)));
         return response;
       };
       const waiting = request.beforeSending?.();
@@ -64,8 +64,9 @@ export function createAuthorizedFetch(parts: {
     token: Extract<TokenResult, { kind: 'token' }>,
     response: StreamedResponse,
   ): AuthorizedResponse => {
-    // Not awaited: the response does not depend on them, and neither rejects.
-    void grants.noteUse(userId, app.id);
+    // Not awaited: the response does not depend on them, and neither rejects. A use shows that the connection works; a
+    // platform that fails shows nothing.
+    if (response.statusCode < 500) void grants.noteUse(userId, app.id);
     if (token.doubted) void vault.clearDoubt(userId, app.id, token.accessToken);
     return { kind: 'response', response };
   };

@@ -22,7 +22,7 @@ export interface ConnectLink {
 
 type StoredLink = ConnectLink & { hash: string };
 
-const PREFIX = 'gthl_';
+export const CONNECT_LINK_PREFIX = 'gthl_';
 const LIFETIME_SECONDS = 1_800;
 /** Of expired links, removed from the list when one is created. */
 const MAX_PRUNED = 100;
@@ -60,6 +60,17 @@ export function createConnectLinks(parts: {
     await store.write(expired.map(({ member }) => ({ index: keys.connectLinks, remove: member })));
   };
 
+  /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
+  const revoke = async (id: string): Promise<boolean> => {
+    const link = await records.find(id);
+    if (!link) return false;
+    await store.write([{ delete: keys.connectTicket(link.userId, id) }]);
+    return records.remove(id);
+  };
+
+  const otherAccountUrl = (text: string): string =>
+    `${publicHref}/sign-out?return_to=${encodeURIComponent(new URL(`${publicHref}/connect/${text}`).pathname)}`;
+
   return {
     page: records.page,
     find: records.find,
@@ -70,7 +81,7 @@ export function createConnectLinks(parts: {
       wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
     ): Promise<{ link: ConnectLink; url: string }> {
       await prune();
-      const { id, secret, text } = createOpaqueToken(PREFIX, newOpaqueTokenId());
+      const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
       const createdAt = clock();
       const times = { createdAt, expiresAt: createdAt + LIFETIME_SECONDS * 1000 };
       const link = await records.create({ ...wanted, ...times, id, hash: hashOf(secret) });
@@ -84,28 +95,32 @@ export function createConnectLinks(parts: {
      * @throws AppError `not_found` for one that is unknown, used, revoked or expired; `not_allowed` for another user
      */
     async openFor(userId: string, text: string): Promise<ConnectLink> {
-      const parsed = parseOpaqueToken(PREFIX, text);
+      const parsed = parseOpaqueToken(CONNECT_LINK_PREFIX, text);
       const link = parsed && (await records.read(parsed.id))?.value;
       const isValid = link && matchesHash(parsed.secret, link.hash) && link.expiresAt > clock();
       if (!isValid || !(await isOpen(link.userId, link.id))) throw new AppError('not_found', GONE);
+      // Its revocation ends its links; this one may have been created at that moment.
+      if (!(await store.get(keys.relayToken(link.relayToken.id)))) throw new AppError('not_found', GONE);
       if (link.userId === userId) return link;
       throw new AppError('not_allowed', {
-        detail: 'This link is for another user than the one who is signed in. Nothing was connected.',
+        detail: 'You are signed in as another user than the one that this link is for, so nothing was connected.',
         words: {
           title: 'This link is for another user',
-          nextStep: 'Sign out, open the link again, and sign in as the user whom it was made for.',
+          nextStep: 'Sign in with the account that the link was made for.',
         },
-        whose: 'yours',
-        step: { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true },
+        whose: 'nobody',
+        step: { label: 'Use another account', url: otherAccountUrl(text), isForm: true },
       });
     },
 
-    /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
-    async revoke(id: string): Promise<boolean> {
-      const link = await records.find(id);
-      if (!link) return false;
-      await store.write([{ delete: keys.connectTicket(link.userId, id) }]);
-      return records.remove(id);
+    revoke,
+
+    /** Reads all links of the last 30 minutes. */
+    async revokeAll(of: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void> {
+      const filter = ({ userId, app, relayToken }: ConnectLink) =>
+        userId === of.userId || app === of.app || relayToken.id === of.relayTokenId;
+      const { items } = await records.page({ limit: Number.POSITIVE_INFINITY, filter });
+      await Promise.all(items.map(({ id }) => revoke(id)));
     },
   };
 }

@@ -1,103 +1,189 @@
 /** Checks idle connections: refreshes each grant that was not refreshed for an interval, so that a revoked one is found. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { AppError } from '../errors.ts';
 import type { Chore } from '../storage/chore.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import { DAY_MS } from '../time.ts';
-import { connectionOf, type ListedConnection } from './connection-index.ts';
+import { DAY_MS, DAY_SECONDS } from '../time.ts';
+import { connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
 import { type Grant, isBackingOff } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
+import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
-import { isIdle } from './refresh-state.ts';
+import { ifDue, isIdle } from './refresh-state.ts';
 
 interface Options {
-  /** 0: no checks. */
-  seconds: number;
   isDisabled: (userId: string) => Promise<boolean>;
   /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
-  charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
+  charge: (app: ConnectedApp) => Promise<number | undefined>;
 }
 
-/** The place in the list of connections, whose size was counted at `countedAt`. Times in milliseconds since the epoch. */
-interface Progress {
+/** How far the list of an app's connections was read. Times in milliseconds since the epoch. */
+interface Place {
   after?: string | undefined;
-  /** When the place was reached. */
+  /** When it was read last. */
   at: number;
-  size?: number;
-  countedAt?: number;
+  /** Connections that should have been read by then and were not. */
+  owed: number;
+  /** Read, and left out because the app's budget was spent: checked before the list is read on. */
+  again: readonly string[];
+  /** The length of the list, which was counted at `countedAt`. */
+  size: number;
+  countedAt: number;
 }
 
-/** A round reads the list of all connections once. With a grant due after three quarters, none waits longer than the interval. */
-const ROUNDS = 4;
+/** `left_out`: the app's budget is spent. `failed`: the provider is away, or it limits all calls or refuses the app (`ofApp`). */
+type Result = 'not_due' | 'left_out' | 'answered' | { failed: Grant; ofApp: boolean };
+
+/** A grant is due after this part of the interval, and a round reads a list once in a sixth of it: the rest is for delays. */
+const DUE = 0.75;
+const ROUNDS = 6;
 const PAUSE_MS = { min: 1_000, max: 10_000 };
 const MAX_CONCURRENT = 16;
 const MAX_BATCH = 1_000;
-/** A shutdown waits for the batch, so it starts no further check after this time. */
-const MAX_BATCH_MS = 5_000;
+/** A shutdown waits for the chore, so it starts no further check after this time. */
+const MAX_WORK_MS = 5_000;
 /** A connection that was not used for longer is left to expire. */
 const MAX_UNUSED_MS = 90 * DAY_MS;
 
+/** @param parts `seconds`: the interval; 0 for no checks */
 export function createConnectionCheck(parts: {
   store: Store;
   grants: Pick<GrantStore, 'load' | 'lastUse'>;
   refresher: Pick<Refresher, 'attempt'>;
-  findApp: (id: string) => ConnectedApp | undefined;
+  missing: Pick<MissingScopes, 'announce'>;
+  apps: Pick<CurrentApps, 'list' | 'find'>;
+  seconds: number;
   clock: () => number;
 }) {
-  const { store, grants, refresher, findApp, clock } = parts;
-  const index = keys.connections('all');
+  const { store, grants, refresher, missing, apps, seconds, clock } = parts;
+  const roundMs = (seconds * 1000) / ROUNDS;
+  const pauseMs = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, roundMs / 4));
 
-  /** By app: the last grant whose refresh failed because the provider was away, limits its calls, or refuses the app. */
+  /** By app: a grant whose refresh failed when no other one succeeded. Its back-off is that of the app. */
   const failed = new Map<string, Grant>();
-
-  const check = async ({ userId, appId }: ListedConnection, options: Options): Promise<void> => {
-    const app = findApp(appId);
-    if (!app || app.disabled) return;
+  const isAway = (appId: string): boolean => {
     const last = failed.get(appId);
-    if (last && isBackingOff(last, clock())) return;
-    const idleSince = clock() - options.seconds * 1000 * (1 - 1 / ROUNDS);
-    const stored = await grants.load(userId, appId);
-    if (!stored || 'unreadable' in stored || !isIdle(stored.grant, idleSince)) return;
-    const usedAt = Math.max(stored.grant.consentedAt, (await grants.lastUse(userId, appId)) ?? 0);
-    if (clock() - usedAt > MAX_UNUSED_MS || (await options.isDisabled(userId))) return;
-    // Where the budget is spent, the next round tries again.
-    if ((await options.charge(app, userId)) !== undefined) return;
-    const { stored: refreshed, outcome } = await refresher.attempt({ userId, app, idleSince });
-    const isAway = outcome?.kind === 'unavailable' || outcome?.kind === 'app_fault';
-    if (isAway && refreshed && 'grant' in refreshed) failed.set(appId, refreshed.grant);
+    return last !== undefined && isBackingOff(last, clock());
   };
 
-  /** Checks the next part of the list: as much of it as the time since the last part is of a round. */
-  const checkNext = async (options: Options): Promise<void> => {
-    const roundMs = (options.seconds * 1000) / ROUNDS;
-    const stored = await store.get(keys.connectionCheck);
-    const progress: Progress = stored ? JSON.parse(stored.value) : { at: clock() - pauseOf(options) };
-    const share = Math.min(1, Math.max(0, clock() - progress.at) / roundMs);
-    // Counting a long list takes an embedded database long, so it is counted once in a round.
-    const isCounted = progress.after !== undefined && clock() - (progress.countedAt ?? 0) < roundMs;
-    const { size = 0, countedAt } = isCounted ? progress : { size: await store.count(index), countedAt: clock() };
-    if (size === 0) return;
-    let left = Math.min(MAX_BATCH, Math.ceil(share * size));
-    const endsAt = performance.now() + MAX_BATCH_MS;
-    let { after } = progress;
-    while (left > 0 && performance.now() < endsAt) {
-      const limit = Math.min(left, MAX_CONCURRENT);
-      const page = await store.page(index, after === undefined ? { limit } : { limit, after });
-      // One that fails is checked in the next round.
-      await Promise.allSettled(page.items.map(({ member }) => check(connectionOf(member), options)));
-      after = page.next;
-      left = after === undefined ? 0 : left - limit;
+  const check = async ({ userId, appId }: ListedConnection, options: Options, isRetry: boolean): Promise<Result> => {
+    const app = apps.find(appId);
+    if (!app || app.disabled) return 'not_due';
+    const request = { userId, app, idleSince: clock() - seconds * 1000 * DUE };
+    const stored = await grants.load(userId, appId);
+    await missing.announce(app, stored);
+    const due = ifDue(stored, request, clock());
+    if (!due || !isIdle(due.grant, request.idleSince)) return 'not_due';
+    // A refusal without a clear reason may last for good, so that it is left to the next round.
+    if (isRetry && due.grant.failure?.kind !== 'passing') return 'not_due';
+    const usedAt = Math.max(due.grant.consentedAt, (await grants.lastUse(userId, appId)) ?? 0);
+    if (clock() - usedAt > MAX_UNUSED_MS || (await options.isDisabled(userId))) return 'not_due';
+    if ((await options.charge(app)) !== undefined) return 'left_out';
+    const { stored: refreshed, outcome } = await refresher.attempt(request);
+    const isFailed = outcome?.kind === 'unavailable' || outcome?.kind === 'app_fault';
+    if (!isFailed || !refreshed || 'unreadable' in refreshed) return 'answered';
+    const isLimit = outcome.kind === 'unavailable' && outcome.retryAfterSeconds !== undefined;
+    return { failed: refreshed.grant, ofApp: isLimit || outcome.kind === 'app_fault' };
+  };
+
+  /**
+   * Checks these at the same time, and returns those that were left out.
+   * @param isRetry checks only those whose last refresh failed in an outage
+   */
+  const checkAll = async (some: readonly ListedConnection[], options: Options, isRetry: boolean) => {
+    const results = await Promise.all(
+      some.map((one) =>
+        check(one, options, isRetry).catch((error: unknown): Result => {
+          // Checked in the next round; but where the storage is down, the same part is repeated.
+          if (error instanceof AppError && error.code === 'storage_unavailable') throw error;
+          return 'not_due';
+        }),
+      ),
+    );
+    const answering = new Set(some.filter((_one, at) => results[at] === 'answered').map(({ appId }) => appId));
+    for (const [at, { appId }] of some.entries()) {
+      const result = results[at];
+      // A provider that responds to others has a fault with this one alone.
+      if (typeof result === 'object' && (result.ofApp || !answering.has(appId))) failed.set(appId, result.failed);
     }
+    return some.filter((_one, at) => results[at] === 'left_out');
+  };
+
+  const placeOf = async (appId: string): Promise<Place> => {
+    const stored = await store.get(keys.connectionCheck(appId));
+    const start: Place = { at: clock() - pauseMs, owed: 0, again: [], size: 0, countedAt: 0 };
+    const place: Place = stored ? { ...start, ...JSON.parse(stored.value) } : start;
+    // Counting a long list takes an embedded database long, so it is counted once in a round.
+    const isCounted = place.after !== undefined && clock() - place.countedAt < roundMs;
+    return isCounted
+      ? place
+      : { ...place, size: await store.count(keys.connections('app', appId)), countedAt: clock() };
+  };
+
+  /** Checks the next part of an app's list: as much of it as the time since the last part is of a round. */
+  const checkNext = async (app: ConnectedApp, place: Place, options: Options, endsAt: number): Promise<void> => {
+    const { size } = place;
+    if (size === 0) return;
+    const owed = Math.min(size, place.owed + (size * Math.max(0, clock() - place.at)) / roundMs);
+    const due = Math.min(MAX_BATCH, Math.ceil(owed));
+    let { after, again } = place;
+    let read = 0;
+    // One at first, then more, so that a provider that is away gets one call.
+    for (let limit = 1; performance.now() < endsAt && !isAway(app.id); limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
+      let some = again.slice(0, limit);
+      again = again.slice(limit);
+      if (some.length === 0) {
+        if (read >= due) break;
+        const options = { limit: Math.min(limit, due - read) };
+        const page = await store.page(
+          keys.connections('app', app.id),
+          after === undefined ? options : { ...options, after },
+        );
+        some = page.items.map(({ member }) => member);
+        after = page.next;
+        read = after === undefined ? due : read + some.length;
+      }
+      const left = await checkAll(some.map(connectionOf), options, false);
+      again = [...left.map(memberOf), ...again];
+      if (left.length > 0) break;
+    }
+    const next: Place = { ...place, after, at: clock(), owed: after === undefined ? 0 : owed - read, again };
     // Saved after the checks: those of a process that is killed are repeated, and find the grants no longer idle.
-    await store.write([{ put: keys.connectionCheck, value: JSON.stringify({ after, at: clock(), size, countedAt }) }]);
+    await store.write([
+      { put: keys.connectionCheck(app.id), value: JSON.stringify(next), lifetimeSeconds: DAY_SECONDS },
+    ]);
+  };
+
+  /** The place in the list of connections in doubt. */
+  let doubtsAfter: string | undefined;
+
+  /** Checks the next part of the connections whose refresh failed, so that the end of an outage is noticed soon. */
+  const checkFailed = async (options: Options, endsAt: number): Promise<void> => {
+    const index = keys.connections('state', 'in_doubt');
+    let read = 0;
+    for (let limit = 1; read < MAX_BATCH && performance.now() < endsAt; limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
+      const page = await store.page(index, doubtsAfter === undefined ? { limit } : { limit, after: doubtsAfter });
+      const some = page.items.map(({ member }) => connectionOf(member)).filter(({ appId }) => !isAway(appId));
+      await checkAll(some, options, true);
+      doubtsAfter = page.next;
+      read += limit;
+      if (doubtsAfter === undefined) break;
+    }
+  };
+
+  const work = async (options: Options): Promise<void> => {
+    const endsAt = performance.now() + MAX_WORK_MS;
+    const near = apps.list().filter(({ id, disabled }) => !disabled && !isAway(id));
+    const places = await Promise.all(near.map(async (app) => ({ app, place: await placeOf(app.id) })));
+    // The app that has waited longest comes first, so that a slow provider holds up no other app.
+    for (const { app, place } of places.toSorted((one, other) => one.place.at - other.place.at)) {
+      if (performance.now() < endsAt) await checkNext(app, place, options, endsAt);
+    }
+    await checkFailed(options, endsAt);
   };
 
   return (options: Options): Chore[] =>
-    options.seconds === 0
-      ? []
-      : [{ name: 'check-connections', everyMilliseconds: pauseOf(options), work: () => checkNext(options) }];
-}
-
-function pauseOf({ seconds }: Options): number {
-  return Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, (seconds * 1000) / (5 * ROUNDS)));
+    seconds === 0 ? [] : [{ name: 'check-connections', everyMilliseconds: pauseMs, work: () => work(options) }];
 }

@@ -2,7 +2,7 @@
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import { matchingPage } from '../storage/matching-page.ts';
-import { allPages } from '../storage/paging.ts';
+import { allPages, encodeCursor } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import { EXPIRING_MS, type Grant, type Health } from './grant.ts';
 import type { StoredGrant } from './grant-store.ts';
@@ -18,20 +18,40 @@ export interface ListedConnection {
  */
 type ConnectionState = 'active' | 'in_doubt' | 'reconnect_needed' | 'unrenewable';
 const STATES: readonly ConnectionState[] = ['active', 'in_doubt', 'reconnect_needed', 'unrenewable'];
+/** A list beside those of the states: connections that may lack scopes of their app. */
+const LACKING = 'lacking';
 
 const BATCH = 500;
+/** Of one app in a state that many connections are in, few may be found. */
+const MAX_READ = 10_000;
 const MAX_REMEMBERED = 20_000;
+
+interface Narrowing {
+  appId?: string | undefined;
+  state?: ConnectionState | typeof LACKING | undefined;
+}
 
 export type ConnectionIndex = ReturnType<typeof createConnectionIndex>;
 
 export function createConnectionIndex({ store, clock }: { store: Store; clock: () => number }) {
-  // The place in the lists that this process wrote last, so that a refresh which does not change it costs no write.
-  const listed = remembered<string>(MAX_REMEMBERED);
+  // The place in the lists of the version that this process saved last, so that a refresh which does not change it costs no
+  // write. Over a version of another process, which may have moved the connection, the place is written again.
+  const listed = remembered<{ place: string; version: number | undefined }>(MAX_REMEMBERED);
+  const lacking = keys.connections('state', LACKING);
 
-  const update = async (connection: ListedConnection, { state, score, connectedAt }: Place): Promise<void> => {
+  const update = async (
+    connection: ListedConnection,
+    { state, score, connectedAt, isLacking }: Place,
+    saved?: Saved,
+  ): Promise<void> => {
     const member = memberOf(connection);
-    const place = `${state} ${score} ${connectedAt}`;
-    if (listed.get(member) === place) return;
+    const place = `${state} ${score} ${connectedAt} ${isLacking}`;
+    const last = listed.get(member);
+    const next = { place, version: saved?.version };
+    if (saved && last?.place === place && last.version === saved.over) {
+      listed.set(member, next);
+      return;
+    }
     await store.write([
       { index: keys.connections('all'), add: member, score: connectedAt },
       { index: keys.connections('app', connection.appId), add: member, score: connectedAt },
@@ -39,8 +59,9 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
         const index = keys.connections('state', one);
         return one === state ? { index, add: member, score } : { index, remove: member };
       }),
+      isLacking ? { index: lacking, add: member, score: connectedAt } : { index: lacking, remove: member },
     ]);
-    listed.set(member, place);
+    listed.set(member, next);
   };
 
   const drop = async (connection: ListedConnection): Promise<void> => {
@@ -49,20 +70,8 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     await store.write([
       { index: keys.connections('all'), remove: member },
       { index: keys.connections('app', connection.appId), remove: member },
-      ...STATES.map((one) => ({ index: keys.connections('state', one), remove: member })),
+      ...[...STATES, LACKING].map((one) => ({ index: keys.connections('state', one), remove: member })),
     ]);
-  };
-
-  /** How many are listed as in doubt although their access token still works. */
-  const countStillWorking = async (now: number): Promise<number> => {
-    const index = keys.connections('state', 'in_doubt');
-    let count = 0;
-    for await (const items of allPages((options) => store.page(index, { ...options, order: 'descending' }), BATCH)) {
-      const working = items.filter(({ score }) => score > now).length;
-      count += working;
-      if (working < items.length) break;
-    }
-    return count;
   };
 
   /** Unrenewable connections that expire by that time. */
@@ -77,27 +86,31 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
     return expiring;
   };
 
-  const countIn = (state: ConnectionState) => store.count(keys.connections('state', state));
+  const countIn = (state: ConnectionState, upTo?: number) => store.count(keys.connections('state', state), upTo);
+
+  /** Connections in doubt whose access token still works are listed for a later time. */
+  const untilNow = () => encodeCursor({ score: clock() + 1, member: '' });
 
   return {
     /** Adds or moves a saved grant. */
-    update: (grant: Grant) => update(grant, placeOf(grant)),
+    update: (grant: Grant, saved?: Saved) => update(grant, placeOf(grant), saved),
 
     /** Removes a connection from every list. */
     drop,
 
     /**
-     * Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others.
+     * Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others, and a
+     * page may then have fewer items than the limit.
      * A cursor names no connection of an app that is not among `apps`.
      */
-    page(request: {
-      after?: string | undefined;
-      limit: number;
-      userId?: string | undefined;
-      appId?: string | undefined;
-      apps?: readonly string[] | undefined;
-      state?: ConnectionState | undefined;
-    }) {
+    page(
+      request: Narrowing & {
+        after?: string | undefined;
+        limit: number;
+        userId?: string | undefined;
+        apps?: readonly string[] | undefined;
+      },
+    ) {
       const { after, limit, userId, appId, apps, state } = request;
       const filter = (one: ListedConnection) =>
         (appId === undefined || one.appId === appId) && apps?.includes(one.appId) !== false;
@@ -107,13 +120,25 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
           appId: app,
         }));
       }
-      const index =
-        state !== undefined
-          ? keys.connections('state', state)
-          : appId !== undefined
-            ? keys.connections('app', appId)
-            : keys.connections('all');
-      return matchingPage(store, index, { after, limit, filter }, async (member) => connectionOf(member));
+      const from = after ?? (state === 'in_doubt' ? untilNow() : undefined);
+      return matchingPage(
+        store,
+        indexOf({ appId, state }),
+        { after: from, limit, filter, maxRead: MAX_READ },
+        async (member) => connectionOf(member),
+      );
+    },
+
+    /** How many `page` lists; undefined for those of one app in a state, which would have to be read. */
+    total: async ({ appId, state }: Narrowing): Promise<number | undefined> =>
+      appId !== undefined && state !== undefined
+        ? undefined
+        : store.count(indexOf({ appId, state }), state === 'in_doubt' ? clock() : undefined),
+
+    /** The connections that are in one of the two broken states now, newest failure first. */
+    async broken(state: 'in_doubt' | 'reconnect_needed', limit: number): Promise<ListedConnection[]> {
+      const { items } = await store.page(indexOf({ state }), { limit, order: 'descending', after: untilNow() });
+      return items.map(({ member }) => connectionOf(member));
     },
 
     /** The oldest connections of an app that were made by that time. */
@@ -127,19 +152,21 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
 
     async countByHealth(): Promise<Record<Health, number>> {
       const now = clock();
-      const [active, inDoubt, stillWorking, reconnectNeeded, unrenewable, soon] = await Promise.all([
+      const [active, listedInDoubt, inDoubt, reconnectNeeded, unrenewable, soon, expired] = await Promise.all([
         countIn('active'),
         countIn('in_doubt'),
-        countStillWorking(now),
+        countIn('in_doubt', now),
         countIn('reconnect_needed'),
         countIn('unrenewable'),
-        expiringBy(now + EXPIRING_MS),
+        countIn('unrenewable', now + EXPIRING_MS),
+        countIn('unrenewable', now),
       ]);
-      const expired = soon.filter(({ score }) => score <= now).length;
+      // Those listed for a later time still have an access token that works.
+      const stillWorking = listedInDoubt - inDoubt;
       return {
-        active: active + stillWorking + unrenewable - soon.length,
-        expiring: soon.length - expired,
-        in_doubt: inDoubt - stillWorking,
+        active: active + stillWorking + unrenewable - soon,
+        expiring: soon - expired,
+        in_doubt: inDoubt,
         reconnect_needed: reconnectNeeded + expired,
       };
     },
@@ -158,23 +185,37 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
   };
 }
 
+/** The version of a saved grant, and the one that it replaced. */
+interface Saved {
+  version: number;
+  over: number;
+}
+
+function indexOf({ appId, state }: Narrowing): string {
+  if (state !== undefined) return keys.connections('state', state);
+  return appId === undefined ? keys.connections('all') : keys.connections('app', appId);
+}
+
 interface Place {
   state: ConnectionState;
   score: number;
   connectedAt: number;
+  isLacking: boolean;
 }
 
 function placeOf(grant: Grant): Place {
-  const { failure, refreshToken, expiresAt, connectedAt } = grant;
-  if (failure && failure.kind !== 'passing') return { state: failure.kind, score: failure.since, connectedAt };
-  if (refreshToken === undefined && expiresAt !== undefined) {
-    return { state: 'unrenewable', score: expiresAt, connectedAt };
-  }
+  const { connectedAt, announcedScopes = [], declinedScopes = [] } = grant;
+  return { ...stateOf(grant), connectedAt, isLacking: announcedScopes.length + declinedScopes.length > 0 };
+}
+
+function stateOf({ failure, refreshToken, expiresAt, connectedAt }: Grant): Pick<Place, 'state' | 'score'> {
+  if (failure && failure.kind !== 'passing') return { state: failure.kind, score: failure.since };
+  if (refreshToken === undefined && expiresAt !== undefined) return { state: 'unrenewable', score: expiresAt };
   const doubtedFrom = failure?.tokenRefused ? failure.since : expiresAt;
   if (failure && doubtedFrom !== undefined) {
-    return { state: 'in_doubt', score: Math.max(failure.since, doubtedFrom), connectedAt };
+    return { state: 'in_doubt', score: Math.max(failure.since, doubtedFrom) };
   }
-  return { state: 'active', score: connectedAt, connectedAt };
+  return { state: 'active', score: connectedAt };
 }
 
 /** The member of an index that stands for a connection. */

@@ -8,6 +8,7 @@ import { isoOrNull, isoTime } from '../time.ts';
 import type { Connection, Connections, Disconnected } from './connections.ts';
 import { OFFLINE } from './consent.ts';
 import { FAILURE_WORDS, type FailureCause, failureText } from './grant.ts';
+import { missingScopes, requestedScopes } from './missing-scopes.ts';
 
 /** The provider's response to a revocation. */
 export const providerReplySchema = z
@@ -46,6 +47,12 @@ export const connectionSchema = z.object({
     .datetime()
     .nullable()
     .describe('when the provider last issued tokens for it, or ended it; null where it never did'),
+  notCheckedSince: z.iso
+    .datetime()
+    .nullable()
+    .describe(
+      'when it last worked, if no call, refresh or check has succeeded for two check intervals: it may not work now',
+    ),
   lastUsedAt: z.iso.datetime().nullable(),
   apiBaseUrl: z.string().nullable().describe('where calls with this connection go; null for an app without an API'),
   connectUrl: z.string(),
@@ -65,6 +72,7 @@ export function connectionJson(
     missingScopes: missingScopes(app, connection),
     cause: connection.cause ?? null,
     checkedAt: isoOrNull(connection.checkedAt),
+    notCheckedSince: isoOrNull(connection.notCheckedSince),
     lastUsedAt: isoOrNull(connection.lastUsedAt),
     apiBaseUrl: (app && apiBaseUrlOf(app, connection)) ?? null,
     connectUrl: `${publicHref}/connections/${connection.app}`,
@@ -86,21 +94,27 @@ export function connectionView(
   const base = { id: app.id, name: app.name, unusable, revocationPendingSince: isoTime(pendingSince) };
   const choices = choicesOf(app, connection);
   if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes, choices };
-  const { health, scopes, cause, connectedAt, checkedAt, lastUsedAt } = connection;
+  const { health, scopes, connectedAt, checkedAt, notCheckedSince, lastUsedAt } = connection;
   return {
     ...base,
     health,
     account: accountName(connection),
-    // A refresh that failed while the access token still works needs no attention yet.
-    cause: cause && (health === 'in_doubt' || health === 'reconnect_needed') ? failureText(cause) : undefined,
+    cause: causeText(connection),
     scopes,
     choices,
     more: unusable === undefined ? moreScopes(app, connection, wanted) : undefined,
     connectedAt: isoTime(connectedAt),
     checkedAt: isoTime(checkedAt),
+    notCheckedSince: isoTime(notCheckedSince),
     lastUsedAt: isoTime(lastUsedAt),
     apiBaseUrl: apiBaseUrlOf(app, connection),
   };
+}
+
+function causeText({ health, cause, notCheckedSince }: Connection): string | undefined {
+  if (notCheckedSince !== undefined) return NOT_CHECKED;
+  // A refresh that failed while the access token still works needs no attention yet.
+  return cause && (health === 'in_doubt' || health === 'reconnect_needed') ? failureText(cause) : undefined;
 }
 
 function apiBaseUrlOf(app: ConnectedApp, { apiBaseUrl }: Connection): string | undefined {
@@ -111,6 +125,7 @@ export function accountName({ account }: Pick<Connection, 'account'>): string | 
   return account.email ?? account.name ?? account.subject ?? account.accountId;
 }
 
+const NOT_CHECKED = 'It has not been used or checked for a while, so it may no longer work. The next use will show.';
 const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';
 const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator has to add it.';
 
@@ -124,23 +139,6 @@ function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined)
   return scopes
     .filter((scope) => scope !== 'openid')
     .map((scope) => ({ scope, ticked: areAllTicked || isTicked(scope), isNew: isNew(scope) }));
-}
-
-/** Of a grant of an earlier version: what was granted, if the provider uses the app's own names for it. */
-function requestedScopes(registered: readonly string[], { requestedScopes: known, scopes: granted }: Connection) {
-  if (known) return known;
-  return granted.length > 0 && granted.every((scope) => registered.includes(scope)) ? granted : registered;
-}
-
-/** A provider may leave these out of its response. */
-const OFTEN_UNNAMED = ['openid', OFFLINE];
-
-/** The scopes of the app that were neither requested nor granted: it has got them since, or the user chose fewer. */
-export function missingScopes(app: Pick<ConnectedApp, 'scopes'> | undefined, connection: Connection): string[] {
-  const { scopes: granted, requestedScopes: known } = connection;
-  const { scopes = [] } = app ?? {};
-  const asked = new Set([...requestedScopes(scopes, connection), ...granted, ...(known ? [] : OFTEN_UNNAMED)]);
-  return scopes.filter((scope) => !asked.has(scope));
 }
 
 /** The wanted scopes, or else the missing ones that the user did not decline, and what a request for them names. */

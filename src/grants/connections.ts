@@ -16,7 +16,7 @@ import {
   revocationToken,
 } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
-import { checkedAtOf } from './refresh-state.ts';
+import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
 export interface Connection {
@@ -39,6 +39,8 @@ export interface Connection {
   refreshedAt: number | undefined;
   /** When the provider last issued tokens, or ended the grant. */
   checkedAt?: number | undefined;
+  /** Of one whose health says that it works: when that was last known, if that is too long ago to say so. */
+  notCheckedSince?: number | undefined;
   lastUsedAt: number | undefined;
 }
 
@@ -77,10 +79,12 @@ export function createConnections(parts: {
   revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf'>;
   links: Pick<ConnectLinks, 'isOpen'>;
   findApp: (id: string) => ConnectedApp | undefined;
+  /** The interval of checks; 0 for none. */
+  checkSeconds: number;
   events: Events;
   clock: () => number;
 }) {
-  const { grants, revocations, links, findApp, events, clock } = parts;
+  const { grants, revocations, links, findApp, checkSeconds, events, clock } = parts;
 
   const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
@@ -94,8 +98,20 @@ export function createConnections(parts: {
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
     const times = { connectedAt, refreshedAt, checkedAt: checkedAtOf(stored.grant), lastUsedAt };
+    const isWell = health === 'active' || health === 'expiring';
+    const stale = isWell ? notCheckedSince(times, clock(), checkSeconds) : undefined;
     const asked = { scopes, requestedScopes, declinedScopes };
-    return { app, health, cause, reason: failure?.reason, ...asked, account, apiBaseUrl, ...times };
+    return {
+      app,
+      health,
+      cause,
+      reason: failure?.reason,
+      ...asked,
+      account,
+      apiBaseUrl,
+      ...times,
+      notCheckedSince: stale,
+    };
   };
 
   /**

@@ -38,6 +38,7 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
     scopes: [...scopes],
     requestedScopes: keepsChoice ? earlier.requestedScopes : [...scopes],
+    announcedScopes: keepsChoice ? earlier.announcedScopes : undefined,
     declinedScopes: keepsChoice ? earlier.declinedScopes : app.scopes.filter((scope) => !scopes.includes(scope)),
     account,
     obtainedAt: now,

@@ -32,7 +32,8 @@ export interface GrantReading {
 
 /** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
-const USE_INTERVAL_MS = 60_000;
+/** A write costs more than the rest of a request, and people read the time of use in days. */
+const USE_INTERVAL_MS = 300_000;
 /** What one refresh writes: in SQLite each write takes several whole pages. */
 const REFRESH_BYTES = 64 * 1024;
 /** More concurrent refreshes than this share pages. */
@@ -127,7 +128,7 @@ export function createGrantStore(parts: {
       const version = await store.write(writes, fence ? { fence } : {});
       if (version === undefined) return undefined;
       remember(key, value, grant, version);
-      await connectionIndex?.update(grant).catch(() => undefined);
+      await connectionIndex?.update(grant, { version, over: ifVersion }).catch(() => undefined);
       return version;
     },
 
@@ -163,7 +164,7 @@ export function createGrantStore(parts: {
 
     lastUse,
 
-    /** Saves the time of use, at most once a minute for each grant and process. Never rejects. */
+    /** Saves the time of use, at most once in five minutes for each grant and process. Never rejects. */
     async noteUse(userId: string, appId: string): Promise<void> {
       const cached = opened.peek(keys.grant(userId, appId));
       const now = clock();

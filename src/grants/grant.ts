@@ -78,6 +78,8 @@ export interface Grant {
   requestedScopes?: string[] | undefined;
   /** The app's scopes that this request left out, because the user chose fewer. */
   declinedScopes?: string[] | undefined;
+  /** Scopes that the app got later, and that were announced as missing. */
+  announcedScopes?: string[] | undefined;
   /** The account at the provider. `accountId`: of an app without ID tokens, by its setting `account`. */
   account: Partial<Record<'issuer' | 'subject' | 'name' | 'email' | 'accountId', string | undefined>>;
   /** The API's base URL for this account, as the last token response that named one did. */

@@ -15,6 +15,7 @@ import { createConnections } from './connections.ts';
 import { createDisconnectEveryone } from './disconnect-everyone.ts';
 import { createGrantStore } from './grant-store.ts';
 import { createGrantImports } from './imported-grant.ts';
+import { createMissingScopes } from './missing-scopes.ts';
 import { createNarrowedTokens } from './narrowed-token.ts';
 import { createRefresher } from './refresh.ts';
 import { refreshTimes } from './refresh-state.ts';
@@ -31,12 +32,14 @@ export function createGrants(parts: {
   storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number };
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider'>;
   outbound: Outbound;
+  config: { connectionCheckSeconds: number };
   events: Events;
   publicHref: string;
   clock: () => number;
   random: () => number;
 }) {
-  const { storage, connectedApps, outbound, events, publicHref, clock, random } = parts;
+  const { storage, connectedApps, outbound, config, events, publicHref, clock, random } = parts;
+  const { connectionCheckSeconds: checkSeconds } = config;
   const { store, sealer, sealedJson } = storage;
   const { provider } = connectedApps;
   const findApp = connectedApps.apps.find;
@@ -50,9 +53,10 @@ export function createGrants(parts: {
     revokeUnowned: revocations.revokeUnowned,
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
   });
-  const vault = createTokenVault({ grants, refresher, clock });
+  const missing = createMissingScopes({ grants, index, events });
+  const vault = createTokenVault({ grants, refresher, missing, clock });
   const links = createConnectLinks({ store, sealedJson, publicHref, clock });
-  const connections = createConnections({ grants, revocations, links, findApp, events, clock });
+  const connections = createConnections({ grants, revocations, links, findApp, checkSeconds, events, clock });
   const everyone = createDisconnectEveryone({ store, index, connections, clock });
 
   // Not awaited: a request that needs such a grant settles it first.
@@ -67,16 +71,20 @@ export function createGrants(parts: {
   return {
     load: grants.load,
     prefetch: grants.prefetch,
+    noteUse: grants.noteUse,
     connections,
     links,
     index,
     everyone,
     revocations,
     vault,
-    imports: createGrantImports({ grants, refresher, events, clock }),
+    imports: createGrantImports({ grants, refresher, clock }),
     chores,
     /** The chore that checks idle connections, unless it is switched off. */
-    checks: createConnectionCheck({ store, grants, refresher, findApp, clock }),
+    checks: createConnectionCheck({
+      ...{ store, grants, refresher, missing, apps: connectedApps.apps, seconds: checkSeconds, clock },
+    }),
+    missing,
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
     /** Calls with users' access tokens. */
     fetch: createAuthorizedFetch({ vault, grants, outbound }),

@@ -1,6 +1,5 @@
 /** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { Events } from '../observability/events.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
@@ -18,22 +17,24 @@ export interface ImportedGrant {
 export type ImportOutcome =
   | { kind: 'imported' }
   | { kind: 'already_connected' }
+  /** Nothing was stored. */
+  | { kind: 'invalid'; cause: 'unreadable' }
   | { kind: 'refused'; cause: FailureCause | 'other_account' | 'removed' }
-  | { kind: 'unchecked'; cause: FailureCause; retryAt: number };
+  | { kind: 'unchecked'; cause: FailureCause; retryAt: number; reason?: string | undefined };
 
 export type GrantImports = ReturnType<typeof createGrantImports>;
 
 export function createGrantImports(parts: {
   grants: GrantStore;
   refresher: Pick<Refresher, 'attempt'>;
-  events: Pick<Events, 'connectionMade'>;
   clock: () => number;
 }) {
-  const { grants, refresher, events, clock } = parts;
+  const { grants, refresher, clock } = parts;
 
   return {
     /**
-     * Stores the refresh token, unless the user has a connection that may work. An interrupted import finds its own grant.
+     * Stores the refresh token, unless the user has a connection that may work, or that cannot be read for want of its key.
+     * An interrupted import finds its own grant.
      * @param onNew called once before the write
      * @returns undefined where the grant is stored and has to be checked
      */
@@ -58,17 +59,14 @@ export function createGrantImports(parts: {
       if (!stored) return { kind: 'refused', cause: isOfOther(outcome) ? 'other_account' : 'removed' };
       if ('unreadable' in stored) return { kind: 'refused', cause: 'unreadable' };
       const { grant } = stored;
-      if (isUnchecked(grant)) return failureOf(grant);
-      const { scopes } = grant;
-      if (outcome?.kind === 'tokens') events.connectionMade({ userId, app: app.id, scopes, audited: true });
-      return { kind: 'imported' };
+      return isUnchecked(grant) ? failureOf(grant) : { kind: 'imported' };
     },
   };
 }
 
 /** Undefined where the stored grant is to be replaced. */
 function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): ImportOutcome | 'sealed' | undefined {
-  if ('unreadable' in stored) return undefined;
+  if ('unreadable' in stored) return { kind: 'invalid', cause: 'unreadable' };
   const { grant } = stored;
   if (healthOf(grant, now) !== 'reconnect_needed') return isUnchecked(grant) ? 'sealed' : { kind: 'already_connected' };
   // Refused before: a second call would get the same response.
@@ -76,8 +74,8 @@ function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): I
 }
 
 function failureOf({ failure }: Grant): ImportOutcome {
-  const { kind, cause = 'not_checked', retryAt = 0 } = failure ?? {};
-  return kind === 'reconnect_needed' ? { kind: 'refused', cause } : { kind: 'unchecked', cause, retryAt };
+  const { kind, cause = 'not_checked', retryAt = 0, reason } = failure ?? {};
+  return kind === 'reconnect_needed' ? { kind: 'refused', cause } : { kind: 'unchecked', cause, retryAt, reason };
 }
 
 function isOfOther(outcome: Refreshed['outcome']): boolean {

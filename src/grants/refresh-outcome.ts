@@ -58,10 +58,13 @@ export function createRefreshOutcomes(parts: {
     return withFailure(grant, kind, cause, { now: clock(), random: random(), retryAfterSeconds, tokenRefused, reason });
   };
 
-  const announce = (before: Grant, { userId, appId: app, failure }: Grant): void => {
+  const announce = (before: Grant, next: Grant): void => {
+    const { userId, appId: app, scopes, failure } = next;
     const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
     if (hasEnded) events.connectionBroken({ userId, app, cause: failure.cause });
-    if (!failure && isBroken(before)) events.connectionRecovered({ userId, app });
+    // The import has an audit entry, and may have ended before its refresh token was tried.
+    if (isUnchecked(before) && !isUnchecked(next)) events.connectionMade({ userId, app, scopes, audited: true });
+    else if (!failure && isBroken(before)) events.connectionRecovered({ userId, app });
   };
 
   /** Saves over the version that was read, or loads what another process wrote first. */

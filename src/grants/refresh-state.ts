@@ -1,5 +1,6 @@
 /** What a stored grant says about refreshing it, and how long a refresh may hold its lease. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { DAY_SECONDS } from '../time.ts';
 import { type Grant, hasUsableToken, isBackingOff, isRefreshDue, isUnchecked, spreadOf } from './grant.ts';
 import type { ReadableGrant, StoredGrant } from './grant-store.ts';
 
@@ -73,6 +74,24 @@ export function checkedAtOf(grant: Grant): number | undefined {
   // `access_ended` is found without the provider.
   if (failure?.kind === 'reconnect_needed' && failure.cause !== 'access_ended') return failure.since;
   return isUnchecked(grant) ? undefined : grant.obtainedAt;
+}
+
+/**
+ * When the connection was last known to work, if that is more than two check intervals ago; otherwise undefined. The provider
+ * may have ended it since.
+ * @param checkSeconds the interval; where there are no checks, a day takes its place
+ */
+export function notCheckedSince(
+  {
+    checkedAt,
+    connectedAt = 0,
+    lastUsedAt = 0,
+  }: Partial<Record<'checkedAt' | 'connectedAt' | 'lastUsedAt', number | undefined>>,
+  now: number,
+  checkSeconds: number,
+): number | undefined {
+  const knownAt = Math.max(checkedAt ?? connectedAt, lastUsedAt);
+  return now - knownAt > 2_000 * (checkSeconds || DAY_SECONDS) ? knownAt : undefined;
 }
 
 /** True where the refresh token was last used before that time. An imported one is left to its import at first. */

@@ -1,6 +1,6 @@
 /** Refreshes grants: one call to the provider across all processes, with a journal entry that survives a kill. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { type ConnectedApp, providerHostOf } from '../connected-apps/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
@@ -63,6 +63,7 @@ export function createRefresher(parts: {
   const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
     const { app, grant, scopes, resource } = opened;
     let call = opened;
+    const startedAt = performance.now();
     const response = await provider.refresh(app, {
       refreshToken: grant.refreshToken ?? '',
       dpopKey: grant.dpopKey,
@@ -72,10 +73,13 @@ export function createRefresher(parts: {
         call = await outcomes.saveReceivedToken(call, refreshToken);
       },
     });
+    const seconds = Math.round(performance.now() - startedAt) / 1000;
     const outcome = withSameSubject(app, grant, response);
     const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
-    events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason });
+    const host = providerHostOf(app);
+    const again = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
+    events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason, again, host, seconds });
     const stored = await outcomes.settle(call, outcome);
     // A stale entry in the list of open refreshes costs one read at the next start.
     if (isSettled(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);

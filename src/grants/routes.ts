@@ -12,6 +12,7 @@ import type { Pages } from '../pages/pages.ts';
 import { disconnectText } from '../pages/words.ts';
 import { originOf } from '../sessions/actor.ts';
 import { sessionOf } from '../sessions/guards.ts';
+import { isoTime } from '../time.ts';
 import type { ConnectLinks } from './connect-links.ts';
 import {
   connectionJson,
@@ -92,14 +93,17 @@ export function connectionRoutes(parts: {
 
     link: (async (req, res) => {
       const userId = sessionOf(req).user.id;
-      const { app: id, scopes } = await links.openFor(userId, String(req.params.link));
+      const { app: id, scopes, relayToken, expiresAt } = await links.openFor(userId, String(req.params.link));
       const app = appOf(req, id);
       const connection = await connections.find(userId, id);
       pages.send(res, 'connections/link', {
         page: pages.signedInFrame(req, app.name),
         connection: connectionView(app, connection, publicHref),
         scopes,
+        service: relayToken.name,
+        expiresAt: isoTime(expiresAt),
         link: String(req.params.link),
+        hints: readHints((name) => queryField(req, name)),
       });
     }) satisfies RequestHandler,
 

@@ -4,6 +4,7 @@ import type { DpopKey } from '../connected-apps/dpop.ts';
 import { AppError } from '../errors.ts';
 import { type FailureCause, type Grant, hasUsableToken, healthOf } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
+import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
 import { needsNoRefresh } from './refresh-state.ts';
 
@@ -31,8 +32,13 @@ const MAX_WAIT_MS = 2_000;
 
 export type TokenVault = ReturnType<typeof createTokenVault>;
 
-export function createTokenVault(parts: { grants: GrantStore; refresher: Refresher; clock: () => number }) {
-  const { grants, refresher, clock } = parts;
+export function createTokenVault(parts: {
+  grants: GrantStore;
+  refresher: Refresher;
+  missing: Pick<MissingScopes, 'announce'>;
+  clock: () => number;
+}) {
+  const { grants, refresher, missing, clock } = parts;
 
   return {
     /**
@@ -48,6 +54,7 @@ export function createTokenVault(parts: { grants: GrantStore; refresher: Refresh
       prefetched?: GrantReading,
     ): Promise<TokenResult> {
       const stored = await grants.load(userId, app.id, prefetched);
+      await missing.announce(app, stored);
       const current = resultOf(stored, rejected, clock());
       if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
       const refreshed = refresher

@@ -79,6 +79,23 @@ export function withoutTitle(html: SanitisedHtml, title: string): SanitisedHtml 
   return repeats ? (html.slice(heading[0].length) as SanitisedHtml) : html;
 }
 
+/**
+ * Renumbers the headings: the first is an h4, and none stands more than one level below the one before it. A thread may begin
+ * with an h2, and a title that was left out leaves a gap.
+ */
+export function withoutGaps(html: SanitisedHtml): SanitisedHtml {
+  const above: number[] = [];
+  const open: number[] = [];
+  return html.replace(/<(\/?)h([4-6])>/g, (_tag, end: string, digit: string) => {
+    if (end) return `</h${open.pop() ?? 4}>`;
+    const level = Number(digit);
+    while ((above.at(-1) ?? 0) >= level) above.pop();
+    above.push(level);
+    open.push(3 + above.length);
+    return `<h${3 + above.length}>`;
+  }) as SanitisedHtml;
+}
+
 /** Escapes the same characters as the sanitiser. */
 function escapeText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

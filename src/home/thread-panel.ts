@@ -4,7 +4,7 @@ import { AppError, type ProblemCode } from '../errors.ts';
 import { isObject, parseJson } from '../json.ts';
 import type { ThreadBody, ThreadPanel } from '../pages/page-data.ts';
 import type { ThreadCall, ThreadResponse } from '../threads/thread-call.ts';
-import { sanitizeThreadHtml, withoutTitle } from './thread-html.ts';
+import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
 
 /** A slow platform must not hold up the page, which then shows a problem in place of the thread. */
 const TIMEOUT_MS = 4_000;
@@ -23,17 +23,19 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
       userId: string,
       report: (error: AppError) => Promise<string | undefined>,
     ): Promise<ThreadPanel> {
+      const call = { app: app.id, host: new URL(app.apiBaseUrl).host };
       const names = { appId: app.id, appName: app.name };
       const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
         const response = await parts.threads.current({ ownerId: userId, app, signal: timeout });
         const text = await readText(response, timeout);
         if (response.status < 300) return threadPanel(app.name, text);
-        throw new AppError('upstream_error', { logDetail: `the platform answered ${response.status}` });
+        throw new AppError('upstream_error', { logDetail: `the platform answered ${response.status}`, call });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
         const code = codeOf(error, timeout);
-        const failure = error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error });
+        const failure =
+          error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error, call });
         const reference = await report(failure);
         const { words, detail, retryAfterSeconds } = failure;
         const ownWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
@@ -92,7 +94,7 @@ function threadPanel(appName: string, text: string): ThreadPanel {
 function htmlBody(html: string, title: string): ThreadBody {
   const clean = sanitizeThreadHtml(html.slice(0, MAX_CHARACTERS));
   if (clean === undefined) return cut('text', html);
-  return { kind: 'html', html: withoutTitle(clean, title), isCut: html.length > MAX_CHARACTERS };
+  return { kind: 'html', html: withoutGaps(withoutTitle(clean, title)), isCut: html.length > MAX_CHARACTERS };
 }
 
 function dataBody(json: unknown, text: string): ThreadBody {

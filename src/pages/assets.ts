@@ -1,4 +1,4 @@
-/** Serves the files that pages load: our own from `views/assets`, others from Pico, uPlot and world-countries. */
+/** Serves the files that pages load: our own from `views/assets`, others from Pico and world-countries. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import express, { type RequestHandler, type Response } from 'express';
@@ -7,11 +7,7 @@ import { flagFile } from './flags.ts';
 import { VIEWS_DIRECTORY } from './views.ts';
 
 const { resolve } = createRequire(import.meta.url);
-const OF_PACKAGES: ReadonlyMap<string, string> = new Map([
-  ['/pico.css', resolve('@picocss/pico/css/pico.min.css')],
-  ['/uplot.js', resolve('uplot/dist/uPlot.iife.min.js')],
-  ['/uplot.css', resolve('uplot/dist/uPlot.min.css')],
-]);
+const OF_PACKAGES: ReadonlyMap<string, string> = new Map([['/pico.css', resolve('@picocss/pico/css/pico.min.css')]]);
 
 /** The names do not change with the content, so browsers may cache them for an hour only. */
 function cacheable(res: Response): void {

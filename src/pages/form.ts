@@ -52,8 +52,9 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
       if (!(error instanceof AppError)) throw error;
       if (error.code === 'version_conflict') {
         // The page gives the present version in place of the one that was sent.
-        Object.assign(values, 'version' in values ? { version: '' } : {});
-        return refuse(error.status, [{ field: '', text: CONFLICT }]);
+        if ('version' in values) Object.assign(values, { version: '' });
+        const text = 'version' in values ? CONFLICT : (error.detail ?? CONFLICT);
+        return refuse(error.status, [{ field: '', text }]);
       }
       if (error.code !== 'invalid_request') throw error;
       const whole = { pointer: '#', rule: 'invalid', detail: error.detail ?? 'Check what you entered and try again.' };

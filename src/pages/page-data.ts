@@ -90,6 +90,8 @@ export interface ConnectionView {
   connectedAt?: string | undefined;
   /** When the provider last issued tokens for it, or ended it. */
   checkedAt?: string | undefined;
+  /** When it last worked, if that is too long ago to say that it does. */
+  notCheckedSince?: string | undefined;
   lastUsedAt?: string | undefined;
   /** Where calls with it go. */
   apiBaseUrl?: string | undefined;
@@ -218,8 +220,13 @@ export interface PageData {
     page: SignedInFrame;
     connection: ConnectionView;
     scopes: readonly string[];
+    /** Name of the relay token that created the link. */
+    service: string;
+    expiresAt: string;
     /** The secret of the link, as in the path. */
     link: string;
+    /** Sent with the form. */
+    hints: Readonly<Record<string, string>>;
   };
   'sign-in/sessions': {
     page: SignedInFrame;

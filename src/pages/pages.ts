@@ -8,10 +8,14 @@ import { createViews } from './views.ts';
 
 export type Pages = PageSender;
 
-export function createPages(parts: { storage: { store: Store; sealer: Sealer }; config: PageConfig }): Pages {
-  const { storage, config } = parts;
+export function createPages(parts: {
+  storage: { store: Store; sealer: Sealer };
+  config: PageConfig;
+  clock: () => number;
+}): Pages {
+  const { storage, config, clock } = parts;
   return createPageSender({
-    views: createViews(),
+    views: createViews({ clock }),
     flashes: createFlashes(storage),
     submissions: createSubmissions(storage),
     config,

@@ -58,7 +58,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
   const connectStep = error.connectUrl
     ? { label: CONNECT_LABELS[error.code] ?? 'Go on', url: error.connectUrl }
     : undefined;
-  const { csrfToken, ...frame } = parts.pages.frame(req, problemText(error.code).title);
+  const { csrfToken, ...frame } = parts.pages.frame(req, error.words.title ?? problemText(error.code).title);
   // Under `no-referrer`, browsers send forms with `Origin: null`, which the CSRF check refuses: leave the forms out.
   const sendsOrigin = res.get('Referrer-Policy') !== 'no-referrer';
   parts.pages.send(res, 'errors/error', {

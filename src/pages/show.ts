@@ -1,13 +1,15 @@
 /** What templates write values with, as `it.show`: words, dates, links and small pieces of HTML. */
+import { DAY_MS } from '../time.ts';
 import type { FieldFault } from './page-data.ts';
 import { problemText, whoseText } from './problem-texts.ts';
-import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookEventText } from './words.ts';
+import { relativeTime } from './relative-time.ts';
+import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookAnswerText, webhookEventText } from './words.ts';
 
 declare const html: unique symbol;
 /** HTML that templates print as it is, with `<%~`: every value in it is escaped. */
 export type Html = string & { readonly [html]: true };
 
-export type Show = typeof SHOW;
+export type Show = ReturnType<typeof createShow>;
 
 /** Creates the `Intl` formatter on first use, and once: creating it costs more than rendering a page. */
 function formatter(style: Intl.DateTimeFormatOptions, suffix = ''): (iso: string) => string {
@@ -23,25 +25,36 @@ function formatter(style: Intl.DateTimeFormatOptions, suffix = ''): (iso: string
 
 const date = formatter({ dateStyle: 'long' });
 const dateTime = formatter({ dateStyle: 'long', timeStyle: 'short' }, ' UTC');
+const shortTime = formatter({ dateStyle: 'medium', timeStyle: 'short' }, ' UTC');
 const clock = formatter({ timeStyle: 'medium' }, ' UTC');
+const timeOfDay = formatter({ timeStyle: 'short' }, ' UTC');
+const shortDate = formatter({ day: 'numeric', month: 'short' });
 
-export const SHOW = {
+interface ShownHealth {
+  health: Parameters<typeof healthText>[0];
+  notCheckedSince?: string | null | undefined;
+}
+
+const SHOW = {
   problem: problemText,
   whose: whoseText,
   healths: HEALTHS,
   health: healthText,
-  healthStatus: (health: Parameters<typeof healthText>[0]) => {
+  healthStatus: ({ health, notCheckedSince }: ShownHealth) => {
+    if (notCheckedSince) return status('idle', `Not checked since ${shortTime(notCheckedSince)}`, 'question');
     const { tone, label, icon } = healthText(health);
     return status(tone, label, icon);
   },
   scope: scopeText,
   webhookEvent: webhookEventText,
+  webhookAnswer: webhookAnswerText,
   source: sourceText,
   date,
   dateTime,
   clock,
   day: timeElement(date),
   time: timeElement(dateTime),
+  timeOfDay: timeElement(timeOfDay),
   status,
   appField: (field: string) => APP_FIELDS.get(field)?.label ?? field,
   daysAgo: (days: number | undefined) =>
@@ -63,8 +76,30 @@ export const SHOW = {
   json: formatJson,
   /** Backticks mark code. */
   withCode: (text: string): Html => escapeText(text).replace(/`([^`]+)`/g, '<code>$1</code>') as Html,
+  /** One line that is cut where it does not fit, and whole in the tooltip. */
+  cut: (text: string, whole = text): Html =>
+    `<span class="cut" title="${escapeText(whole)}"><bdi>${escapeText(text)}</bdi></span>` as Html,
   clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
 };
+
+export function createShow(now: () => number) {
+  return {
+    ...SHOW,
+    /** As `time`, and as its distance from now, with the exact time as a tooltip. */
+    ago: (iso: string | null | undefined, otherwise = '–'): Html => {
+      const time = iso == null ? Number.NaN : Date.parse(iso);
+      if (iso == null || Number.isNaN(time)) return escapeText(iso ?? otherwise) as Html;
+      const attributes = `datetime="${escapeText(iso)}" title="${dateTime(iso)}"`;
+      return `<time ${attributes}>${relativeTime(time, now())}</time>` as Html;
+    },
+    /** A time after "since": the hour if it is less than a day ago, otherwise the date. */
+    since: (iso: string): Html => {
+      const isToday = now() - Date.parse(iso) < DAY_MS;
+      const words = isToday ? timeOfDay(iso) : shortDate(iso);
+      return `<time datetime="${escapeText(iso)}" title="${escapeText(dateTime(iso))}">${escapeText(words)}</time>` as Html;
+    },
+  };
+}
 
 /** Fields of a connected app's form: their labels, and the ids of their elements. */
 const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Map([
@@ -75,6 +110,7 @@ const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Ma
   ['scopes', { label: 'Scopes', place: 'scopes-title' }],
   ['signIn', { label: 'Who may sign in', place: 'use-title' }],
   ['apiBaseUrlFrom', { label: 'Hosts that this member may name', place: 'apiBaseUrlFrom-hosts' }],
+  ['endpoints', { label: 'Endpoints', place: 'endpoints-authorization' }],
   ['par', { label: 'Pushed authorization requests', place: 'par' }],
   ['dpop', { label: 'Tokens bound to a key', place: 'dpop' }],
   ['account', { label: 'Member with the account’s id', place: 'account-field' }],

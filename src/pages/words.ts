@@ -11,22 +11,22 @@ export interface HealthText {
 }
 
 const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthText>> = {
-  active: { label: 'Working', meaning: 'The connection works.', tone: 'good', icon: 'check' },
+  active: { label: 'Active', meaning: 'The connection works.', tone: 'good', icon: 'check' },
   expiring: {
-    label: 'Ends soon',
+    label: 'Expiring',
     meaning: 'The connection still works, but the provider will end it soon. Reconnect now to keep it.',
     tone: 'notice',
     icon: 'clock',
   },
   in_doubt: {
-    label: 'Not certain',
+    label: 'Unverified',
     meaning:
       'The last renewal was cut short, so we cannot tell whether the connection still works. The next use will show; reconnecting settles it now.',
     tone: 'notice',
     icon: 'question',
   },
   reconnect_needed: {
-    label: 'Not working',
+    label: 'Broken',
     meaning: 'The provider no longer accepts the connection. Reconnect to use it again.',
     tone: 'bad',
     icon: 'warning',
@@ -79,6 +79,18 @@ const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
   ['connection.reconnect_needed', 'Connection broken'],
   ['connection.recovered', 'Connection works again'],
   ['connection.removed', 'Connection removed'],
+  ['connection.scopes_missing', 'Connection lacks scopes'],
+  ['webhook.test', 'Test message'],
+]);
+
+/** The reasons of `OutboundError`, and of messages that were not sent. */
+const WEBHOOK_ANSWER_TEXTS: ReadonlyMap<string, string> = new Map([
+  ['address', 'Address not allowed'],
+  ['busy', 'Too many calls to this host'],
+  ['connection', 'No connection'],
+  ['encoding', 'Response compressed'],
+  ['timeout', 'No response in time'],
+  ['too_large', 'Response too large'],
 ]);
 
 /** Of connections, the best first. */
@@ -89,4 +101,7 @@ export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[o
 
 /** Undefined for a scope of a provider that we do not know. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
+/** @param answer the status of a response, or why there was none */
+export const webhookAnswerText = (answer: string): string =>
+  WEBHOOK_ANSWER_TEXTS.get(answer) ?? answer.charAt(0).toUpperCase() + answer.slice(1);
 export const webhookEventText = (event: string): string => WEBHOOK_EVENT_TEXTS.get(event) ?? event;

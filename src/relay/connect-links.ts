@@ -44,9 +44,13 @@ export function relayConnectLinks(parts: {
       const route = 'connect_links:create';
       const named = await gate.readUser(req, caller, wanted.user, route);
       if (!named) throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
-      const subject = await gate.loadSubject(named);
-      const access = { route, app: wanted.app, subject } as const;
-      gate.authorize(caller, access);
+      const authorized = async () => {
+        const access = { route, app: wanted.app, subject: await gate.loadSubject(named) } as const;
+        gate.authorize(caller, access);
+        return access;
+      };
+      const access = await authorized();
+      const { subject } = access;
       const app = apps.find(wanted.app);
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const scopes = scopesOf(app, wanted.scopes);
@@ -57,6 +61,11 @@ export function relayConnectLinks(parts: {
       const { token, address, requestId } = caller;
       const relayToken = { id: token.id, name: token.name };
       const { link, url } = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken });
+      // To disable or delete the user ends the links that are listed; this one may not have been.
+      await authorized().catch(async (error: unknown) => {
+        await links.revoke(link.id);
+        throw error;
+      });
       audit.note({
         event: 'connect_link.created',
         actor: { kind: 'relay_token', ...relayToken },

@@ -9,8 +9,9 @@ import type { UserStore } from '../users/user-store.ts';
 import { decide, type RelayCall, type RelayRefusal, type RelayScope, type RelaySubject, SUBJECT_ID } from './policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokens } from './relay-token.ts';
 import type { ServiceAccounts } from './service-account.ts';
+import type { UseResult } from './stored-uses.ts';
 import type { UserAssertions } from './user-assertion.ts';
-import type { RelayUses, UseResult } from './uses.ts';
+import type { RelayUses } from './uses.ts';
 
 /** A service, authenticated by its relay token. */
 export interface RelayCaller {
@@ -147,7 +148,7 @@ export function createRelayGate(parts: {
 }
 
 const NO_USER_ID =
-  'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address.';
+  'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address. An administrator finds it by the e-mail address under "Test a call".';
 const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
 
 /** Such a request is refused whatever its header holds, because URLs end up in logs. */

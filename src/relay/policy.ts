@@ -17,7 +17,7 @@ export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];
 export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 const userId = z.string().regex(SUBJECT_ID, 'Give user ids, as the page of users and GET /session show them.');
-export const listedUsers = z.array(userId).max(10_000);
+const listedUsers = z.array(userId).max(10_000);
 
 const network = z.string().superRefine((text, context) => {
   const fault = networkFault(text);
@@ -124,10 +124,31 @@ export type RelayDecision = { allowed: true } | RelayRefusal;
 
 /** Applies `RULES` in order; the first that refuses decides. */
 export function decide(policy: RelayPolicy, call: RelayCall): RelayDecision {
-  const refusing = RULES.find(({ refuses }) => refuses(policy, call));
+  const refusing = RULES.find(({ allows }) => allows(policy, call) === false);
   if (!refusing) return { allowed: true };
-  const { refuses: _, ...refusal } = refusing;
+  const { allows: _, check: _check, ...refusal } = refusing;
   return { allowed: false, ...refusal };
+}
+
+/** `not_applicable`: the rule concerns other calls, such as those for a service account. */
+export type Verdict = 'passed' | 'failed' | 'not_applicable';
+
+export interface RuleVerdict {
+  rule: RelayRule;
+  /** What the rule demands, as a sentence. */
+  check: string;
+  verdict: Verdict;
+  /** What to change; only for a failed one. */
+  detail?: string;
+}
+
+/** Applies every rule, also those after the first that refuses. */
+export function verdicts(policy: RelayPolicy, call: RelayCall): RuleVerdict[] {
+  return RULES.map(({ rule, check, detail, allows }) => {
+    const allowed = allows(policy, call);
+    if (allowed === false) return { rule, check, verdict: 'failed', detail };
+    return { rule, check, verdict: allowed ? 'passed' : 'not_applicable' };
+  });
 }
 
 export const SERVICE_ACCOUNT_MOVED =
@@ -135,77 +156,95 @@ export const SERVICE_ACCOUNT_MOVED =
 
 const RULES: readonly {
   rule: RelayRule;
+  check: string;
   /** What to change, for the administrator and the service's owner. Never repeats input. */
   detail: string;
   unknown?: true;
-  refuses: (policy: RelayPolicy, call: RelayCall) => boolean;
+  /** Undefined where the rule does not concern the call. */
+  allows: (policy: RelayPolicy, call: RelayCall) => boolean | undefined;
 }[] = [
   {
     rule: 'expiresAt',
+    check: 'The relay token has not expired.',
     detail: 'Rule expiresAt: the relay token has expired. Give it a later end.',
-    refuses: ({ expiresAt }, { now }) => now >= expiresAt,
+    allows: ({ expiresAt }, { now }) => now < expiresAt,
   },
   {
     rule: 'networks',
+    check: 'The call comes from an allowed network.',
     detail: 'Rule networks: the call does not come from a network that this relay token is bound to.',
-    refuses: ({ networks }, { address }) => !isAllowedFrom(address, networks),
+    allows: ({ networks }, { address }) => isAllowedFrom(address, networks),
   },
   {
     rule: 'scopes',
+    check: 'The relay token has the scope for this action.',
     detail: 'Rule scopes: the relay token lacks the scope that this route needs.',
-    refuses: ({ scopes }, { route }) => !scopes.includes(route),
+    allows: ({ scopes }, { route }) => scopes.includes(route),
   },
   {
     rule: 'apps',
+    check: 'The relay token may use the connected app.',
     detail: 'Rule apps: the relay token may not use this connected app.',
-    refuses: ({ apps }, { app }) => app !== undefined && !apps.includes(app),
+    allows: ({ apps }, { app }) => (app === undefined ? undefined : apps.includes(app)),
   },
   {
     rule: 'serviceAccount',
+    check: 'The service account exists and belongs to the app.',
     detail: 'Rule serviceAccount: there is no service account with this id for this connected app.',
     unknown: true,
-    refuses: (_policy, { subject, app }) =>
-      subject?.kind === 'service_account' && (subject.app === undefined || subject.app !== app),
+    allows: (_policy, { subject, app }) =>
+      subject?.kind === 'service_account' ? subject.app !== undefined && subject.app === app : undefined,
   },
   {
     rule: 'serviceAccount',
+    check: 'The API token was entered for the present platform of the app.',
     detail: SERVICE_ACCOUNT_MOVED,
-    refuses: (_policy, { subject }) => subject?.kind === 'service_account' && subject.moved,
+    allows: (_policy, { subject }) =>
+      subject?.kind === 'service_account' && subject.app !== undefined ? !subject.moved : undefined,
   },
   {
     rule: 'acceptIdTokens',
+    check: 'The relay token accepts ID tokens as proof of a user.',
     detail: 'Rule acceptIdTokens: the relay token does not accept ID tokens. Send a user assertion.',
-    refuses: ({ acceptIdTokens }, { idToken }) => idToken === true && !acceptIdTokens,
+    allows: ({ acceptIdTokens }, { idToken }) => (idToken === true ? acceptIdTokens : undefined),
   },
   {
     rule: 'assertUser',
+    check: 'The relay token may name users without proof.',
     detail: 'Rule assertUser: the relay token may not name a user without proof. Send a user assertion.',
-    refuses: ({ assertUser }, { subject, everyUser }) =>
-      (everyUser === true || (subject?.kind === 'user' && !subject.proven)) && !assertUser,
+    allows: ({ assertUser }, { subject, everyUser }) =>
+      everyUser === true || (subject?.kind === 'user' && !subject.proven) ? assertUser : undefined,
   },
   {
     rule: 'users',
+    check: 'The relay token may act for the user.',
     detail: 'Rule users: the relay token may not act for this user.',
-    refuses: ({ users }, { subject, everyUser }) =>
-      everyUser ? users === 'none' : subject?.kind === 'user' && !includesUser(users, subject.id),
+    allows({ users }, { subject, everyUser }) {
+      if (everyUser) return users !== 'none';
+      return subject?.kind === 'user' ? includesUser(users, subject.id) : undefined;
+    },
   },
   {
     rule: 'users',
+    check: 'The user exists.',
     detail:
       'Rule users: there is no user with this id. The user has to sign in first; GET /session and the page of the user show the id.',
     unknown: true,
     // After the rule above, so that a relay token cannot probe for users that it may not act for.
-    refuses: (_policy, { subject }) => subject?.kind === 'user' && subject.state === 'unknown',
+    allows: (_policy, { subject }) => (subject?.kind === 'user' ? subject.state !== 'unknown' : undefined),
   },
   {
     rule: 'users',
+    check: 'The user is not disabled.',
     detail: 'Rule users: an administrator has disabled this user.',
-    refuses: (_policy, { subject }) => subject?.kind === 'user' && subject.state === 'disabled',
+    allows: (_policy, { subject }) =>
+      subject?.kind === 'user' && subject.state !== 'unknown' ? subject.state !== 'disabled' : undefined,
   },
   {
     rule: 'fullScope',
+    check: 'The relay token may get the whole access token.',
     detail: 'Rule fullScope: the provider gives no narrower token, and the relay token may not have the whole one.',
-    refuses: ({ fullScope }, { unnarrowed }) => unnarrowed === true && !fullScope,
+    allows: ({ fullScope }, { unnarrowed }) => (unnarrowed === true ? fullScope : undefined),
   },
 ];
 

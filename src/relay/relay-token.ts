@@ -120,6 +120,7 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
 
     find: records.find,
     page: records.page,
+    count: records.count,
 
     async lastUse(id: string): Promise<RelayTokenUse | undefined> {
       const text = await uses.last(id);

@@ -4,6 +4,7 @@ import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
+import type { Events } from '../observability/events.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
@@ -30,6 +31,7 @@ export async function createRelay(parts: {
   storage: { store: Store; sealedJson: SealedJson };
   outbound: Outbound;
   audit: Pick<Audit, 'note' | 'tallies'>;
+  events: Pick<Events, 'relayCalled'>;
   connectedApps: Pick<ConnectedApps, 'apps' | 'ownKeys'>;
   grants: Grants;
   threads: Threads;
@@ -39,14 +41,33 @@ export async function createRelay(parts: {
   publicHref: string;
   clock: () => number;
 }) {
-  const { storage, outbound, audit, connectedApps, grants, threads, users, limits, sessions, publicHref, clock } =
-    parts;
+  const {
+    storage,
+    outbound,
+    audit,
+    events,
+    connectedApps,
+    grants,
+    threads,
+    users,
+    limits,
+    sessions,
+    publicHref,
+    clock,
+  } = parts;
   const { store, sealedJson } = storage;
   const { apps, ownKeys } = connectedApps;
   const tokens = await createRelayTokens({ store, sealedJson, clock });
   const accounts = createServiceAccounts({ store, sealedJson, clock });
   const assertions = createUserAssertions({ ownKeys, publicHref });
-  const uses = createRelayUses({ store, audit, clock, count: (outcome) => audit.tallies.count(`relay.${outcome}`) });
+  const uses = createRelayUses({
+    ...{ store, audit, clock },
+    isApp: (id) => apps.find(id) !== undefined,
+    count(outcome, app) {
+      audit.tallies.count(`relay.${outcome}`);
+      events.relayCalled({ app, outcome });
+    },
+  });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
   const { vault, narrowed } = grants;
   const idTokens = createIdTokens({ userSessions: sessions.ofUsers, clock });

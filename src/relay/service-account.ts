@@ -3,6 +3,7 @@ import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { stopError } from '../outbound/stop.ts';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { createRecords, viewWithout } from '../storage/records.ts';
@@ -50,6 +51,7 @@ export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJ
   return {
     find: records.find,
     page: records.page,
+    count: records.count,
     remove: records.remove,
     /** @param wanted `id`: from `newServiceAccountId` */
     create({ id, name, app, apiToken, platform }: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>) {
@@ -81,13 +83,13 @@ export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJ
 /** Calls with a service account's API token. The account's id takes the place of the user's. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
-    async get({ userId: id, urlFor, headers, stop, beforeSending }) {
+    async get({ userId: id, app, urlFor, headers, stop, beforeSending }) {
       const target = outbound.target(urlFor());
       const apiToken = await accounts.apiToken(id, target.origin);
       if (apiToken === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
-      const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`]);
-      stop.whenStopped(() => call.destroy(new Error('The caller has disconnected.')));
+      const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`], app.id);
+      stop.whenStopped(() => call.destroy(stopError(stop.tooLate)));
       return { kind: 'response', response: await call.response };
     },
   };
@@ -103,8 +105,8 @@ export async function checkApiToken(app: ThreadApp, apiToken: string, outbound: 
   try {
     const target = outbound.target(threadUrlOf(app));
     const headers = ['accept', 'application/json', 'user-agent', 'Gatehouse', 'authorization', `Bearer ${apiToken}`];
-    const call = outbound.stream(target, headers);
-    timer = setTimeout(() => call.destroy(new Error('The platform took too long.')), CHECK_TIMEOUT_MS);
+    const call = outbound.stream(target, headers, app.id);
+    timer = setTimeout(() => call.destroy(stopError(true)), CHECK_TIMEOUT_MS);
     const { statusCode, body } = await call.response;
     body.destroy(new Error('Only the status is needed.'));
     if (statusCode === 401 || statusCode === 403) return 'refused';

@@ -59,6 +59,8 @@ type ExchangeResult =
       accessToken: string;
       scopes: readonly string[];
       expiresInSeconds: number | undefined;
+      /** The one that the access token is for, if it is for one alone. */
+      resource?: string | undefined;
     }
   /** `connectUrl`: where the user connects or reconnects, if that helps. */
   | { kind: 'refused'; error: ExchangeError; description: string; connectUrl?: string | undefined }
@@ -85,7 +87,7 @@ export function createTokenExchange(parts: {
   idTokens: IdTokens;
   vault: TokenVault;
   narrowed: NarrowedTokens;
-  grants: Pick<GrantStore, 'load'>;
+  grants: Pick<GrantStore, 'load' | 'noteUse'>;
   publicHref: string;
   clock: () => number;
 }) {
@@ -130,7 +132,7 @@ export function createTokenExchange(parts: {
     app: ConnectedApp,
     { accessToken, scopes }: { accessToken: string; scopes: readonly string[] },
     expiresAt: number | undefined,
-  ): ExchangeResult => {
+  ): Extract<ExchangeResult, { kind: 'token' }> => {
     const expiresInSeconds =
       expiresAt === undefined ? undefined : Math.max(0, Math.floor((expiresAt - clock()) / 1000));
     return { kind: 'token', userId, app: app.id, accessToken, scopes, expiresInSeconds };
@@ -170,7 +172,7 @@ export function createTokenExchange(parts: {
     const result = await narrowed.accessToken(subject.id, app, narrowing);
     switch (result.kind) {
       case 'narrowed':
-        return issued(subject.id, app, result, result.expiresAt);
+        return { ...issued(subject.id, app, result, result.expiresAt), resource: narrowing.resource };
       case 'unavailable':
         return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrlOf(app) : undefined);
       case 'no_grant': {
@@ -231,6 +233,8 @@ export function createTokenExchange(parts: {
       if (refused) return refused;
       const result = await tokenFor(caller, subject, app, request);
       gate.count(caller, full, result.kind === 'token' ? 'answered' : 'failed');
+      // Not awaited, and never rejects.
+      if (result.kind === 'token') void grants.noteUse(subject.id, app.id);
       return result;
     },
   };

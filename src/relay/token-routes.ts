@@ -72,7 +72,7 @@ export function tokenExchangeRoute(parts: {
         : 'The provider is unavailable. Try again later.';
       return refuse(res, 503, 'temporarily_unavailable', description, connectUrl);
     }
-    const { app, userId, accessToken, scopes, expiresInSeconds } = result;
+    const { app, userId, accessToken, scopes, expiresInSeconds, resource } = result;
     // Every issued access token gets an audit entry; relayed calls are only counted.
     audit.note({
       event: 'relay_token.exchanged',
@@ -81,7 +81,7 @@ export function tokenExchangeRoute(parts: {
       userId,
       address: caller.address,
       requestId: caller.requestId,
-      facts: { proof: request.subject_token_type, scopes },
+      facts: { proof: request.subject_token_type, scopes, resource },
     });
     res.json({
       access_token: accessToken,

@@ -1,55 +1,36 @@
-/** Counts calls of services, by hour for each relay token and by service for each connection, without a write per call. */
+/** Counts calls of services by the hour: for each relay token, app and connection, without a write per call. */
 import type { AuditEntry } from '../audit/kinds.ts';
 import type { AuditNotes } from '../audit/notes.ts';
 import { remembered } from '../remembered.ts';
 import { changeJson } from '../storage/change-json.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
-import { DAY_SECONDS, HOUR_MS, isoTime } from '../time.ts';
-import type { RelayRule, RelayScope } from './policy.ts';
+import { DAY_MS, DAY_SECONDS, HOUR_MS } from '../time.ts';
+import {
+  type CountedUse,
+  countOf,
+  dayOf,
+  hourAt,
+  type RelayUse,
+  type ServiceUse,
+  type StoredHours,
+  USE_DAYS,
+  type UseCount,
+  type UseResult,
+  withHours,
+  withService,
+} from './stored-uses.ts';
 
-/**
- * `failed`: allowed, but the platform or the connection refused it. `userAssertion`, `idToken`: the proof of the user was
- * not valid.
- */
-export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
-
-interface RelayUse {
-  token: { id: string; name: string };
-  route: RelayScope;
-  app?: string | undefined;
-  /** The user of the connection. */
-  userId?: string | undefined;
-  serviceAccount?: string | undefined;
-  result: UseResult;
-  address: string;
-  requestId: string;
-}
-
-/** Counts of one hour; `hour` is its start as `2026-11-21T10`, UTC. */
+/** Calls of one hour. */
 export interface HourOfUse {
-  hour: string;
-  counts: { route: RelayScope; result: UseResult; count: number }[];
+  /** The start of the hour, in milliseconds since the epoch. */
+  at: number;
+  counts: UseCount[];
 }
-
-/** One service that used a connection. Times in milliseconds since the epoch. */
-interface ServiceUse {
-  id: string;
-  name: string;
-  route: RelayScope;
-  firstAt: number;
-  lastAt: number;
-  count: number;
-}
-
-type StoredHours = Record<string, Record<string, number>>;
-type CountedUse = { use: RelayUse; at: number; count: number };
 
 const WRITE_INTERVAL_MS = 2_000;
-const MAX_HOURS = 168;
-const HOURS_LIFETIME_SECONDS = 8 * DAY_SECONDS;
+const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
 const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
-const MAX_SERVICES = 50;
 const MAX_PENDING = 10_000;
 const MAX_AUDITED = 20_000;
 
@@ -59,25 +40,43 @@ export function createRelayUses(parts: {
   store: Store;
   audit: Pick<AuditNotes, 'note'>;
   clock: () => number;
-  /** Counts each call, for the overview. */
-  count?: (outcome: 'answered' | 'failed' | 'refused') => void;
+  /** Whether there is an app with this id: a service may send any text in its place. */
+  isApp: (id: string) => boolean;
+  /** Counts each call. `app`: as the service sent it, if at all */
+  count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
 }) {
-  const { store, audit, clock, count } = parts;
+  const { store, audit, clock, isApp, count } = parts;
   const audited = remembered<string>(MAX_AUDITED);
   let pending = new Map<string, CountedUse>();
   let writing: Promise<void> = Promise.resolve();
 
+  /** Adds calls to the sums of a relay token or an app. @param otherOf the app of a call with the token, or the token */
+  const addHours = async (
+    owner: 'token' | 'app',
+    id: string,
+    counted: readonly CountedUse[],
+    otherOf: (use: RelayUse) => string | undefined,
+  ): Promise<void> => {
+    for (const [day, ofDay] of Map.groupBy(counted, ({ at }) => dayOf(at))) {
+      const place = { key: keys.relayUses(owner, id, day), lifetimeSeconds: HOURS_LIFETIME_SECONDS };
+      await changeJson<StoredHours>(store, place, {}, (stored) => withHours(stored, ofDay, otherOf));
+    }
+  };
+
   const writeAll = async (): Promise<void> => {
     const batch = [...pending.values()];
     pending = new Map();
+    const appIn = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
     for (const [tokenId, counted] of Map.groupBy(batch, ({ use }) => use.token.id)) {
-      const place = { key: keys.relayUses(tokenId), lifetimeSeconds: HOURS_LIFETIME_SECONDS };
-      await changeJson<StoredHours>(store, place, {}, (stored) => withHours(stored, counted, clock()));
+      await addHours('token', tokenId, counted, appIn);
+    }
+    for (const [app, counted] of Map.groupBy(batch, ({ use }) => appIn(use))) {
+      if (app !== undefined) await addHours('app', app, counted, ({ token }) => token.id);
     }
     for (const counted of batch) {
       const { route, userId, app, result } = counted.use;
       if (userId === undefined || app === undefined || result !== 'answered') continue;
-      // Whoever looks at a connection, or asks for one, does not use it.
+      // Reading the state of a connection, or creating a connect link, is not a use.
       if (route === 'connections:read' || route === 'connect_links:create') continue;
       const place = { key: keys.relayUsesOf(userId, app), owner: keys.grant(userId, app) };
       await changeJson<ServiceUse[]>(store, { ...place, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
@@ -93,6 +92,11 @@ export function createRelayUses(parts: {
   };
   const timer = setInterval(() => pending.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();
 
+  const servicesOf = async (userId: string, appId: string): Promise<ServiceUse[]> => {
+    const record = await store.get(keys.relayUsesOf(userId, appId));
+    return record ? (JSON.parse(record.value) as ServiceUse[]) : [];
+  };
+
   return {
     /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour; never throws. */
     note(use: RelayUse): void {
@@ -105,7 +109,7 @@ export function createRelayUses(parts: {
         audited.set(name, name);
         audit.note(entryOf(use));
       }
-      count?.(isRefusal(result) ? 'refused' : result);
+      count?.(isRefusal(result) ? 'refused' : result, app);
       const counted = pending.get(name);
       if (counted) {
         counted.use = use;
@@ -116,18 +120,31 @@ export function createRelayUses(parts: {
       // If the store is down for long, counts are lost rather than memory filled.
       if (pending.size < MAX_PENDING) pending.set(name, { use, at, count: 1 });
     },
-    /** The last week of one relay token, newest hour first. */
-    async hoursOf(tokenId: string): Promise<HourOfUse[]> {
-      const record = await store.get(keys.relayUses(tokenId));
-      return Object.entries(record ? (JSON.parse(record.value) as StoredHours) : {})
-        .map(([hour, counts]) => ({ hour, counts: Object.entries(counts).map(countOf) }))
-        .sort((left, right) => right.hour.localeCompare(left.hour));
+    /**
+     * The calls with one relay token or to one app, newest hour first.
+     * @param before milliseconds since the epoch: the hours that began earlier. Default: all of the last 30 days
+     */
+    async hoursOf(owner: 'token' | 'app', id: string, before = Number.POSITIVE_INFINITY): Promise<HourOfUse[]> {
+      const now = clock();
+      const days = Array.from({ length: USE_DAYS + 1 }, (_, ago) => now - ago * DAY_MS).filter(
+        (time) => Math.floor(time / DAY_MS) * DAY_MS < before,
+      );
+      const records = await Promise.all(days.map((time) => store.get(keys.relayUses(owner, id, dayOf(time)))));
+      return records
+        .flatMap((record) => Object.entries(record ? (JSON.parse(record.value) as StoredHours) : {}))
+        .map(([hour, counts]) => ({ at: hourAt(hour), counts: Object.entries(counts).map(countOf) }))
+        .filter(({ at }) => at < before)
+        .sort((left, right) => right.at - left.at);
+    },
+    /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
+    async hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]> {
+      const services = await servicesOf(userId, appId);
+      return services.flatMap(({ id: token, hours = {} }) =>
+        Object.entries(hours).map(([hour, count]) => ({ at: hourAt(hour), token, count })),
+      );
     },
     /** The services that used this connection, last used first. */
-    async servicesOf(userId: string, appId: string): Promise<ServiceUse[]> {
-      const record = await store.get(keys.relayUsesOf(userId, appId));
-      return record ? (JSON.parse(record.value) as ServiceUse[]) : [];
-    },
+    servicesOf,
     settle,
     async close(): Promise<void> {
       clearInterval(timer);
@@ -152,41 +169,4 @@ function entryOf({ token, route, app, userId, serviceAccount, result, address, r
 
 function isRefusal(result: UseResult): result is Exclude<UseResult, 'answered' | 'failed'> {
   return result !== 'answered' && result !== 'failed';
-}
-
-function withHours(stored: StoredHours, counted: readonly CountedUse[], now: number): StoredHours {
-  const next: StoredHours = { ...stored };
-  for (const { use, at, count } of counted) {
-    const hour = hourOf(at);
-    const name = `${use.route} ${use.result}`;
-    next[hour] = { ...next[hour], [name]: (next[hour]?.[name] ?? 0) + count };
-  }
-  const oldest = hourOf(now - MAX_HOURS * HOUR_MS);
-  return Object.fromEntries(Object.entries(next).filter(([hour]) => hour > oldest));
-}
-
-function withService(stored: readonly ServiceUse[], { use, at, count }: CountedUse): ServiceUse[] {
-  const { id, name } = use.token;
-  const previous = stored.find((service) => service.id === id);
-  const service = {
-    ...previous,
-    id,
-    name,
-    route: use.route,
-    firstAt: previous?.firstAt ?? at,
-    lastAt: Math.max(at, previous?.lastAt ?? 0),
-    count: (previous?.count ?? 0) + count,
-  };
-  return [service, ...stored.filter((other) => other !== previous)]
-    .sort((left, right) => right.lastAt - left.lastAt)
-    .slice(0, MAX_SERVICES);
-}
-
-function hourOf(at: number): string {
-  return isoTime(at).slice(0, 13);
-}
-
-function countOf([name, count]: [string, number]): HourOfUse['counts'][number] {
-  const [route, result] = name.split(' ');
-  return { route: route as RelayScope, result: result as UseResult, count };
 }

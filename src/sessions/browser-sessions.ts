@@ -27,6 +27,9 @@ const COOKIES_SHARE = 1 / 32;
 /** Longer Cookie headers are not cached, so that one entry stays small. */
 const MAX_CACHED_CHARACTERS = 1_024;
 
+/** @param secure whether Gatehouse is reached by HTTPS */
+export const sessionCookieName = (secure: boolean) => (secure ? '__Host-gatehouse' : 'gatehouse');
+
 export type BrowserSessions = ReturnType<typeof createBrowserSessions>;
 
 export function createBrowserSessions(parts: {
@@ -34,15 +37,17 @@ export function createBrowserSessions(parts: {
   secrets: readonly string[];
   publicUrl: Pick<PublicUrl, 'secure'>;
 }) {
-  const { records, secrets, publicUrl } = parts;
+  const { records, publicUrl } = parts;
+  let { secrets } = parts;
   const { secure } = publicUrl;
-  const prefix = secure ? '__Host-' : '';
-  const name = `${prefix}gatehouse`;
-  const browserCookieName = `${prefix}gatehouse-tx`;
+  const name = sessionCookieName(secure);
+  const browserCookieName = `${name}-tx`;
   const cookie = { httpOnly: true, sameSite: 'lax', path: '/', secure } as const;
+  const express = expressSession({ records, name, secrets, cookie });
 
   // Caches only headers whose signature is valid: forged ones must not evict them.
-  const hashes = rememberedOfEach<string>(COOKIES_SHARE);
+  const emptyCache = () => rememberedOfEach<string>(COOKIES_SHARE);
+  let hashes = emptyCache();
   const sessionHashOf = (cookies: string): string | undefined => {
     const cached = hashes.get(cookies);
     if (cached !== undefined) return cached;
@@ -61,7 +66,14 @@ export function createBrowserSessions(parts: {
 
   return {
     /** express-session, for the routes that begin and end sessions. */
-    middleware: expressSession({ records, name, secrets, cookie }),
+    middleware: express.middleware,
+
+    /** The first signs, all verify; what another secret signed is not accepted from now on. */
+    useSecrets(replaced: readonly string[]): void {
+      secrets = replaced;
+      hashes = emptyCache();
+      express.useSecrets(replaced);
+    },
 
     /** The valid session of the request's cookie, without express-session; one read of the store. */
     read({ headers }: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined> {

@@ -11,14 +11,24 @@ export function expressSession(parts: {
   name: string;
   secrets: readonly string[];
   cookie: CookieOptions & { secure: boolean };
-}): RequestHandler {
-  const { records, name, secrets, cookie } = parts;
-  const store = new RecordStore(records);
-  const express = session({ name, secret: [...secrets], store, resave: false, saveUninitialized: false, cookie });
-  return (req, res, next) => {
+}) {
+  const { records, name, cookie } = parts;
+  const withSecrets = (secrets: readonly string[]): RequestHandler => {
+    const store = new RecordStore(records);
+    return session({ name, secret: [...secrets], store, resave: false, saveUninitialized: false, cookie });
+  };
+  let express = withSecrets(parts.secrets);
+  const middleware: RequestHandler = (req, res, next) => {
     // express-session sets a Secure cookie only on requests that it takes for https. Here PUBLIC_URL alone decides.
     Object.defineProperty(req, 'secure', { value: cookie.secure, configurable: true });
     express(req, res, next);
+  };
+  return {
+    middleware,
+    /** For the requests to come. */
+    useSecrets(secrets: readonly string[]): void {
+      express = withSecrets(secrets);
+    },
   };
 }
 

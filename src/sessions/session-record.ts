@@ -29,8 +29,8 @@ const TOMBSTONE = 'ended';
 const RECORDS_SHARE = 1 / 16;
 /** Estimated size of a session object in memory, beside its strings. */
 const SESSION_CHARACTERS = 400;
-/** How often a use is written; more often for short idle times, so that a session ends at most a tenth of its idle time early. */
-const MAX_TOUCH_MS = 60_000;
+/** A use is written when a tenth of the idle time has passed since the last one, and at the latest after this time: pages show it. */
+const MAX_TOUCH_MS = 300_000;
 const TOUCHES_IN_IDLE_TIME = 10;
 /** A session is written right after its list entry. An entry that is older than this and has no session never got one. */
 export const BEGIN_MS = 60_000;
@@ -121,8 +121,8 @@ export function createSessionRecords(parts: {
   };
 
   /**
-   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write a minute (or
-   * tenth of the idle time).
+   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write in a
+   * tenth of it.
    */
   const readHashed = async (hash: string, { extend }: { extend: boolean }): Promise<Session | undefined> => {
     const current = await find(hash);
@@ -144,6 +144,12 @@ export function createSessionRecords(parts: {
   return {
     read: (sessionId: string, options: { extend: boolean }) => readHashed(hashOf(sessionId), options),
     readHashed,
+
+    /** Whether the store has the session; it expires there with its last possible use. Opens nothing, as a sweep reads very many. */
+    async isStored(hash: string): Promise<boolean> {
+      const record = await store.get(keys.session(hash));
+      return record !== undefined && record.value !== TOMBSTONE;
+    },
 
     /** The session as this process last read it. It may have ended since: never authorize by it. */
     lastRead: (hash: string) => opened.peek(hash)?.session,

@@ -58,6 +58,22 @@ export function createUserSessions(parts: {
     },
 
     /**
+     * Ends every session of every user. One that begins meanwhile may stay.
+     * @param advance called with the number of sessions that were ended
+     * @returns how many were valid
+     */
+    async endOfEveryone(advance: (done: number) => void): Promise<number> {
+      let valid = 0;
+      for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
+        const hashes = items.map(({ member }) => member);
+        valid += (await readAll(hashes)).length;
+        await endEach(hashes);
+        advance(hashes.length);
+      }
+      return valid;
+    },
+
+    /**
      * Ends the sessions of one session at the provider, or all of a user. A sign-in under way cannot begin another one.
      * @param issuedUntil refuses ID tokens issued until then: seconds since the epoch, by the provider's clock
      * @returns how many sessions were valid
@@ -77,8 +93,8 @@ export function createUserSessions(parts: {
       const begunBefore = clock() - BEGIN_MS;
       for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
         const listed = items.filter(({ score }) => score < begunBefore).map(({ member }) => member);
-        const sessions = await Promise.all(listed.map(read));
-        const ended = listed.filter((_hash, position) => sessions[position] === undefined);
+        const kept = await Promise.all(listed.map(records.isStored));
+        const ended = listed.filter((_hash, position) => !kept[position]);
         if (ended.length > 0) await store.write(ended.map((hash) => ({ index: keys.liveSessions, remove: hash })));
       }
     },

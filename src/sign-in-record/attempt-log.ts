@@ -26,6 +26,8 @@ export interface AttemptFacts {
   state?: string;
   purpose?: SignInPurpose;
   user?: { id: string; name?: string | undefined; email?: string | undefined } | undefined;
+  /** An administrator tries the app. */
+  trial?: boolean | undefined;
   /** The `acr` that the administration demanded and the ID token has. */
   steppedUp?: string;
 }
@@ -82,10 +84,10 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     for (const name of STEP_NAMES.slice(last ? place(last.name) + 1 : 0, place(step) + 1)) add(name, true);
   };
   const inRecord = () => {
-    const { purpose, user, id } = known;
+    const { purpose, user, id, trial } = known;
     const userFacts = { userId: user?.id, name: user?.name, email: user?.email };
     return {
-      changes: { app, ...(purpose && { purpose }), ...userFacts, steps, reference },
+      changes: { app, ...(purpose && { purpose }), trial, ...userFacts, steps, reference },
       attempt: id === undefined ? id : { id, reading },
     };
   };

@@ -13,6 +13,8 @@ export interface SignInRecord {
   id: string;
   app: string;
   purpose: SignInPurpose | 'unknown';
+  /** An administrator tried the app. */
+  trial?: boolean | undefined;
   startedAt: number;
   endedAt?: number | undefined;
   outcome?: SignInOutcome | undefined;

@@ -197,8 +197,8 @@ const FAILURES = {
     detail: 'You or your organisation did not consent.',
     page: { title: 'Consent was not given', nextStep: 'Nothing was changed. Try again if you want to consent.' },
     words: 'The user or their organisation did not consent.',
-    advice: 'If no user can consent, the provider’s administrator has to allow this app first.',
-    field: 'scopes',
+    advice:
+      'If the user chose so, there is nothing to do. If no user can consent, the provider’s administrator has to allow this app first.',
   },
   provider_refused: {
     code: 'upstream_error',
@@ -424,6 +424,19 @@ const FAILURES = {
     page: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
     words: 'The connect link had been used or revoked, or had expired, when the user came back.',
     advice: 'Nothing was stored. If the connection is still needed, the service can create another link.',
+    isRefusal: true,
+  },
+  link_other_account: {
+    code: 'not_allowed',
+    whose: 'nobody',
+    failedAt: 'connection',
+    detail: 'You chose another account than the one that this link is for, so nothing was connected.',
+    page: {
+      title: 'Nothing was connected',
+      nextStep: 'Open the link again, and choose the account that you sign in with here.',
+    },
+    words: 'The user came back from the provider with another account than the one of the connect link.',
+    advice: 'Nothing was stored. The link still works: the user can open it again and choose their own account.',
     isRefusal: true,
   },
   not_permitted: {

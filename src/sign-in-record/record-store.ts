@@ -3,6 +3,7 @@ import { callerNetwork } from '../config/networks.ts';
 import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import { matchingPage } from '../storage/matching-page.ts';
+import { type MergedSource, unionPage } from '../storage/merged-page.ts';
 import { allMembers } from '../storage/paging.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
@@ -17,6 +18,12 @@ interface PageRequest {
   email?: string | undefined;
   failedOnly?: boolean | undefined;
   openOnly?: boolean | undefined;
+}
+
+/** What the attempts of a user are listed by. */
+interface UserKeys {
+  id: string;
+  email?: string | undefined;
 }
 
 interface PendingAttempt {
@@ -161,8 +168,23 @@ export function createRecordStore(parts: {
       return matchingPage(store, index, { after, limit }, async (id) => (await load(id))?.record);
     },
 
+    /** The attempts of a user, by id and by e-mail address, as one list, newest first. */
+    merged({ id, email }: UserKeys, accepts: (record: SignInRecord) => boolean): MergedSource<SignInRecord> {
+      const indexes = [id, ...(email === undefined ? [] : [folded(email)])].map((user) => keys.signIns('of', user));
+      return {
+        page: (options) => unionPage(store, indexes, options),
+        load: (positions) =>
+          Promise.all(
+            positions.map(async ({ member }) => {
+              const { record } = (await load(member)) ?? {};
+              return record && accepts(record) ? record : undefined;
+            }),
+          ),
+      };
+    },
+
     /** Deletes every record of a user. */
-    async forgetUser({ id, email }: { id: string; email?: string | undefined }): Promise<void> {
+    async forgetUser({ id, email }: UserKeys): Promise<void> {
       for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
         const index = keys.signIns('of', user);
         // Again while there are records: a sign-in may have ended meanwhile.

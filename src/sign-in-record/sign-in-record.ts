@@ -14,13 +14,14 @@ export function createSignInRecords(parts: { store: Store; events: Pick<Events, 
   const { store, events, clock } = parts;
   const records = createRecordStore({ store, clock });
   const { record, isOtherBrowser } = createAttemptRecorder({ records, events, clock });
-  const { find, page, forgetUser, trim } = records;
+  const { find, page, merged, forgetUser, trim } = records;
   const chores: readonly Chore[] = [{ name: 'trim-sign-ins', everyMilliseconds: 600_000, work: trim }];
   return {
     record,
     isOtherBrowser,
     find,
     page,
+    merged,
     forgetUser,
     chores,
     /** Undefined for an attempt that succeeded, or that may still be under way. */

@@ -24,6 +24,30 @@ export const STEPS = {
 } as const;
 
 export type StepName = keyof typeof STEPS;
+
+/** What the page says of a step that failed. */
+const FAILED_STEPS: Readonly<Record<StepName, string>> = {
+  started: 'Could not be started',
+  sent: 'Not sent to the identity provider',
+  came_back: 'Did not come back from the provider',
+  state: 'State is not genuine, or has expired',
+  cookie: 'Not the browser of the start',
+  redirect_uri: 'Callback URL is not that of the app',
+  answer: 'Response is not genuine (state, iss)',
+  granted: 'The user or the provider did not consent',
+  token_endpoint: 'No usable tokens received',
+  id_token_form: 'ID token: form is wrong',
+  id_token_times: 'ID token: times are wrong',
+  id_token_issuer: 'ID token: issuer is wrong',
+  id_token_audience: 'ID token: audience is wrong',
+  id_token_nonce: 'ID token: nonce is wrong',
+  id_token_signature: 'ID token: signature is wrong',
+  claims: 'User not identified',
+  permitted: 'User may not sign in',
+  session: 'Session not saved',
+  connection: 'Connection not saved',
+};
+
 export const STEP_NAMES = Object.keys(STEPS) as StepName[];
 
 export interface Step {
@@ -49,6 +73,7 @@ export function stepResults(steps: readonly Step[]): StepResult[] {
   return STEP_NAMES.map((name) => {
     const step = steps.findLast((one) => one.name === name);
     const result = step === undefined ? 'not_reached' : step.ok ? 'passed' : 'failed';
-    return { name, words: STEPS[name], result, at: step?.at, detail: step?.detail };
+    const words = result === 'failed' ? FAILED_STEPS[name] : STEPS[name];
+    return { name, words, result, at: step?.at, detail: step?.detail };
   });
 }

@@ -1,6 +1,7 @@
 /** Serves `POST /oauth/backchannel-logout/{app}`: a provider ends sessions (OpenID Connect Back-Channel Logout 1.0, R58). */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
+import { type ConnectedApp, providerHostOf } from '../connected-apps/connected-app.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { LOGOUT_TOKEN_SECONDS, type LogoutToken } from '../connected-apps/logout-token.ts';
@@ -67,7 +68,7 @@ export function backchannelLogout(parts: {
     const token = req.is('application/x-www-form-urlencoded') ? formField(req.body, 'logout_token') : undefined;
     if (!token) return refuse(NOT_ONE_TOKEN);
     const verified = await verifyLogoutToken(app, token).catch((error: unknown) => {
-      throw notVerifiable(error);
+      throw notVerifiable(app, error);
     });
     if ('fault' in verified) return refuse(verified.fault);
     const sessions = await endOnce(verified.token);
@@ -78,12 +79,13 @@ export function backchannelLogout(parts: {
 }
 
 /** The token was neither accepted nor refused: the provider may send it again. */
-function notVerifiable(error: unknown): unknown {
+function notVerifiable(app: ConnectedApp, error: unknown): unknown {
   if (!(error instanceof ProviderError)) return error;
   return new AppError('provider_unavailable', {
     detail: 'The keys that verify the logout token cannot be read now.',
     logDetail: `logout token not verifiable: ${error.reason}`,
     retryAfterSeconds: error.facts.retryAfterSeconds ?? 5,
+    call: { app: app.id, host: providerHostOf(app) },
     cause: error,
   });
 }

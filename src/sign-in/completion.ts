@@ -9,7 +9,7 @@ import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import type { Fail } from './fail.ts';
 import type { CallbackRequest, FlowParts } from './flow.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
-import type { Transaction } from './transaction.ts';
+import type { Transaction, UsedLink } from './transaction.ts';
 
 /** What the provider granted, verified. */
 export interface Authorization {
@@ -107,19 +107,31 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     /** @throws SignInError */
     async connection(
       { app, scopes, response, claims, accountId }: Authorization,
-      { userId, link }: { userId: string; link?: string | undefined },
+      { userId, link, trial }: { userId: string; link?: UsedLink | undefined; trial?: boolean | undefined },
       origin: Origin | undefined,
       log: AttemptLog,
     ): Promise<void> {
+      const about = { appId: app.id, purpose: 'connect', link } as const;
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
+      if (link && 'id' in account && account.id !== userId && account.issuer === (await users.find(userId))?.issuer) {
+        await connections.discard(userId, app, response);
+        throw fail('link_other_account', about);
+      }
+      if (trial && app.signIn) {
+        if (!claims || !maySignIn(app, claims)) {
+          await connections.discard(userId, app, response);
+          throw fail('not_permitted', about);
+        }
+        log.passed('permitted');
+      }
       const isMade = await connections
-        .make({ userId, app, response, scopes, account, chosen: true, link, origin })
+        .make({ userId, app, response, scopes, account, chosen: true, link: link?.id, origin })
         .catch((cause: unknown) => {
           throw unsaved('connection_not_saved', cause);
         });
       if (!isMade) {
         await connections.discard(userId, app, response);
-        throw fail('link_ended', { appId: app.id, purpose: 'connect' });
+        throw fail('link_ended', about);
       }
       log.passed('connection');
       await log.succeeded('connected', userId);

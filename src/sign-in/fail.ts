@@ -1,4 +1,5 @@
 /** The errors of the flow: a named failure with its next step for the user and its detail for the log. */
+import { providerHostOf } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { idTokenFault } from '../connected-apps/id-token-fault.ts';
 import { ProviderError } from '../connected-apps/provider-error.ts';
@@ -6,13 +7,14 @@ import { AppError } from '../errors.ts';
 import { OutboundError } from '../outbound/outbound.ts';
 import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from '../sign-in-record/failures.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import type { Transaction } from './transaction.ts';
+import type { Transaction, UsedLink } from './transaction.ts';
 
 export type Fail = (failure: SignInFailure, about?: FailureAbout) => SignInError;
 
 interface FailureAbout {
   appId?: string | undefined;
   purpose?: Transaction['purpose'];
+  link?: UsedLink | undefined;
   cause?: unknown;
   facts?: SignInFacts;
   /** Another user is signed in: the page offers to sign out. */
@@ -20,12 +22,17 @@ interface FailureAbout {
 }
 
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
-  const nextStep = (failure: SignInFailure, { appId, purpose, signOutFirst }: FailureAbout) => {
+  const nextStep = (failure: SignInFailure, { appId, purpose, link, signOutFirst }: FailureAbout) => {
     const app = appId === undefined ? undefined : apps.find(appId);
     const another = { label: 'Use another account', url: `${publicHref}/sign-in?app=${appId}&prompt=select_account` };
     const other = app && failure === 'other_user_signed_in' ? another : undefined;
     if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, other };
-    if (!app) return { label: 'Go to the start page', url: `${publicHref}/` };
+    if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
+    if (link) {
+      const { href } = new URL(link.path, publicHref);
+      if (failure === 'link_other_account') return { ...another, url: `${href}?prompt=select_account` };
+      return { label: 'Open the link again', url: href };
+    }
     if (purpose === 'connect') return { label: 'Try again', url: `${publicHref}/connections/${app.id}` };
     if (failure === 'not_permitted') return another;
     const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? '&step_up=1' : '';
@@ -35,12 +42,14 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
   return (failure, about = {}) => {
     const { cause, facts = {}, signOutFirst } = about;
     const { seen, retryAfterSeconds } = causeFacts(cause);
+    const app = about.appId === undefined ? undefined : apps.find(about.appId);
     return new SignInError(failure, {
       cause,
       facts,
       step: nextStep(failure, about),
       logDetail: seen === undefined ? failure : `${failure}: ${seen}`,
       retryAfterSeconds,
+      call: app && cause instanceof ProviderError ? { app: app.id, host: providerHostOf(app) } : undefined,
       // Under the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin` sends the origin alone.
       headers: signOutFirst ? { 'Referrer-Policy': 'strict-origin' } : undefined,
     });

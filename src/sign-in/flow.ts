@@ -8,6 +8,7 @@ import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { Events } from '../observability/events.ts';
 import type { AttemptLog, AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
+import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { UserStore } from '../users/user-store.ts';
 import { completeClaims } from './claims.ts';
 import { type Authorization, createCompletion, type SessionPort } from './completion.ts';
@@ -38,7 +39,7 @@ export interface FlowParts {
   apps: CurrentApps;
   provider: ProviderClient;
   connections: Connections;
-  users: Pick<UserStore, 'prefetch' | 'noteSignIn' | 'isDisabled'>;
+  users: Pick<UserStore, 'find' | 'prefetch' | 'noteSignIn' | 'isDisabled'>;
   recorder: AttemptRecorder;
   transactions: Transactions;
   states: StateSigner;
@@ -46,6 +47,8 @@ export interface FlowParts {
   events: Pick<Events, 'signInStarted'>;
   clock: () => number;
   publicHref: string;
+  /** Where administrators see the record of an attempt. */
+  recordUrl: (attempt: string) => string;
 }
 
 /** Each may stand in a callback once (R14). */
@@ -54,7 +57,7 @@ const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description
 export type SignInFlow = ReturnType<typeof createSignInFlow>;
 
 export function createSignInFlow(parts: FlowParts) {
-  const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref } = parts;
+  const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref, recordUrl } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
   const complete = createCompletion(parts, fail);
@@ -89,8 +92,7 @@ export function createSignInFlow(parts: FlowParts) {
 
   /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
   const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
-    const { purpose } = transaction;
-    const about = { appId: transaction.appId, purpose };
+    const about = { appId: transaction.appId, ...purposeOf(transaction) };
     if (transaction.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
     if (!app || fingerprintOf(app) !== transaction.registration) throw fail('registration_changed', about);
@@ -115,23 +117,46 @@ export function createSignInFlow(parts: FlowParts) {
     { transaction, pendingUnder }: PendingRequest,
     { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
   ): Promise<Authorization> => {
-    const { purpose, scopes = app.scopes } = transaction;
+    const { scopes = app.scopes } = transaction;
+    const about = { appId: app.id, ...purposeOf(transaction) };
     try {
       const proofs = deriveNonceAndVerifier(pendingUnder, state);
       const response = await provider.exchangeCode(app, callback, { scopes, ...proofs });
       log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
       // From here on the record names the user, even if userinfo fails the sign-in.
-      if (purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
+      if (about.purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
       const claims = await completeClaims({ provider, admin }, app, response);
       const accountId = claims ? undefined : await accountOf(app, transaction, response);
       if (claims || accountId !== undefined) log.passed('claims');
       return { app, transaction, pendingUnder, scopes, response, claims, accountId };
     } catch (cause) {
-      throw fail(providerFailure(cause), { appId: app.id, purpose, cause });
+      throw fail(providerFailure(cause), { ...about, cause });
     }
   };
 
-  const finishAttempt = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
+  /** A trial that fails leads to its record, and not to an error page. */
+  const runAttempt = async <T>(
+    appId: string,
+    info: RequestInfo,
+    run: (log: AttemptLog, markTrial: (attempt: string) => void) => Promise<T>,
+  ): Promise<T | string> => {
+    let trial: string | undefined;
+    const markTrial = (attempt: string) => {
+      trial = recordUrl(attempt);
+    };
+    try {
+      return await recorder.record(appId, info, (log) => run(log, markTrial));
+    } catch (error) {
+      if (trial === undefined || !(error instanceof SignInError)) throw error;
+      return trial;
+    }
+  };
+
+  const finishAttempt = async (
+    request: CallbackRequest,
+    log: AttemptLog,
+    markTrial: (attempt: string) => void,
+  ): Promise<string | undefined> => {
     log.passed('came_back');
     const state = stateOf(request.callback);
     const startedAt = states.madeAt(state);
@@ -141,6 +166,7 @@ export function createSignInFlow(parts: FlowParts) {
     if (!pending) return undefined;
     const { transaction } = pending;
     log.learn({ id: transaction.attempt, purpose: transaction.purpose });
+    if (transaction.purpose === 'connect' && transaction.trial) markTrial(transaction.attempt);
     log.passedUpTo('cookie');
     const app = startedApp(transaction, request);
     // The URL that was sent, with the parameters that came back: the host and path of the request prove nothing.
@@ -155,8 +181,11 @@ export function createSignInFlow(parts: FlowParts) {
 
   return {
     /** @returns the URL of the authorization endpoint. @throws SignInError */
-    start: (request: StartRequest) =>
-      recorder.record(request.app.id, request.info, (log) => startAttempt(request, log)),
+    start: (request: StartRequest): Promise<string> =>
+      runAttempt(request.app.id, request.info, (log, markTrial) => {
+        if (request.purpose === 'connect' && request.trial) markTrial(log.newId);
+        return startAttempt(request, log);
+      }),
 
     /**
      * @returns where the browser goes on, or undefined where a signed-in user opens a callback that is no longer pending (R10)
@@ -165,7 +194,7 @@ export function createSignInFlow(parts: FlowParts) {
     finish(request: CallbackRequest): Promise<string | undefined> {
       // The path can hold any text, so the record names an app only if it exists.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return recorder.record(appId, request.info, (log) => finishAttempt(request, log));
+      return runAttempt(appId, request.info, (log, markTrial) => finishAttempt(request, log, markTrial));
     },
 
     /** Where the provider ends its own session, or undefined where it cannot. @param idToken that began the session */
@@ -174,4 +203,8 @@ export function createSignInFlow(parts: FlowParts) {
       return app && provider.endSessionUrl(app, { idToken, returnTo: `${publicHref}/` });
     },
   };
+}
+
+function purposeOf(transaction: Transaction) {
+  return { purpose: transaction.purpose, link: transaction.purpose === 'connect' ? transaction.link : undefined };
 }

@@ -12,7 +12,7 @@ import { describeBrowser } from '../http/describe-browser.ts';
 import { described, type Operation, PAGE } from '../http/description.ts';
 import { hintFields, readHints } from '../http/provider-hints.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
-import { type LocalSite, returnTarget } from '../http/return-path.ts';
+import { type LocalSite, localPath, returnTarget } from '../http/return-path.ts';
 import type { Events } from '../observability/events.ts';
 import type { Pages } from '../pages/pages.ts';
 import { originOf } from '../sessions/actor.ts';
@@ -59,9 +59,19 @@ const CONNECT: Operation = {
 };
 const CONNECT_BY_LINK: Operation = {
   summary: 'Ask the user of a connect link for consent: to the authorization endpoint',
+  form: z.object(hintFields),
   responses: { 303: {} },
 };
-const SIGN_OUT: Operation = { summary: 'Sign out here and at the provider', responses: { 303: {} } };
+const SIGN_OUT: Operation = {
+  summary: 'Sign out here and at the provider',
+  query: z.object({
+    return_to: z
+      .string()
+      .optional()
+      .describe('a local path: sign out here alone, sign in with another account, and go on there'),
+  }),
+  responses: { 303: {} },
+};
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
 
 export function signInRoutes(parts: {
@@ -109,12 +119,15 @@ export function signInRoutes(parts: {
     ({ everywhere }: { everywhere: boolean }): RequestHandler =>
     async (req, res) => {
       const { session } = req.context;
-      if (!session) return res.redirect(303, site.home);
+      const wanted = localPath(queryField(req, 'return_to'), site);
+      const next = wanted && new URLSearchParams({ prompt: 'select_account', return_to: wanted });
+      const signInUrl = next && `${site.href}/sign-in?${next}`;
+      if (!session) return res.redirect(303, signInUrl ?? site.home);
       const idToken = await browser.readIdToken(req);
       if (everywhere) await ofUsers.endAll(session.user.id);
       await browser.end(req, res);
       events.signedOut({ userId: session.user.id, everywhere, origin: originOf(req) });
-      const url = await flow.endSessionUrl(session.app, idToken).catch(() => undefined);
+      const url = signInUrl ?? (await flow.endSessionUrl(session.app, idToken).catch(() => undefined));
       return res.redirect(303, url ?? site.home);
     };
 
@@ -151,14 +164,24 @@ export function signInRoutes(parts: {
 
     connectByLink: described<RequestHandler>(CONNECT_BY_LINK, async (req, res) => {
       const { user } = sessionOf(req);
-      const { id: link, app: appId, scopes, returnUrl } = await links.openFor(user.id, String(req.params.link));
+      const { id, app: appId, scopes, returnUrl } = await links.openFor(user.id, String(req.params.link));
       const app = apps.find(appId);
       if (!app || !scopes.every((scope) => app.scopes.includes(scope)))
         throw new AppError('not_found', { detail: 'The app has changed since this link was made. Ask for a new one.' });
       const home = `${site.home}connections/${app.id}`;
       const wanted = returnUrl ?? home;
-      await begin(req, res, { purpose: 'connect', user, link, app, home, wanted, scopes, hints: {} });
+      const link = { id, path: req.baseUrl + req.path };
+      const hints = readHints((name) => req.body[name]);
+      await begin(req, res, { purpose: 'connect', user, link, app, home, wanted, scopes, hints });
     }),
+
+    /** An administrator signs in with an app to try it. The own session stays. */
+    tryApp: (async (req, res) => {
+      const app = apps.find(String(req.params.id));
+      if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+      const { user } = sessionOf(req);
+      await begin(req, res, { purpose: 'connect', trial: true, user, app, home: site.home, hints: {} });
+    }) satisfies RequestHandler,
 
     callback: described<RequestHandler>(CALLBACK, async (req, res) => {
       // The URL holds a code, so it is never sent as a referrer (R16).

@@ -36,17 +36,20 @@ export function createSignIn(parts: {
   clock: () => number;
 }) {
   const { config, store, sessions, pages, events, clock } = parts;
-  const { publicUrl, sessionSecrets, admin } = config;
+  const { publicUrl, sessionSecrets } = config;
+  const admin = { ...config.admin };
   const { origin, href, basePath } = publicUrl;
   const { apps, provider, verifyLogoutToken } = parts.connectedApps;
   const { connections, links } = parts.grants;
   const { store: users, lifecycle } = parts.users;
+  const states = createStateSigner({ secrets: sessionSecrets, randomBytes });
   const flow = createSignInFlow({
     ...{ apps, provider, connections, users, admin, events, clock },
     recorder: parts.signInRecords,
     transactions: createTransactions({ store, clock }),
-    states: createStateSigner({ secrets: sessionSecrets, randomBytes }),
+    states,
     publicHref: href,
+    recordUrl: (attempt) => `${href}/admin/sign-ins/${attempt}`,
   });
   const site = { origin, href, home: `${basePath}/` };
   return {
@@ -58,6 +61,13 @@ export function createSignIn(parts: {
     },
     /** The stronger sign-in that the administration demands, where it does. */
     stepUp:
-      admin.acr === undefined ? undefined : { acr: admin.acr, href: `${href}/sign-in?app=${admin.app}&step_up=1` },
+      admin.acr === undefined
+        ? undefined
+        : { acr: admin.acr, href: () => `${href}/sign-in?app=${admin.app}&step_up=1` },
+    useSecrets: states.useSecrets,
+    /** The app whose sign-ins can make an administrator. */
+    useAdminApp(app: string | undefined): void {
+      admin.app = app;
+    },
   };
 }

@@ -8,14 +8,14 @@ import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
 import type { FlowParts } from './flow.ts';
 import { describeRedirectUri } from './redirect-uri.ts';
-import { fingerprintOf, type Transaction } from './transaction.ts';
+import { fingerprintOf, type Transaction, type UsedLink } from './transaction.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
   /** @param stepUp asks for the stronger sign-in of the administration, which only its own app can give */
   | { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean }
-  /** @param link the id of the connect link that is used */
-  | { purpose: 'connect'; user: SessionUser; link?: string | undefined };
+  /** @param trial an administrator tries the app: the attempt ends at its record */
+  | { purpose: 'connect'; user: SessionUser; link?: UsedLink | undefined; trial?: boolean };
 
 export type StartRequest = StartPurpose & {
   app: ConnectedApp;
@@ -30,13 +30,14 @@ export type StartRequest = StartPurpose & {
 
 /** The start resolves with the URL of the authorization endpoint, and throws SignInError. */
 export function createStart(parts: FlowParts, fail: Fail) {
-  const { provider, connections, transactions, states, admin, events, clock, publicHref } = parts;
+  const { provider, connections, transactions, states, admin, events, clock, publicHref, recordUrl } = parts;
 
   return async (request: StartRequest, log: AttemptLog): Promise<string> => {
     const { app, purpose, user, info } = request;
     log.passed('started', app.id);
-    log.learn({ purpose, user });
-    const about = { appId: app.id, purpose };
+    const trial = request.purpose === 'connect' && request.trial ? true : undefined;
+    log.learn({ purpose, user, trial });
+    const about = { appId: app.id, purpose, link: 'link' in request ? request.link : undefined };
     if (app.disabled) throw fail('disabled_app', about);
     const redirectUri = callbackUrlOf(app.id, publicHref);
     const seen = describeRedirectUri(redirectUri, app.callbackUrls);
@@ -45,12 +46,12 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
     const transaction: Transaction = {
       ...(request.purpose === 'connect'
-        ? { purpose: request.purpose, userId: request.user.id, link: request.link }
+        ? { purpose: request.purpose, userId: request.user.id, link: request.link, trial }
         : { purpose: request.purpose }),
       appId: app.id,
       registration: fingerprintOf(app),
       scopes: request.scopes,
-      returnTo: request.returnTo,
+      returnTo: trial ? recordUrl(log.newId) : request.returnTo,
       stepUp: stepUp || undefined,
       attempt: log.newId,
       startedAt: clock(),

@@ -9,11 +9,15 @@ export type StateSigner = ReturnType<typeof createStateSigner>;
 
 /** @param parts `secrets`: the first signs, all verify */
 export function createStateSigner(parts: { secrets: readonly string[]; randomBytes: (size: number) => Buffer }) {
-  const { secrets, randomBytes } = parts;
+  const { randomBytes } = parts;
+  let { secrets } = parts;
   const macOf = (secret: string, text: string) =>
     createHmac('sha256', secret).update(`authorization-state:${text}`).digest().subarray(0, MAC_BYTES);
 
   return {
+    useSecrets(replaced: readonly string[]): void {
+      secrets = replaced;
+    },
     /** @param now milliseconds since the epoch */
     create(now: number): string {
       const text = `${randomBytes(RANDOM_BYTES).toString('base64url')}.${Math.floor(now / 1000).toString(36)}`;

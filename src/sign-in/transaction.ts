@@ -22,10 +22,18 @@ export type Transaction = {
   | {
       purpose: 'connect';
       userId: string;
-      /** The id of the connect link that is used. */
-      link?: string | undefined;
+      link?: UsedLink | undefined;
+      /** An administrator tries the app: the attempt ends at its record, also if it fails. */
+      trial?: boolean | undefined;
     }
 );
+
+/** The connect link that is used. */
+export interface UsedLink {
+  id: string;
+  /** The local path of its page, where a failed attempt can be repeated. */
+  path: string;
+}
 
 /** Seconds within which a user has to come back from the provider. */
 export const TRANSACTION_SECONDS = 600;
@@ -37,7 +45,8 @@ export type Transactions = ReturnType<typeof createTransactions>;
 
 /**
  * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
- * nonce are derived from the browser's cookie (connected-apps/nonce-and-verifier.ts).
+ * nonce are derived from the browser's cookie (connected-apps/nonce-and-verifier.ts). The path of a connect link serves
+ * only its signed-in user.
  */
 export function createTransactions(parts: { store: Store; clock: () => number }) {
   const { store, clock } = parts;

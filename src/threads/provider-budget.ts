@@ -24,6 +24,8 @@ export interface BudgetedCall {
 type Counted = Readonly<Record<'owner' | 'company', boolean>>;
 
 const BROWSER_SHARE = 0.2;
+/** Of services' share. */
+const CHECK_SHARE = 0.25;
 /** In place of an owner's id, for a limit that a company's users share. */
 const ALL_OWNERS = '*';
 /** The callers that a hold applies to, in the words of the messages between processes. */
@@ -130,6 +132,24 @@ export async function createProviderBudget(parts: {
       if (wait > 0) return wait;
       if (call.caller === 'service') return takeStated(call);
       return call.app.rateLimit ? reserve(call) : undefined;
+    },
+
+    /**
+     * Charges a call that checks a connection: at most a quarter of services' share of `perAppPerMinute`, so that most of it is
+     * left to them. One such call for a user in an interval is too little to count in the user's limit.
+     */
+    async takeCheck(app: BudgetedCall['app']): Promise<number | undefined> {
+      const call: BudgetedCall = { app, ownerId: ALL_OWNERS, caller: 'service' };
+      const wait = heldFor(call);
+      const { perAppPerMinute } = app.rateLimit ?? {};
+      if (wait > 0 || perAppPerMinute === undefined) return wait || undefined;
+      const share = shareOf(perAppPerMinute, 'service');
+      const checksWait = await windows.reserve(app.id, 'checks', Math.max(1, Math.floor(share * CHECK_SHARE)));
+      if (checksWait !== undefined) return checksWait;
+      const reservedAt = clock();
+      const appWait = await windows.reserve(app.id, 'all', share);
+      if (appWait !== undefined) await windows.release(app.id, 'checks', reservedAt);
+      return appWait;
     },
 
     /** Takes over what a response says about the provider's limits. */

@@ -1,8 +1,8 @@
 /** Fetches a thread from the platform, for browsers and services alike. */
 import type { Readable } from 'node:stream';
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { type ConnectedApp, providerHostOf } from '../connected-apps/connected-app.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
-import { AppError } from '../errors.ts';
+import { AppError, type FailedCall, type ProblemCode } from '../errors.ts';
 import type { AuthorizedFetch, AuthorizedResponse } from '../grants/authorized-fetch.ts';
 import { FAILURE_WORDS, failureText } from '../grants/grant.ts';
 import type { GrantReading } from '../grants/grant-store.ts';
@@ -30,6 +30,8 @@ export interface ThreadResponse {
 }
 
 interface ThreadStream extends Omit<ThreadResponse, 'body'> {
+  /** This call, for an error of its body. */
+  call: () => FailedCall;
   /** Fails if the platform exceeds the deadline or the byte limit. */
   body: StreamedBody;
 }
@@ -94,9 +96,16 @@ export function createThreadCall(parts: {
       const { response } = result;
       if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(request, response);
       const { statusCode, headers, body } = response;
-      return { status: statusCode, headers: passedHeaders(headers), body: boundedBody(body, limits) };
+      return {
+        status: statusCode,
+        headers: passedHeaders(headers),
+        body: boundedBody(body, limits),
+        call: () => platformCall(app, apiBaseUrl),
+      };
     } catch (error) {
-      throw isOurs(error) ? error : callError(error, threadUrlOf(app, apiBaseUrl), stop.tooLate);
+      const failure = isOurs(error) ? error : callError(error, threadUrlOf(app, apiBaseUrl), stop.tooLate);
+      if (failure instanceof AppError) failure.call ??= failedCall(failure, app, apiBaseUrl);
+      throw failure;
     } finally {
       clearTimeout(deadline);
     }
@@ -114,6 +123,20 @@ export function createThreadCall(parts: {
     },
   };
 }
+
+function platformCall(app: ThreadApp, apiBaseUrl: string | undefined): FailedCall {
+  return { app: app.id, host: new URL(threadUrlOf(app, apiBaseUrl)).host };
+}
+
+/** The call that ended with this error: that to the platform, or the refresh before it; undefined where neither did. */
+function failedCall({ code }: AppError, app: ThreadApp, apiBaseUrl: string | undefined): FailedCall | undefined {
+  if (code === 'provider_unavailable' || code === 'reconnect_needed') return { app: app.id, host: providerHostOf(app) };
+  return PLATFORM_FAILURES.has(code) ? platformCall(app, apiBaseUrl) : undefined;
+}
+
+const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set([
+  ...(['upstream_error', 'upstream_timeout', 'upstream_rate_limited', 'scopes_missing', 'overloaded'] as const),
+]);
 
 /** The only headers sent beside the access token: nothing of the caller's request is forwarded (R75). */
 const REQUEST_HEADERS = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', 'Gatehouse'];

@@ -38,6 +38,8 @@ export async function createThreads(parts: {
     /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
     charge: async (app: BudgetedCall['app'], ownerId: string): Promise<number | undefined> =>
       budget.take({ app, ownerId, caller: 'service' }),
+    /** Charges it with a check of a connection, in the same way. */
+    chargeCheck: budget.takeCheck,
     close: budget.close,
   };
 }

@@ -53,7 +53,7 @@ export function startImport(parts: ImportParts) {
   const seen = new Set<string>();
   const report: ImportReport = { imported: 0, alreadyConnected: 0, refused: 0, unchecked: 0, invalid: 0, failures: [] };
   /** By app: since when its provider has been waited for, and until when it must not be called. */
-  const waits = new Map<string, { since: number; until: number }>();
+  const waits = new Map<string, { since: number; until: number; isLimit: boolean }>();
   const startedAt = clock();
 
   const fail = (line: number, failure: Partial<ImportFailure> & Pick<ImportFailure, 'result' | 'cause'>) => {
@@ -132,9 +132,9 @@ export function startImport(parts: ImportParts) {
   };
 
   /** Waits for the provider of the app. Returns false once that has lasted too long. */
-  const waitUntil = async (appId: string, until: number): Promise<boolean> => {
+  const waitUntil = async (appId: string, until: number, isLimit = false): Promise<boolean> => {
     const since = waits.get(appId)?.since ?? (patience.sinceSuccess ? clock() : startedAt);
-    waits.set(appId, { since, until });
+    waits.set(appId, { since, until, isLimit });
     if (until > since + patience.milliseconds) return false;
     await sleep(Math.max(0, until - clock()));
     return true;
@@ -146,14 +146,16 @@ export function startImport(parts: ImportParts) {
     let outcome: ImportOutcome = { kind: 'unchecked', cause: 'not_checked', retryAt: 0 };
     const tries = async (): Promise<boolean> => {
       const wait = waits.get(app.id);
-      if (wait && wait.until > clock()) return waitUntil(app.id, wait.until);
+      if (wait && wait.until > clock()) return waitUntil(app.id, wait.until, wait.isLimit);
       const seconds = await charge(app, userId);
       if (seconds !== undefined) return waitUntil(app.id, clock() + seconds * 1000);
       outcome = await imports.check(one);
       calls += 1;
       const until = outcome.kind === 'unchecked' ? pauseOf(outcome) : undefined;
-      if (until !== undefined) return (await waitUntil(app.id, until)) && calls < MAX_CALLS;
-      waits.delete(app.id);
+      if (until !== undefined) return (await waitUntil(app.id, until, isLimited(outcome))) && calls < MAX_CALLS;
+      // A call that was under way when the provider named a time says nothing about that time.
+      const current = waits.get(app.id);
+      if (!current?.isLimit || current.until <= clock()) waits.delete(app.id);
       return false;
     };
     while (await tries());
@@ -181,6 +183,9 @@ function pauseOf({ cause, retryAt }: ImportOutcome & { kind: 'unchecked' }): num
   if (cause === 'app_refused') return Number.POSITIVE_INFINITY;
   return cause === 'provider_unavailable' ? retryAt : undefined;
 }
+
+const isLimited = (outcome: ImportOutcome) =>
+  outcome.kind === 'unchecked' && outcome.reason?.startsWith('status_429') === true;
 
 /** At most `CONCURRENCY` at a time. */
 async function inTurn<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {

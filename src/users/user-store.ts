@@ -29,6 +29,13 @@ interface UserPage {
   next?: string;
 }
 
+/** May have fewer items than the limit, even none, although there is a `next`. */
+interface MatchingUsers {
+  /** `cursor`: the place after this user. */
+  items: { user: User; cursor: string }[];
+  next?: string;
+}
+
 /** A read that was started early and that several calls of one request share. */
 interface UserReading {
   id: string;
@@ -39,6 +46,9 @@ interface UserReading {
 const USERS_SHARE = 1 / 64;
 const MAX_TERMS = 10;
 const MAX_TERM_CHARACTERS = 100;
+const TERMS_AT_ONCE = 250;
+/** Bounds the work for one page. */
+const MAX_TERMS_READ = 1_000;
 /** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
 const END = '\t';
 
@@ -102,21 +112,26 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     ]);
   };
 
-  const search = async (prefix: string, after: string | undefined, limit: number): Promise<UserPage> => {
-    const users: User[] = [];
+  const search = async ({ q, after, limit }: PageRequest & { q: string }): Promise<MatchingUsers> => {
+    const prefix = normalised(q);
+    const items: MatchingUsers['items'] = [];
     let cursor = after ?? encodeCursor({ score: 0, member: prefix });
-    for (;;) {
-      const batch = await store.page(keys.userNames, { limit: limit + 1, after: cursor });
-      for (const { member, score } of batch.items) {
-        if (!member.startsWith(prefix)) return { users };
-        if (users.length === limit) return { users, next: cursor };
-        cursor = encodeCursor({ member, score });
-        const user = await find(member.slice(member.indexOf(END) + 1));
+    for (let read = 0; read < MAX_TERMS_READ; read += TERMS_AT_ONCE) {
+      // The first read is enough, unless most of the terms belong to users who are listed at another term.
+      const size = read === 0 ? limit + 1 : TERMS_AT_ONCE;
+      const batch = await store.page(keys.userNames, { limit: size, after: cursor });
+      const terms = batch.items.filter(({ member }) => member.startsWith(prefix));
+      const found = await Promise.all(terms.map(({ member }) => find(member.slice(member.indexOf(END) + 1))));
+      for (const [at, term] of terms.entries()) {
+        if (items.length === limit) return { items, next: cursor };
+        cursor = encodeCursor(term);
+        const user = found[at];
         // Several terms of one user may start with the prefix: list the user at the first of them.
-        if (user && termsOf(user).find((term) => term.startsWith(prefix)) === member) users.push(user);
+        if (user && termsOf(user).find((one) => one.startsWith(prefix)) === term.member) items.push({ user, cursor });
       }
-      if (batch.next === undefined) return { users };
+      if (batch.next === undefined || terms.length < batch.items.length) return { items };
     }
+    return { items, next: cursor };
   };
 
   return {
@@ -194,14 +209,16 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return (await store.write([{ delete: keys.user(id), ifVersion: version }])) !== undefined;
     },
 
-    /**
-     * Sorted by the last sign-in, newest first. With `q`: users with a name, a word of a name, an address, an id or a
-     * subject that starts with it, in alphabetical order of that.
-     */
+    /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
+    search,
+
+    /** Sorted by the last sign-in, newest first; with `q`, those of `search`. */
     async page({ after, limit, q }: PageRequest): Promise<UserPage> {
-      const prefix = normalised(q ?? '');
       if (after !== undefined) decodeCursor(after);
-      if (prefix !== '') return search(prefix, after, limit);
+      if (q !== undefined && normalised(q) !== '') {
+        const { items, ...rest } = await search({ q, after, limit });
+        return { users: items.map(({ user }) => user), ...rest };
+      }
       const page = await store.page(keys.users, {
         limit,
         order: 'descending',

@@ -12,19 +12,17 @@ export type Users = ReturnType<typeof createUsers>;
 /** @param parts `sessions`, `signInRecords`: what other rooms store about a user */
 export function createUsers(parts: {
   storage: { store: Store };
-  grants: Pick<Grants, 'connections' | 'checks'>;
-  config: { connectionCheckSeconds: number };
+  grants: Pick<Grants, 'connections' | 'links' | 'checks'>;
   sessions: { ofUsers: LifecycleParts['sessions'] };
   signInRecords: LifecycleParts['signIns'];
   charge: CheckOptions['charge'];
   clock: () => number;
 }) {
-  const { storage, grants, config, sessions, signInRecords: signIns, charge, clock } = parts;
+  const { storage, grants, sessions, signInRecords: signIns, charge, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
-  const { connections } = grants;
-  const lifecycle = createUserLifecycle({ store, users, connections, sessions: sessions.ofUsers, signIns });
-  const seconds = config.connectionCheckSeconds;
-  const chores = grants.checks({ seconds, isDisabled: (id) => users.isDisabled(id), charge });
+  const { connections, links } = grants;
+  const lifecycle = createUserLifecycle({ store, users, connections, links, sessions: sessions.ofUsers, signIns });
+  const chores = grants.checks({ isDisabled: (id) => users.isDisabled(id), charge });
   return { store: users, lifecycle, chores };
 }

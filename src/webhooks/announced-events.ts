@@ -13,6 +13,9 @@ export function announcedEvents(announce: WebhookMessages['announce']): EventLis
     connectionRecovered(facts) {
       announce('connection.recovered', { user: facts.userId, app: facts.app });
     },
+    scopesMissing({ userId, app, scopes }) {
+      announce('connection.scopes_missing', { user: userId, app, missingScopes: scopes });
+    },
     connectionRemoved(facts) {
       announce('connection.removed', { user: facts.userId, app: facts.app, revocation: facts.revocation });
     },

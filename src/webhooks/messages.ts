@@ -1,47 +1,27 @@
-/** Messages to webhooks: stored, signed (Standard Webhooks), and sent up to 8 times with growing pauses. */
-import { createHmac } from 'node:crypto';
+/** Messages to webhooks: stored, sent up to 8 times with growing pauses, and sent again by administrators. */
 import type { AuditNotes } from '../audit/notes.ts';
-import { AppError } from '../errors.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import { OutboundError } from '../outbound/outbound.ts';
 import { keys } from '../storage/keys.ts';
+import { type MatchingPage, matchingPage } from '../storage/matching-page.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
+import { allMembers } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../time.ts';
+import { createDelivery } from './delivery.ts';
+import type { WebhookHealths } from './health.ts';
+import {
+  afterAttempt,
+  type MessageEvent,
+  type MessageState,
+  type Outcome,
+  TEST_EVENT,
+  type WebhookMessage,
+} from './message.ts';
 import type { Webhook, WebhookEvent, WebhookStore } from './webhook-store.ts';
 
-/** One attempt. `answer`: the status of the response, or why there was none. */
-interface WebhookTry {
-  /** Milliseconds since the epoch, like every time in this file. */
-  at: number;
-  answer: string;
-}
-
-export interface WebhookMessage {
-  id: string;
-  webhook: string;
-  event: WebhookEvent;
-  createdAt: number;
-  state: 'waiting' | 'taken' | 'given_up';
-  /** When it is sent next; only while it is waiting. */
-  nextAt: number | undefined;
-  tries: readonly WebhookTry[];
-}
-
-interface Sent {
-  answer: string;
-  isDelivered?: boolean;
-  /** No further attempt. */
-  isFinal?: boolean;
-}
-
-type StoredMessage = WebhookMessage & { body: string };
 /** The content of a message, such as the user and the app of a connection. */
-type Data = Readonly<Record<string, string | undefined>>;
+type Data = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The pause before each of the eight attempts, about 16 hours in total. */
-const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
-const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024 };
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 /** Large enough that messages to a receiver that hangs do not hold up the others. */
 const MAX_CONCURRENT = 50;
@@ -51,31 +31,39 @@ export type WebhookMessages = ReturnType<typeof createWebhookMessages>;
 
 export function createWebhookMessages(parts: {
   store: Store;
-  webhooks: WebhookStore;
-  outbound: Outbound;
+  webhooks: Pick<WebhookStore, 'page' | 'target'>;
+  outbound: Pick<Outbound, 'fetch'>;
+  healths: Pick<WebhookHealths, 'note'>;
   audit: Pick<AuditNotes, 'note'>;
   clock: () => number;
   random: () => number;
 }) {
-  const { store, webhooks, outbound, audit, clock, random } = parts;
+  const { store, webhooks, outbound, healths, audit, clock, random } = parts;
+  const deliver = createDelivery({ webhooks, outbound, clock });
   let storing: Promise<void> = Promise.resolve();
 
-  const enqueue = async (event: WebhookEvent, data: Data, now: number) => {
-    const isReceiver = ({ enabled, events }: Webhook) => enabled && events.includes(event);
-    const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
-    const timestamp = isoTime(now);
-    for (const { id: webhook } of receivers) {
-      const id = `msg_${newOpaqueTokenId()}${newOpaqueTokenId()}`;
-      const body = JSON.stringify({ type: event, timestamp, data });
-      const due = { createdAt: now, nextAt: now, state: 'waiting' as const, tries: [] };
-      const message: StoredMessage = { id, webhook, event, body, ...due };
-      await store.write([
-        { put: keys.webhookMessage(id), value: JSON.stringify(message), lifetimeSeconds: LIFETIME_SECONDS },
-        { index: keys.webhookDue, add: id, score: now },
-        { index: keys.webhookMessages(webhook), add: id, score: now },
-      ]);
-      await dropOldest(webhook);
-    }
+  const load = async (id: string): Promise<{ message: WebhookMessage; version: number } | undefined> => {
+    const record = await store.get(keys.webhookMessage(id));
+    return record && { message: JSON.parse(record.value) as WebhookMessage, version: record.version };
+  };
+
+  /** Returns false if the stored message has another version. */
+  const save = async (message: WebhookMessage, version: number): Promise<boolean> => {
+    const { id, webhook, nextAt, createdAt } = message;
+    const written = await store.write([
+      {
+        put: keys.webhookMessage(id),
+        value: JSON.stringify(message),
+        lifetimeSeconds: LIFETIME_SECONDS,
+        ifVersion: version,
+      },
+      nextAt === undefined
+        ? { index: keys.webhookDue, remove: id }
+        : { index: keys.webhookDue, add: id, score: nextAt },
+      ...(version === 0 ? [{ index: keys.webhookMessages(webhook), add: id, score: createdAt }] : []),
+    ]);
+    if (version === 0) await dropOldest(webhook);
+    return written !== undefined;
   };
 
   const dropOldest = async (webhook: string): Promise<void> => {
@@ -85,54 +73,52 @@ export function createWebhookMessages(parts: {
     await store.write(items.map(({ member }) => ({ index, remove: member })));
   };
 
-  const load = async (id: string): Promise<StoredMessage | undefined> => {
-    const record = await store.get(keys.webhookMessage(id));
-    return record && (JSON.parse(record.value) as StoredMessage);
+  const enqueue = async (event: WebhookEvent, data: Data, now: number) => {
+    const isReceiver = ({ enabled, events }: Webhook) => enabled && events.includes(event);
+    const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
+    for (const { id } of receivers) await save({ ...newMessage(id, event, data, now), nextAt: now }, 0);
   };
 
-  const send = async ({ id, webhook, body }: StoredMessage): Promise<Sent> => {
-    const target = await webhooks.target(webhook).catch(unreadable);
-    if (target === 'unreadable') return { answer: 'the webhook cannot be opened' };
-    if (!target) return { answer: 'the webhook is gone or switched off', isFinal: true };
-    const timestamp = String(Math.floor(clock() / 1000));
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': 'Gatehouse',
-      'webhook-id': id,
-      'webhook-timestamp': timestamp,
-      'webhook-signature': signatureOf(target.secret, id, timestamp, body),
-    };
-    try {
-      const { status } = await outbound.fetch(target.url, { method: 'POST', headers, body }, LIMITS);
-      return { answer: String(status), isDelivered: status >= 200 && status < 300, isFinal: status === 410 };
-    } catch (error) {
-      return { answer: error instanceof OutboundError ? error.reason : 'connection' };
+  const send = async (message: WebhookMessage, manual: boolean): Promise<Outcome> => {
+    const outcome = await deliver(message, { manual });
+    const { answer, isDelivered = false, isUnsent } = outcome;
+    if (!isUnsent) await healths.note(message.webhook, clock(), { answer, isDelivered });
+    return outcome;
+  };
+
+  /** Adds an attempt to the stored message. Repeats if another process has added one meanwhile. */
+  const record = async (id: string, outcome: Outcome, manual: boolean): Promise<WebhookMessage | undefined> => {
+    const details = { now: clock(), random: random(), manual };
+    for (;;) {
+      const stored = await load(id);
+      if (!stored) return undefined;
+      const next = afterAttempt(stored.message, outcome, details);
+      if (await save(next, stored.version)) return next;
     }
   };
 
   const attempt = async (id: string): Promise<void> => {
-    const message = await load(id);
-    if (message?.state !== 'waiting') {
+    const stored = await load(id);
+    if (stored?.message.state !== 'waiting') {
       await store.write([{ index: keys.webhookDue, remove: id }]);
       return;
     }
-    const { answer, isDelivered, isFinal } = await send(message);
-    const now = clock();
-    const tries = [...message.tries, { at: now, answer }];
-    const pause = isFinal ? undefined : PAUSES_SECONDS[tries.length];
-    const nextAt = isDelivered || pause === undefined ? undefined : now + pause * 1000 * (0.9 + random() / 5);
-    const state = isDelivered ? 'taken' : nextAt === undefined ? 'given_up' : 'waiting';
-    const next: StoredMessage = { ...message, tries, nextAt, state };
-    await store.write([
-      { put: keys.webhookMessage(id), value: JSON.stringify(next), lifetimeSeconds: LIFETIME_SECONDS },
-      nextAt === undefined
-        ? { index: keys.webhookDue, remove: id }
-        : { index: keys.webhookDue, add: id, score: nextAt },
-    ]);
-    if (state !== 'given_up') return;
-    const facts = { message: id, event: message.event, tries: tries.length, answer };
-    const target = { kind: 'webhook', id: message.webhook };
-    audit.note({ event: 'webhook.given_up', actor: { kind: 'system' }, target, facts });
+    const outcome = await send(stored.message, false);
+    const next = await record(id, outcome, false);
+    if (next?.state !== 'given_up') return;
+    const { webhook, event, tries } = next;
+    const facts = { message: id, event, tries: tries.length, answer: outcome.answer };
+    audit.note({
+      event: 'webhook.given_up',
+      actor: { kind: 'system' },
+      target: { kind: 'webhook', id: webhook },
+      facts,
+    });
+  };
+
+  const find = async (webhook: string, id: string): Promise<WebhookMessage | undefined> => {
+    const message = isMessageId(id) ? (await load(id))?.message : undefined;
+    return message?.webhook === webhook ? message : undefined;
   };
 
   return {
@@ -151,29 +137,62 @@ export function createWebhookMessages(parts: {
       const due = items.filter(({ score }) => score <= clock());
       await Promise.all(due.map(({ member }) => attempt(member)));
     },
+
+    /** Sends a test message, once, also to a webhook that is disabled. The result has the attempt. */
+    async test(webhook: string): Promise<WebhookMessage> {
+      const message = newMessage(webhook, TEST_EVENT, { webhook }, clock());
+      const outcome = await send(message, true);
+      const sent = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
+      // Stored after the attempt: it is not repeated, so that an end of the process between leaves nothing pending.
+      const tested: WebhookMessage = outcome.isDelivered ? sent : { ...sent, state: 'given_up' };
+      await save(tested, 0);
+      return tested;
+    },
+
+    /** Sends a message once more, now, with its id and content. Undefined if the webhook has no such message. */
+    async resend(webhook: string, id: string): Promise<WebhookMessage | undefined> {
+      const message = await find(webhook, id);
+      return message && record(id, await send(message, true), true);
+    },
+
+    find,
+
     /** The latest messages of one webhook, newest first. */
-    async latest(webhookId: string): Promise<WebhookMessage[]> {
-      const { items } = await store.page(keys.webhookMessages(webhookId), { limit: 50, order: 'descending' });
-      const messages = await Promise.all(items.map(({ member }) => load(member)));
-      return messages.flatMap((message) => {
-        if (!message) return [];
-        const { body: _, ...view } = message;
-        return [view];
-      });
+    page(
+      webhook: string,
+      { state, ...options }: { after?: string | undefined; limit: number; state?: MessageState | undefined },
+    ): Promise<MatchingPage<WebhookMessage>> {
+      const filter = (message: WebhookMessage) => state === undefined || message.state === state;
+      const loadMessage = async (id: string) => (await load(id))?.message;
+      return matchingPage(store, keys.webhookMessages(webhook), { ...options, filter }, loadMessage);
+    },
+    /** Deletes the messages of a webhook that is deleted; those that wait are not sent. */
+    async forget(webhook: string): Promise<void> {
+      const index = keys.webhookMessages(webhook);
+      for (const id of await allMembers(store, index)) {
+        await store.write([
+          { delete: keys.webhookMessage(id) },
+          { index: keys.webhookDue, remove: id },
+          { index, remove: id },
+        ]);
+      }
     },
     /** Resolves once everything announced is stored. */
     settle: (): Promise<void> => storing,
   };
 }
 
-/** A webhook sealed with a lost key must not stop the messages of others. Its own are retried and finally fail. */
-function unreadable(error: unknown): 'unreadable' {
-  if (error instanceof AppError && error.code === 'internal') return 'unreadable';
-  throw error;
+function newMessage(webhook: string, event: MessageEvent, data: Data, now: number): WebhookMessage {
+  return {
+    id: `msg_${newOpaqueTokenId()}${newOpaqueTokenId()}`,
+    webhook,
+    event,
+    body: JSON.stringify({ type: event, timestamp: isoTime(now), data }),
+    createdAt: now,
+    state: 'waiting',
+    nextAt: undefined,
+    tries: [],
+  };
 }
 
-/** Standard Webhooks: HMAC-SHA256 over id, timestamp and body; the key is the base64 after `whsec_`. */
-export function signatureOf(secret: string, id: string, timestamp: string, body: string): string {
-  const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
-  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
-}
+const isMessageId = (text: string) => /^msg_[0-9A-Za-z]{22}$/.test(text);

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { keys } from '../storage/keys.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { createRecords, viewWithout } from '../storage/records.ts';
+import { createRecords, type Versioned } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 
@@ -11,6 +11,7 @@ export const WEBHOOK_EVENTS = [
   'connection.reconnect_needed',
   'connection.recovered',
   'connection.removed',
+  'connection.scopes_missing',
 ] as const;
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 
@@ -21,12 +22,24 @@ export interface Webhook {
   enabled: boolean;
   /** Milliseconds since the epoch. */
   createdAt: number;
+  /** Until when the previous secret signs, too. */
+  overlapEndsAt: number | undefined;
   version: number;
 }
 
 type WantedWebhook = Pick<Webhook, 'url' | 'events' | 'enabled'>;
 /** The sealed record. `secret`: `whsec_` and 32 bytes in base64. */
-type StoredWebhook = Omit<Webhook, 'version'> & { secret: string };
+type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
+  secret: string;
+  previous?: { secret: string; until: number };
+};
+
+export interface WebhookTarget {
+  url: string;
+  enabled: boolean;
+  /** Each signs the messages: the current one, and during an overlap the previous one. */
+  secrets: readonly string[];
+}
 
 const PREFIX = 'wh';
 /** Created before the webhook, so that the audit entry written first can name it. */
@@ -36,6 +49,7 @@ export type WebhookStore = ReturnType<typeof createWebhookStore>;
 
 export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
   const { store, sealedJson, clock } = parts;
+  const isValid = ({ until }: { until: number }) => clock() < until;
   const records = createRecords<StoredWebhook, Webhook>({
     store,
     sealedJson,
@@ -43,26 +57,50 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     keyOf: keys.webhook,
     prefix: PREFIX,
     noun: 'webhook',
-    toView: viewWithout('secret'),
+    beside: (id) => [keys.webhookResponse(id), keys.webhookFailing(id)],
+    toView: ({ value: { secret: _, previous, ...webhook }, version }: Versioned<StoredWebhook>): Webhook => ({
+      ...webhook,
+      overlapEndsAt: previous && isValid(previous) ? previous.until : undefined,
+      version,
+    }),
     whenUnreadable: 'error',
   });
 
   return {
     find: records.find,
     page: records.page,
+    count: records.count,
     remove: records.remove,
     /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
     async create(id: string, { url, events, enabled }: WantedWebhook): Promise<{ webhook: Webhook; secret: string }> {
-      const secret = `whsec_${randomBytes(32).toString('base64')}`;
+      const secret = newSecret();
       return { webhook: await records.create({ id, url, events, enabled, createdAt: clock(), secret }), secret };
     },
     /** Undefined where there is none. @throws AppError `version_conflict` */
     change: (id: string, version: number, { url, events, enabled }: WantedWebhook) =>
       records.change(id, version, (stored) => ({ ...stored, url, events, enabled })),
-    /** Where to send and what to sign with; undefined for one that is gone or switched off. */
-    async target(id: string): Promise<{ url: string; secret: string } | undefined> {
+    /**
+     * Creates a new secret. The previous one signs, too, for `overlapSeconds`; an older one ends now. Undefined if there is
+     * no such webhook.
+     */
+    async rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined> {
+      const secret = newSecret();
+      const until = clock() + overlapSeconds * 1000;
+      const webhook = await records.change(id, undefined, ({ previous: _, ...stored }) => ({
+        ...stored,
+        ...(overlapSeconds > 0 && { previous: { secret: stored.secret, until } }),
+        secret,
+      }));
+      return webhook && { webhook, secret };
+    },
+    /** Where to send, and what to sign with; undefined for one that is gone. */
+    async target(id: string): Promise<WebhookTarget | undefined> {
       const stored = (await records.read(id))?.value;
-      return stored?.enabled ? { url: stored.url, secret: stored.secret } : undefined;
+      if (!stored) return undefined;
+      const { url, enabled, secret, previous } = stored;
+      return { url, enabled, secrets: previous && isValid(previous) ? [secret, previous.secret] : [secret] };
     },
   };
 }
+
+const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;

@@ -6,6 +6,7 @@ import type { Chore } from '../storage/chore.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { announcedEvents } from './announced-events.ts';
+import { createWebhookHealths } from './health.ts';
 import { createWebhookMessages } from './messages.ts';
 import { createWebhookStore } from './webhook-store.ts';
 
@@ -22,7 +23,8 @@ export function createWebhooks(parts: {
   const { storage, outbound, audit, events, clock, random } = parts;
   const { store, sealedJson } = storage;
   const registered = createWebhookStore({ store, sealedJson, clock });
-  const messages = createWebhookMessages({ store, webhooks: registered, outbound, audit, clock, random });
+  const healths = createWebhookHealths({ store });
+  const messages = createWebhookMessages({ store, webhooks: registered, outbound, healths, audit, clock, random });
   events.listen(announcedEvents(messages.announce));
   const send: Chore = {
     name: 'send-webhooks',
@@ -32,6 +34,7 @@ export function createWebhooks(parts: {
   };
   return {
     registered,
+    healths,
     messages,
     chores: [send],
     /** Resolves once everything announced is stored. */

@@ -326,7 +326,8 @@ describe('the rest of its HTTP', () => {
   test('health and metrics are on a listener of their own', async () => {
     const read = async (path: string) => (await fetch(site.managementUrl + path)).text();
     expect(await read('/healthz')).toBe('alive\n');
-    expect(await read('/readyz')).toBe('ready\n');
+    expect(await read('/readyz')).toBe('{"ready":true}\n');
+    expect(await read('/metrics')).toMatch(/^gatehouse_ready 1$/m);
     expect(await read('/metrics')).toMatch(/gatehouse_bin_lookups_total\{source="dataset"\} \d+/);
     expect((await ask({}, '/metrics')).status).toBe(400);
   });

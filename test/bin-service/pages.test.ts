@@ -17,7 +17,7 @@ test('registering, a plan and a key', async () => {
   await statuses(`${site.url}/45717360`, 300);
   await page.goto(site.url);
   await look('front');
-  await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+  await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
   await throughProvider(page, site);
   await look('empty');
   const choose = page.getByRole('button', { name: 'Choose' }).first();

@@ -138,7 +138,8 @@ describe('with small budgets', () => {
     const { agent } = await signIn(site, 'admin@example.test');
     const { id } = await admin.makeToken({ binCallsPerMonth: 2_000 });
     const open = () => agent.get(`${site.url}/admin/relay-tokens/${id}`);
-    const submit = async (binCallsPerMonth: string) => agent.submit(await open(), { binCallsPerMonth, days: '9' });
+    const edit = () => agent.get(`${site.url}/admin/relay-tokens/${id}/edit`);
+    const submit = async (binCallsPerMonth: string) => agent.submit(await edit(), { binCallsPerMonth, days: '9' });
     expect((await open()).body).toContain('2,000 a month');
     expect((await submit('few')).body).toContain('Enter a whole number of calls from 0 to 999999999, or nothing.');
     expect((await submit('30')).body).toContain('30 a month');

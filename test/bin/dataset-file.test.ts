@@ -1,11 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parse } from 'csv-parse/sync';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { DatasetEntry } from '../../src/bin/dataset-builder.ts';
-import { readDatasetFile } from '../../src/bin/dataset-file.ts';
+import { readDatasetFile, readDatasetStream } from '../../src/bin/dataset-file.ts';
 import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
 import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -216,6 +216,32 @@ test('what is said of the source, date and licence counts more than the file, an
   expect(bytes).toBe(readFileSync(path).length);
 });
 
+test('a large file that arrives at once is read in slices, between which others are served', async () => {
+  const rows = Array.from({ length: 50_000 }, (_, at) => `${40_000_000 + at * 7},VISA,DEBIT,,Bank ${at % 999},,,DK,,`);
+  const bytes = Buffer.from([BIN_LIST, ...rows].join('\n'));
+  async function* chunks() {
+    for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
+  }
+  // In milliseconds of work by this thread, whatever else the machine does.
+  const worked = () => {
+    const { user, system } = process.threadCpuUsage();
+    return (user + system) / 1000;
+  };
+  const begun = worked();
+  let [last, longest, isDone] = [begun, 0, false];
+  const turn = () => {
+    longest = Math.max(longest, worked() - last);
+    last = worked();
+    if (!isDone) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const { report } = await readDatasetStream(chunks(), { source: 'large', asOf: '2026-11-01' });
+  isDone = true;
+  turn();
+  expect(report?.taken).toBe(50_000);
+  expect(longest).toBeLessThan((worked() - begun) / 3);
+});
+
 describe('files that cannot be used', () => {
   test.each([
     [
@@ -230,6 +256,17 @@ describe('files that cannot be used', () => {
     ['a broken gzip file', () => write('set.gz', gzipSync(BIN_LIST.repeat(99)).subarray(0, 60)), /damaged/],
   ])('%s gives one sentence that says what to do', async (_name, path, problem) => {
     expect((await readDatasetFile(path())).problem).toMatch(problem);
+  });
+
+  test('one that is small packed and larger unpacked than it may be is read no further', async () => {
+    const text = `${BIN_LIST}\n${'999900,VISA,DEBIT,,,,,US,,\n'.repeat(50_000)}`;
+    const path = write('bomb.gz', gzipSync(text));
+    const maxBytes = 2 ** 20;
+    expect(statSync(path).size).toBeLessThan(maxBytes / 10);
+    expect(await readDatasetFile(path, { maxBytes })).toEqual({
+      problem: expect.stringContaining('larger, once it is unpacked'),
+    });
+    expect((await readDatasetFile(path, { maxBytes: text.length })).dataset).toBeDefined();
   });
 });
 

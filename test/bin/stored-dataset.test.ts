@@ -8,11 +8,12 @@ import { decodeDataset, encodeDataset } from '../../src/bin/dataset-codec.ts';
 import type { DatasetFile } from '../../src/bin/dataset-file.ts';
 import type { PackedFacts } from '../../src/bin/facts.ts';
 import { createLiveDataset, type LiveDataset } from '../../src/bin/live-dataset.ts';
+import { BUILT_IN_ID } from '../../src/bin/rollback.ts';
 import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createRedisStore } from '../../src/storage/redis/store.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
-import type { Store } from '../../src/storage/store.ts';
+import type { Store, Write } from '../../src/storage/store.ts';
 import { bin, datasetOf } from '../support/bins.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -24,6 +25,7 @@ const REPORT = {
   skipped: 1,
   faults: [{ line: 3, reason: 'country_missing' as const }],
 };
+const CHANGE = { before: 1, after: 2, added: 1, removed: 0, changed: 0 };
 const NUMBER = bin('400000');
 
 /** Knows one BIN, by this bank; big enough for several parts. */
@@ -172,14 +174,39 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
   test('rollback brings the previous one back, and again the later one', async () => {
     const store = await openStore();
     const stored = createStoredDatasets({ store, clock });
-    expect(await stored.rollback()).toBeUndefined();
-    await stored.save(datasetNamed('first'), REPORT);
-    expect(await stored.rollback()).toBeUndefined();
-    await stored.save(datasetNamed('second'), REPORT);
+    expect(await stored.rollback('unknown')).toBeUndefined();
+    expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
+    const first = await stored.save(datasetNamed('first'), REPORT);
+    expect(await stored.rollback(first.id)).toBeUndefined();
+    const second = await stored.save(datasetNamed('second'), REPORT);
     const running = await goLive(await openStore());
-    await stored.rollback();
+    await stored.rollback(first.id);
     await until(() => bankIn(running.current()) === 'first');
-    await stored.rollback();
+    // It is no longer the previous one.
+    expect(await stored.rollback(first.id)).toBeUndefined();
+    await stored.rollback(second.id);
+    await until(() => bankIn(running.current()) === 'second');
+    expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
+  });
+
+  test('after the first import, rollback leaves the built-in data set to every process, and again the import', async () => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    const first = await stored.save(datasetNamed('first'), REPORT);
+    const running = await goLive(await openStore());
+    expect(bankIn(running.current())).toBe('first');
+    expect(await stored.rollback(BUILT_IN_ID)).toEqual({ previous: first });
+    await until(() => running.current() === undefined);
+    expect([running.version(), running.report()]).toEqual([undefined, undefined]);
+    expect((await goLive(store)).current()).toBeUndefined();
+    // It is no longer the previous one.
+    expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
+    await stored.rollback(first.id);
+    await until(() => bankIn(running.current()) === 'first');
+    await stored.rollback(BUILT_IN_ID);
+    const second = await stored.save(datasetNamed('second'), REPORT);
+    expect(await stored.versions()).toEqual({ current: second });
+    expect(await store.get(keys.binDatasetPart(first.id, 0))).toBeUndefined();
     await until(() => bankIn(running.current()) === 'second');
   });
 
@@ -207,6 +234,76 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
     expect(kept.items.map(({ member }) => member).sort()).toEqual(ids.slice(2).sort());
     for (const id of ids.slice(0, 2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeUndefined();
     for (const id of ids.slice(2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeDefined();
+  });
+
+  test('an upload is seen by every process, changes nothing until it is imported, and is imported once', async () => {
+    const [one, other] = [await openStore(), await openStore()];
+    const [here, there] = [one, other].map((store) => createStoredDatasets({ store, clock }));
+    if (!here || !there) throw new TypeError('unreachable');
+    await here.save(datasetNamed('first'), REPORT);
+    const running = await goLive(other);
+    const { version } = await here.stage(datasetNamed('second', 30_000), REPORT, CHANGE);
+    expect(await there.staged(version.id)).toMatchObject({ version: { id: version.id }, change: CHANGE });
+    expect((await there.versions())?.current?.source).toBe('test');
+    expect(bankIn(running.current())).toBe('first');
+    const results = await Promise.all([here, there].map((stored) => stored.importStaged(version.id)));
+    expect(results.some((result) => result?.id === version.id)).toBe(true);
+    expect(await there.importStaged(version.id)).toBeUndefined();
+    await until(() => bankIn(running.current()) === 'second');
+    const { current, previous } = (await here.versions()) ?? {};
+    expect([current?.id, previous && previous.id !== version.id]).toEqual([version.id, true]);
+  });
+
+  test('an upload that is discarded or replaced, or whose parts are gone, leaves nothing and is not imported', async () => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    const first = (await stored.stage(datasetNamed('first'), REPORT, CHANGE)).version;
+    const second = (await stored.stage(datasetNamed('second'), REPORT, CHANGE)).version;
+    expect([await stored.staged(first.id), await stored.importStaged(first.id)]).toEqual([undefined, undefined]);
+    expect(await store.get(keys.binDatasetPart(first.id, 0))).toBeUndefined();
+    expect([await stored.discardStaged(first.id), await stored.discardStaged(second.id)]).toEqual([false, true]);
+    expect(await store.get(keys.binDatasetPart(second.id, 0))).toBeUndefined();
+    expect(await store.count(keys.binDatasetVersions)).toBe(0);
+    const third = (await stored.stage(datasetNamed('third'), REPORT, CHANGE)).version;
+    await store.write([{ delete: keys.binDatasetPart(third.id, 0) }]);
+    expect(await stored.importStaged(third.id)).toBeUndefined();
+    expect(await stored.versions()).toBeUndefined();
+  });
+
+  test.for(['replaced', 'discarded'])('an upload that is imported while it is %s stays whole', async (how) => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    const { version } = await stored.stage(datasetNamed('first'), REPORT, CHANGE);
+    const replace = () => stored.stage(datasetNamed('second'), REPORT, CHANGE);
+    /** Another process acts at this moment, once. */
+    const withRace = (isMoment: (steps: readonly Write[]) => boolean, race: () => Promise<unknown>): Store => {
+      let isOver = false;
+      return {
+        ...store,
+        async write(steps) {
+          if (isOver || !isMoment(steps)) return store.write(steps);
+          isOver = true;
+          await race();
+          return store.write(steps);
+        },
+      };
+    };
+    const isOfUpload = (steps: readonly Write[]) =>
+      steps.some((step) => ('put' in step ? step.put : 'delete' in step ? step.delete : '') === keys.binDatasetUpload);
+    const importing = () => stored.importStaged(version.id);
+    const late = createStoredDatasets({ store: withRace(isOfUpload, importing), clock });
+    await (how === 'replaced' ? late.stage(datasetNamed('second'), REPORT, CHANGE) : late.discardStaged(version.id));
+    expect((await stored.versions())?.current?.id).toBe(version.id);
+    expect(bankIn(await stored.load(version))).toBe('first');
+
+    const next = await stored.stage(datasetNamed('third'), REPORT, CHANGE);
+    const early = createStoredDatasets({
+      store: withRace(isOfUpload, how === 'replaced' ? replace : () => stored.discardStaged(next.version.id)),
+      clock,
+    });
+    expect(await early.importStaged(next.version.id)).toBeUndefined();
+    expect((await stored.versions())?.current?.id).toBe(version.id);
+    expect(bankIn(await stored.load(version))).toBe('first');
   });
 
   test('imports at the same time all end well, and one of them counts', async () => {

@@ -209,6 +209,14 @@ describe('each fault is named where it lies', () => {
     expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('may not expire') });
   });
 
+  test('a refresh before any sign-in does not show whether sign-ins return a refresh token', async () => {
+    const seen = { at: Date.now(), expiresIn: true, rotates: true };
+    await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+    const finding = await found('refresh_token', at.app);
+    await at.store.write([{ delete: keys.observation(at.app.id) }]);
+    expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('No user has signed in') });
+  });
+
   test('a callback URL that is not on the list', async () => {
     const app = at.appOf({ callbackUrls: ['https://other.example.com/oauth/callback/elsewhere'] });
     expect(await found('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });

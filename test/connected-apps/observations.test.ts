@@ -62,6 +62,11 @@ test.each([
   await expectSeen({ refreshToken: true, expiresIn: true, rotates });
 });
 
+test('a refresh before the first sign-in, of an imported connection, says nothing of sign-ins', async () => {
+  refresh('rt2');
+  await expectSeen({ expiresIn: true, rotates: true });
+});
+
 test('what stays the same is written once an hour, what changes at once', async () => {
   exchange('rt1', 60);
   await expectSeen({ refreshToken: true, expiresIn: true });

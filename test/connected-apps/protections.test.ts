@@ -14,7 +14,7 @@ import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } 
 import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 
-const IDS = ['pushed', 'unknown', 'lacking', 'auto', 'strict', 'bound', 'bearer', 'keyed'] as const;
+const IDS = ['pushed', 'unknown', 'lacking', 'auto', 'strict', 'bound', 'bearer', 'keyed', 'fapi'] as const;
 type Id = (typeof IDS)[number];
 
 const DISCOVERY = '/.well-known/openid-configuration';
@@ -38,6 +38,10 @@ beforeAll(async () => {
         client('unknown', { redirectUris: [`${url}/oauth/callback/another`] }),
         ...(['lacking', 'auto', 'strict', 'bearer'] as const).map((id) => client(id)),
         client('bound', { settings: { requireDpop: true, requireDpopNonce: true } }),
+        client('fapi', {
+          ...{ ...keyed, clientSecret: undefined, jwksUri: `${url}/.well-known/jwks.json` },
+          settings: { requirePushedRequests: true, requireDpop: true, requireDpopNonce: true },
+        }),
         client('keyed', { ...keyed, clientSecret: undefined, jwksUri: `${url}/.well-known/jwks.json` }),
       ],
     },
@@ -52,6 +56,7 @@ beforeAll(async () => {
         ...(['auto', 'strict'] as const).map((id) => app(id)),
         ...(['bound', 'bearer'] as const).map((id) => app(id, { dpop: 'required' })),
         app('keyed', { ...keyed, clientSecret: undefined }),
+        app('fapi', { ...keyed, clientSecret: undefined, par: 'required', dpop: 'required' }),
       ];
     },
   });
@@ -168,6 +173,21 @@ describe('DPoP', () => {
     expect(tokenHits().length).toBe(tokens);
   });
 
+  test('the token type and the scheme of a challenge are DPoP in any case', async () => {
+    site.sandbox.faults.set({
+      ...{ on: 'identity-provider', path: '/token', kind: 'rewrite' },
+      change: (answer) => ({ ...answer, token_type: 'dpOp' }),
+    });
+    const { agent } = await signInBy('bearer');
+    const nonce = 'asked-for-in-another-case';
+    site.sandbox.faults.set({
+      ...{ on: 'platform', kind: 'answer', status: 401, times: 1 },
+      headers: { 'www-authenticate': 'dpOp error="use_dpop_nonce"', 'dpop-nonce': nonce },
+    });
+    expect((await readThread(agent, 'bearer')).status).toBe(200);
+    expect(decodeJwt(lastProof()).nonce).toBe(nonce);
+  });
+
   test('a provider that gives a bearer token all the same is refused, at a sign-in and at a refresh', async () => {
     const { agent } = await signInBy('bearer');
     expect((await readThread(agent, 'bearer')).status).toBe(200);
@@ -183,6 +203,21 @@ describe('DPoP', () => {
     expect((await readThread(agent, 'bearer')).status).toBe(503);
     expect(tokenHits().length).toBe(before + 1);
   });
+});
+
+test('FAPI 2.0: a pushed request, our signature and bound tokens together, also when the platform demands a refresh', async () => {
+  const { agent, page } = await signInBy('fapi');
+  expect([page.status, page.url]).toEqual([200, `${site.url}/`]);
+  const pushes = site.sandbox.hits.requests('identity-provider').filter(({ path }) => path === '/par');
+  expect(pushes.at(-1)?.headers.authorization).toBeUndefined();
+  expect((await readThread(agent, 'fapi')).status).toBe(200);
+  const first = threadHits().at(-1)?.headers.authorization;
+  expect(first).toMatch(/^DPoP /);
+
+  refuseOnce();
+  expect((await readThread(agent, 'fapi')).status).toBe(200);
+  expect(threadHits().at(-1)?.headers.authorization).toMatch(/^DPoP /);
+  expect(threadHits().at(-1)?.headers.authorization).not.toBe(first);
 });
 
 test('R81 services get what a bound token reads, and never the token: without its key it is of no use', async () => {

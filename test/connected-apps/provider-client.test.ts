@@ -171,6 +171,7 @@ describe('R98 a userinfo response that is signed', () => {
 
 describe('R98 a refresh response', () => {
   test.each<keyof typeof BAD_ID_TOKENS>([
+    'id-token-wrong-iss',
     'id-token-wrong-azp-beside-our-aud',
     'id-token-iat-in-the-future',
     'id-token-typ-access-token',

@@ -30,11 +30,15 @@ test('the endpoints by their names, what can be chosen, and where clients regist
     scopes_supported: ['openid', 'read:all'],
     token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
     registration_endpoint: `${ISSUER}/register`,
+    code_challenge_methods_supported: ['plain', 'S256'],
+    ...{ require_pushed_authorization_requests: true, backchannel_logout_supported: true },
+    dpop_signing_alg_values_supported: ['ES256'],
   });
   expect(facts).toEqual({
     endpoints: ['authorization', 'token', 'signing keys'],
     scopes: ['openid', 'read:all'],
     authMethods: ['none', 'client_secret_basic'],
+    ...{ pkce: true, par: 'required', dpop: true, backchannelLogout: true },
     registrationEndpoint: `${ISSUER}/register`,
   });
 });
@@ -49,8 +53,11 @@ test('nothing that is no scope is offered as one, and never more than a page can
     endpoints: [],
     scopes: [],
     authMethods: [],
+    ...{ pkce: undefined, par: undefined, dpop: false, backchannelLogout: false },
     registrationEndpoint: undefined,
   });
+  expect((await read({ pushed_authorization_request_endpoint: `${ISSUER}/par` })).facts?.par).toBe('offered');
+  expect((await read({ code_challenge_methods_supported: ['plain'] })).facts?.pkce).toBe(false);
 });
 
 test('it is asked for where it lies, and by nobody who has a secret', async () => {

@@ -36,7 +36,8 @@ describe('as JSON', () => {
   test('what is not known is null, and an app that is gone goes by its id', () => {
     expect(connectionJson(connectionOf('gone'), undefined, HREF)).toEqual({
       ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'], missingScopes: [] },
-      ...{ cause: null, checkedAt: null, lastUsedAt: null, apiBaseUrl: null, connectUrl: `${HREF}/connections/gone` },
+      ...{ cause: null, checkedAt: null, notCheckedSince: null, lastUsedAt: null, apiBaseUrl: null },
+      connectUrl: `${HREF}/connections/gone`,
     });
   });
 
@@ -94,7 +95,7 @@ describe('missing scopes', () => {
     ]);
   });
 
-  test('those that the user declined are in the JSON, and no page asks for them unless its URL names them', () => {
+  test('R115 those that the user declined are in the JSON, and no page asks for them unless its URL names them', () => {
     const requestedScopes = ['openid', 'profile', 'offline_access'];
     const chosen = connectionOf('a', { scopes: requestedScopes, requestedScopes, declinedScopes: ['mail'] });
     expect(connectionJson(chosen, app, HREF).missingScopes).toEqual(['mail', 'files']);

@@ -139,7 +139,7 @@ describe('R40: what ends a connection', () => {
     site.sandbox.faults.clear();
     const { agent: administrator } = await signIn(site, 'admin@example.test');
     const page = await administrator.get(`${site.url}/admin/users/${userId}`);
-    expect(page.body).toContain(`<code>${reason}</code>`);
+    expect(page.body).toContain(` · ${reason}</span>`);
     expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
   });
 
@@ -190,8 +190,8 @@ test('R40: what is in doubt is nowhere shown as working, and says where to recon
   expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([own]);
   for (const path of ['/', '/connections', '/connections/platform']) {
     const { body } = await agent.get(`${site.url}${path}`);
-    expect(body).toContain('Not certain');
-    expect(body).not.toContain('Working');
+    expect(body).toContain('Unverified');
+    expect(body).not.toContain('Active');
     expect(body).toContain('did not say clearly why. Try again shortly, or reconnect.');
     expect(body).not.toContain('The sign-in provider does not answer');
   }

@@ -3,11 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type ConnectionIndex, createConnectionIndex } from '../../src/grants/connection-index.ts';
+import { type ConnectionIndex, createConnectionIndex, memberOf } from '../../src/grants/connection-index.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { createSealer } from '../../src/storage/sealed.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
@@ -17,6 +18,7 @@ const HOUR = 3_600_000;
 let directory: string;
 let store: Store;
 let now: number;
+let sealer: Sealer;
 let index: ConnectionIndex;
 let grants: GrantStore;
 beforeEach(async () => {
@@ -26,8 +28,9 @@ beforeEach(async () => {
   store = await createSqliteStore({ directory, clock, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
+  sealer = createSealer(parsed.keys);
   index = createConnectionIndex({ store, clock });
-  grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock, connectionIndex: index });
+  grants = createGrantStore({ store, sealer, clock, connectionIndex: index });
 });
 afterEach(async () => {
   await store.close();
@@ -105,14 +108,37 @@ describe('the list of each state', () => {
     expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
   });
 
+  test('is left also where another process had moved the connection there', async () => {
+    const other = createConnectionIndex({ store, clock: () => now });
+    const moved = createGrantStore({ store, sealer, clock: () => now, connectionIndex: other });
+    const move = async (by: GrantStore, changes: Partial<Grant>) => {
+      const known = await by.load('u1', 'platform');
+      if (!known || 'unreadable' in known) throw new Error('There is no grant.');
+      expect(await by.save({ ...known.grant, ...changes }, known.version)).toBeDefined();
+    };
+    await stored('u1');
+    await move(moved, failure('reconnect_needed'));
+    expect(await usersOf('reconnect_needed')).toEqual(['u1']);
+    await move(grants, { failure: undefined });
+    expect([await usersOf('reconnect_needed'), await usersOf('active')]).toEqual([[], ['u1']]);
+    await move(grants, { announcedScopes: ['files'] });
+    await move(moved, { announcedScopes: undefined });
+    expect(await usersOf('lacking')).toEqual([]);
+    await move(grants, { announcedScopes: ['mail'] });
+    expect(await usersOf('lacking')).toEqual(['u1']);
+  });
+
   test('what failed to be renewed is in doubt once its access token has ended or was refused, also if nobody looks', async () => {
     await stored('u1', failure('passing'));
     expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
+    expect([await usersOf('in_doubt'), await index.total({ state: 'in_doubt' })]).toEqual([[], 0]);
     now += HOUR - 1;
     expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
     now += 1;
     expect(await index.countByHealth()).toMatchObject({ active: 0, in_doubt: 1 });
-    expect(await usersOf('in_doubt')).toEqual(['u1']);
+    expect([await usersOf('in_doubt'), await index.total({ state: 'in_doubt' })]).toEqual([['u1'], 1]);
+    expect([await index.total({ appId: 'platform' }), await index.total({ appId: 'none' })]).toEqual([1, 0]);
+    expect(await index.total({ appId: 'platform', state: 'in_doubt' })).toBeUndefined();
     await stored('u2', { failure: { ...failure('passing').failure, tokenRefused: true } });
     await stored('u3', { ...failure('passing'), expiresAt: now - 9 });
     await stored('u4', failure('passing'));
@@ -133,4 +159,18 @@ describe('the list of each state', () => {
     await index.settle(grants.load);
     expect([await usersOf('unrenewable'), await usersOf('reconnect_needed')]).toEqual([[], ['ending']]);
   });
+});
+
+test('a page of one app ends early among very many connections of others, and the next goes on', async () => {
+  const listed = (app: string, score: number) => ({
+    index: keys.connections('state', 'in_doubt'),
+    add: memberOf({ userId: `u${score}`, appId: app }),
+    score,
+  });
+  const OTHERS = 12_000;
+  await store.write([listed('wanted', 0), ...Array.from({ length: OTHERS }, (_, at) => listed('other', at + 1))]);
+  const first = await index.page({ limit: 50, state: 'in_doubt', appId: 'wanted' });
+  expect(first).toEqual({ items: [], next: expect.any(String) });
+  const second = await index.page({ limit: 50, state: 'in_doubt', appId: 'wanted', after: first.next });
+  expect(second).toEqual({ items: [{ userId: 'u0', appId: 'wanted' }] });
 });

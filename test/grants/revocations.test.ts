@@ -78,7 +78,15 @@ const revocations = () =>
   });
 const NO_LINKS = { isOpen: async () => false };
 const connections = () =>
-  createConnections({ grants, revocations: revocations(), links: NO_LINKS, findApp, events, clock: () => now });
+  createConnections({
+    grants,
+    revocations: revocations(),
+    links: NO_LINKS,
+    findApp,
+    checkSeconds: 86_400,
+    events,
+    clock: () => now,
+  });
 
 /** @param subject null where the provider does not say */
 const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>

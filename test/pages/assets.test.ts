@@ -43,8 +43,6 @@ describe('a file', () => {
   test.each([
     ['/own.css', 'text/css; charset=utf-8', /^of own\.css$/],
     ['/pico.css', 'text/css; charset=utf-8', /Pico CSS/],
-    ['/uplot.js', 'text/javascript; charset=utf-8', /uPlot/],
-    ['/uplot.css', 'text/css; charset=utf-8', /\.uplot/],
     ['/flags/dk.svg', 'image/svg+xml', /^<svg|^<\?xml/],
   ])('%s is kept for an hour', async (path, type, content) => {
     const { status, headers, body } = await get(path);

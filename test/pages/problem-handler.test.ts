@@ -8,7 +8,6 @@ import type { Events } from '../../src/observability/events.ts';
 import type { PageData } from '../../src/pages/page-data.ts';
 import type { Pages } from '../../src/pages/pages.ts';
 import { problemHandler } from '../../src/pages/problem-handler.ts';
-import { problemText } from '../../src/pages/problem-texts.ts';
 import { type Served, serve } from '../http/serve.ts';
 import { ask, DATA, PAGE } from '../support/ask.ts';
 import { TABLE } from '../support/routes.ts';
@@ -220,7 +219,7 @@ describe('the page', () => {
     const step = { label: 'This way', url: '/x' };
     const given = { detail: 'It is like this.', whose: 'platform', words, step, retryAfterSeconds: 7 } as const;
     expect(await pageOf('upstream_error', given)).toEqual({
-      page: { title: problemText('upstream_error').title, basePath: '', operatorName: 'Us', csrfToken: 'token' },
+      page: { title: 'Else', basePath: '', operatorName: 'Us', csrfToken: 'token' },
       ...words,
       ...{ code: 'upstream_error', reference: '5e6f7a8b', time: '2026-03-15T17:02:11.000Z' },
       ...{ cause: 'It is like this.', whose: 'platform', step, retryAfterSeconds: 7 },

@@ -16,7 +16,7 @@ beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-views-'));
   writeFileSync(join(directory, 'one.eta'), '<%~ JSON.stringify(it.show[it.name](...it.given) ?? null) %>');
   writeFileSync(join(directory, 'text.eta'), '<p title="<%= it.text %>"><%= it.text %></p>');
-  views = createViews({ directory });
+  views = createViews({ directory, clock: Date.now });
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -129,7 +129,13 @@ describe('small pieces of HTML', () => {
     ['status', ['bad', 'Failed'], statusOf('bad', 'warning', 'Failed')],
     ['status', ['idle', 'Expired'], statusOf('idle', 'clock', 'Expired')],
     ['status', ['good', 'Seals', 'lock'], statusOf('good', 'lock', 'Seals')],
-    ['healthStatus', ['in_doubt'], statusOf('notice', 'question', 'Not certain')],
+    ['healthStatus', [{ health: 'in_doubt' }], statusOf('notice', 'question', 'Unverified')],
+    ['healthStatus', [{ health: 'active', notCheckedSince: null }], statusOf('good', 'check', 'Active')],
+    [
+      'healthStatus',
+      [{ health: 'active', notCheckedSince: '2026-03-15T17:02:11Z' }],
+      statusOf('idle', 'question', 'Not checked since 15 Mar 2026, 17:02 UTC'),
+    ],
   ])('%s of %j', (name, given, written) => {
     expect(show(name, ...given)).toBe(written);
   });
@@ -187,7 +193,7 @@ test('R88 whatever text is written out, it ends neither its element nor its attr
 
 test('R88 each character that could end something is written as what it is, and controls are left out', () => {
   // Made here: a template that is missing is found out now and not when somebody asks for its page.
-  const own = createViews({ directory });
+  const own = createViews({ directory, clock: Date.now });
   const written = (text: unknown) => render('text', { text }, own).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
   expect(written(`<a href="x">Tom & 'Ada'</a>`)).toBe('&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;');
   expect(written('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
@@ -199,7 +205,7 @@ test('R88 each character that could end something is written as what it is, and 
 
 test('pages are drawn by the template of their name', () => {
   const page = { title: 'T', basePath: '/gate', operatorName: 'Us' };
-  const own = createViews({ directory: join(import.meta.dirname, '../../views') });
+  const own = createViews({ directory: join(import.meta.dirname, '../../views'), clock: Date.now });
   const failure = { page, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' };
   expect(own.render('errors/error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
   expect(own.render('errors/problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
@@ -303,10 +309,10 @@ describe('words for what has a name', () => {
   });
 
   test.each([
-    ['active', 'Working', 'good', 'check'],
-    ['expiring', 'Ends soon', 'notice', 'clock'],
-    ['in_doubt', 'Not certain', 'notice', 'question'],
-    ['reconnect_needed', 'Not working', 'bad', 'warning'],
+    ['active', 'Active', 'good', 'check'],
+    ['expiring', 'Expiring', 'notice', 'clock'],
+    ['in_doubt', 'Unverified', 'notice', 'question'],
+    ['reconnect_needed', 'Broken', 'bad', 'warning'],
     ['not_connected', 'Not connected', 'idle', 'unlinked'],
   ])('a connection that is %s: %s, in its colour and with its sign', (health, label, tone, icon) => {
     const text = show('health', health);

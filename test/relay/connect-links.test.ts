@@ -1,5 +1,7 @@
 /** Connect links: a service creates one for one user, who connects with it once, however many processes see the callback. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keys } from '../../src/storage/keys.ts';
 import { sessionOf } from '../grants/vault-desk.ts';
 import { type Asked, ask, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
@@ -153,6 +155,86 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await listed(id)).toMatchObject({ used: true });
   });
 
+  /** Process 0 ends while it completes the link; `stops` resolves at that moment. Returns whether the grant was stored. */
+  const killedWhile = async (callback: string, stops: () => Promise<unknown>): Promise<boolean> => {
+    const before = await fleet.vault.read(userId);
+    const cut = openCallback(0, callback).catch(() => undefined);
+    await stops();
+    await fleet.member(0).kill();
+    await cut;
+    await fleet.member(0).start();
+    return (await fleet.vault.read(userId)).accessToken !== before.accessToken;
+  };
+  const connectsNobodyElse = async (url: string, status: number) => {
+    const other = createUserAgent();
+    await signIn(fleet, 'second@example.test', { agent: other });
+    const { userId: otherId } = await sessionOf(fleet, other);
+    const before = await fleet.vault.read(otherId);
+    expect((await other.get(url)).status).toBe(status);
+    expect(await fleet.vault.read(otherId)).toEqual(before);
+  };
+
+  test('R114 killed with the tokens on their way: nothing is stored, and the link still connects', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink({ returnUrl: RETURN_URL });
+    const callback = await callbackOf(url);
+    const held = fleet.tokens.holdNext();
+    expect(await killedWhile(callback, () => held.made)).toBe(false);
+    held.release();
+    expect(await listed(id)).toMatchObject({ used: false });
+    await connectsNobodyElse(url, 403);
+    const { accessToken } = await fleet.vault.read(userId);
+    expect(await openCallback(1, await callbackOf(url))).toMatchObject({ status: 303 });
+    expect((await fleet.vault.read(userId)).accessToken).not.toBe(accessToken);
+    expect(await listed(id)).toMatchObject({ used: true });
+  });
+
+  test('R114 killed as soon as the link is used up: the connection is stored, and nothing connects again', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const [callback, second] = [await callbackOf(url), await callbackOf(url)];
+    const usedUp = async () => {
+      while (await fleet.vault.store.get(keys.connectTicket(userId, id)));
+    };
+    expect(await killedWhile(callback, usedUp)).toBe(true);
+    const stored = await fleet.vault.read(userId);
+    expect((await openCallback(1, second)).status).toBe(404);
+    expect((await agent.get(url)).status).toBe(404);
+    await connectsNobodyElse(url, 404);
+    expect(await fleet.vault.read(userId)).toEqual(stored);
+  });
+
+  test('R114 killed at any moment of the callback: either stored and used up, or neither', async (context) => {
+    skipWithout(context, missing);
+    for (const milliseconds of [0, 4, 8, 16, 32]) {
+      const { id, url } = await makeLink();
+      const callback = await callbackOf(url);
+      const held = fleet.tokens.holdNext();
+      const stops = async () => {
+        await held.made;
+        held.release();
+        await sleep(milliseconds);
+      };
+      const isStored = await killedWhile(callback, stops);
+      expect([milliseconds, await listed(id)]).toMatchObject([milliseconds, { used: isStored }]);
+      expect((await agent.get(url)).status).toBe(isStored ? 404 : 200);
+    }
+  });
+
+  test('R114 once its time is over, it connects nothing, even for a user who is at the provider', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const callback = await callbackOf(url);
+    const before = await fleet.vault.read(userId);
+    const ticket = keys.connectTicket(userId, id);
+    await fleet.vault.store.write([{ put: ticket, value: '', lifetimeSeconds: 1 }]);
+    await until(async () => !(await fleet.vault.store.get(ticket)));
+    const answer = await openCallback(1, callback);
+    expect([answer.status, answer.body]).toEqual([404, expect.stringContaining(GONE)]);
+    expect((await agent.get(url)).status).toBe(404);
+    expect(await fleet.vault.read(userId)).toEqual(before);
+  });
+
   test('R114 a link that is revoked connects nothing, even for a user who is at the provider', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
@@ -167,21 +249,87 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await listed(id)).toBeUndefined();
   });
 
-  test('R114 the policy of the relay token, the app’s scopes and its return URLs decide', async (context) => {
+  test('R114 to disable or delete the user ends their links, also for when they are enabled and sign in again', async (context) => {
     skipWithout(context, missing);
-    const wrong = [
-      [{ app: 'unknown' }, 403],
-      [{ user: 'uAAAAAAAAAAAAAAAAAAAAAA' }, 404],
-      [{ user: undefined }, 400],
-      [{ scopes: ['admin'] }, 400],
-      [{ scopes: [] }, 400],
-      [{ returnUrl: 'https://elsewhere.test/' }, 400],
-      [{ returnUrl: '/connections' }, 400],
-    ] as const;
-    for (const [wanted, status] of wrong) expect([wanted, (await create(wanted)).status]).toEqual([wanted, status]);
-    const { token: reader } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
-    expect((await create({}, reader)).status).toBe(403);
-    const { token: prover } = await admin.makeToken({ scopes: ['connect_links:create'] });
-    expect((await create({}, prover)).status).toBe(403);
+    const signedIn = async () => {
+      const other = createUserAgent();
+      await signIn(fleet, 'second@example.test', { agent: other });
+      return other;
+    };
+    const { userId: user } = await sessionOf(fleet, await signedIn());
+    for (const [method, path] of [
+      ['POST', `/users/${user}/disable`],
+      ['DELETE', `/users/${user}`],
+    ] as const) {
+      const { id, url } = await makeLink({ user });
+      const { id: kept } = await makeLink();
+      expect((await (await signedIn()).get(url)).status).toBe(200);
+      expect((await admin.call(method, path)).status).toBe(200);
+      expect([await listed(id), await listed(kept)]).toEqual([undefined, expect.objectContaining({ used: false })]);
+      await admin.call('POST', `/users/${user}/enable`);
+      expect((await (await signedIn()).get(url)).status).toBe(404);
+    }
+  });
+
+  test('R114 to disable or delete the user also ends links that are being created meanwhile', async (context) => {
+    skipWithout(context, missing);
+    const signedIn = async () => {
+      const other = createUserAgent();
+      await signIn(fleet, 'second@example.test', { agent: other });
+      return other;
+    };
+    const { userId: user } = await sessionOf(fleet, await signedIn());
+    for (const [method, path] of [
+      ['POST', `/users/${user}/disable`],
+      ['DELETE', `/users/${user}`],
+    ] as const) {
+      let refused = false;
+      const urls: string[] = [];
+      const keepCreating = async () => {
+        while (!refused) {
+          const { status, body } = await create({ user });
+          if (status === 201) urls.push(JSON.parse(body).url);
+          else refused = true;
+        }
+      };
+      const creating = Promise.all(Array.from({ length: 16 }, keepCreating));
+      await until(() => urls.length >= 16);
+      expect((await admin.call(method, path)).status).toBe(200);
+      await creating;
+      await admin.call('POST', `/users/${user}/enable`);
+      const other = await signedIn();
+      const statuses = await Promise.all(urls.map(async (url) => (await other.get(url)).status));
+      expect(statuses.filter((status) => status !== 404)).toEqual([]);
+    }
+  });
+
+  test('R114 to revoke the relay token ends its links, even for a user who is at the provider', async (context) => {
+    skipWithout(context, missing);
+    const { id: tokenId, token: own } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+    const { id, url } = JSON.parse((await create({}, own)).body);
+    const { id: kept } = await makeLink();
+    const callback = await callbackOf(url);
+    const before = await fleet.vault.read(userId);
+    expect((await admin.call('DELETE', `/relay-tokens/${tokenId}`)).status).toBe(204);
+    expect([await listed(id), await listed(kept)]).toEqual([undefined, expect.objectContaining({ used: false })]);
+    expect((await openCallback(1, callback)).status).toBe(404);
+    expect((await agent.get(url)).status).toBe(404);
+    expect(await fleet.vault.read(userId)).toEqual(before);
+  });
+
+  test('R114 to delete the app ends its links, also for when it is registered again', async (context) => {
+    skipWithout(context, missing);
+    const app = { ...sandboxApp(fleet, 'second'), clientSecret: 'not used here' };
+    expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+    const { token: own } = await admin.makeToken({ apps: ['platform', 'second'], assertUser: true });
+    await until(async () => (await create({ app: 'second' }, own)).status === 201);
+    const { url } = JSON.parse((await create({ app: 'second' }, own)).body);
+    const { url: kept } = await makeLink();
+    expect((await agent.get(url)).status).toBe(200);
+    expect((await admin.call('DELETE', '/connected-apps/second')).status).toBeLessThan(300);
+    expect((await agent.get(url)).status).toBe(404);
+    expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+    expect((await agent.get(url)).status).toBe(404);
+    expect((await agent.get(kept)).status).toBe(200);
   });
 });

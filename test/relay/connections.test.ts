@@ -68,6 +68,7 @@ test('R109 says what is known of a connection, and nothing that opens it or name
           connectedAt: expect.stringMatching(TIME),
           refreshedAt: expect.stringMatching(TIME),
           checkedAt: expect.stringMatching(TIME),
+          notCheckedSince: null,
           // The start page, on which the sign-in ended, has read the thread.
           lastUsedAt: expect.stringMatching(TIME),
           apiBaseUrl: site.sandbox.platformUrl,

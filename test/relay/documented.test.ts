@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAdminTokens } from '../../src/admin/admin-tokens/admin-token.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
-import { signatureOf } from '../../src/webhooks/messages.ts';
+import { signatureOf } from '../../src/webhooks/delivery.ts';
 import { WEBHOOK_EVENTS } from '../../src/webhooks/webhook-store.ts';
 import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { ask, DATA } from '../support/ask.ts';

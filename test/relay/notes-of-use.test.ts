@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createAdminTokens } from '../../src/admin/admin-tokens/admin-token.ts';
 import type { AuditEntry } from '../../src/audit/kinds.ts';
 import { createRelayTokens } from '../../src/relay/relay-token.ts';
-import { createRelayUses } from '../../src/relay/uses.ts';
+import { createRelayUses, type RelayUses } from '../../src/relay/uses.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
@@ -74,7 +74,7 @@ test('R88 each kind of use is in the trail once an hour, with what sets it apart
   const entries: AuditEntry[] = [];
   let now = NOW;
   const audit = { note: (entry: AuditEntry) => void entries.push(entry) };
-  const uses = createRelayUses({ store, audit, clock: () => now });
+  const uses = createRelayUses({ store, audit, clock: () => now, isApp: () => true });
   const use = { token: { id: 't', name: 'n' }, route: 'threads:read', result: 'answered' } as const;
   const kinds = [
     use,
@@ -108,14 +108,14 @@ test('R88 each kind of use is in the trail once an hour, with what sets it apart
 describe('the services that used a connection', () => {
   const [owner, note] = [keys.grant('u', 'app'), keys.relayUsesOf('u', 'app')];
   const noteUse = async (by: Store) => {
-    const uses = createRelayUses({ store: by, audit: { note: () => undefined }, clock });
+    const uses = createRelayUses({ store: by, audit: { note: () => undefined }, clock, isApp: () => true });
     const token = { id: 't', name: 'reports' };
     uses.note({
       ...{ token, route: 'threads:read', app: 'app', userId: 'u', result: 'answered' },
       ...{ address: '127.0.0.1', requestId: 'r' },
     });
     await uses.close();
-    expect((await uses.hoursOf('t')).length).toBeGreaterThan(0);
+    expect((await uses.hoursOf('token', 't')).length).toBeGreaterThan(0);
     return uses.servicesOf('u', 'app');
   };
 
@@ -141,5 +141,77 @@ describe('the services that used a connection', () => {
     expect(await noteUse(store)).toEqual([]);
     expect(await isThere(note)).toBe(false);
     expect(writes.mock.calls.filter(([steps]) => steps.some((step) => 'exists' in step))).toHaveLength(1);
+  });
+});
+
+describe('sums by the hour', () => {
+  type Use = Parameters<RelayUses['note']>[0];
+  const DAY = 86_400_000;
+  const token = { id: 't', name: 'reports' };
+  const use = { token, route: 'threads:read', app: 'app', result: 'answered', address: '127.0.0.1', requestId: 'r' };
+  const counted = async (at: number, uses: readonly Partial<Use>[], apps = ['app']) => {
+    const own = createRelayUses({
+      ...{ store, audit: { note: () => undefined }, clock: () => at },
+      isApp: (id) => apps.includes(id),
+    });
+    for (const one of uses) own.note({ ...use, ...one } as Use);
+    await own.close();
+    return own;
+  };
+  test('are those of a token by app, and those of an app by token, for thirty days', async () => {
+    await counted(NOW - 31 * DAY, [{}]);
+    await counted(NOW - 2 * DAY, [{}, {}, { result: 'users' }]);
+    const uses = await counted(NOW, [
+      {},
+      { token: { id: 't2', name: 'other' } },
+      { route: 'bin:read', app: undefined },
+    ]);
+    expect(await uses.hoursOf('token', 't')).toEqual([
+      {
+        at: NOW,
+        counts: [
+          { route: 'threads:read', result: 'answered', other: 'app', count: 1 },
+          { route: 'bin:read', result: 'answered', other: undefined, count: 1 },
+        ],
+      },
+      {
+        at: NOW - 2 * DAY,
+        counts: [
+          { route: 'threads:read', result: 'answered', other: 'app', count: 2 },
+          { route: 'threads:read', result: 'users', other: 'app', count: 1 },
+        ],
+      },
+    ]);
+    const ofApp = await uses.hoursOf('app', 'app', NOW + 1);
+    expect(ofApp[0]?.counts.map(({ other, count }) => [other, count])).toEqual([
+      ['t', 1],
+      ['t2', 1],
+    ]);
+    expect(await uses.hoursOf('app', 'app', NOW)).toHaveLength(1);
+  });
+
+  test('stay small, whatever a service sends as an app', async () => {
+    const invented = Array.from({ length: 300 }, (_, at) => ({ app: `invented-${at}`, result: 'apps' as const }));
+    const uses = await counted(NOW, invented);
+    expect(await uses.hoursOf('token', 't')).toEqual([
+      { at: NOW, counts: [{ route: 'threads:read', result: 'apps', other: undefined, count: 300 }] },
+    ]);
+    expect(await uses.hoursOf('app', 'invented-1')).toEqual([]);
+    const tokens = Array.from({ length: 300 }, (_, at) => ({ token: { id: `t${at}`, name: 'n' } }));
+    const [hour] = await (await counted(NOW, tokens)).hoursOf('app', 'app');
+    expect(hour?.counts).toHaveLength(201);
+    expect(hour?.counts.find(({ other }) => other === undefined)?.count).toBe(100);
+  });
+
+  test('of a connection: the latest hours of each service', async () => {
+    await store.write([{ put: keys.grant('u', 'app'), value: 'sealed' }]);
+    for (let hour = 299; hour >= 0; hour -= 1)
+      await counted(NOW - hour * 3_600_000, [{ userId: 'u' }, { userId: 'u' }]);
+    const uses = await counted(NOW, [{ userId: 'u', token: { id: 't2', name: 'other' } }]);
+    const hours = await uses.hoursOfConnection('u', 'app');
+    expect(hours.filter(({ token: one }) => one === 't2')).toEqual([{ at: NOW, token: 't2', count: 1 }]);
+    const own = hours.filter(({ token: one }) => one === 't');
+    expect(own.map(({ count }) => count)).toEqual(Array(240).fill(2));
+    expect(Math.min(...own.map(({ at }) => at))).toBe(NOW - 239 * 3_600_000);
   });
 });

@@ -62,7 +62,7 @@ test('the relay’s pages fit, and a token is changed on its own', async () => {
 });
 
 async function change(page: Page, name: string, look: (name: string) => Promise<void>): Promise<void> {
-  await page.getByText('Name, scopes, apps').click();
+  await leaveBy(page, () => page.getByRole('link', { name: 'Edit', exact: true }).click());
   await page.getByLabel('Name', { exact: true }).fill(name);
   await page.getByLabel('Networks').fill('10.0.0.1/8');
   await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());

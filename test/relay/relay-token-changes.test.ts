@@ -110,8 +110,13 @@ test('the page shows the form filled in, saves it, and keeps the end where no da
     ...(await admin.makeToken({ users: [userId], networks: ['10.0.0.0/8'] })),
     ...ANYTHING,
   };
-  const page = (await administrator.get(`${site.url}/admin/relay-tokens/${id}`)).body;
-  for (const part of ['value="reports"', `>${userId}</textarea>`, '>10.0.0.0/8</textarea>', `value="${version}"`]) {
+  const page = (await administrator.get(`${site.url}/admin/relay-tokens/${id}/edit`)).body;
+  for (const part of [
+    'value="reports"',
+    '>admin@example.test</textarea>',
+    '>10.0.0.0/8</textarea>',
+    `value="${version}"`,
+  ]) {
     expect(page).toContain(part);
   }
   const answer = await send(id, { ...FORM, version: String(version) });
@@ -130,10 +135,10 @@ test('the page shows the form filled in, saves it, and keeps the end where no da
   expect(Math.abs(Date.parse(String(sooner)) - Date.now() - 30 * 86_400_000)).toBeLessThan(60_000);
 });
 
-test('the form and the page of a token say what each of its powers allows', async () => {
+test('the forms of a token say what each of its powers allows', async () => {
   const { id } = await admin.makeToken();
   expect(RELAY_WORDS.flags.map(({ name }) => name)).toEqual(['assertUser', 'fullScope', 'acceptIdTokens']);
-  for (const path of ['relay-tokens', `relay-tokens/${id}`]) {
+  for (const path of ['relay-tokens/new', `relay-tokens/${id}/edit`]) {
     const { body } = await administrator.get(`${site.url}/admin/${path}`);
     for (const { title, description } of RELAY_WORDS.flags) {
       expect([title, description]).toEqual([
@@ -178,15 +183,23 @@ test('the hours of overlap that were entered are those for which the secret befo
   expect(Date.parse(String(overlapEndsAt)) - Date.parse(String(rotatedAt))).toBe(720 * 3_600_000);
 });
 
-test('the page of a token shows its use of a whole week', async () => {
+test('the timeline of a token has its use of thirty days, hour by hour', async () => {
   const { id } = await admin.makeToken();
-  const hours = Array.from({ length: 168 }, (_, at) =>
+  const hours = Array.from({ length: 30 * 24 }, (_, at) =>
     new Date(Date.now() - at * 3_600_000).toISOString().slice(0, 13),
   );
-  const uses = Object.fromEntries(hours.map((hour) => [hour, { 'threads:read answered': 1 }]));
-  await desk.store.write([{ put: keys.relayUses(id), value: JSON.stringify(uses) }]);
-  const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${id}`);
-  expect(body.match(/Read the current thread: 1 answered/g)).toHaveLength(168);
+  for (const [day, ofDay] of Map.groupBy(hours, (hour) => hour.slice(0, 10))) {
+    const uses = Object.fromEntries(ofDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
+    await desk.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
+  }
+  const seen: string[] = [];
+  for (let after = ''; ; ) {
+    const { json } = await admin.call('GET', `/relay-tokens/${id}/timeline?kind=relay&limit=200${after}`);
+    seen.push(...(json.items as { at: string }[]).map(({ at }) => at.slice(0, 13)));
+    if (json.next === undefined) break;
+    after = `&after=${encodeURIComponent(String(json.next))}`;
+  }
+  expect(seen).toEqual(hours);
 });
 
 test('R88 without the CSRF token, or with a token of another kind, nothing is changed', async () => {

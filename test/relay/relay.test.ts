@@ -42,6 +42,10 @@ afterAll(async () => {
   await site.close();
 });
 
+/** Reads what the site has counted. */
+const storedUses = () =>
+  createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now, isApp: () => true });
+
 const asUser = async () => ({ 'gatehouse-user-assertion': await assertionOf(site, cookie) });
 
 describe('who the user is', () => {
@@ -125,10 +129,11 @@ describe('who the user is', () => {
       { code: 'invalid_request', detail: expect.stringContaining('Gatehouse-User holds no user id') },
     ]);
     const question = { relayToken: tokenId, route: 'threads:read', app: 'platform', address: '127.0.0.1' };
-    for (const user of ['uAAAAAAAAAAAAAAAAAAAAAA', 'user@example.test']) {
-      const { json } = await admin.call('POST', '/policy/explain', { ...question, user });
-      expect(json).toMatchObject({ rule: 'users', detail: expect.stringContaining('there is no user with this id') });
-    }
+    const ask = async (user: string) => (await admin.call('POST', '/policy/explain', { ...question, user })).json;
+    const unknown = { rule: 'users', detail: expect.stringContaining('there is no user with this id') };
+    expect(await ask('uAAAAAAAAAAAAAAAAAAAAAA')).toMatchObject(unknown);
+    // An administrator may name the user by the address, and reads the id that the service has to send.
+    expect(await ask('user@example.test')).toMatchObject({ allowed: true, user: userId });
   });
 });
 
@@ -168,6 +173,8 @@ describe('what a relay token opens', () => {
         'insufficient_scope',
         expect.stringContaining(`Rule ${rule}`),
       ]);
+      // One title for both rules, which blames neither scope nor app.
+      expect(JSON.parse(answer.body).title).toBe('The token does not cover this');
       expect(answer.headers['www-authenticate']).toBe(challenge);
       expect(answer.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
     }
@@ -246,8 +253,8 @@ test('R68, R69: a BIN is answered alike on the short way and through Express, an
     expect(short).toEqual(long);
     expect(short?.rest['ratelimit-policy']).toBe('"relay-token";q=6000;w=60');
   }
-  const uses = createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now });
-  const total = async () => (await uses.hoursOf(id)).flatMap(({ counts }) => counts);
+  const uses = storedUses();
+  const total = async () => (await uses.hoursOf('token', id)).flatMap(({ counts }) => counts);
   const sum = (counts: { count: number }[]) => counts.reduce((all, { count }) => all + count, 0);
   await until(async () => sum(await total()) === 6);
   expect(sum((await total()).filter(({ result }) => result === 'failed'))).toBe(4);
@@ -372,11 +379,11 @@ test('who used whose grant is in the trail once an hour, and counted by hour', a
   };
   await until(async () => (await entries()).length > 0);
   expect(await entries()).toMatchObject([{ userId, actor: { kind: 'relay_token', name: 'audited' } }]);
-  const uses = createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now });
+  const uses = storedUses();
   // What is counted is written every moment, so the second call may come after the first is written.
-  const counts = async () => (await uses.hoursOf(id))[0]?.counts ?? [];
+  const counts = async () => (await uses.hoursOf('token', id))[0]?.counts ?? [];
   await until(async () => (await counts())[0]?.count === 2);
-  expect(await counts()).toEqual([{ route: 'threads:read', result: 'answered', count: 2 }]);
+  expect(await counts()).toEqual([{ route: 'threads:read', result: 'answered', other: 'platform', count: 2 }]);
   const service = async () => (await uses.servicesOf(userId, 'platform')).find((one) => one.id === id);
   await until(async () => (await service())?.count === 2);
   expect(await service()).toMatchObject({ name: 'audited', count: 2 });
@@ -387,8 +394,8 @@ test('what was counted is kept when the process ends right after it', async () =
   const { token: own, id } = await admin.makeToken({ name: 'last call' });
   expect((await relayThread(site, own, await asUser())).status).toBe(200);
   await site.restart();
-  const uses = createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now });
-  expect(await uses.hoursOf(id)).toMatchObject([{ counts: [{ result: 'answered', count: 1 }] }]);
+  const uses = storedUses();
+  expect(await uses.hoursOf('token', id)).toMatchObject([{ counts: [{ result: 'answered', count: 1 }] }]);
   await uses.close();
 });
 
@@ -422,7 +429,7 @@ test('R88 the pages show whose connection a service used, and which services use
   const rows = async (query: string) => (await administrator.get(`${site.url}/admin/audit?${query}`)).body;
   await until(async () => (await rows(`who=${id}`)).includes('Relay used by a service'));
   expect(await rows(`who=${id}`)).toContain(`href="?whom=${userId}"`);
-  expect(await rows(`whom=${userId}`)).toMatch(new RegExp(`href="\\?who=${id}"><bdi>watched</bdi>`));
+  expect(await rows(`whom=${userId}`)).toMatch(new RegExp(`href="\\?who=${id}"[^>]*><bdi>watched</bdi>`));
 });
 
 test('R84 guesses are limited, and a valid token works on', async () => {

@@ -6,6 +6,7 @@ import { getJson } from '../support/gatehouse.ts';
 import { status } from '../support/hostile-answers.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
 import { backToNow, pass } from '../support/passing-time.ts';
+import { until } from '../support/until.ts';
 import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
 
 const FILES = 'https://files.example.com/v1';
@@ -16,6 +17,8 @@ let provider: HostileProvider;
 let site: HostileSite;
 let desk: VaultDesk;
 let admin: Administrator;
+/** Of the relay token that was made last. */
+let tokenId: string;
 beforeAll(async () => {
   provider = await startHostileProvider();
   site = await startHostileSite({
@@ -47,7 +50,8 @@ async function connected(name: string, app = APP) {
   const { agent, signedIn } = await attempt(site, { path: `/sign-in?app=${app}` });
   expect(signedIn).toBe(true);
   const { userId } = await sessionOf(site, agent);
-  const { token } = await admin.makeToken({ apps: [APP, PLAIN], fullScope: true });
+  const { id, token } = await admin.makeToken({ apps: [APP, PLAIN], fullScope: true });
+  tokenId = id;
   const subject = {
     subject_token: await assertionOf(site, agent.cookies.header(site.url)),
     subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
@@ -90,6 +94,18 @@ test('R32 R112 a token for one resource is from a refresh that names it; the gra
   // This provider rotates strictly: the token that was sent first would be refused.
   pass(3601);
   expect((await thread()).status).toBe(200);
+});
+
+test('R112 the audit trail names the resource that a token is for, each one', async () => {
+  const { ask } = await connected('audited');
+  for (const resource of [FILES, REPORTS, FILES]) expect((await ask({ resource })).status).toBe(200);
+  expect((await ask({ audience: APP })).status).toBe(200);
+  const named = async () => {
+    const { json } = await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`);
+    return (json.items as { facts: { resource?: string } }[]).map(({ facts }) => facts.resource);
+  };
+  await until(async () => (await named()).length >= 3);
+  expect((await named()).toReversed()).toEqual([FILES, REPORTS, undefined]);
 });
 
 test('R31 many requests at once cost one refresh for each resource and scopes, and the next one none', async () => {

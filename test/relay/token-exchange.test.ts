@@ -5,6 +5,8 @@ import { makeDpopKey } from '../../src/connected-apps/dpop.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Asked, ask, DATA, FORM } from '../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { backToNow, pass } from '../support/passing-time.ts';
+import { until } from '../support/until.ts';
 import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
 
 const JWT = 'urn:ietf:params:oauth:token-type:jwt';
@@ -29,6 +31,7 @@ beforeAll(async () => {
   ({ token, id: tokenId } = await admin.makeToken());
 });
 afterAll(async () => {
+  backToNow();
   await desk.close();
   await site.close();
 });
@@ -343,6 +346,15 @@ describe('refusals', () => {
     });
     // The access token has expired, so the connection is in doubt.
     expect(json(whole)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
+  });
+
+  test('an exchange is a use of the connection, which is checked as long as it is used', async () => {
+    const before = (await desk.grants.lastUse(userId, 'platform')) ?? 0;
+    // A process notes the use of a connection once in five minutes.
+    pass(360);
+    expect((await exchange(site, token, await proven())).status).toBe(200);
+    await until(async () => ((await desk.grants.lastUse(userId, 'platform')) ?? 0) > before + 60_000);
+    backToNow();
   });
 
   test('every token that left is in the audit trail, with the user it was for', async () => {

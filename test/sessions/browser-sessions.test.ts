@@ -52,6 +52,7 @@ const records = {
   },
   readIdToken: async () => undefined,
   endHashed: async () => undefined,
+  isStored: async () => true,
 } satisfies SessionRecords;
 
 const sessionsAt = (href: string, secrets = SECRETS): BrowserSessions => {

@@ -134,12 +134,18 @@ describe('R55 lifetimes', () => {
     },
   );
 
-  test('the idle time is written at most once a minute', async () => {
-    await records.write(ID, DATA);
-    pass(59);
-    expect(await read()).toMatchObject({ expiresAt: now + 541_000 });
+  test.each([
+    [600, 60],
+    [1_800, 180],
+    [86_400, 300],
+  ])('an idle time of %i s is written at most once in %i s', async (idleSeconds, seconds) => {
+    const own = recordsWith({ idleSeconds, maxSeconds: 172_800 });
+    const expiresIn = async () => ((await own.read(ID, { extend: true }))?.expiresAt ?? 0) - now;
+    await own.write(ID, DATA);
+    pass(seconds - 1);
+    expect(await expiresIn()).toBe((idleSeconds - seconds + 1) * 1_000);
     pass(1);
-    expect(await read()).toMatchObject({ expiresAt: now + 600_000 });
+    expect(await expiresIn()).toBe(idleSeconds * 1_000);
   });
 
   test('where the store can be read and not written, the session goes on with the time it had', async () => {

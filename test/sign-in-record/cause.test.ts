@@ -51,7 +51,7 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   ['account_unreadable', { reason: 'account_unreadable', status: 404 }, 'account_unreadable', 'account'],
   ['account_unreadable', { reason: 'account_url_missing' }, 'account_unreadable', 'account'],
   ['other_app', {}, 'other_app', 'callbackUrls'],
-  ['access_denied', {}, 'access_denied', 'scopes'],
+  ['access_denied', {}, 'access_denied', undefined],
   ['internal', {}, 'internal', undefined],
 ];
 

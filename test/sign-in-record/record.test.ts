@@ -88,8 +88,15 @@ describe('the six ways', () => {
 
   test('a denied consent: the response was trusted, and the user said no', async () => {
     site.provider.set('callback-access-denied');
-    const record = await read(referenceOn((await attempt(site)).page));
-    expect(record).toMatchObject({ outcome: 'refused', cause: { name: 'access_denied' } });
+    const { page } = await attempt(site);
+    expect(page.body).toMatch(/<title>Consent was not given.*<h1>Consent was not given<\/h1>/s);
+    const record = await read(referenceOn(page));
+    expect(record).toMatchObject({ outcome: 'refused', cause: { name: 'access_denied', field: null } });
+    const shown = (await admin.get(`${site.url}/admin/sign-ins/${record.id}`)).body;
+    expect([shown.includes('class="button" href'), shown.includes('The user or the provider did not consent')]).toEqual(
+      [false, true],
+    );
+    expect(shown).not.toContain('User and provider consented');
     expect(resultOf(record, 'answer')).toBe('passed');
     expectStoppedAt(record, 'granted');
   });
@@ -298,8 +305,15 @@ describe('records', () => {
     expect(page.body).toContain('The provider did not accept our client authentication');
     expect(page.body).toContain('/admin/connected-apps/elsewhere#clientSecret');
     expect(page.body).toContain('failed for the same cause');
+    // The user quotes the reference of the error page: heading and list show that one, and the other beside it.
+    const id = page.url.slice(-8);
+    expect(page.body).toContain(`<h1>Sign-in <code>${reference}</code></h1>`);
+    expect(page.body).toContain(`Also found by <code>${id}</code>`);
+    expect(await read(id)).toMatchObject({ id, reference });
     const all = await admin.get(`${site.url}/admin/sign-ins`);
     expect(all.body).toContain('Failures by cause');
-    expect((await admin.get(`${site.url}/admin/sign-ins?q=ffffffff`)).body).toContain('Nothing found.');
+    expect(all.body).toContain('The last 30 days: at most the newest 200 failures');
+    expect(all.body).toContain(`/admin/sign-ins/${id}"><code>${reference}</code></a>`);
+    expect((await admin.get(`${site.url}/admin/sign-ins?q=ffffffff`)).body).toContain('No sign-ins match');
   });
 });

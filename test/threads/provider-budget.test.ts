@@ -226,6 +226,50 @@ test('a call that the app’s limit refuses costs its user nothing', async () =>
   await budget.close();
 });
 
+describe('R113 checks of connections', () => {
+  const app = (id: string, perAppPerMinute?: number): BudgetedCall['app'] => ({
+    id,
+    rateLimit: perAppPerMinute === undefined ? { perUserPerMinute: 1 } : { perAppPerMinute },
+  });
+  const checks = async (budget: ProviderBudget, of: BudgetedCall['app'], calls: number) => {
+    let made = 0;
+    for (let call = 0; call < calls; call += 1) if ((await budget.takeCheck(of)) === undefined) made += 1;
+    return made;
+  };
+
+  test('take a quarter of services’ share of the app’s limit, at all processes together, and leave them the rest', async () => {
+    const limited = app('checked', 100);
+    const budgets = [await process(), await process()] as const;
+    expect((await checks(budgets[0], limited, 30)) + (await checks(budgets[1], limited, 30))).toBe(20);
+    expect(await budgets[0].takeCheck(limited)).toBeGreaterThan(0);
+    let served = 0;
+    while (await takes(budgets[1], callOf(limited))) served += 1;
+    expect(served).toBe(60);
+    now += 70_000;
+    expect(await checks(budgets[1], limited, 30)).toBe(20);
+    for (const budget of budgets) await budget.close();
+  });
+
+  test('take nothing of a share that services have used, and what they reserved of their own is released', async () => {
+    const limited = app('used-up', 10);
+    const budget = await process();
+    while (await takes(budget, callOf(limited)));
+    expect(await checks(budget, limited, 5)).toBe(0);
+    now += 70_000;
+    expect(await checks(budget, limited, 5)).toBe(2);
+    await budget.close();
+  });
+
+  test('stop while the platform holds back services, and need no limit', async () => {
+    const budget = await process();
+    const free = app('no-limit');
+    expect(await checks(budget, free, 40)).toBe(40);
+    budget.update(callOf(free), { 'x-company-retry-after': '30' });
+    expect(await budget.takeCheck(free)).toBe(30);
+    await budget.close();
+  });
+});
+
 test('what is given back leaves the window that held it, and makes no room in a later one', async () => {
   const windows = createCallWindows({ store, clock });
   now = Math.ceil(now / 10_000) * 10_000 + 9_900;

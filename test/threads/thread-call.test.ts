@@ -353,7 +353,7 @@ describe('the URL and the note of use', () => {
   });
 });
 
-test('a missing scope is named for a user, who can allow it; a service account gets what the platform said', async () => {
+test('R115 a missing scope is named for a user, who can allow it; a service account gets what the platform said', async () => {
   const challenge = 'WWW-Authenticate: Bearer error="insufficient_scope", scope="read"';
   platform.answer((socket) => void socket.end(`HTTP/1.1 403 Forbidden\r\n${challenge}\r\nContent-Length: 2\r\n\r\nno`));
   expect(await codeOf(current())).toBe('scopes_missing');

@@ -3,12 +3,17 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import { createGrantStore } from '../../src/grants/grant-store.ts';
 import { createGrantImports } from '../../src/grants/imported-grant.ts';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { keys } from '../../src/storage/keys.ts';
 import { userIdOf } from '../../src/users/user-id.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
+import { sealerOf } from '../support/encryption-keys.ts';
 import { getJson } from '../support/gatehouse.ts';
 import { makeAdminToken, runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
@@ -140,16 +145,38 @@ test('R111: while the provider is away the token is kept sealed, is not shown as
   expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
+test('R111: a connection that cannot be read, for want of its key, is reported and not replaced', async () => {
+  const { store } = desk;
+  const lost = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
+  const sealed = createGrantStore({ store, sealer: lost, clock: Date.now });
+  const grant = { userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
+  expect(await sealed.save(grant, 0)).toBeDefined();
+  const before = await store.get(keys.grant(userId, APP));
+  const imported = (await auditOf('connection.imported')).length;
+  const { json } = await post(entryOf());
+  expect(json).toMatchObject({ imported: 0, refused: 0, invalid: 1 });
+  expect(json.failures).toMatchObject([{ line: 1, user: userId, app: APP, result: 'invalid', cause: 'unreadable' }]);
+  expect(await store.get(keys.grant(userId, APP))).toEqual(before);
+  expect((await auditOf('connection.imported')).length).toBe(imported);
+  expect(site.provider.hitsOf('refresh')).toEqual([]);
+  await sealed.remove(userId, APP, before?.version ?? 0);
+});
+
 test('R111: what was sealed and not tried is tried at the next start', async () => {
   const app = { id: APP } as ConnectedApp;
   const imports = createGrantImports({
-    ...{ grants: desk.grants, clock: Date.now, events: { connectionMade: () => undefined } },
+    ...{ grants: desk.grants, clock: Date.now },
     refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
   });
   const imported = { userId, app, refreshToken, scopes: ['openid'], account: { subject: ADA } };
   expect(await imports.seal(imported, async () => undefined)).toBeUndefined();
+  const hook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
+  const { id } = (await admin.call('POST', '/webhooks', hook)).json;
   await site.restart();
   await until(async () => (await desk.read(userId, APP)).accessToken !== '');
+  const messages = async () => (await admin.call('GET', `/webhooks/${id}/messages`)).json.items as { event: string }[];
+  await until(async () => (await messages()).length > 0);
+  expect(await messages()).toMatchObject([{ event: 'connection.created' }]);
   expect(site.provider.hitsOf('refresh').length).toBe(1);
   expect(await post(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
 });

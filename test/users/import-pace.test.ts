@@ -76,6 +76,25 @@ test('a provider that was away for a moment is called again, and nothing is repo
   expect([report.imported, report.failures]).toEqual([COUNT, []]);
 });
 
+test('a provider that limits its calls (429) gets none before the time that it names, whatever was under way', async () => {
+  let at = 0;
+  let early = 0;
+  let retryAt = 0;
+  const { report, calls } = await importMany(async () => {
+    at += 1;
+    if (at === 12) {
+      retryAt = Date.now() + 200;
+      return { ...AWAY, retryAt, reason: 'status_429' };
+    }
+    // Those that were under way with it may end, and no other may begin.
+    if (retryAt > Date.now()) early += 1;
+    await turn();
+    return { kind: 'imported' };
+  });
+  expect(early).toBeLessThanOrEqual(7);
+  expect([report.imported, calls, report.failures]).toEqual([COUNT, COUNT + 1, []]);
+});
+
 test('a token that the provider refuses without a reason holds up no other', async () => {
   let at = 0;
   const { report, calls } = await importMany(() =>

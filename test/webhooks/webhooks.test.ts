@@ -9,7 +9,9 @@ import { createOutbound, type Outbound } from '../../src/outbound/outbound.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
-import { createWebhookMessages, signatureOf } from '../../src/webhooks/messages.ts';
+import { signatureOf } from '../../src/webhooks/delivery.ts';
+import { createWebhookHealths } from '../../src/webhooks/health.ts';
+import { createWebhookMessages } from '../../src/webhooks/messages.ts';
 import { createWebhookStore, newWebhookId } from '../../src/webhooks/webhook-store.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
@@ -151,6 +153,7 @@ test('R88 a webhook is changed over the version that was read, and one that is o
 });
 
 describe('a message that is not taken', () => {
+  const LATEST = { limit: 50 };
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   const sealer = createSealer('keys' in parsed ? parsed.keys : []);
   // A day ahead, so that the running site leaves these messages alone.
@@ -166,11 +169,10 @@ describe('a message that is not taken', () => {
     const foreign = parseEncryptionKeys(generateEncryptionKey(new Date()));
     const lost = createSealer('keys' in foreign ? foreign.keys : []);
     const clock = () => now;
-    const parts = { store: desk.store, clock };
+    const parts = { store: desk.store, clock, healths: createWebhookHealths(desk) };
     const wanted = { url: address, events: ['connection.recovered' as const], enabled: true };
     const both = createWebhookStore({ ...parts, sealedJson: createSealedJson(lost) });
     const { webhook: unreadable } = await both.create(newWebhookId(), wanted);
-    const { store } = desk;
     // Announced while it could still be read.
     const earlier = createWebhookMessages({
       ...parts,
@@ -184,31 +186,45 @@ describe('a message that is not taken', () => {
     const webhooks = createWebhookStore({ ...parts, sealedJson: createSealedJson(sealer) });
     const { webhook: readable } = await webhooks.create(newWebhookId(), wanted);
     const messages = createWebhookMessages({
-      store,
+      ...parts,
       webhooks,
       outbound,
-      clock,
       random: () => 0.5,
       audit: { note: () => undefined },
     });
     messages.announce('connection.recovered', { user: 'u2', app: 'platform' });
     await messages.settle();
     await messages.deliver();
-    expect(await messages.latest(readable.id)).toMatchObject([{ state: 'taken' }]);
-    expect(await messages.latest(unreadable.id)).toMatchObject([
+    expect((await messages.page(readable.id, LATEST)).items).toMatchObject([{ state: 'taken' }]);
+    expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([
       { state: 'waiting', tries: [{ answer: 'the webhook cannot be opened' }] },
     ]);
     await Promise.all([webhooks.remove(readable.id), webhooks.remove(unreadable.id)]);
     now += 60_000;
     await messages.deliver();
-    expect(await messages.latest(unreadable.id)).toMatchObject([{ state: 'given_up' }]);
+    expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([{ state: 'given_up' }]);
+  });
+
+  test('the previous secret signs until the end of its overlap, and not a moment longer', async () => {
+    const webhooks = createWebhookStore({ store: desk.store, sealedJson: createSealedJson(sealer), clock: () => now });
+    const wanted = { url: address, events: ['connection.recovered' as const], enabled: true };
+    const { webhook, secret } = await webhooks.create(newWebhookId(), wanted);
+    const rotated = await webhooks.rotate(webhook.id, 60);
+    expect(rotated?.webhook.overlapEndsAt).toBe(now + 60_000);
+    now += 59_999;
+    expect((await webhooks.target(webhook.id))?.secrets).toEqual([rotated?.secret, secret]);
+    now += 1;
+    expect((await webhooks.target(webhook.id))?.secrets).toEqual([rotated?.secret]);
+    expect((await webhooks.find(webhook.id))?.overlapEndsAt).toBeUndefined();
+    await webhooks.remove(webhook.id);
   });
 
   test('is tried 8 times with growing pauses, never redirected, and then given up', async () => {
     const webhooks = createWebhookStore({ store: desk.store, sealedJson: createSealedJson(sealer), clock: () => now });
     const note = ({ event, target }: AuditEntry) => void given.push({ event, target });
     const messages = createWebhookMessages({
-      ...{ store: desk.store, webhooks, outbound, clock: () => now, random: () => 0.5 },
+      ...{ store: desk.store, webhooks, outbound, healths: createWebhookHealths(desk) },
+      ...{ clock: () => now, random: () => 0.5 },
       audit: { note },
     });
     const { webhook } = await webhooks.create(newWebhookId(), {
@@ -222,7 +238,7 @@ describe('a message that is not taken', () => {
     const pauses: number[] = [];
     for (let tries = 1; tries <= 9; tries += 1) {
       await messages.deliver();
-      const [message] = await messages.latest(webhook.id);
+      const [message] = (await messages.page(webhook.id, LATEST)).items;
       if (message?.nextAt === undefined) break;
       pauses.push((message.nextAt - now) / 1000);
       now = message.nextAt;
@@ -231,7 +247,7 @@ describe('a message that is not taken', () => {
     expect(sent).toHaveLength(8);
     expect(new Set(sent.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     expect(pauses.map(Math.round)).toEqual([5, 60, 300, 1800, 7200, 18000, 28800]);
-    const [message] = await messages.latest(webhook.id);
+    const [message] = (await messages.page(webhook.id, LATEST)).items;
     expect([message?.state, message?.tries.length]).toEqual(['given_up', 8]);
     // Whatever else was due then is none of the test's.
     expect(given.filter(({ target }) => target?.id === webhook.id)).toMatchObject([{ event: 'webhook.given_up' }]);

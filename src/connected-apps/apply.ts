@@ -1,0 +1,82 @@
+/** Brings the registered apps to what a file says: first a plan with every fault, then one write for all of them. */
+import type { InputFault } from '../config/input-faults.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import type { AppRegistry, RegisteredApp } from './app-registry.ts';
+import { changedFields, needsSecret, providerFaults, secretAfter, sharedIssuerFaults } from './change-rules.ts';
+import type { ConnectedApp } from './connected-app.ts';
+import { addressFaults } from './registration-rules.ts';
+
+export interface AppStep {
+  app: ConnectedApp;
+  action: 'create' | 'change' | 'leave';
+  /** Names of fields, for a change. */
+  changed: readonly string[];
+  /** Undefined for a new app. */
+  before: RegisteredApp | undefined;
+}
+
+export interface AppPlan {
+  steps: readonly AppStep[];
+  /** Each is a sentence that names the app and the field. With one of them nothing may be applied. */
+  faults: readonly string[];
+}
+
+/** Checks what the administration checks for each change, against the apps as they will be. Changes nothing. */
+export async function planApps(
+  parts: {
+    registry: Pick<AppRegistry, 'find' | 'isFromFile' | 'isUnreadable'>;
+    /** The apps as they are now. */
+    apps: readonly ConnectedApp[];
+    examine: Outbound['examine'];
+    countConnections: (appId: string) => Promise<number>;
+  },
+  inFile: readonly ConnectedApp[],
+): Promise<AppPlan> {
+  const { registry, examine, countConnections } = parts;
+  // A secret that the method does not use is not stored.
+  const wanted = inFile.map((app) => (needsSecret(app) ? app : { ...app, clientSecret: undefined }));
+  const changeable = wanted.filter(({ id }) => !registry.isFromFile(id));
+  const others = parts.apps.filter(({ id }) => changeable.every((app) => app.id !== id));
+  const after = [...others, ...changeable];
+
+  const planOne = async (app: ConnectedApp): Promise<{ step?: AppStep; faults: string[] }> => {
+    const refused = (detail: string) => ({ faults: [`${app.id}: ${detail}`] });
+    if (registry.isFromFile(app.id)) return refused('it is in CONNECTED_APPS_FILE. Change it there.');
+    if (await registry.isUnreadable(app.id))
+      return refused(
+        'the stored app cannot be opened, because its key is gone. Delete it in the administration first.',
+      );
+    const before = await registry.find(app.id);
+    const faults = [
+      ...(await addressFaults(app, examine)),
+      ...sharedIssuerFaults(app, after),
+      ...(before ? await providerFaults(before.app, app, countConnections) : []),
+    ];
+    const secret = before?.app.clientSecret === app.clientSecret ? undefined : app.clientSecret;
+    const changed = before ? changedFields(before.app, app, secret) : [];
+    const action = before === undefined ? 'create' : changed.length > 0 ? 'change' : 'leave';
+    return { step: { app, action, changed, before }, faults: faults.map((fault) => inWords(app.id, fault)) };
+  };
+
+  const planned = await Promise.all(wanted.map(planOne));
+  return {
+    steps: planned.flatMap(({ step }) => (step ? [step] : [])),
+    faults: planned.flatMap(({ faults }) => faults),
+  };
+}
+
+/** Returns false, with nothing changed, where one of the apps was changed or removed since the plan. */
+export function applyApps(registry: Pick<AppRegistry, 'putAll'>, steps: readonly AppStep[]): Promise<boolean> {
+  return registry.putAll(
+    steps
+      .filter(({ action }) => action !== 'leave')
+      .map(({ app: { clientSecret, ...registration }, before }) => {
+        const entered = clientSecret === before?.app.clientSecret ? undefined : clientSecret;
+        return { registration, before, secret: before ? secretAfter(registration, entered) : clientSecret };
+      }),
+  );
+}
+
+function inWords(id: string, { pointer, detail }: InputFault): string {
+  return `${id}, ${pointer.slice(1)}: ${detail}`;
+}
