@@ -1,4 +1,5 @@
 /** Makes the administration: its guards, its pages, and the resources behind its routes. */
+import type { RequestHandler } from 'express';
 import type { Audit } from '../audit/audit.ts';
 import type { Bins } from '../bin/bin.ts';
 import type { PublicUrl } from '../config/rules.ts';
@@ -12,17 +13,21 @@ import type { ProblemReferences } from '../pages/problem-references.ts';
 import type { Relay } from '../relay/relay.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
+import type { Chore } from '../storage/chore.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
 import { type AdminTokens, createAdminTokens } from './admin-tokens/admin-token.ts';
 import { createAdminGuards } from './guards.ts';
+import { createKeyRotation, type KeyRotation } from './keys/rotation.ts';
 import { type AdminPages, createAdminPages } from './page.ts';
 import { adminResources, adminRoutes, MENU } from './routes.ts';
 
 export interface Admin {
   routes: readonly Route[];
+  chores: readonly Chore[];
+  close(): Promise<void>;
 }
 
 interface Rooms {
@@ -39,6 +44,8 @@ interface Rooms {
   relay: Relay;
   webhooks: Webhooks;
   references: Pick<ProblemReferences, 'find'>;
+  /** `tryApp`: a sign-in with an app, whose result is its record. */
+  signIn: { routes: { signIn: { tryApp: RequestHandler } } };
   publicUrl: PublicUrl;
   clock: () => number;
 }
@@ -47,6 +54,7 @@ interface Rooms {
 export interface AdminParts extends Rooms {
   pages: AdminPages;
   tokens: AdminTokens;
+  keyRotation: KeyRotation;
 }
 
 export function createAdmin(
@@ -54,7 +62,8 @@ export function createAdmin(
     pages: Pages;
     limits: RateLimits;
     /** `stepUp`: the stronger sign-in that administrators need, if one is set. */
-    signIn: { stepUp: { acr: string; href: string } | undefined };
+    signIn: { stepUp: { acr: string; href: () => string } | undefined };
+    tourUrl: string | undefined;
   },
 ): Admin {
   const { storage, sessions, audit, limits, signIn, publicUrl, clock } = parts;
@@ -68,6 +77,12 @@ export function createAdmin(
     origin: publicUrl.origin,
     stepUp: signIn.stepUp && { ...signIn.stepUp, home: `${publicUrl.basePath}/admin` },
   });
-  const resources = adminResources({ ...parts, pages: createAdminPages(parts.pages, MENU), tokens });
-  return { routes: adminRoutes(resources, guards) };
+  const keyRotation = createKeyRotation({ storage, audit, clock });
+  const resources = adminResources({
+    ...parts,
+    pages: createAdminPages(parts.pages, { menu: MENU, tourUrl: parts.tourUrl }),
+    tokens,
+    keyRotation,
+  });
+  return { routes: adminRoutes(resources, guards), chores: keyRotation.chores, close: keyRotation.close };
 }

@@ -8,6 +8,7 @@ import { bearerOf } from '../http/bearer.ts';
 import { readLongBody } from '../http/body.ts';
 import { requiring } from '../http/description.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
+import { readUpload } from '../http/upload.ts';
 import { actorOf } from '../sessions/actor.ts';
 import { csrfGuard } from '../sessions/csrf.ts';
 import { type SessionGuards, sessionOf } from '../sessions/guards.ts';
@@ -15,6 +16,9 @@ import type { Session } from '../sessions/session.ts';
 import { isRecent } from '../sessions/step-up.ts';
 import { parseOpaqueToken } from '../storage/opaque-token.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-tokens/admin-token.ts';
+
+/** Of a file: the largest known BIN data set has 30 MB, or 4 MB gzipped. */
+export const MAX_UPLOAD_BYTES = 64 * 2 ** 20;
 
 export type AdminGuards = ReturnType<typeof createAdminGuards>;
 
@@ -26,7 +30,7 @@ export function createAdminGuards(parts: {
   note: (entry: AuditEntry) => void;
   origin: string;
   /** The `acr` that sessions need, the address that leads to it, and the page to return to. Undefined: any session will do. */
-  stepUp?: { acr: string; href: string; home: string } | undefined;
+  stepUp?: { acr: string; href: () => string; home: string } | undefined;
 }) {
   const { sessions, tokens, limits, note, origin, stepUp } = parts;
   const change = [...readLongBody, csrfGuard(origin)];
@@ -41,7 +45,7 @@ export function createAdminGuards(parts: {
     if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
     throw new AppError('step_up_required', {
       detail: 'The administration needs a stronger sign-in than the one you have now: sign in once more.',
-      connectUrl: `${stepUp.href}&return_to=${encodeURIComponent(returnTo ?? stepUp.home)}`,
+      connectUrl: `${stepUp.href()}&return_to=${encodeURIComponent(returnTo ?? stepUp.home)}`,
     });
   };
 
@@ -98,6 +102,8 @@ export function createAdminGuards(parts: {
     page: [sessions.requireUserOrRedirect, requireAdministrator(true)],
     /** For the forms of pages. */
     form: [sessions.requireUser, requireAdministrator(false), ...change],
+    /** For forms with a file. */
+    upload: [sessions.requireUser, requireAdministrator(false), readUpload(MAX_UPLOAD_BYTES), csrfGuard(origin)],
     /** For calls of the API that change nothing. */
     read: [api('read')],
     /** For calls of the API that have a body, but change nothing. */

@@ -3,6 +3,7 @@ import type { User, UserStore } from '../users/user-store.ts';
 
 /** Bounds the work for one page where few of the matching users have anything to list. */
 const MAX_USERS_READ = 100;
+const USERS_AT_ONCE = 25;
 
 /**
  * Lists what `rowsOf` returns for each user that `q` matches, in the order of the users. The rows of one user are never
@@ -11,19 +12,21 @@ const MAX_USERS_READ = 100;
  * @throws AppError `invalid_request` for an `after` that is not a cursor
  */
 export async function pageOfMatchingUsers<T>(
-  users: Pick<UserStore, 'page'>,
+  users: Pick<UserStore, 'search'>,
   { q, after, limit }: { q: string; after?: string | undefined; limit: number },
   rowsOf: (user: User) => Promise<T[]>,
 ): Promise<{ items: T[]; next?: string }> {
   const items: T[] = [];
   let cursor = after || undefined;
-  for (let read = 0; read < MAX_USERS_READ; read += 1) {
-    // One at a time: the place after each user is a possible end of the page.
-    const found = await users.page({ q, after: cursor, limit: 1 });
-    const rows = (await Promise.all(found.users.map(rowsOf))).flat();
-    const fits = items.length === 0 || rows.length === 0 || items.length + rows.length <= limit;
-    if (!fits && cursor !== undefined) return { items, next: cursor };
-    items.push(...rows);
+  for (let read = 0; read < MAX_USERS_READ; read += USERS_AT_ONCE) {
+    const found = await users.search({ q, after: cursor, limit: USERS_AT_ONCE });
+    const rowsOfEach = await Promise.all(found.items.map(({ user }) => rowsOf(user)));
+    for (const [at, rows] of rowsOfEach.entries()) {
+      const fits = items.length === 0 || rows.length === 0 || items.length + rows.length <= limit;
+      if (!fits && cursor !== undefined) return { items, next: cursor };
+      items.push(...rows);
+      cursor = found.items[at]?.cursor;
+    }
     if (found.next === undefined) return { items };
     cursor = found.next;
   }

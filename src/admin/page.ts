@@ -3,21 +3,31 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { Flash } from '../pages/flash.ts';
 import type { FieldFault, MadeSecret, Notice, PageData, PageName, SignedInFrame } from '../pages/page-data.ts';
 import type { Pages } from '../pages/pages.ts';
+import type { ListView } from './list-page.ts';
 
-/** `path`: below `/admin`. */
-type Menu = readonly { path: string; label: string }[];
+/** The address of a tab is `/admin` and its `path`, unless `href` names a page outside the administration. */
+export type Menu = readonly {
+  label: string;
+  icon: string;
+  tabs: readonly { path: string; label: string; href?: string }[];
+}[];
+
+/** What the frame of the administration adds. `tourUrl`: only in the demo. */
+interface AdminFrame {
+  menu: Menu;
+  tourUrl: string | undefined;
+}
 
 /** What every page receives beside the data of its resource. */
 export interface AdminPageData {
-  page: SignedInFrame & { menu: Menu };
+  page: SignedInFrame & AdminFrame;
   notice?: Notice | undefined;
   made?: MadeSecret | undefined;
 }
 
 /** What a page with a list receives. */
-export interface AdminListData extends AdminPageData {
-  q: string;
-  next: string | undefined;
+export interface AdminPageOfList extends AdminPageData {
+  list: ListView;
 }
 
 /** `form`: what was typed, if the page is shown again because of a fault. */
@@ -35,9 +45,10 @@ export type PageContent<K extends PageName> = Omit<PageData[K], keyof AdminPageD
 
 export type AdminPages = ReturnType<typeof createAdminPages>;
 
-export function createAdminPages(pages: Pages, menu: Menu) {
+export function createAdminPages(pages: Pages, frame: AdminFrame) {
   return {
     redirectAfter: pages.redirectAfter,
+    menu: frame.menu,
 
     /**
      * `handler` sends the page; `show`, for `formHandler`, sends it with a form that has faults.
@@ -51,7 +62,7 @@ export function createAdminPages(pages: Pages, menu: Menu) {
         const [content, flash] = await Promise.all([contentOf({ req, res, form }), pages.flashOf(req)]);
         if (!content) return;
         const { title, faults, ...data } = content;
-        const page = { ...pages.signedInFrame(req, title, faults), menu };
+        const page = { ...pages.signedInFrame(req, title, faults), ...frame };
         // TypeScript cannot tell that this adds again what PageContent leaves out.
         pages.send(res, name, { ...data, ...flash, page } as unknown as PageData[K]);
       };

@@ -3,7 +3,7 @@
  * tokens, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in a file; nor do users,
  * sessions, connections and sign-ins, which other rooms store and list by their own indexes.
  */
-import type { Request } from 'express';
+import type { Request, Response } from 'express';
 import type { z } from 'zod';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
 import { AppError } from '../errors.ts';
@@ -12,7 +12,11 @@ import { operation } from '../http/operation.ts';
 import type { Records } from '../storage/records.ts';
 import type { AdminParts } from './admin.ts';
 import { audited } from './change.ts';
-import { type ListQuery, listQuery, listRequest, matches, pageOptions } from './listing.ts';
+import { confirmation } from './confirmation.ts';
+import { type Columns, sendCsv } from './csv.ts';
+import { type ListView, listPage } from './list-page.ts';
+import { type ListQuery, listQuery, matches, pageOptions } from './listing.ts';
+import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
 
 /** The item that a call created or changed, and members that only this response contains, such as a new secret. */
 type Changed<T, Added extends z.ZodRawShape> = { item: T } & z.output<z.ZodObject<Added>>;
@@ -25,31 +29,45 @@ interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
   work(req: Request, body: z.output<Body>): Promise<Changed<T, Added>>;
 }
 
+/** A parameter that narrows the list. `accepts` is asked about every item, so it suits short lists. */
+interface Filter<T> {
+  schema: z.ZodType<string, string>;
+  accepts(item: T, value: string): boolean;
+}
+
 interface RemovalCall {
   summary: string;
   event: AuditEvent;
-  /** After the button of the page. */
-  notice: string;
-  work(id: string): Promise<unknown>;
+  /** On the button: "Revoke" or "Delete". */
+  verb: string;
+  /** Sentences for the question; that it cannot be undone follows. */
+  consequences: readonly string[];
+  /** Afterwards. */
+  notice(count: number): string;
+  /** Returns false if the item was already gone. */
+  work(id: string): Promise<boolean>;
 }
 
 export type Resource<T extends { id: string }, S extends z.ZodObject> = ReturnType<typeof createResource<T, S>>;
 
 export function createResource<T extends { id: string }, S extends z.ZodObject>(
-  { audit, pages, publicUrl }: Pick<AdminParts, 'audit' | 'pages' | 'publicUrl'>,
+  parts: Pick<AdminParts, 'audit' | 'pages' | 'publicUrl'>,
   about: {
     /** Such as "relay token": `relay_token` in the audit trail, `relay-tokens` in paths. */
     name: string;
-    records: Pick<Records<unknown, T>, 'find' | 'page'>;
+    records: Pick<Records<unknown, T>, 'find' | 'page'> & Partial<Pick<Records<unknown, T>, 'count'>>;
     /** The name of an item in the audit trail. */
     nameOf(item: T): string;
     /** The texts that `q` is searched in. */
     textsOf(item: T): readonly string[];
+    /** By parameter. */
+    filters?: Readonly<Record<string, Filter<T>>>;
     schema: S;
     toJson(item: T): z.output<S> | Promise<z.output<S>>;
   },
 ) {
-  const { name, records, nameOf, textsOf, schema, toJson } = about;
+  const { audit, publicUrl } = parts;
+  const { name, records, nameOf, textsOf, filters = {}, schema, toJson } = about;
   const path = `${name.replaceAll(' ', '-')}s`;
   /** Of the page with the list. */
   const home = `${publicUrl.basePath}/admin/${path}`;
@@ -57,11 +75,18 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   /** The item that the path names. @throws AppError `not_found` */
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
 
-  const listed = async (query: ListQuery) => {
-    const filter = (item: T) => matches(query.q, ...textsOf(item));
+  const listed = async (query: ListQuery, values: Readonly<Record<string, unknown>>) => {
+    const set = Object.entries(filters).flatMap(([key, { accepts }]) => {
+      const value = values[key];
+      return typeof value === 'string' && value !== '' ? [(item: T) => accepts(item, value)] : [];
+    });
+    const filter = (item: T) => matches(query.q, ...textsOf(item)) && set.every((accepts) => accepts(item));
     const { items, ...rest } = await records.page({ ...pageOptions(query), filter });
     return { items: await Promise.all(items.map(toJson)), ...rest };
   };
+  const narrowing = Object.fromEntries(Object.entries(filters).map(([key, one]) => [key, one.schema.optional()]));
+  // TypeScript cannot tell that names which it does not know differ from those of every list.
+  const parameters = listQuery.extend(narrowing) as z.ZodType as z.ZodType<ListQuery>;
 
   /**
    * Writes the audit entry, then makes the change.
@@ -76,7 +101,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     facts?: AuditEntry['facts'],
   ): Promise<R> => {
     const target = { kind: name.replaceAll(' ', '_'), id, name: label };
-    return (await audited(audit.trail, req, { event, target, facts }, change)) ?? throwUnknown(name);
+    return audited(audit.trail, req, { event, target, facts }, async () => (await change()) ?? throwUnknown(name));
   };
 
   const schemaWith = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);
@@ -91,16 +116,32 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     toJson,
     audited: auditedChange,
 
-    /** The part of the list that the query of an HTML page asks for. */
-    async listedFor(req: Request) {
-      const query = listRequest(req);
-      const { items, next } = await listed(query);
-      return { items, next, q: query.q };
+    /**
+     * The part of the list that the query of an HTML page asks for.
+     * @returns undefined if that was an export, which is sent
+     */
+    async pageFor(
+      req: Request,
+      res: Response,
+      columns: Columns<z.output<S>>,
+    ): Promise<{ items: z.output<S>[]; list: ListView } | undefined> {
+      const { query, values, wantsCsv, view } = listPage(req, ['q', ...Object.keys(filters)]);
+      if (wantsCsv) {
+        const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ q: query.q, ...page }, values);
+        await sendCsv(req, res, { trail: audit.trail, name: path, columns, values, read });
+        return undefined;
+      }
+      const isWhole = Object.values(values).every((value) => value === '');
+      const [{ items, next }, total] = await Promise.all([
+        listed(query, values),
+        isWhole ? records.count?.() : undefined,
+      ]);
+      return { items, list: view({ rows: items.length, next, total }) };
     },
 
     list: operation(
-      { summary: `List ${name}s, newest first`, query: listQuery, response: listOf(schema) },
-      ({ query }) => listed(query),
+      { summary: `List ${name}s, newest first`, query: parameters, response: listOf(schema) },
+      ({ query }) => listed(query, query),
     ),
 
     one: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>
@@ -121,18 +162,36 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       );
     },
 
-    /** Removes the item that the path names. */
-    removal({ summary, event, notice, work }: RemovalCall) {
-      const remove = async (req: Request): Promise<void> => {
-        const item = await find(req);
-        await auditedChange(req, event, { id: item.id, name: nameOf(item) }, () => work(item.id));
-      };
+    /** Removes the item that the path names, or, on pages, those that were selected in the list. */
+    removal({ summary, event, verb, consequences, notice, work }: RemovalCall) {
+      const removeOne = (req: Request, item: T) =>
+        auditedChange(req, event, { id: item.id, name: nameOf(item) }, async () => (await work(item.id)) || undefined);
+      const { page, form } = confirmation<Selection<T>>(parts, {
+        menuPath: path,
+        find: (req) => selectionOf(req, records.find, () => throwUnknown(name)),
+        ask({ items }) {
+          const [first] = items;
+          const what = items.length === 1 ? `the ${name}` : `${items.length} ${name}s`;
+          return {
+            action: `${verb} ${what}`,
+            consequences: [...consequences, 'This cannot be undone.'],
+            ...(items.length === 1 && first ? { name: nameOf(first) } : { names: items.map(nameOf) }),
+            verb: `${verb} ${items.length === 1 ? name : what}`,
+          };
+        },
+        home: () => path,
+        async work(req, selection) {
+          const result = await workOnEach(selection, (item) => removeOne(req, item));
+          const text = withGone(result, () => notice(result.done.length));
+          return { url: home, flash: { notice: { tone: 'success', text } } };
+        },
+      });
       return {
-        byApi: operation({ summary }, ({ req }) => remove(req)),
-        byForm: pages.button(async (req) => {
-          await remove(req);
-          return { url: home, flash: { notice: { tone: 'success', text: notice } } };
+        byApi: operation({ summary }, async ({ req }) => {
+          await removeOne(req, await find(req));
         }),
+        ask: page,
+        byForm: form,
       };
     },
   };

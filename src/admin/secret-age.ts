@@ -3,7 +3,7 @@ import { DAY_MS } from '../time.ts';
 
 const OLD_DAYS = 180;
 /** Leaves time to create a new secret at the provider and enter it here. */
-const ENDING_DAYS = 14;
+export const ENDING_DAYS = 14;
 
 /** For pages. */
 export interface SecretAge {

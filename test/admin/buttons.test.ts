@@ -29,6 +29,7 @@ const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
 const noticeOn = ({ body }: Page) =>
   /<div class="notice notice-(\w+)" role="status">.*?<p>([^<]*)<\/p>/s.exec(body)?.slice(1);
 
+/** @param asked the link that leads from the page to a question, whose button is then pressed */
 async function press(
   path: string,
   button: string,
@@ -37,13 +38,16 @@ async function press(
     leadsTo = path,
     says,
     tone = 'success',
+    asked,
   }: Record<'says', string> & {
+    asked?: string;
     fields?: Record<string, string>;
     leadsTo?: string;
     tone?: string;
   },
 ): Promise<Page> {
-  const page = await agent.submit(await open(path), fields, { button });
+  const from = asked === undefined ? await open(path) : await agent.follow(await open(path), asked);
+  const page = await agent.submit(from, fields, { button });
   expect([page.status, new URL(page.url).pathname]).toEqual([200, `/admin/${leadsTo}`]);
   expect(noticeOn(page)).toEqual([tone, says]);
   expect(noticeOn(await agent.get(page.url))).toBeUndefined();
@@ -58,43 +62,47 @@ async function newest(login = 'user@example.test') {
 }
 
 test.each([
-  ['relay-tokens', {}, 'Revoke reports', 'Relay token revoked. Every call with it is refused.', 'relay token'],
+  ['relay-tokens', {}, 'revoke', 'Revoke relay token', 'Relay token revoked. Every call is refused.', 'relay token'],
   [
     'admin-tokens',
     { name: 'Gone', scope: 'read', expiresAt: TOMORROW },
-    ...['Revoke Gone', 'Admin token revoked. Every call with it is refused.', 'admin token'],
+    ...['revoke', 'Revoke admin token', 'Admin token revoked. Every call is refused.', 'admin token'],
   ],
   [
     'service-accounts',
     { name: 'Gone', app: 'platform' },
-    ...['Delete Gone', 'The service account and its API token are deleted.', 'service account'],
+    ...['remove', 'Delete service account', 'Service account deleted, with the API token.', 'service account'],
   ],
   [
     'webhooks',
     { url: HOOK, events: ['connection.created'] },
-    ...[`Delete ${HOOK}`, 'Webhook deleted. Pending messages are not sent.', 'webhook'],
+    ...['remove', 'Delete webhook', 'Webhook deleted. Pending messages are not sent.', 'webhook'],
   ],
-] as const)('%s: the one that is removed is gone', async (path, body, button, says, name) => {
+] as const)('%s: the one that is removed is gone', async (path, body, action, button, says, name) => {
   const secret = path === 'service-accounts' ? { apiToken } : {};
   const { id } =
     path === 'relay-tokens'
       ? await admin.makeToken()
       : (await admin.call('POST', `/${path}`, { ...body, ...secret })).json;
-  await press(path, button, { says });
+  expect((await open(`${path}/${id}/${action}`)).body).toContain('This cannot be undone.');
+  expect((await admin.call('GET', `/${path}/${id}`)).status).toBe(200);
+  await press(`${path}/${id}/${action}`, button, { leadsTo: path, says });
   const { status, json } = await admin.call('GET', `/${path}/${id}`);
   expect([status, json.detail]).toEqual([404, `There is no ${name} with this id.`]);
   const again = await admin.call('DELETE', `/${path}/${id}`);
   expect([again.status, again.json.detail]).toEqual([404, `There is no ${name} with this id.`]);
+  expect((await open(`${path}/${id}/${action}`)).status).toBe(404);
 });
 
 test('an API token is entered, and replaced', async () => {
   const account = { name: 'Nightly', app: 'platform', apiToken };
-  await press('service-accounts', 'Add account', {
+  await press('service-accounts/new', 'Create service account', {
     fields: account,
+    leadsTo: 'service-accounts',
     says: 'The platform accepted the API token. It is saved and never shown again.',
   });
   const says = 'The new API token is saved, and used from now on.';
-  await press('service-accounts', 'Replace token', { fields: { apiToken }, says });
+  await press('service-accounts', 'Replace API token', { asked: 'Replace API token', fields: { apiToken }, says });
   const nowhere = await admin.call('POST', '/service-accounts', { ...account, app: 'nowhere' });
   expect([nowhere.status, nowhere.json.errors]).toMatchObject([400, [{ pointer: '#/app', rule: 'unknown_app' }]]);
 });
@@ -102,36 +110,37 @@ test('an API token is entered, and replaced', async () => {
 test('R56 a user is signed out, disabled, enabled and deleted', async () => {
   const { id, isIn } = await newest();
   const path = `users/${id}`;
-  await press(path, 'Sign out everywhere', {
+  await press(`${path}/sign-out`, 'Sign out everywhere', {
+    leadsTo: path,
     says: 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
   });
   expect(await isIn()).toBe(false);
-  await press(path, 'Disable', { says: 'Disabled. All sessions have ended, and the user cannot sign in.' });
-  await press(path, 'Enable', { says: 'Enabled. The user can sign in again.' });
-  const asked = await open(`${path}?confirm=delete`);
-  expect(asked.body).toContain('Delete all data about this user?');
-  await press(`${path}?confirm=delete`, 'Delete everything', {
+  const disabled = 'Disabled. All sessions have ended, and the user cannot sign in.';
+  await press(`${path}/disable`, 'Disable user', { leadsTo: path, says: disabled });
+  await press(path, 'Enable user', { says: 'Enabled. The user can sign in again.' });
+  const asked = await open(`${path}/delete`);
+  expect(asked.body).toContain('This revokes and deletes 1 connection,');
+  for (const typed of ['', 'user@example.tes']) {
+    const refused = await agent.submit(asked, { typed }, { button: 'Delete user' });
+    expect([refused.status, refused.body]).toEqual([
+      400,
+      expect.stringContaining('Type “user@example.test” to confirm.'),
+    ]);
+  }
+  expect((await open(path)).status).toBe(200);
+  await press(`${path}/delete`, 'Delete user', {
+    fields: { typed: 'user@example.test' },
     leadsTo: 'users',
     says: 'All data about this user is deleted. Entries in the audit trail stay until they expire.',
   });
   expect((await open(path)).status).toBe(404);
 });
 
-test.each(['nothing', 'constructor', 'toString'])('there is no change named %s', async (name) => {
-  const { id } = await newest();
-  const { csrfToken } = await sessionOf(site, agent);
-  const page = await agent.request(`${site.url}/admin/users/${id}/${name}`, {
-    method: 'POST',
-    body: new URLSearchParams({ _csrf: csrfToken }),
-    headers: { accept: 'application/json' },
-  });
-  expect([page.status, JSON.parse(page.body).detail]).toEqual([404, 'There is no such change.']);
-});
-
 test.each(['sessions', 'users'])('R56 a session is ended from the page of %s, and the page stays', async (from) => {
   const { id, isIn } = await newest();
   const path = from === 'users' ? `users/${id}` : from;
   await press(path, 'End session', {
+    asked: 'End session…',
     says: 'The session has ended. Pages that are open in that browser stop working at once.',
   });
   expect(await isIn()).toBe(false);
@@ -142,13 +151,15 @@ test.each(['connections', 'users'])(
   async (from) => {
     const { id } = await newest();
     const path = from === 'users' ? `users/${id}` : from;
-    const button = 'Disconnect Collaboration platform';
-    await press(path, button, {
+    const asked = 'Disconnect…';
+    await press(path, 'Disconnect', {
+      asked,
       says: 'Disconnected. The provider has confirmed that the access is withdrawn (status 200).',
     });
     await newest();
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
-    await press(path, button, {
+    await press(path, 'Disconnect', {
+      asked,
       tone: 'info',
       says: 'Disconnected here. The provider has not confirmed yet that the access is withdrawn; it is asked again until it does (status 503).',
     });
@@ -160,6 +171,10 @@ test('the next signing key is published', async () => {
   await press('keys', 'Publish the next key now', {
     says: 'The next signing key is published. It signs in one day, so that every service has time to read it.',
   });
+  // It is offered again once that key signs.
+  const { body } = await open('keys');
+  expect(body).toContain('Published');
+  expect(body).not.toContain('Publish the next key now');
 });
 
 test('R52 everyone is disconnected from an app once that is confirmed, and the page shows how far it is', async () => {
@@ -167,12 +182,11 @@ test('R52 everyone is disconnected from an app once that is confirmed, and the p
   await newest('second@example.test');
   const asked = await open('connections?app=platform');
   expect(asked.body).toContain('This app has 3 connections.');
-  const page = await agent.submit(
-    await open('connections?app=platform&confirm=everyone'),
-    {},
-    { button: 'Disconnect all 3' },
-  );
-  expect([page.status, page.url]).toEqual([200, `${site.url}/admin/connections?app=platform`]);
+  const question = await agent.follow(asked, 'Disconnect everyone…');
+  const refused = await agent.submit(question, { typed: 'platform' }, { button: 'Disconnect all 3' });
+  expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('Type “Collaboration platform”')]);
+  const page = await agent.submit(refused, { typed: 'Collaboration platform' }, { button: 'Disconnect all 3' });
+  expect([page.status, page.url.split('&')[0]]).toEqual([200, `${site.url}/admin/connections?app=platform`]);
   const shown = async () => (await open('connections?app=platform')).body;
   await expect.poll(shown).toContain('Done: 3 of 3');
   expect(await shown()).toMatch(/Confirmed by the provider: 3\. Pending: 0\. Not confirmed: 0\./);

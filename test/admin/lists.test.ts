@@ -2,9 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { RefreshFailure } from '../../src/grants/grant.ts';
+import { createGrantStore } from '../../src/grants/grant-store.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
-import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import type { UserAgent } from '../support/browserless.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
 let site: TestSite;
 let desk: VaultDesk;
@@ -12,17 +14,23 @@ let admin: Administrator;
 /** Ids: `ada` is connected with `second` only, `uma` with both apps. */
 let uma: string;
 let ada: string;
+/** Of uma. */
+let agent: UserAgent;
 beforeAll(async () => {
   site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
   desk = await openVaultDesk(site);
   admin = await administratorOf(site, desk);
   const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
   expect((await admin.call('POST', '/connected-apps', second)).status).toBe(201);
-  const signedIn = async (login: string, app: string) =>
-    (await sessionOf(site, (await signIn(site, login, { path: `/sign-in?app=${app}` })).agent)).userId;
+  const signedIn = async (login: string, app: string) => {
+    ({ agent } = await signIn(site, login, { path: `/sign-in?app=${app}` }));
+    return (await sessionOf(site, agent)).userId;
+  };
   uma = await signedIn('user@example.test', 'platform');
   expect(await signedIn('user@example.test', 'second')).toBe(uma);
+  const umas = agent;
   ada = await signedIn('admin@example.test', 'second');
+  agent = umas;
 });
 afterAll(async () => {
   await desk.close();
@@ -82,6 +90,7 @@ describe('connections', () => {
     const without = (names: string[]) => names.filter((name) => name !== 'email');
     expect(await idsOf('connections?scopes=missing')).toEqual([]);
     await desk.change(uma, () => ({ scopes: without(scopes), requestedScopes: without(requestedScopes) }), 'platform');
+    expect((await getJson(agent, `${site.url}/threads/current?app=platform`)).status).toBe(200);
     for (const more of ['', '&app=platform', `&user=${uma}`, '&q=uma']) {
       expect(await list(`connections?scopes=missing${more}`)).toMatchObject([
         { id: `${uma}.platform`, health: 'active', missingScopes: ['email'] },
@@ -91,7 +100,31 @@ describe('connections', () => {
     const { json } = await admin.call('GET', `/users/${uma}`);
     expect(JSON.stringify(json)).toContain('"missingScopes":["email"]');
     expect((await admin.call('GET', '/connections?scopes=other')).status).toBe(400);
-    await desk.change(uma, () => ({ scopes, requestedScopes }), 'platform');
+    // Whatever the list still says.
+    await desk.change(uma, () => ({ scopes, requestedScopes, announcedScopes: undefined }), 'platform');
+    expect(await idsOf('connections?scopes=missing')).toEqual([]);
+    await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(uma, 'platform'));
+  });
+
+  test('R115 are those that lack a scope, page by page without those in between', async () => {
+    const { store, sealer } = desk;
+    const index = createConnectionIndex({ store, clock: Date.now });
+    const grants = createGrantStore({ store, sealer, clock: Date.now, connectionIndex: index });
+    const grant = await desk.read(uma, 'platform');
+    const names = Array.from({ length: 40 }, (_, at) => `many${String(at).padStart(2, '0')}`);
+    for (const [at, userId] of names.entries()) {
+      const lacks = at % 10 === 0 && { scopes: ['openid'], requestedScopes: ['openid'], announcedScopes: ['email'] };
+      expect(await grants.save({ ...grant, userId, connectedAt: at, ...lacks }, 0)).toBeDefined();
+    }
+    const pageOf = async (query: string) => (await admin.call('GET', `/connections?scopes=missing&${query}`)).json;
+    const first = await pageOf('limit=3&app=platform');
+    expect(first.items).toMatchObject(['many30', 'many20', 'many10'].map((id) => ({ id: `${id}.platform` })));
+    const second = await pageOf(`limit=3&app=platform&after=${encodeURIComponent(String(first.next))}`);
+    expect([second.items, second.next]).toMatchObject([[{ id: 'many00.platform' }], undefined]);
+    for (const one of names) {
+      const stored = await grants.load(one, 'platform');
+      if (stored) await grants.remove(one, 'platform', stored.version);
+    }
   });
 
   test('name the account by address, name or subject, whichever there is', async () => {

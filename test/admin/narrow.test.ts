@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { expectNoSideways, throughProvider } from '../support/journey.ts';
+import { expectNoSideways, leaveBy, throughProvider } from '../support/journey.ts';
 
 const openPage = useBrowser();
 let site: TestSite;
@@ -11,9 +11,15 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-/** Sides of the item of the menu where one is, in whole pixels as rows are moved, and of the window. */
-const PLACE = `(() => {
-  const { left, right } = document.querySelector('.admin-nav [aria-current]').getBoundingClientRect();
+interface Place {
+  left: number;
+  right: number;
+  width: number;
+}
+
+/** Sides of an element in whole pixels, as rows are moved, and of the window. */
+const placeOf = (selector: string) => `(() => {
+  const { left, right } = document.querySelector('${selector}').getBoundingClientRect();
   return { left: Math.ceil(left), right: Math.floor(right), width: document.documentElement.clientWidth };
 })()`;
 
@@ -34,14 +40,29 @@ test('at 360 px each page shows its own item of the menu, and a long name or sta
   await page.goto(`${site.url}/sign-in`);
   await throughProvider(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin`);
-  const urls = (await page.evaluate(
-    `[...document.querySelectorAll('.admin-nav a')].map(({ href }) => href)`,
-  )) as string[];
-  expect(urls.length).toBeGreaterThan(10);
+  const hrefsOf = async (selector: string) =>
+    (await page.evaluate(`[...document.querySelectorAll('${selector}')].map(({ href }) => href)`)) as string[];
+  const sections = await hrefsOf('.admin-menu a');
+  expect(sections.length).toBe(6);
+  const urls = new Set(sections);
+  for (const section of sections) {
+    await page.goto(section);
+    for (const url of await hrefsOf('.tab-list a')) if (url.includes('/admin/')) urls.add(url);
+  }
+  expect(urls.size).toBeGreaterThan(12);
   for (const url of urls) {
     await page.goto(url);
     await expectNoSideways(page);
-    const { left, right, width } = (await page.evaluate(PLACE)) as { left: number; right: number; width: number };
+    if ((await page.locator('.tabs').count()) === 0) continue;
+    const { left, right, width } = (await page.evaluate(placeOf('.tab-list [aria-current]'))) as Place;
     expect([url, left >= 0, right <= width]).toEqual([url, true, true]);
   }
+
+  // The sections stand behind a button, which names the one that is open.
+  const menu = page.locator('.admin-nav');
+  const users = menu.getByRole('link', { name: 'Users' });
+  expect(await users.isVisible()).toBe(false);
+  await menu.getByText('Settings').first().click();
+  await leaveBy(page, () => users.click());
+  expect(page.url()).toBe(`${site.url}/admin/users`);
 });

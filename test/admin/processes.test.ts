@@ -97,7 +97,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const statusOf = async (token = '') =>
       (await ask(`${fleet.url}/relay/threads/current`, { headers: { authorization: `Bearer ${token}` } })).status;
 
-    const values = { name: 'Reports', scopes: 'threads:read', users: 'none', days: '90' };
+    const values = { name: 'Reports', scopes: 'threads:read', apps: 'platform', users: 'none', days: '90' };
     const made = await formOn('/admin/relay-tokens', values);
     const location = await sendTwice('/admin/relay-tokens', made);
     const secret = await secretAt(1, location);
@@ -113,7 +113,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
 
     // Done twice, the second new secret would end the one that the service still uses.
     const path = location.replace(/\?.*/, '');
-    const rotated = await sendTwice(`${path}/rotate`, await formOn(path, { overlapHours: '1' }));
+    const rotated = await sendTwice(`${path}/rotate`, await formOn(`${path}/rotate`, { overlapHours: '1' }));
     expect([await statusOf(secret), await statusOf(await secretAt(0, rotated))]).toEqual([400, 400]);
   });
 });

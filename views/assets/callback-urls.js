@@ -11,7 +11,8 @@ if (form) {
     document.getElementById(input.getAttribute('aria-describedby')).replaceChildren();
   };
 
-  const show = (input, text) => {
+  /** @param meant the URL that a button enters in place of the typed one */
+  const show = (input, text, meant) => {
     const place = document.getElementById(input.getAttribute('aria-describedby'));
     const line = document.createElement('p');
     line.className = 'form-fault';
@@ -22,6 +23,17 @@ if (form) {
     words.textContent = text;
     line.append(icon, words);
     place.replaceChildren(line);
+    if (!meant) return;
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'button-quiet';
+    button.textContent = 'Use that URL';
+    button.addEventListener('click', () => {
+      input.value = meant;
+      clear(input);
+      input.focus();
+    });
+    place.append(button);
   };
 
   const judge = async () => {
@@ -35,7 +47,7 @@ if (form) {
     if (!response.ok) return;
     const { faults, nearMisses } = await response.json();
     for (const input of inputs()) clear(input);
-    for (const { position, detail } of nearMisses) show(filled[position], detail);
+    for (const { position, detail, meant } of nearMisses) show(filled[position], detail, meant);
     for (const { position, rule, detail } of faults) {
       filled[position].setAttribute('aria-invalid', 'true');
       show(filled[position], `${detail} (${rule})`);

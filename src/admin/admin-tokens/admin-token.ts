@@ -26,7 +26,7 @@ interface StoredToken extends AdminToken {
   hash: string;
 }
 
-export interface AdminTokens extends Pick<Records<StoredToken, AdminToken>, 'find' | 'page'> {
+export interface AdminTokens extends Pick<Records<StoredToken, AdminToken>, 'find' | 'page' | 'count'> {
   /** `text` is the token itself, which is shown only once. @param wanted `id`: from `newOpaqueTokenId` */
   create(wanted: Omit<AdminToken, 'createdAt'>): Promise<{ token: AdminToken; text: string }>;
   /** Records the use. Undefined for unknown, wrong, expired and revoked tokens alike (R84). */
@@ -68,6 +68,7 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
 
     find: records.find,
     page: records.page,
+    count: records.count,
 
     async lastUse(id) {
       const text = await uses.last(id);

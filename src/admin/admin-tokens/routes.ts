@@ -7,34 +7,49 @@ import type { Notice } from '../../pages/page-data.ts';
 import { newOpaqueTokenId } from '../../storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
+import type { Columns } from '../csv.ts';
+import { stateOf, TOKEN_STATES } from '../expiry.ts';
 import { givenName } from '../name.ts';
-import type { AdminListData, PageRequest } from '../page.ts';
+import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import { createResource } from '../resource.ts';
+import { ADMIN_TOKEN_PREFIX } from './admin-token.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/admin-tokens': AdminListData & {
-      tokens: readonly z.output<typeof tokenJson>[];
-      form: FormView<typeof tokenForm>;
-    };
+    'admin/admin-tokens': AdminPageOfList & { tokens: readonly TokenView[] };
+    'admin/admin-token-new': AdminPageData & { form: FormView<typeof tokenForm> };
   }
 }
 
 const MAX_DAYS = 3650;
+const SCOPES = ['read', 'write'] as const;
 
 const tokenJson = z.object({
   id: z.string(),
   name: z.string(),
-  scope: z.enum(['read', 'write']).describe('"write" includes reading'),
+  scope: z.enum(SCOPES).describe('"write" includes reading'),
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime(),
   expired: z.boolean(),
+  state: z.enum(TOKEN_STATES).describe('"expiring": within two weeks'),
   lastUsedAt: z.iso.datetime().nullable(),
 });
 
+type TokenView = z.output<typeof tokenJson>;
+
+const COLUMNS: Columns<TokenView> = {
+  Name: ({ name }) => name,
+  ID: ({ id }) => id,
+  Permissions: ({ scope }) => scope,
+  Created: ({ createdAt }) => createdAt,
+  'Last used': ({ lastUsedAt }) => lastUsedAt,
+  Expires: ({ expiresAt }) => expiresAt,
+  State: ({ state }) => state,
+};
+
 const newToken = z.strictObject({
   name: givenName,
-  scope: z.enum(['read', 'write']),
+  scope: z.enum(SCOPES),
   expiresAt: z.iso.datetime({ offset: true, error: 'Give a time as in 2027-01-31T00:00:00Z.' }),
 });
 
@@ -53,13 +68,18 @@ export function adminTokenRoutes(parts: AdminParts) {
     name: 'admin token',
     records: tokens,
     nameOf: ({ name }) => name,
-    textsOf: ({ id, name }) => [id, name],
+    textsOf: ({ id, name }) => [`${ADMIN_TOKEN_PREFIX}${id}`, name],
+    filters: {
+      scope: { schema: z.enum(SCOPES), accepts: (token, scope) => token.scope === scope },
+      state: { schema: z.enum(TOKEN_STATES), accepts: (token, state) => stateOf(token, clock()) === state },
+    },
     schema: tokenJson,
     toJson: async (token) => ({
       ...token,
       createdAt: isoTime(token.createdAt),
       expiresAt: isoTime(token.expiresAt),
       expired: token.expiresAt <= clock(),
+      state: stateOf(token, clock()),
       lastUsedAt: isoOrNull(await tokens.lastUse(token.id)),
     }),
   });
@@ -84,20 +104,27 @@ export function adminTokenRoutes(parts: AdminParts) {
   const revocation = resource.removal({
     summary: 'Revoke an admin token: every call with it is refused',
     event: 'admin_token.revoked',
-    notice: 'Admin token revoked. Every call with it is refused.',
+    verb: 'Revoke',
+    consequences: ['Every further call is refused.'],
+    notice: (count) => `${count === 1 ? 'Admin token' : `${count} admin tokens`} revoked. Every call is refused.`,
     work: tokens.revoke,
   });
 
-  const list = pages.page(
-    'admin/admin-tokens',
-    async ({ req, form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
-      const { items, next, q } = await resource.listedFor(req);
-      return { title: 'Admin tokens', faults: form.faults, tokens: items, next, q, form };
+  const list = pages.page('admin/admin-tokens', async ({ req, res }) => {
+    const found = await resource.pageFor(req, res, COLUMNS);
+    return found && { title: 'Admin tokens', tokens: found.items, list: found.list };
+  });
+
+  const newForm = pages.page(
+    'admin/admin-token-new',
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
+      return { title: 'Create admin token', faults: form.faults, form };
     },
   );
 
   return {
     page: list.handler,
+    newPage: newForm.handler,
 
     createByForm: formHandler({
       pages,
@@ -107,9 +134,10 @@ export function adminTokenRoutes(parts: AdminParts) {
         const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
         return { url: resource.home, flash: { notice: CREATED, made: { name, text: token } } };
       },
-      show: list.show,
+      show: newForm.show,
     }),
 
+    askRevoke: revocation.ask,
     revokeByForm: revocation.byForm,
 
     list: resource.list,

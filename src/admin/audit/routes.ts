@@ -1,34 +1,49 @@
 /** The audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import type { Request, Response } from 'express';
 import { z } from 'zod';
 import type { AuditFilter } from '../../audit/facets.ts';
-import { AUDIT_EVENTS, type AuditRecord, isAuditEvent } from '../../audit/kinds.ts';
-import { queryField } from '../../http/body.ts';
+import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
+import { sendLines } from '../../http/send-lines.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import { DAY_MS, isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
 import { listQuery } from '../listing.ts';
-import type { AdminPageData } from '../page.ts';
+import type { AdminPageOfList } from '../page.ts';
+import { searchable } from '../search/typed.ts';
+import { withNamedIds } from './named.ts';
+import { type AuditRow, auditRows } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/audit': AdminPageData & {
-      entries: readonly ReturnType<typeof auditView>[];
-      form: Record<AuditField, string>;
+    'admin/audit': AdminPageOfList & {
+      entries: readonly AuditRow[];
       events: readonly { name: string; words: string }[];
-      /** The query of this page without its place in the list. */
-      query: string;
-      next: string | undefined;
       searchedTo: string | undefined;
+      /** A filter names more users than are searched for. */
+      tooManyUsers: boolean;
     };
   }
 }
 
-const FIELDS = ['event', 'who', 'whom', 'from', 'to', 'text'] as const;
+const COLUMNS: Columns<AuditRow> = {
+  Time: ({ at }) => at,
+  Event: ({ words }) => words,
+  Actor: ({ who }) => who,
+  'Actor ID': ({ whoId }) => whoId,
+  Target: ({ whom }) => whom,
+  'Target ID': ({ whomId }) => whomId,
+  User: ({ user }) => user?.name,
+  Outcome: ({ outcome }) => outcome,
+  Address: ({ from }) => from,
+  'Request ID': ({ requestId }) => requestId,
+  Details: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; '),
+};
+
+const FIELDS = ['text', 'event', 'who', 'whom', 'from', 'to'] as const;
 type AuditField = (typeof FIELDS)[number];
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
@@ -40,11 +55,23 @@ const instant = z
 
 const auditQuery = listQuery.extend({
   event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
-  who: z.string().max(200).optional().describe('the actor: id, name or e-mail address'),
-  whom: z.string().max(200).optional().describe('the target or the user concerned: id or name'),
+  who: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('the actor: id, or the beginning of the name or e-mail address of users'),
+  whom: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('the target or the user concerned: id, name, or the beginning of the name or e-mail address of users'),
   from: instant.optional(),
   to: instant.optional().describe('a date counts to its end'),
-  text: z.string().max(200).optional().describe('any text of the entry; the same as q'),
+  text: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('any text of the entry, or of the name or e-mail address of its users; the same as q'),
   format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every matching entry, oldest first'),
 });
 
@@ -65,35 +92,40 @@ const listJson = listOf(entryJson).extend({
   searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
 });
 
-export function auditRoutes({ audit, pages }: AdminParts) {
+export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) {
   const { trail } = audit;
+  const names = { users: users.store, apps: connectedApps.apps };
 
   const stream = async (req: Request, res: Response, filter: AuditFilter) => {
+    const { filter: named } = await withNamedIds(filter, names);
     await trail.append({ event: 'audit.exported', ...actorOf(req), facts: factsOf(filter) });
     res.type('application/x-ndjson').set('Content-Disposition', 'attachment; filename="audit.ndjson"');
     const lines = async function* () {
-      for await (const record of trail.export(filter)) yield `${JSON.stringify(record)}\n`;
+      for await (const record of trail.export(named)) yield `${JSON.stringify(record)}\n`;
     };
-    // The client disconnected: there is no response left to send.
-    await pipeline(Readable.from(lines()), res).catch(() => res.destroy());
+    await sendLines(res, lines());
   };
 
-  const list = pages.page('admin/audit', async ({ req }) => {
-    const typed = Object.fromEntries(FIELDS.map((name) => [name, queryField(req, name)?.trim() ?? '']));
-    const form = typed as Record<AuditField, string>;
-    const { items, next, searchedTo } = await trail.page({
-      after: queryField(req, 'after') || undefined,
-      limit: 50,
-      filter: filterOf({ ...form, event: isAuditEvent(form.event) ? form.event : '' }),
-    });
+  const list = pages.page('admin/audit', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, FIELDS);
+    const filter = filterOf({ ...values, event: isAuditEvent(values.event) ? values.event : '' });
+    const named = await withNamedIds(filter, names);
+    const rowsOf = async (place: { after?: string | undefined; limit: number }) => {
+      const { items, ...rest } = await trail.page({ ...place, filter: named.filter });
+      return { items: await auditRows(items, names), ...rest };
+    };
+    if (wantsCsv) {
+      await sendCsv(req, res, { trail, name: 'audit', columns: COLUMNS, values, read: rowsOf });
+      return undefined;
+    }
+    const { items, next, searchedTo } = await rowsOf({ after: query.after, limit: query.limit });
     return {
       title: 'Audit trail',
-      entries: items.map(auditView),
-      form,
+      entries: items,
       events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
-      query: new URLSearchParams(Object.entries(form).filter(([, value]) => value !== '')).toString(),
-      next,
+      list: view({ rows: items.length, next }),
       searchedTo,
+      tooManyUsers: named.tooMany,
     };
   });
 
@@ -110,7 +142,8 @@ export function auditRoutes({ audit, pages }: AdminParts) {
       async ({ req, res, query }) => {
         const filter = filterOf({ ...query, text: query.text ?? query.q });
         if (query.format === 'ndjson') return stream(req, res, filter);
-        return trail.page({ after: query.after || undefined, limit: query.limit, filter });
+        const named = await withNamedIds(filter, names);
+        return trail.page({ after: query.after || undefined, limit: query.limit, filter: named.filter });
       },
     ),
   };
@@ -133,39 +166,8 @@ function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-function factsOf({ from, to, ...filter }: AuditFilter): Record<string, string | undefined> {
-  return { ...filter, from: isoTime(from), to: isoTime(to) };
-}
-
-const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
-  user: 'A user',
-  administrator: 'An administrator',
-  admin_token: 'An admin token',
-  relay_token: 'A relay token',
-  provider: 'An identity provider',
-  operator: 'An operator at the terminal',
-  system: 'Gatehouse itself',
-  anonymous: 'Not signed in',
-};
-
-function auditView(record: AuditRecord) {
-  const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
-  const isShown = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
-  return {
-    at,
-    words: AUDIT_EVENTS[event] ?? event,
-    who: actor.name ?? actor.id ?? ACTORS[actor.kind],
-    whoId: actor.id,
-    whom: target?.name ?? target?.id,
-    whomId: target?.id,
-    /** The user concerned, unless that is the actor or the target. */
-    userId: isShown ? undefined : userId,
-    from: address,
-    outcome,
-    requestId,
-    facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [
-      name,
-      Array.isArray(value) ? value.join(', ') : String(value),
-    ]),
-  };
+function factsOf({ from, to, named: _, ...filter }: AuditFilter): Record<string, string | undefined> {
+  const { who, whom, text } = filter;
+  const clean = (typed: string | undefined) => typed && searchable(typed);
+  return { ...filter, who: clean(who), whom: clean(whom), text: clean(text), from: isoTime(from), to: isoTime(to) };
 }

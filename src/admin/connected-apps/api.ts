@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { CALLBACK_URL_ADVICE, checkCallbackUrls, probablyMeant } from '../../connected-apps/callback-url.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
+import { entriesOf } from '../../pages/form.ts';
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import type { ConnectedAppFacts } from './facts.ts';
@@ -42,8 +43,18 @@ export function connectedAppApi(parts: {
       ({ query }) => facts.page(query),
     ),
 
-    one: operation({ summary: 'Read a connected app', response: appJson }, ({ req }) =>
-      facts.one(String(req.params.id)),
+    one: operation(
+      {
+        summary: 'Read a connected app, and how many of its connections would lack scopes that it is to get',
+        query: z.strictObject({
+          scopes: z.string().max(20_000).optional().describe('the scopes that the app is to have, separated by spaces'),
+        }),
+        response: appJson,
+      },
+      async ({ req, query: { scopes } }) => {
+        const app = await facts.one(String(req.params.id));
+        return scopes === undefined ? app : { ...app, lacking: await facts.lacking(app, entriesOf(scopes, /\s/)) };
+      },
     ),
 
     create: operation(

@@ -2,14 +2,23 @@
 import type { Request } from 'express';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import type { AuditTrail } from '../../audit/trail.ts';
-import { type InputFault, pointerTo } from '../../config/input-faults.ts';
+import type { InputFault } from '../../config/input-faults.ts';
 import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../connected-apps/app-registry.ts';
-import { needsSecret, newHosts, secretFaults, sharedIssuerFaults } from '../../connected-apps/change-rules.ts';
-import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
+import {
+  changedFields,
+  connectedUsers,
+  providerFaults,
+  secretAfter,
+  secretFaults,
+  sharedIssuerFaults,
+} from '../../connected-apps/change-rules.ts';
+import type { ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
+import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import { AppError } from '../../errors.ts';
+import type { ConnectLinks } from '../../grants/connect-links.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import { audited } from '../change.ts';
 import type { ChangedApp, NewApp } from './view.ts';
@@ -28,8 +37,10 @@ export function createConnectedAppChanges(parts: {
   examine: Outbound['examine'];
   withdraw: Withdraw;
   countConnections: (appId: string) => Promise<number>;
+  links: Pick<ConnectLinks, 'revokeAll'>;
+  checks: Pick<ScheduledChecks, 'forget'>;
 }) {
-  const { apps, registry, trail, examine, withdraw, countConnections } = parts;
+  const { apps, registry, trail, examine, withdraw, countConnections, links, checks } = parts;
 
   const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
@@ -57,23 +68,23 @@ export function createConnectedAppChanges(parts: {
     return found;
   };
 
-  /** Faults of a new issuer or host while users are connected: their tokens must not be sent to another provider. */
-  const issuerFaults = async (before: ConnectedApp, after: ConnectedAppRegistration): Promise<InputFault[]> => {
-    const paths = before.issuer === after.issuer ? newHosts(before, after) : [['issuer']];
-    const count = paths.length === 0 ? 0 : await countConnections(before.id);
-    const detail = `${connected(count)} by the present issuer: disconnect everyone first, or register another app.`;
-    return count === 0 ? [] : paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
-  };
+  /** Also by an app that cannot be opened. */
+  const isTaken = async (id: string): Promise<boolean> =>
+    registry.isFromFile(id) || (await registry.isUnreadable(id)) || (await registry.find(id)) !== undefined;
 
   const checkNew = async ({ clientSecret, ...registration }: NewApp): Promise<void> => {
     const { id } = registration;
-    const taken = registry.isFromFile(id) || (await registry.find(id)) !== undefined;
-    await check(registration, [...(taken ? [TAKEN] : []), ...secretFaults(registration, clientSecret, undefined)]);
+    await check(registration, [
+      ...((await isTaken(id)) ? [TAKEN] : []),
+      ...secretFaults(registration, clientSecret, undefined),
+    ]);
   };
 
   return {
     /** Throws as `create` would; stores nothing. */
     checkNew,
+
+    isTaken,
 
     async create(
       req: Request,
@@ -97,15 +108,20 @@ export function createConnectedAppChanges(parts: {
       await check(registration, [
         ...(fields.id === undefined || fields.id === id ? [] : [FIXED_ID]),
         ...secretFaults(registration, clientSecret, before.app),
-        ...(await issuerFaults(before.app, registration)),
+        ...(await providerFaults(before.app, registration, countConnections)),
       ]);
       const changed = changedFields(before.app, registration, clientSecret);
       const target = { kind: 'connected_app', id, name: registration.name };
-      return audited(trail, req, { event: eventOf(registration, changed), target, facts: { changed } }, async () => {
-        const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
-        if (!made) throw conflict();
-        return made;
-      });
+      return audited(
+        trail,
+        req,
+        { event: eventOfChange(registration, changed), target, facts: { changed } },
+        async () => {
+          const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
+          if (!made) throw conflict();
+          return made;
+        },
+      );
     },
 
     /**
@@ -118,13 +134,14 @@ export function createConnectedAppChanges(parts: {
       if (version !== undefined && version !== current) throw conflict();
       const count = await countConnections(id);
       if (count > 0) {
-        const detail = `${connected(count)} with this app: disconnect everyone first, which revokes their access at the provider.`;
+        const detail = `${connectedUsers(count)} with this app: disconnect everyone first, which revokes their access at the provider.`;
         throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
       }
       const target = { kind: 'connected_app', id, name: app.name };
       await audited(trail, req, { event: 'connected_app.deleted', target }, async () => {
         if (!(await registry.remove(id, current))) throw conflict();
       });
+      await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
       return management ? { withdrawal: await withdraw(req, app, management), clientId: app.clientId } : {};
     },
   };
@@ -140,21 +157,8 @@ export function createConnectedAppChanges(parts: {
 const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id: choose another.' };
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
 
-/** A secret that the method does not use is deleted. */
-function secretAfter(app: ConnectedAppRegistration, entered: string | undefined): string | undefined | 'kept' {
-  if (!needsSecret(app)) return undefined;
-  return entered ?? 'kept';
-}
-
-function changedFields(before: ConnectedApp, after: ConnectedAppRegistration, secret: string | undefined): string[] {
-  const old: Readonly<Record<string, unknown>> = { ...before };
-  const now: Readonly<Record<string, unknown>> = { ...after };
-  const names = [...new Set([...Object.keys(old), ...Object.keys(now)])].filter((name) => name !== 'clientSecret');
-  const changed = names.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
-  return secret === undefined ? changed : [...changed, 'clientSecret'];
-}
-
-function eventOf({ disabled }: ConnectedAppRegistration, changed: string[]): AuditEvent {
+/** @param changed names of fields */
+export function eventOfChange({ disabled }: ConnectedAppRegistration, changed: readonly string[]): AuditEvent {
   const [only, ...others] = changed;
   if (others.length > 0) return 'connected_app.changed';
   if (only === 'clientSecret') return 'connected_app.secret_replaced';
@@ -166,10 +170,6 @@ function conflict(): AppError {
   return new AppError('version_conflict', {
     detail: 'Someone else changed this app in the meantime. Read it again and repeat the change.',
   });
-}
-
-function connected(count: number): string {
-  return count === 1 ? 'One user is connected' : `${count.toLocaleString('en-GB')} users are connected`;
 }
 
 const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

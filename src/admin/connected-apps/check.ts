@@ -1,60 +1,73 @@
 /** The doctor in the administration: checks an app before users sign in with it, by page and by API. */
 import type { Request } from 'express';
 import { z } from 'zod';
-import { CHECKS, type CheckName, type Finding } from '../../connected-apps/finding.ts';
+import type { ConnectedApp } from '../../connected-apps/connected-app.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import { queryField } from '../../http/body.ts';
 import { operation } from '../../http/operation.ts';
+import type { Notice } from '../../pages/page-data.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
-import type { AdminPageData } from '../page.ts';
+import type { AdminPageData, AdminPages } from '../page.ts';
 import { throwUnknown } from '../resource.ts';
+import type { ConnectedAppFacts } from './facts.ts';
+import { type AppView, findingsJson, type LastCheckView, lastCheckView } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/connected-app-check': AdminPageData & {
-      app: { id: string; name: string };
-      findings: readonly (Finding & { title: string })[];
-      problems: number;
-    };
+    /** `app`: with the findings of the last check. `isNew`: the last step of its registration. */
+    'admin/connected-app-check': AdminPageData & { app: AppView; isNew: boolean };
   }
 }
 
-const findingJson = z.object({
-  check: z.enum(Object.keys(CHECKS) as [CheckName, ...CheckName[]]),
-  title: z.string(),
-  result: z.enum(['fine', 'problem', 'cannot_tell']),
-  detail: z.string(),
-  advice: z.string().optional(),
-  pointer: z.string().optional().describe('the field of the registration that causes it'),
-});
+export type CheckNow = (req: Request, app: ConnectedApp) => Promise<Required<LastCheckView>>;
 
-export function connectedAppCheckRoutes({ connectedApps, audit, pages }: AdminParts) {
-  const { apps, check } = connectedApps;
-
-  const run = async (req: Request) => {
-    const app = apps.find(String(req.params.id)) ?? throwUnknown('connected app');
+/** Checks an app for an administrator, and keeps the result. */
+export function createCheckNow({ connectedApps, audit }: Pick<AdminParts, 'connectedApps' | 'audit'>): CheckNow {
+  return async (req, app) => {
     const target = { kind: 'connected_app', id: app.id, name: app.name };
-    const found = await audited(audit.trail, req, { event: 'connected_app.checked', target }, () => check.run(app));
-    const findings = found.map((finding) => ({ ...finding, title: CHECKS[finding.check] }));
-    return { app, findings, problems: findings.filter(({ result }) => result === 'problem').length };
+    const run = () => connectedApps.checks.run(app);
+    return lastCheckView(await audited(audit.trail, req, { event: 'connected_app.checked', target }, run));
   };
+}
+
+export function connectedAppCheckRoutes(parts: {
+  facts: ConnectedAppFacts;
+  checkNow: CheckNow;
+  apps: Pick<CurrentApps, 'find'>;
+  pages: AdminPages;
+  basePath: string;
+}) {
+  const { facts, checkNow, apps, pages, basePath } = parts;
+  const appOf = (req: Request) => apps.find(String(req.params.id)) ?? throwUnknown('connected app');
 
   const result = pages.page('admin/connected-app-check', async ({ req }) => {
-    const { app, findings, problems } = await run(req);
-    return { title: `Check of ${app.name}`, app: { id: app.id, name: app.name }, findings, problems };
+    const app = await facts.one(String(req.params.id));
+    return { title: `Check of ${app.name}`, app, isNew: queryField(req, 'registered') === 'yes' };
   });
 
   return {
-    checkByForm: result.handler,
+    page: result.handler,
+
+    checkByForm: pages.button(async (req) => {
+      const app = appOf(req);
+      await checkNow(req, app);
+      return { url: checkPage(basePath, app.id), flash: { notice: CHECKED } };
+    }),
 
     check: operation(
       {
         summary: 'Check a connected app: make the calls of a sign-in without a user, and report a finding for each',
-        response: z.object({ ok: z.boolean(), findings: z.array(findingJson) }),
+        response: z.object({ ok: z.boolean(), findings: findingsJson }),
       },
       async ({ req }) => {
-        const { findings, problems } = await run(req);
-        return { ok: problems === 0, findings };
+        const { ok, findings } = await checkNow(req, appOf(req));
+        return { ok, findings };
       },
     ),
   };
 }
+
+export const checkPage = (basePath: string, appId: string): string => `${basePath}/admin/connected-apps/${appId}/check`;
+
+const CHECKED: Notice = { tone: 'info', text: 'The app was checked just now.' };

@@ -1,23 +1,33 @@
 /** Makes the administration of connected apps: pages, API and check. The handlers stand in the files beside this one. */
 import type { AdminParts } from '../admin.ts';
+import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';
-import { connectedAppCheckRoutes } from './check.ts';
+import { connectedAppCheckRoutes, createCheckNow } from './check.ts';
 import { connectedAppFacts } from './facts.ts';
 import { connectedAppPages } from './pages.ts';
+import { createProviderReading } from './provider-reading.ts';
 import { createProviderRegistration } from './provider-registration.ts';
+import { connectedAppQuestions } from './questions.ts';
 import { createWithdraw } from './withdrawal.ts';
+import { connectedAppWizard } from './wizard.ts';
 
 export function connectedAppRoutes(parts: AdminParts) {
   const { connectedApps, outbound, audit, grants, pages, publicUrl, clock } = parts;
-  const { apps, registry, registration: atProvider, readProviderFacts: readProvider } = connectedApps;
+  const { apps, registry, checks, registration: atProvider, readProviderFacts: readProvider } = connectedApps;
   const { href: publicHref, basePath } = publicUrl;
   const { trail } = audit;
   const { examine } = outbound;
   const countConnections = grants.index.count;
-  const facts = connectedAppFacts({ apps, registry, publicHref, countConnections });
+  const facts = connectedAppFacts({
+    ...{ apps, registry, checks, publicHref, countConnections },
+    countLacking: grants.missing.count,
+  });
   const withdraw = createWithdraw({ registration: atProvider, trail });
-  const changes = createConnectedAppChanges({ apps, registry, trail, examine, withdraw, countConnections });
+  const { links } = grants;
+  const changes = createConnectedAppChanges({
+    ...{ apps, registry, checks, trail, examine, withdraw, countConnections, links },
+  });
   const registerAt = atProvider.register;
   const registerAtProvider = createProviderRegistration({
     changes,
@@ -27,9 +37,18 @@ export function connectedAppRoutes(parts: AdminParts) {
     withdraw,
     publicHref,
   });
+  const provider = createProviderReading({ readProvider });
+  const checkNow = createCheckNow(parts);
   return {
-    pages: connectedAppPages({ facts, changes, registerAtProvider, readProvider, pages, clock, publicHref, basePath }),
+    wizard: connectedAppWizard({
+      ...{ changes, checkNow, registerAtProvider, provider, pages, publicHref, basePath },
+    }),
+    pages: connectedAppPages({
+      ...{ facts, changes, provider, pages, clock, publicHref, basePath },
+      ...{ timelines: createTimelines(parts), trail },
+    }),
+    questions: connectedAppQuestions({ ...parts, facts, changes }),
     api: connectedAppApi({ facts, changes, registerAtProvider, publicHref }),
-    check: connectedAppCheckRoutes(parts),
+    check: connectedAppCheckRoutes({ facts, checkNow, pages, apps, basePath }),
   };
 }

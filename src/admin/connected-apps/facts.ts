@@ -1,20 +1,35 @@
 /** Looks connected apps up for pages and API: those of `CONNECTED_APPS_FILE` and those registered here. */
 import type { AppRegistry } from '../../connected-apps/app-registry.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import { AppError } from '../../errors.ts';
+import type { MissingScopes } from '../../grants/missing-scopes.ts';
 import { type ListQuery, matches, pageOf } from '../listing.ts';
 import { throwUnknown } from '../resource.ts';
-import { type AppView, appView } from './view.ts';
+import { type AppView, appView, type LastCheckView, lastCheckView } from './view.ts';
 
 export type ConnectedAppFacts = ReturnType<typeof connectedAppFacts>;
 
 export function connectedAppFacts(parts: {
   apps: CurrentApps;
   registry: AppRegistry;
+  checks: Pick<ScheduledChecks, 'read'>;
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;
+  countLacking: MissingScopes['count'];
 }) {
-  const { apps, registry, publicHref, countConnections } = parts;
+  const { apps, registry, checks, publicHref, countConnections, countLacking } = parts;
+
+  const lastCheckOf = async (id: string): Promise<Required<LastCheckView> | null> => {
+    const last = await checks.read(id);
+    return last ? lastCheckView(last) : null;
+  };
+
+  const inList = async (app: Omit<AppView, 'lastCheck'>): Promise<AppView> => {
+    const last = await lastCheckOf(app.id);
+    return { ...app, lastCheck: last && { ...last, findings: undefined } };
+  };
+
   return {
     /** In the order of their ids. */
     async page(query: ListQuery): Promise<{ items: AppView[]; next?: string }> {
@@ -27,10 +42,11 @@ export function connectedAppFacts(parts: {
         ...registered.filter(({ app }) => !registry.isFromFile(app.id)).map((one) => appView(one.app, one, publicHref)),
       ];
       const found = views.filter(({ id, name, issuer }) => matches(query.q, id, name, issuer));
-      return pageOf(
+      const { items, ...more } = pageOf(
         found.sort((left, right) => (left.id < right.id ? -1 : 1)),
         query,
       );
+      return { items: await Promise.all(items.map(inList)), ...more };
     },
 
     /** Ids of the apps that cannot be opened, because their key is gone: they can only be deleted. */
@@ -49,7 +65,19 @@ export function connectedAppFacts(parts: {
       const registered = registry.isFromFile(id) ? undefined : await registry.find(id);
       const app = registered?.app ?? (registry.isFromFile(id) ? apps.find(id) : undefined);
       if (!app) throwUnknown('connected app');
-      return { ...appView(app, registered, publicHref), connections: await countConnections(id) };
+      const [lastCheck, connections] = await Promise.all([lastCheckOf(id), countConnections(id)]);
+      return { ...appView(app, registered, publicHref), lastCheck, connections };
+    },
+
+    /** How many connections would lack scopes if the app had these. */
+    async lacking(
+      { id, scopes: before }: AppView,
+      wanted: readonly string[],
+    ): Promise<NonNullable<AppView['lacking']>> {
+      const scopes = wanted.filter((scope) => !before.includes(scope));
+      if (scopes.length === 0) return { scopes, connections: 0, exact: true };
+      const { count, exact } = await countLacking(id, [...before, ...scopes], scopes);
+      return { scopes, connections: count, exact };
     },
   };
 }

@@ -1,6 +1,10 @@
 /** The form of a connected app, and the registration that it makes, which `connectedAppSchema` then checks. */
 import { z } from 'zod';
-import { type ConnectedAppRegistration, TOKEN_ENDPOINT_AUTH_METHODS } from '../../connected-apps/connected-app.ts';
+import {
+  type ConnectedAppRegistration,
+  connectedAppSchema,
+  TOKEN_ENDPOINT_AUTH_METHODS,
+} from '../../connected-apps/connected-app.ts';
 import { entriesOf, type FormValues, recordVersion, rows } from '../../pages/form.ts';
 import { DRAWN_FIELDS, drawnInputs, drawnMembers, drawnValues } from './drawn-fields.ts';
 
@@ -28,9 +32,11 @@ export const newAppForm = z.object({
 });
 
 /** The same for a registered app, whose id is in the address. */
-export const changedAppForm = newAppForm
-  .omit({ id: true, initialAccessToken: true })
-  .extend({ version: recordVersion });
+export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: true }).extend({
+  version: recordVersion,
+  /** The added scopes whose effect the page has shown, separated by spaces. */
+  confirmed: z.string(),
+});
 
 export const APP_SECRETS = ['clientSecret', 'initialAccessToken'] as const;
 
@@ -41,6 +47,8 @@ export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape &
   signIn: 'signInClaim',
   ...Object.fromEntries(DRAWN_FIELDS.map(({ name }) => [name.replace('-', '/'), name])),
 };
+
+export const isId = (id: string): boolean => connectedAppSchema.shape.id.safeParse(id).success;
 
 /** The form of an app; without one, the empty form. */
 export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormValues<typeof newAppForm> {
@@ -70,6 +78,11 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
 
 type Typed = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
 
+/** Of the form as it was typed. */
+export function scopesOf({ scope, moreScopes }: { scope: readonly string[]; moreScopes: string }): string[] {
+  return [...new Set([...scope, ...entriesOf(moreScopes, /\s/)])];
+}
+
 /** Unchecked. @param callbackUrls as typed, or the default for an empty list */
 export function registrationOf(form: Typed, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
@@ -77,7 +90,7 @@ export function registrationOf(form: Typed, callbackUrls: readonly string[]): Re
     issuer: form.issuer,
     clientId: form.clientId,
     clientSecret: form.clientSecret || undefined,
-    scopes: [...new Set([...form.scope, ...entriesOf(form.moreScopes, /\s/)])],
+    scopes: scopesOf(form),
     callbackUrls,
     tokenEndpointAuthMethod: form.tokenEndpointAuthMethod || undefined,
     discoveryUrl: form.discoveryUrl || undefined,

@@ -1,14 +1,15 @@
 /** The notices after a change of a connected app. */
 import type { Notice } from '../../pages/page-data.ts';
 import type { RemovedApp } from './changes.ts';
+import type { AppView } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
 export const NOTICES = {
   registered_there: {
     tone: 'success',
-    text: 'The app is registered at the provider and here. Check it now to see whether it works.',
+    text: 'The app is registered at the provider and here. This is its first check.',
   },
-  registered: { tone: 'success', text: 'The app is registered. Check it now to see whether the provider accepts it.' },
+  registered: { tone: 'success', text: 'The app is registered. This is its first check.' },
   registered_unusable: {
     tone: 'info',
     text: 'The app is registered, but it cannot be used yet: see below what to do.',
@@ -27,12 +28,12 @@ export const NOTICES = {
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;
 
-/** @param connections of the app: nearly all lack a scope that has just been added */
-export function withLacking(notice: Notice, connections: number): Notice {
-  if (connections === 0) return notice;
-  const count = connections === 1 ? 'One connection was' : `${connections.toLocaleString('en-GB')} connections were`;
-  const text = `${notice.text} ${count} made before the scopes grew: each works on without the new ones until its user adds them.`;
-  return { ...notice, text };
+/** What saving added scopes means for the connections that there are. */
+export function lackingText({ scopes, connections, exact }: NonNullable<AppView['lacking']>): string {
+  const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
+  const [them, one] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
+  const lack = connections === 1 && exact ? 'One connection lacks' : `${count} connections lack`;
+  return `${lack} ${one}${scopes.join(', ')}, and ${connections === 1 && exact ? 'works' : 'work'} on without ${them} until the users add ${them}. Save again to add ${them} to the app.`;
 }
 
 export function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {

@@ -1,46 +1,36 @@
-/** The pages of connected apps: the list, one app with its form, and the form for a new one. */
+/** The pages of connected apps: the list, and one app with its form. */
 import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
+import type { AuditTrail } from '../../audit/trail.ts';
 import { nearMiss } from '../../connected-apps/callback-url.ts';
-import {
-  type ConnectedAppRegistration,
-  callbackUrlOf,
-  connectedAppSchema,
-  isUsable,
-} from '../../connected-apps/connected-app.ts';
-import { PRESETS, type Preset, presetApp } from '../../connected-apps/presets.ts';
-import type { ProviderFacts, ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
-import { formField, queryField } from '../../http/body.ts';
+import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
+import { AppError } from '../../errors.ts';
+import { formField } from '../../http/body.ts';
 import { checked } from '../../http/operation.ts';
-import { formHandler, recordVersion, typedIn } from '../../pages/form.ts';
-import type { FieldFault, Notice } from '../../pages/page-data.ts';
-import { listQuery } from '../listing.ts';
-import type { AdminListData, AdminPageData, AdminPages, PageRequest } from '../page.ts';
+import { type FormView, formHandler, recordVersion, typedIn } from '../../pages/form.ts';
+import type { Notice } from '../../pages/page-data.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import type { ListQuery } from '../listing.ts';
+import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
+import { type TimelineSection, timelineSection } from '../timeline/section.ts';
+import type { Timelines } from '../timeline/timeline.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
 import type { ConnectedAppFacts } from './facts.ts';
-import { APP_FIELDS, APP_SECRETS, changedAppForm, newAppForm, registrationOf, valuesOfApp } from './form.ts';
-import { NOTICES, noticeOf, withLacking } from './notices.ts';
-import { type ChangedForm, createProviderReading, type NewForm } from './provider-reading.ts';
-import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
-import { type AppView, changedApp, newApp } from './view.ts';
+import { APP_FIELDS, changedAppForm, registrationOf, scopesOf, valuesOfApp } from './form.ts';
+import { lackingText, NOTICES } from './notices.ts';
+import type { ProviderReading } from './provider-reading.ts';
+import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/connected-apps': AdminListData & { apps: readonly AppRow[]; unreadable: readonly string[] };
-    'admin/register-app': AdminPageData & {
-      form: NewForm;
-      drawn: readonly DrawnField[];
-      provider: ProviderFacts | undefined;
-      callbackPattern: string;
-      /** Of known providers, to start from; `preset`: the chosen one. */
-      presets: readonly Pick<Preset, 'id' | 'name'>[];
-      preset: Preset | undefined;
-    };
+    'admin/connected-apps': AdminPageOfList & { apps: readonly AppRow[]; unreadable: readonly string[] };
     'admin/connected-app': AdminPageData & {
       app: AppRow;
       connections: number;
+      timeline: TimelineSection;
       form: ChangedForm;
       drawn: readonly DrawnField[];
       provider: ProviderFacts | undefined;
@@ -49,21 +39,32 @@ declare module '../../pages/page-data.ts' {
   }
 }
 
+type ChangedForm = FormView<typeof changedAppForm>;
 type AppRow = AppView & { secret: SecretAge };
+
+const COLUMNS: Columns<AppView> = {
+  Name: ({ name }) => name,
+  ID: ({ id }) => id,
+  Issuer: ({ issuer }) => issuer,
+  'Client ID': ({ clientId }) => clientId,
+  Usable: ({ usable }) => usable,
+  'Last check': ({ lastCheck }) => lastCheck?.at,
+  Problem: ({ lastCheck }) => lastCheck?.problem,
+  Changed: ({ changedAt }) => changedAt,
+};
 
 export function connectedAppPages(parts: {
   facts: ConnectedAppFacts;
   changes: ConnectedAppChanges;
-  registerAtProvider: RegisterAtProvider;
-  readProvider: ReadProviderFacts;
+  provider: ProviderReading;
+  timelines: Pick<Timelines, 'ofApp'>;
+  trail: Pick<AuditTrail, 'append'>;
   pages: AdminPages;
   clock: () => number;
   publicHref: string;
   basePath: string;
 }) {
-  const { facts, changes, registerAtProvider, readProvider, pages, clock, publicHref, basePath } = parts;
-  const provider = createProviderReading({ readProvider });
-  const ownCallbackUrl = (id: string) => callbackUrlOf(id, publicHref);
+  const { facts, changes, provider, timelines, trail, pages, clock, publicHref, basePath } = parts;
   const home = `${basePath}/admin/connected-apps`;
   const idOf = (req: Request) => String(req.params.id);
 
@@ -72,36 +73,35 @@ export function connectedAppPages(parts: {
     return { ...app, secret: secretAge({ setAt, expiresAt }, clock()) };
   };
 
-  const list = pages.page('admin/connected-apps', async ({ req }) => {
-    const query = checked(listQuery, { after: queryField(req, 'after'), q: queryField(req, 'q') });
-    const { items, next } = await facts.page(query);
-    const unreadable = await facts.unreadable();
-    return { title: 'Connected apps', apps: items.map(rowOf), unreadable, q: query.q ?? '', next };
-  });
-
-  const empty = pages.page('admin/register-app', async ({ req, form: typed }: PageRequest<NewForm>) => {
-    const preset = PRESETS.find(({ id }) => id === queryField(req, 'preset'));
-    const form = typed ?? newForm(preset);
+  const list = pages.page('admin/connected-apps', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, ['q']);
+    if (wantsCsv) {
+      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => facts.page({ ...page, q: query.q });
+      await sendCsv(req, res, { trail, name: 'connected-apps', columns: COLUMNS, values, read });
+      return undefined;
+    }
+    const [{ items, next }, unreadable] = await Promise.all([facts.page(query), facts.unreadable()]);
     return {
-      title: 'Register an app',
-      faults: form.faults,
-      form,
-      drawn: DRAWN_FIELDS,
-      provider: await provider.shown(form),
-      callbackPattern: ownCallbackUrl(form.values.id === '' ? 'ID' : form.values.id),
-      presets: PRESETS,
-      preset,
+      title: 'Connected apps',
+      apps: items.map(rowOf),
+      unreadable,
+      list: view({ rows: items.length, next }),
     };
   });
 
   const one = pages.page('admin/connected-app', async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
     const app = await facts.one(idOf(req));
-    const form = { values: { ...valuesOfApp(app), version: '' }, faults: [], ...typed };
+    const form = withConfirmed(app, {
+      values: { ...valuesOfApp(app), version: '', confirmed: '' },
+      faults: [],
+      ...typed,
+    });
     return {
       title: app.name,
       faults: form.faults,
       app: rowOf(app),
       connections: app.connections ?? 0,
+      timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
       form,
       drawn: DRAWN_FIELDS,
       provider: await provider.shown(form),
@@ -109,40 +109,28 @@ export function connectedAppPages(parts: {
     };
   });
 
-  /** The callback URL of this Gatehouse follows the id of a new app; an empty list gets it too. */
-  const withOwnCallbackUrl = (id: string, typedUrls: readonly string[]): readonly string[] => {
-    const own = ownCallbackUrl(isId(id) ? id : 'id');
-    return typedUrls.length === 0 ? [own] : typedUrls.map((url) => (url.startsWith(ownCallbackUrl('')) ? own : url));
+  /** The form with what the provider offers. A field that the administrator has changed stays. */
+  const withProvider = async (typed: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
+    const { facts: offered, faults } = await provider.read(typed.values);
+    if (!offered) return { ...typed, faults };
+    const method = provider.methodFor(typed.values.tokenEndpointAuthMethod, offered);
+    return { ...typed, values: { ...typed.values, isRead: 'yes', tokenEndpointAuthMethod: method }, faults };
   };
-
-  const create = formHandler({
-    ...NEW_FORM,
-    pages,
-    async work(req, { id, initialAccessToken: token, ...form }) {
-      const { clientId, clientSecret, ...wanted } = registrationOf(form, withOwnCallbackUrl(id, form.callbackUrl));
-      const isThere = formField(req.body, 'do') === 'register_there';
-      const { app } = isThere
-        ? await registerAtProvider(req, checked(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }))
-        : await changes.create(req, checked(newApp, { ...wanted, id, clientId, clientSecret }));
-      const notice = isThere ? NOTICES.registered_there : NOTICES.registered;
-      return done(`/${app.id}`, isUsable(app, publicHref) ? notice : NOTICES.registered_unusable);
-    },
-    show: empty.show,
-  });
 
   const save = formHandler({
     ...CHANGED_FORM,
     pages,
-    async work(req, { version, ...form }) {
-      const { id, disabled, callbackUrl: ownUrl, ...earlier } = await facts.one(idOf(req));
+    async work(req, { version, confirmed, ...form }) {
+      const earlier = await facts.one(idOf(req));
+      const { id, disabled, callbackUrl: ownUrl } = earlier;
       const typedUrls = form.callbackUrl;
       const typed = registrationOf(form, typedUrls.length > 0 ? typedUrls : [ownUrl]);
       const changed = checked(changedApp, { ...typed, disabled, version });
+      const lacking = await facts.lacking(earlier, changed.scopes);
+      if (lacking.connections > 0 && lacking.scopes.join(' ') !== confirmed) throw unconfirmed(lacking);
       await changes.replace(req, id, changed);
       const addsUrl = changed.callbackUrls.some((url) => !earlier.callbackUrls.includes(url));
-      const addsScopes = changed.scopes.some((scope) => !earlier.scopes.includes(scope));
-      const notice = addsUrl ? NOTICES.saved_callback : NOTICES.saved;
-      return done(`/${id}`, addsScopes ? withLacking(notice, earlier.connections ?? 0) : notice);
+      return done(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
     },
     show: one.show,
   });
@@ -150,67 +138,51 @@ export function connectedAppPages(parts: {
   /** The buttons beside the form. */
   const act = formHandler({
     pages,
-    schema: z.object({ do: z.enum(['delete', 'disable', 'enable', 'add_callback']), version: recordVersion }),
+    schema: z.object({ do: z.enum(['enable', 'add_callback']), version: recordVersion }),
     async work(req, { do: wanted, version }) {
       const app = await facts.one(idOf(req));
-      if (wanted === 'delete') return done('', noticeOf(await changes.remove(req, app.id, version)));
       const { id: _, ...registration } = registrationIn(app);
       const near = nearMiss(app.callbackUrls, app.callbackUrl, publicHref);
       const changed =
         wanted === 'add_callback'
           ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== near), app.callbackUrl] }
-          : { disabled: wanted === 'disable' || undefined };
+          : { disabled: undefined };
       await changes.replace(req, app.id, { ...registration, ...changed, version });
       return done(`/${app.id}`, NOTICES[wanted]);
     },
     show: (req, res, { faults }) => one.show(req, res, { faults }),
   });
 
-  const removeUnreadable = pages.button(async (req) => {
-    await changes.remove(req, idOf(req), undefined);
-    return done('', NOTICES.deleted);
-  });
-
   const done = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
 
   return {
     list: list.handler,
-    newForm: empty.handler,
     one: one.handler,
-
-    async register(req: Request, res: Response, next: NextFunction) {
-      if (formField(req.body, 'do') !== 'read_provider') return create(req, res, next);
-      const form = await provider.fill<NewForm>(typedIn(NEW_FORM, req.body));
-      const { id, callbackUrl: typedUrls } = form.values;
-      const filled = isId(id) ? { callbackUrl: withOwnCallbackUrl(id, typedUrls) } : {};
-      return empty.show(req, res.status(statusOf(form)), { ...form, values: { ...form.values, ...filled } });
-    },
 
     async change(req: Request, res: Response, next: NextFunction) {
       const wanted = formField(req.body, 'do');
       if (wanted === 'save') return save(req, res, next);
-      if (wanted === 'delete_unreadable') return removeUnreadable(req, res, next);
       if (wanted !== 'read_provider') return act(req, res, next);
-      const form = await provider.fill<ChangedForm>(typedIn(CHANGED_FORM, req.body));
-      return one.show(req, res.status(statusOf(form)), form);
+      const form = await withProvider(typedIn(CHANGED_FORM, req.body));
+      return one.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
     },
   };
 }
 
-const NEW_FORM = { schema: newAppForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
 const CHANGED_FORM = { schema: changedAppForm, secrets: ['clientSecret'] as const, fieldOf: APP_FIELDS };
 
-/** Empty, or with what a preset knows. */
-function newForm(preset: Preset | undefined): NewForm {
-  const known = preset && { id: preset.id, name: preset.name, ...presetApp(preset) };
-  return { values: valuesOfApp(known), faults: [] };
+function unconfirmed(lacking: NonNullable<AppView['lacking']>): AppError {
+  const fault = { pointer: '#/confirmed', rule: 'lacking', detail: lackingText(lacking) };
+  return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });
 }
 
-const isId = (id: string) => connectedAppSchema.shape.id.safeParse(id).success;
-const statusOf = ({ faults }: { faults: readonly FieldFault[] }) => (faults.length > 0 ? 400 : 200);
-
-/** The members of a registration, without those that only the view has. */
-function registrationIn(app: AppView): ConnectedAppRegistration {
-  const names = Object.keys(connectedAppSchema.shape);
-  return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
+/** The form that says how many connections lack added scopes confirms these when it is saved again. */
+function withConfirmed({ scopes }: AppView, form: ChangedForm): ChangedForm {
+  const { values, faults } = form;
+  if (!faults.some(({ field }) => field === 'confirmed')) return form;
+  const confirmed = scopesOf(values)
+    .filter((scope) => !scopes.includes(scope))
+    .join(' ');
+  const shown = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
+  return { ...form, values: { ...values, confirmed }, faults: shown };
 }

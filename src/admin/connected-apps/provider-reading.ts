@@ -2,49 +2,55 @@
 import { ADVICE, inputFaults } from '../../config/input-faults.ts';
 import { connectedAppSchema } from '../../connected-apps/connected-app.ts';
 import type { ProviderFacts, ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
-import { type FormView, fieldFaults } from '../../pages/form.ts';
+import { fieldFaults } from '../../pages/form.ts';
 import type { FieldFault } from '../../pages/page-data.ts';
-import { type changedAppForm, newAppForm } from './form.ts';
+import { newAppForm, registrationOf } from './form.ts';
 
-export type NewForm = FormView<typeof newAppForm>;
-export type ChangedForm = FormView<typeof changedAppForm>;
+type Values = Record<string, string | readonly string[]>;
 
-/** The fields that say where the provider is. */
-interface Address {
-  id?: string;
-  issuer: string;
-  discoveryUrl: string;
-}
+/** The fields that say where the provider is, and in the form of a new app how it is called here. */
+const addressSchema = connectedAppSchema
+  .pick({ id: true, name: true, issuer: true, discoveryUrl: true, endpoints: true })
+  .partial({ id: true });
 
-const addressSchema = connectedAppSchema.pick({ id: true, issuer: true, discoveryUrl: true }).partial({ id: true });
+export type ProviderReading = ReturnType<typeof createProviderReading>;
+
+type Read = { faults: readonly FieldFault[]; facts?: ProviderFacts; namedIssuer?: string | undefined };
 
 export function createProviderReading({ readProvider }: { readProvider: ReadProviderFacts }) {
-  const read = async ({
-    id,
-    issuer,
-    discoveryUrl,
-  }: Address): Promise<{ provider?: ProviderFacts; faults: readonly FieldFault[] }> => {
-    const address = { issuer, discoveryUrl: discoveryUrl || undefined, id: id || undefined };
-    const parsed = addressSchema.safeParse(address, ADVICE);
-    if (!parsed.success) return { faults: fieldFaults({ schema: newAppForm }, inputFaults(parsed.error)) };
-    const { facts: provider, fault } = await readProvider({ issuer, discoveryUrl: parsed.data.discoveryUrl });
-    return provider ? { provider, faults: [] } : { faults: [{ field: 'issuer', text: fault }] };
+  const addressIn = (values: Values) => {
+    const { id, ...form } = newAppForm.parse({ id: '', initialAccessToken: '', ...values });
+    return addressSchema.safeParse({ id: 'id' in values ? id : undefined, ...pick(registrationOf(form, [])) }, ADVICE);
+  };
+
+  const addressFaults = (values: Values): FieldFault[] => {
+    const parsed = addressIn(values);
+    return parsed.success ? [] : fieldFaults({ schema: newAppForm }, inputFaults(parsed.error));
+  };
+
+  const read = async (values: Values): Promise<Read> => {
+    const parsed = addressIn(values);
+    if (!parsed.success) return { faults: addressFaults(values) };
+    const { issuer, discoveryUrl, endpoints } = parsed.data;
+    const { facts, fault, issuer: namedIssuer } = await readProvider({ issuer, discoveryUrl, endpoints });
+    return facts ? { facts, faults: [] } : { faults: [{ field: 'issuer', text: fault }], namedIssuer };
   };
 
   return {
-    /** The form with what the provider offers. A field that the administrator has changed stays. */
-    async fill<F extends NewForm | ChangedForm>(typed: Omit<F, 'faults'>) {
-      const { provider, faults } = await read(typed.values);
-      const { tokenEndpointAuthMethod: method } = typed.values;
-      const offered = provider && { isRead: 'yes', tokenEndpointAuthMethod: methodFor(method, provider) };
-      return { ...typed, values: { ...typed.values, ...offered }, faults };
-    },
+    read,
+    addressFaults,
+    methodFor,
 
     /** What the page showed of the provider before: it is shown again beside the form. */
-    async shown({ values }: NewForm | ChangedForm): Promise<ProviderFacts | undefined> {
-      return values.isRead === 'yes' ? (await read(values)).provider : undefined;
+    async shown({ values }: { values: Values }): Promise<ProviderFacts | undefined> {
+      return values.isRead === 'yes' ? (await read(values)).facts : undefined;
     },
   };
+}
+
+function pick(registration: Record<string, unknown>) {
+  const { name, issuer, discoveryUrl, endpoints } = registration;
+  return { name, issuer, discoveryUrl, endpoints };
 }
 
 function methodFor(chosen: string, { authMethods }: ProviderFacts): string {

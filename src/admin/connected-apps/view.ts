@@ -2,9 +2,17 @@
 import { z } from 'zod';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
 import { nearMiss } from '../../connected-apps/callback-url.ts';
-import { type ConnectedApp, callbackUrlOf, connectedAppSchema, isUsable } from '../../connected-apps/connected-app.ts';
+import {
+  type ConnectedApp,
+  type ConnectedAppRegistration,
+  callbackUrlOf,
+  connectedAppSchema,
+  isUsable,
+} from '../../connected-apps/connected-app.ts';
+import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
+import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
 import { containsCardNumber } from '../../observability/card-numbers.ts';
-import { isoOrNull } from '../../time.ts';
+import { isoOrNull, isoTime } from '../../time.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
 /** Shown on pages, and sent to a provider that registers apps. */
@@ -27,6 +35,28 @@ export const changedApp = connectedAppSchema.extend({
 export type NewApp = z.output<typeof newApp>;
 export type ChangedApp = z.output<typeof changedApp>;
 
+const findingJson = z.object({
+  check: z.enum(Object.keys(CHECKS) as [CheckName, ...CheckName[]]),
+  title: z.string(),
+  result: z.enum(['fine', 'problem', 'cannot_tell']),
+  detail: z.string(),
+  advice: z.string().optional(),
+  pointer: z.string().optional().describe('the field of the registration that causes it'),
+});
+
+export const findingsJson = z.array(findingJson);
+
+const lastCheckJson = z.object({
+  at: z.iso.datetime(),
+  ok: z.boolean(),
+  problems: z.int(),
+  problem: z.string().nullable().describe('the first problem in words'),
+  warnings: z.int().describe('checks that could not tell, and have advice'),
+  findings: findingsJson.optional().describe('only for a single app, not in lists'),
+});
+
+export type LastCheckView = z.output<typeof lastCheckJson>;
+
 const instant = z.iso.datetime().nullable();
 
 export const appJson = z.object({
@@ -46,13 +76,28 @@ export const appJson = z.object({
   backchannelLogoutUri: z.string().describe('to register at the provider'),
   usable: z.boolean(),
   unusable: z.string().nullable().describe('why the app cannot be used'),
+  lastCheck: lastCheckJson.nullable().describe('the last check of this app, by schedule or by an administrator'),
   connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
+  lacking: z
+    .object({
+      scopes: z.array(z.string()).describe('those that the app does not have yet'),
+      connections: z.int().describe('how many connections would lack one of them'),
+      exact: z
+        .boolean()
+        .describe('false if the app has more than 1,000 connections: only the newest 1,000 were counted'),
+    })
+    .optional()
+    .describe('only with `scopes` in the query'),
 });
 
 export type AppView = z.output<typeof appJson>;
 
 /** @param app of the file, or as it was registered */
-export function appView(app: ConnectedApp, registered: RegisteredApp | undefined, publicHref: string): AppView {
+export function appView(
+  app: ConnectedApp,
+  registered: RegisteredApp | undefined,
+  publicHref: string,
+): Omit<AppView, 'lastCheck'> {
   const { clientSecret: secret, ...registration } = app;
   const usable = isUsable(app, publicHref);
   const own = callbackUrlOf(app.id, publicHref);
@@ -70,6 +115,24 @@ export function appView(app: ConnectedApp, registered: RegisteredApp | undefined
     backchannelLogoutUri: `${publicHref}/oauth/backchannel-logout/${app.id}`,
     usable,
     unusable: usable ? null : app.disabled ? DISABLED : notRegistered(nearMiss(app.callbackUrls, own, publicHref)),
+  };
+}
+
+/** The members of a registration, without those that only the view has. */
+export function registrationIn(app: AppView): ConnectedAppRegistration {
+  const names = Object.keys(connectedAppSchema.shape);
+  return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
+}
+
+export function lastCheckView({ at, findings }: LastCheck): Required<LastCheckView> {
+  const problems = problemsIn(findings);
+  return {
+    at: isoTime(at),
+    ok: problems.length === 0,
+    problems: problems.length,
+    problem: problems[0]?.detail ?? null,
+    warnings: warningsIn(findings).length,
+    findings: findings.map((finding) => ({ ...finding, title: CHECKS[finding.check] })),
   };
 }
 

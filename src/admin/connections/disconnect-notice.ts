@@ -2,6 +2,7 @@
 import { describeReply } from '../../connected-apps/provider-reply.ts';
 import type { Disconnected, DisconnectResult } from '../../grants/connections.ts';
 import type { Notice } from '../../pages/page-data.ts';
+import { withGone } from '../selection.ts';
 
 const WORDS: Record<DisconnectResult, string> = {
   revoked: 'Disconnected. The provider has confirmed that the access is withdrawn',
@@ -11,10 +12,19 @@ const WORDS: Record<DisconnectResult, string> = {
     'Disconnected here. The provider has not confirmed yet that the access is withdrawn; it is asked again until it does',
 };
 
-export function disconnectedNotice({ revocation, said }: Disconnected): Notice {
+/** After one, what its provider has said; after several, how many providers have confirmed it. */
+export function disconnectedNotice(result: { done: readonly Disconnected[]; gone: number }): Notice {
+  const { done } = result;
+  const confirmed = done.filter(({ revocation }) => revocation === 'revoked').length;
+  const text = withGone(result, () => {
+    const [only, ...others] = done;
+    if (only && others.length === 0) return textOf(only);
+    return `${done.length} connections ended here. The provider has confirmed ${confirmed} of them.`;
+  });
+  return { tone: confirmed === done.length ? 'success' : 'info', text };
+}
+
+function textOf({ revocation, said }: Disconnected): string {
   const words = said && describeReply(said);
-  return {
-    tone: revocation === 'revoked' ? 'success' : 'info',
-    text: `${WORDS[revocation]}${words ? ` (${words})` : ''}.`,
-  };
+  return `${WORDS[revocation]}${words ? ` (${words})` : ''}.`;
 }

@@ -1,38 +1,54 @@
 /** Disconnecting by an administrator: one connection, or all users of an app, by form and by API. */
-import type { Request, Response } from 'express';
+import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import { AppError } from '../../errors.ts';
 import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
 import type { Disconnected, DisconnectResult } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
-import { queryField } from '../../http/body.ts';
 import { operation } from '../../http/operation.ts';
+import type { Notice } from '../../pages/page-data.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
+import { confirmation } from '../confirmation.ts';
 import { throwUnknown } from '../resource.ts';
+import { type Selection, selectionOf, workOnEach } from '../selection.ts';
 import { splitId } from '../users/view.ts';
 import { disconnectedNotice } from './disconnect-notice.ts';
 import { progressJson, progressView } from './view.ts';
 
 const endedJson = z.object({ id: z.string(), ...disconnectedFields });
 
-export function disconnectionRoutes({ grants, connectedApps, audit, pages, publicUrl }: AdminParts) {
+/** A connection as a question names it. */
+interface Named {
+  id: string;
+  user: string;
+  app: string;
+}
+
+export function disconnectionRoutes(parts: AdminParts) {
+  const { grants, users, connectedApps, audit, publicUrl } = parts;
   const { index, connections, everyone } = grants;
   const { apps } = connectedApps;
   const { trail } = audit;
   const { basePath } = publicUrl;
 
-  const end = async (req: Request): Promise<Disconnected> => {
-    const { userId, rest: appId } = splitId(String(req.params.id));
+  const find = async (id: string): Promise<Named | undefined> => {
+    const { userId, rest: appId } = splitId(id);
+    const [found, user] = await Promise.all([connections.find(userId, appId), users.store.find(userId)]);
+    return found && { id, user: user?.name ?? user?.email ?? userId, app: apps.find(appId)?.name ?? appId };
+  };
+
+  const end = async (req: Request, id = String(req.params.id)): Promise<Disconnected> => {
+    const { userId, rest: appId } = splitId(id);
     const { actor: by, ...origin } = actorOf(req);
-    if (!(await connections.find(userId, appId))) throw connectionGone();
+    if (!(await connections.find(userId, appId))) throwGone();
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const ended = await audited(trail, req, { event: 'connection.removed', target, userId }, () =>
       connections.end(userId, appId, { by, origin, audited: true }),
     );
-    if (ended === undefined) throw connectionGone();
+    if (ended === undefined) throwGone();
     const { revocation, said } = ended;
     const event = REVOCATION_EVENTS[revocation];
     const facts = { status: said?.status, error: said?.error };
@@ -50,18 +66,61 @@ export function disconnectionRoutes({ grants, connectedApps, audit, pages, publi
     return audited(trail, req, entry, () => everyone.start(appId, actorOf(req).actor));
   };
 
-  return {
-    endByForm: pages.button(async (req) => {
-      const ended = await end(req);
-      const { userId } = splitId(String(req.params.id));
-      const back = queryField(req, 'back') === 'user' ? `users/${userId}` : 'connections';
-      return { url: `${basePath}/admin/${back}`, flash: { notice: disconnectedNotice(ended) } };
-    }),
-
-    async endAllByForm(req: Request, res: Response) {
-      const { app } = await endAll(req);
-      res.redirect(303, `${basePath}/admin/connections?app=${app}`);
+  const ending = confirmation<Selection<Named>>(parts, {
+    menuPath: 'connections',
+    home: () => 'connections',
+    find: (req) => selectionOf(req, find, throwGone),
+    ask({ items: chosen }) {
+      const [first] = chosen;
+      const count = chosen.length;
+      return {
+        ...(count === 1 && first
+          ? { action: `Disconnect ${first.app} from`, name: first.user }
+          : { action: `Disconnect ${count} connections`, names: chosen.map(({ user, app }) => `${user}, ${app}`) }),
+        consequences: [
+          'The tokens are revoked at the provider and deleted here. This cannot be undone.',
+          'Services can no longer act for the user with this app, until the user connects again.',
+        ],
+        verb: count === 1 ? 'Disconnect' : `Disconnect ${count} connections`,
+      };
     },
+    async work(req, selection) {
+      const result = await workOnEach(selection, ({ id }) => end(req, id));
+      return { url: `${basePath}/admin/connections`, flash: { notice: disconnectedNotice(result) } };
+    },
+  });
+
+  const endingAll = confirmation(parts, {
+    menuPath: 'connections',
+    home: ({ id }) => `connections?app=${id}`,
+    async find(req) {
+      const id = String(req.params.id);
+      const count = await index.count(id);
+      const app = apps.find(id);
+      if (!app && count === 0) throwUnknown('connected app');
+      return { id, name: app?.name ?? id, count };
+    },
+    ask: ({ name, count }) => ({
+      action: 'Disconnect everyone from',
+      name,
+      consequences: [
+        `${count} connection${count === 1 ? '' : 's'} will be revoked at the provider and deleted here, in the background. This cannot be undone.`,
+        'To use the app again, every user must connect again.',
+      ],
+      verb: `Disconnect all ${count}`,
+      typed: name,
+    }),
+    async work(req) {
+      const { app } = await endAll(req);
+      return { url: `${basePath}/admin/connections?app=${app}`, flash: { notice: STARTED } };
+    },
+  });
+
+  return {
+    askEnd: ending.page,
+    endByForm: ending.form,
+    askEndAll: endingAll.page,
+    endAllByForm: endingAll.form,
 
     end: operation(
       { summary: 'Disconnect: deleted here at once, revoked at the provider', response: endedJson },
@@ -85,11 +144,14 @@ export function disconnectionRoutes({ grants, connectedApps, audit, pages, publi
   };
 }
 
+const STARTED: Notice = { tone: 'info', text: 'Everyone is being disconnected. The progress is shown below the list.' };
+
 /** Written once the provider has responded. The disconnection itself has an entry of its own, before it. */
 const REVOCATION_EVENTS: Partial<Record<DisconnectResult, AuditEvent>> = {
   revoked: 'revocation.confirmed',
   pending: 'revocation.pending',
 };
 
-export const connectionGone = () =>
-  new AppError('not_found', { detail: 'There is no such connection, or it has been ended.' });
+export function throwGone(): never {
+  throw new AppError('not_found', { detail: 'There is no such connection, or it has been ended.' });
+}

@@ -2,15 +2,16 @@
 import { z } from 'zod';
 import type { ListedConnection } from '../../grants/connection-index.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
-import { queryField } from '../../http/body.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import type { AdminParts } from '../admin.ts';
-import { listQuery, listRequest, pageOptions } from '../listing.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import { type ListQuery, listQuery, pageOptions } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
-import type { AdminPageData } from '../page.ts';
+import type { AdminPageOfList } from '../page.ts';
 import { splitId } from '../users/view.ts';
-import { connectionGone } from './disconnections.ts';
+import { throwGone } from './disconnections.ts';
 import {
   type ConnectionRow,
   connectionJson,
@@ -24,36 +25,49 @@ import {
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/connections': AdminPageData & {
+    'admin/connections': AdminPageOfList & {
       connections: readonly ConnectionRow[];
       revocations: readonly NamedRevocation[];
       areMorePending: boolean;
       apps: readonly { id: string; name: string }[];
-      form: { app: string; health: string; scopes: string; q: string };
-      /** The query of this page without its place in the list. */
-      query: string;
-      next: string | undefined;
       /** Of the one app that the list is narrowed to. */
-      everyone:
-        | { app: { id: string; name: string }; count: number; confirm: boolean; progress: ProgressView | undefined }
-        | undefined;
+      everyone: { app: { id: string; name: string }; count: number; progress: ProgressView | undefined } | undefined;
     };
   }
 }
 
 const MAX_PENDING_SHOWN = 20;
+const HEALTHS = ['in_doubt', 'reconnect_needed'] as const;
+
+const COLUMNS: Columns<ConnectionRow> = {
+  User: ({ user }) => user.name,
+  'E-mail address': ({ user }) => user.email,
+  'User ID': ({ user }) => user.id,
+  App: ({ appName }) => appName,
+  Health: ({ health }) => health,
+  Cause: ({ cause }) => cause,
+  Account: ({ account }) => account,
+  Scopes: ({ scopes }) => scopes.join(' '),
+  'Missing scopes': ({ missingScopes }) => missingScopes.join(' '),
+  Connected: ({ connectedAt }) => connectedAt,
+  Checked: ({ checkedAt }) => checkedAt,
+  'Last used': ({ lastUsedAt }) => lastUsedAt,
+};
 
 const connectionQuery = listQuery.extend({
   app: z.string().max(40).optional().describe('id of one connected app'),
-  health: z.enum(['in_doubt', 'reconnect_needed']).optional(),
+  health: z.enum(HEALTHS).optional(),
   scopes: z
     .enum(['missing'])
     .optional()
-    .describe('only connections that lack a scope of their app; a page can hold fewer items than the limit'),
+    .describe(
+      'only connections that lack a scope of their app, as far as a use or a check has found it; a page can hold fewer ' +
+        'items than the limit, where an app has since lost the scope',
+    ),
   user: z.string().max(60).optional().describe('id of one user'),
 });
 
-export function adminConnectionRoutes({ grants, users, connectedApps, pages }: AdminParts) {
+export function adminConnectionRoutes({ grants, users, connectedApps, audit, pages }: AdminParts) {
   const { index, connections, everyone, revocations } = grants;
   const { apps } = connectedApps;
 
@@ -88,34 +102,43 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
       after: after || undefined,
       limit,
       appId: app || undefined,
-      state: health,
+      state: scopes ? 'lacking' : health,
     });
     return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isWanted), ...rest };
   };
 
-  const list = pages.page('admin/connections', async ({ req }) => {
-    const { q, ...place } = listRequest(req);
-    const fieldOf = (name: string) => queryField(req, name) ?? '';
-    const form = { app: fieldOf('app'), health: fieldOf('health'), scopes: fieldOf('scopes'), q };
-    const health = form.health === 'in_doubt' || form.health === 'reconnect_needed' ? form.health : undefined;
-    const scopes = form.scopes === 'missing' ? form.scopes : undefined;
-    const { items, next } = await listed({ ...place, q, app: form.app, health, scopes });
-    const app = apps.find(form.app);
-    const progress = app && (await everyone.progress(app.id));
-    const pending = await revocations.page({ limit: MAX_PENDING_SHOWN });
+  const list = pages.page('admin/connections', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, ['q', 'app', 'health', 'scopes']);
+    const narrowing = {
+      app: values.app,
+      health: HEALTHS.find((health) => health === values.health),
+      scopes: values.scopes === 'missing' ? ('missing' as const) : undefined,
+    };
+    if (wantsCsv) {
+      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, ...narrowing, q: query.q });
+      await sendCsv(req, res, { trail: audit.trail, name: 'connections', columns: COLUMNS, values, read });
+      return undefined;
+    }
+    const app = apps.find(values.app);
+    const [{ items, next }, total, count, progress, pending] = await Promise.all([
+      listed({ ...query, ...narrowing }),
+      query.q || narrowing.scopes
+        ? undefined
+        : index.total({ appId: values.app || undefined, state: narrowing.health }),
+      app ? index.count(app.id) : 0,
+      app && everyone.progress(app.id),
+      revocations.page({ limit: MAX_PENDING_SHOWN }),
+    ]);
     return {
       title: 'Connections',
       connections: items,
+      list: view({ rows: items.length, next, total }),
       revocations: await Promise.all(pending.items.map(named)),
       areMorePending: pending.next !== undefined,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
-      form,
-      query: new URLSearchParams(Object.entries(form).filter(([, value]) => value !== '')).toString(),
-      next,
       everyone: app && {
         app: { id: app.id, name: app.name },
-        count: await index.count(app.id),
-        confirm: queryField(req, 'confirm') === 'everyone',
+        count,
         progress: progress && progressView(progress),
       },
     };
@@ -136,7 +159,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     one: operation({ summary: 'Read a connection', response: connectionJson }, async ({ req }) => {
       const { userId, rest: appId } = splitId(String(req.params.id));
       const [view] = await viewsOf({ userId, appId });
-      if (!view) throw connectionGone();
+      if (!view) throwGone();
       return view;
     }),
     revocations: operation(

@@ -2,10 +2,11 @@
 import { z } from 'zod';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { describeReply } from '../../connected-apps/provider-reply.ts';
-import { accountName, connectionSchema, missingScopes, providerReplySchema } from '../../grants/connection-view.ts';
+import { accountName, connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { FAILURE_WORDS } from '../../grants/grant.ts';
+import { missingScopes } from '../../grants/missing-scopes.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
 import { isoOrNull, isoTime } from '../../time.ts';
 import { type Owner, ownerJson, ownerView } from '../users/view.ts';
@@ -24,6 +25,7 @@ export const connectionJson = z.object({
   missingScopes: connectionSchema.shape.missingScopes,
   connectedAt: z.iso.datetime().nullable(),
   checkedAt: connectionSchema.shape.checkedAt,
+  notCheckedSince: connectionSchema.shape.notCheckedSince,
   lastUsedAt: z.iso.datetime().nullable(),
 });
 
@@ -54,7 +56,7 @@ export type ProgressView = z.output<typeof progressJson>;
 export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
 
 export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
-  const { app, cause, reason, connectedAt, checkedAt, lastUsedAt, health, scopes } = connection;
+  const { app, cause, reason, connectedAt, checkedAt, notCheckedSince, lastUsedAt, health, scopes } = connection;
   return {
     id: `${user.id}.${app}`,
     user: ownerView(user),
@@ -69,6 +71,7 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<C
     missingScopes: missingScopes(apps.find(app), connection),
     connectedAt: isoOrNull(connectedAt),
     checkedAt: isoOrNull(checkedAt),
+    notCheckedSince: isoOrNull(notCheckedSince),
     lastUsedAt: isoOrNull(lastUsedAt),
   };
 }

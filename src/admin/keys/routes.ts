@@ -1,15 +1,20 @@
-/** Keys in the administration: how many records each encryption key seals, and the signing keys. Never a key itself. */
+/** Keys in the administration: what each encryption key seals, its rotation, and the signing keys. Never a key itself. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
+import { AppError } from '../../errors.ts';
 import { operation } from '../../http/operation.ts';
 import type { Notice } from '../../pages/page-data.ts';
-import { type KeyReport, reportKeys } from '../../storage/key-report.ts';
-import { isoTime } from '../../time.ts';
+import { actorOf } from '../../sessions/actor.ts';
+import { type KeyReport, listKeys, reportKeys } from '../../storage/key-report.ts';
+import { isoOrNull, isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
+import { confirmation } from '../confirmation.ts';
 import type { AdminPageData } from '../page.ts';
+import { wordsOfKind } from './kind-words.ts';
+import { type RotationProgress, rotationJson } from './rotation.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
@@ -18,68 +23,105 @@ declare module '../../pages/page-data.ts' {
       report: CountedReport | undefined;
       /** Known without counting. */
       held: readonly { kid: string; seals: boolean }[];
-      signing: readonly { kid: string; signs: boolean }[];
+      /** Records that another key seals; undefined until they are counted. */
+      due: number | undefined;
+      rotation: RotationProgress | undefined;
+      signing: readonly SigningKey[];
+      wordsOfKind: typeof wordsOfKind;
     };
   }
 }
 
 type CountedReport = KeyReport & { countedAt: string };
 
-/** A count reads every record, so it is used for a while, and pages do not wait for it. */
-const MAX_COUNT_AGE_MS = 30_000;
-const PAGE_WAITS_MS = 30;
+/** A count reads every record: it is used for a while, longer if it took long, and no request waits for it. */
+const MIN_COUNT_AGE_MS = 30_000;
+const AGE_FOR_DURATION = 20;
+const MAX_WAIT_MS = 30;
+
+const signingKey = z.object({
+  kid: z.string(),
+  signs: z.boolean(),
+  madeAt: z.iso.datetime().nullable().describe('null if an earlier version of Gatehouse made it'),
+  signsFrom: z.iso.datetime().describe('a later time: it is published, and begins to sign then'),
+});
+
+type SigningKey = z.output<typeof signingKey>;
 
 const keysJson = z.object({
-  countedAt: z.iso.datetime(),
+  countedAt: z.iso.datetime().nullable().describe('null until the first count is done: call again a little later'),
   encryption: z.array(
     z.object({
       kid: z.string(),
       seals: z.boolean().describe('it is the first of ENCRYPTION_KEYS'),
       held: z.boolean().describe('ENCRYPTION_KEYS holds it'),
-      records: z.int(),
-      kinds: z.record(z.string(), z.int()),
+      records: z.int().nullable().describe('that it seals; null until counted'),
+      kinds: z.record(z.string(), z.int()).nullable().describe('the same by kind of record'),
       droppable: z.boolean().describe('a start without it is not refused'),
+      firstUsedAt: z.iso.datetime().nullable().describe('null before its first use, and once it was replaced'),
     }),
   ),
-  processes: z.int().describe('how many run at this moment'),
-  signing: z.array(z.object({ kid: z.string(), signs: z.boolean() })),
+  due: z.int().nullable().describe('records that another key than the first still seals; null until counted'),
+  rotation: rotationJson
+    .nullable()
+    .describe('the last one that was started in the browser or by this API, for 30 days'),
+  processes: z.int().nullable().describe('how many ran at the time of the count'),
+  signing: z.array(signingKey),
 });
 
-export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clock }: AdminParts) {
-  const { store, sealer } = storage;
+export function keyRoutes(parts: AdminParts) {
+  const { storage, connectedApps, audit, pages, publicUrl, clock, keyRotation } = parts;
+  const { sealer } = storage;
+  const home = `${publicUrl.basePath}/admin/keys`;
   const { ownKeys } = connectedApps;
 
   const counts = new LRUCache<'report', CountedReport>({
     max: 1,
-    ttl: MAX_COUNT_AGE_MS,
+    ttl: MIN_COUNT_AGE_MS,
     perf: { now: clock },
     // The last report is used while the next count runs, and if it fails.
     allowStale: true,
     noDeleteOnFetchRejection: true,
-    async fetchMethod() {
-      const countedAt = isoTime(clock());
-      return { ...(await reportKeys({ store, sealer })), countedAt };
+    async fetchMethod(_key, _stale, { options }) {
+      const since = clock();
+      const report = await reportKeys(storage);
+      options.ttl = Math.max(MIN_COUNT_AGE_MS, AGE_FOR_DURATION * (clock() - since));
+      return { ...report, countedAt: isoTime(since) };
     },
   });
-  const latestReport = () => counts.forceFetch('report');
-
-  const signingKeys = async () => {
-    const [{ keys }, signs] = await Promise.all([ownKeys.publicKeys(), ownKeys.signingKid()]);
-    return keys.map(({ kid = '' }) => ({ kid, signs: kid === signs }));
+  /** The last report, or undefined while the first count is under way, or the first after a rotation. */
+  const latestReport = (rotation: RotationProgress | undefined): Promise<CountedReport | undefined> => {
+    const known = counts.peek('report', { allowStale: true });
+    if (known && known.countedAt < (rotation?.finishedAt ?? '')) counts.delete('report');
+    const counted = counts.forceFetch('report');
+    counted.catch(() => undefined);
+    return Promise.race([counted, sleep(MAX_WAIT_MS, undefined, { ref: false })]);
   };
+
+  const signingKeys = async (): Promise<SigningKey[]> =>
+    (await ownKeys.list()).map(({ kid, signs, madeAt, signsFrom }) => ({
+      ...{ kid, signs, madeAt: isoOrNull(madeAt), signsFrom: isoTime(signsFrom) },
+    }));
+
+  const dueIn = ({ keys }: CountedReport) =>
+    keys.filter(({ seals }) => !seals).reduce((sum, { records }) => sum + records, 0);
 
   const rotate = (req: Request) => audited(audit.trail, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
 
+  const startRotation = async (req: Request): Promise<RotationProgress> => {
+    await keyRotation.assertReady();
+    const entry = { event: 'key.rotation_started', facts: { kid: keyRotation.kid() } } as const;
+    return audited(audit.trail, req, entry, () => keyRotation.start(actorOf(req)));
+  };
+
   const overview = pages.page('admin/keys', async ({ res }) => {
-    const counted = latestReport();
-    counted.catch(() => undefined);
-    const [report, signing] = await Promise.all([
-      Promise.race([counted, sleep(PAGE_WAITS_MS, undefined, { ref: false })]),
-      signingKeys(),
-    ]);
-    if (!report) res.set('Refresh', '2');
+    const rotation = await keyRotation.progress();
+    const [report, signing] = await Promise.all([latestReport(rotation), signingKeys()]);
+    // While a rotation runs, the page renews itself.
+    if (!report && rotation?.finishedAt !== null) res.set('Refresh', '2');
     const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
-    return { title: 'Keys', report, held, signing };
+    const due = report && dueIn(report);
+    return { title: 'Keys', report, held, due, rotation, signing, wordsOfKind };
   });
 
   return {
@@ -87,7 +129,29 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
 
     rotateByForm: pages.button(async (req) => {
       await rotate(req);
-      return { url: `${publicUrl.basePath}/admin/keys`, flash: { notice: ROTATED } };
+      return { url: home, flash: { notice: ROTATED } };
+    }),
+
+    rotateEncryptionByForm: confirmation(parts, {
+      menuPath: 'keys',
+      async find() {
+        const report = await latestReport(await keyRotation.progress());
+        return report && dueIn(report);
+      },
+      ask: (due) => ({
+        action: 'Encrypt all records with',
+        name: keyRotation.kid(),
+        consequences: [
+          `${due === undefined ? 'All records' : `The ${due.toLocaleString('en-GB')} records`} that an older key encrypts are encrypted again. Users notice nothing, and Gatehouse goes on working.`,
+          'The keys themselves stay as they are. An older key can be removed once this is done.',
+        ],
+        verb: 'Encrypt again',
+      }),
+      home: () => 'keys',
+      async work(req) {
+        await startRotation(req).catch(asFault);
+        return { url: home, flash: { notice: STARTED } };
+      },
     }),
 
     overview: operation(
@@ -96,16 +160,38 @@ export function keyRoutes({ storage, connectedApps, audit, pages, publicUrl, clo
         response: keysJson,
       },
       async () => {
-        const [report, signing] = await Promise.all([latestReport(), signingKeys()]);
-        const { countedAt, keys: encryption, processes } = report;
-        return { countedAt, encryption, processes: processes.length, signing };
+        const rotation = (await keyRotation.progress()) ?? null;
+        const [report, signing] = await Promise.all([latestReport(rotation ?? undefined), signingKeys()]);
+        if (report) {
+          const { countedAt, keys: encryption, processes } = report;
+          return { countedAt, encryption, due: dueIn(report), rotation, processes: processes.length, signing };
+        }
+        const encryption = (await listKeys(storage)).map((key) => ({ ...key, records: null, kinds: null }));
+        return { countedAt: null, encryption, due: null, rotation, processes: null, signing };
       },
+    ),
+
+    rotateEncryption: operation(
+      {
+        summary:
+          'Encrypt all records with the first key again, in the background; GET /admin/api/keys has the progress',
+        response: rotationJson,
+        status: 202,
+      },
+      ({ req }) => startRotation(req),
     ),
 
     rotate: operation({ summary: 'Publish the next signing key now; it signs a day later' }, ({ req }) => rotate(req)),
   };
 }
 
+/** A process that is behind is no conflict with what the form shows. */
+function asFault(error: unknown): never {
+  if (!(error instanceof AppError) || error.code !== 'version_conflict') throw error;
+  throw new AppError('invalid_request', { detail: error.detail });
+}
+
+const STARTED: Notice = { tone: 'success', text: 'Started. This page shows the progress.' };
 const ROTATED: Notice = {
   tone: 'success',
   text: 'The next signing key is published. It signs in one day, so that every service has time to read it.',

@@ -1,10 +1,11 @@
-/** The forms that create, change and rotate a relay token. */
+/** The forms that create and change a relay token. */
 import { z } from 'zod';
 import { type FormValues, type FormView, recordVersion, ticked, wholeNumber, words } from '../../pages/form.ts';
-import { listedUsers, RELAY_FLAGS, type RelayFlag } from '../../relay/policy.ts';
+import { RELAY_FLAGS, type RelayFlag, type RelayScope } from '../../relay/policy.ts';
 import type { RelayToken, WantedRelayToken } from '../../relay/relay-token.ts';
 import { DAY_MS } from '../../time.ts';
-import { MAX_OVERLAP_SECONDS, wantedRelayToken } from './view.ts';
+import type { rotationForm } from '../overlap.ts';
+import { wantedRelayToken } from './view.ts';
 
 const DAYS = 'Enter a number of days from 1 to 9999.';
 const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
@@ -18,7 +19,8 @@ const fields = {
   scopes: scopes.unwrap(),
   apps: apps.unwrap().unwrap(),
   users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
-  listed: words.pipe(listedUsers),
+  /** E-mail addresses and ids. */
+  listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
   networks: words.pipe(networks.unwrap().unwrap()),
   days,
   ...forEachFlag(() => ticked),
@@ -30,18 +32,28 @@ function forEachFlag<T>(value: (flag: RelayFlag) => T) {
 }
 
 const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
-const NO_USERS = { path: ['listed'], error: 'Enter at least one user id, or choose other users.' };
+const NO_USERS = { path: ['listed'], error: 'Enter at least one user, or choose other users.' };
 
-export const newTokenForm = z.object(fields).refine(hasUsers, NO_USERS);
+/** BIN look-ups need neither an app nor a user; the current thread can also be that of a service account. */
+const worksWithout = (needless: readonly RelayScope[], scopes: readonly RelayScope[]) =>
+  scopes.some((scope) => needless.includes(scope));
+const NO_APP = { path: ['apps'], error: 'Choose a connected app: without one, these scopes allow nothing.' };
+const NEEDED_USERS = { path: ['users'], error: 'Choose users: without any, these scopes allow nothing.' };
+
+export const newTokenForm = z
+  .object(fields)
+  .refine(({ scopes, apps }) => apps.length > 0 || worksWithout(['bin:read'], scopes), NO_APP)
+  .refine(({ scopes, users }) => users !== 'none' || worksWithout(['bin:read', 'threads:read'], scopes), NEEDED_USERS)
+  .refine(hasUsers, NO_USERS)
+  // The token would not have the users that were typed.
+  .refine(({ users, listed }) => users === 'listed' || listed.length === 0, {
+    path: ['listed'],
+    error: 'Choose “The users listed below”, or empty this list.',
+  });
 /** Without days the token keeps its end. */
 export const tokenForm = z
   .object({ ...fields, days: z.union([unchanged, days], DAYS), version: recordVersion })
   .refine(hasUsers, NO_USERS);
-
-const MAX_OVERLAP_HOURS = MAX_OVERLAP_SECONDS / 3_600;
-const HOURS = `Enter a whole number of hours from 0 to ${MAX_OVERLAP_HOURS}.`;
-
-export const rotationForm = z.object({ overlapHours: wholeNumber(0, MAX_OVERLAP_HOURS, HOURS) });
 
 /** The forms' field for each field of a token that has another name. */
 export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
@@ -63,15 +75,15 @@ export const EMPTY_FORM: FormView<typeof newTokenForm> = {
 
 export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '1' }, faults: [] };
 
-export function valuesOfToken(token: RelayToken): FormValues<typeof tokenForm> {
+/** @param listed the users of the token, as the form shows them */
+export function valuesOfToken(token: RelayToken, listed: readonly string[]): FormValues<typeof tokenForm> {
   const { users, networks: cidrs, binCallsPerMonth } = token;
-  const isListed = typeof users !== 'string';
   return {
     name: token.name,
     scopes: token.scopes,
     apps: token.apps,
-    users: isListed ? 'listed' : users,
-    listed: isListed ? users.join('\n') : '',
+    users: typeof users === 'string' ? users : 'listed',
+    listed: listed.join('\n'),
     networks: cidrs.join('\n'),
     days: '',
     ...forEachFlag((flag) => (token[flag] ? 'yes' : '')),

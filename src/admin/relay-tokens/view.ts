@@ -3,9 +3,10 @@ import { z } from 'zod';
 import { relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
 import { isoOrNull, isoTime } from '../../time.ts';
+import { stateOf, TOKEN_STATES } from '../expiry.ts';
 import { givenName } from '../name.ts';
-
-export const MAX_OVERLAP_SECONDS = 2_592_000;
+import { rotationOf } from '../overlap.ts';
+import { type IdleScopes, idleScopesJson } from './idle-scopes.ts';
 
 const binCallsPerMonth = z
   .int()
@@ -26,14 +27,7 @@ export const wantedRelayToken = z.strictObject({
   binCallsPerMonth,
 });
 export const changedRelayToken = wantedRelayToken.extend({ version: z.int() });
-export const rotation = z.strictObject({
-  overlapSeconds: z
-    .int()
-    .min(0)
-    .max(MAX_OVERLAP_SECONDS)
-    .default(0)
-    .describe('how long the previous secret stays valid'),
-});
+export const rotation = rotationOf(0);
 
 export const relayTokenJson = z.object({
   id: z.string(),
@@ -48,27 +42,34 @@ export const relayTokenJson = z.object({
   networks: z.array(z.string()).readonly(),
   expiresAt: z.iso.datetime(),
   expired: z.boolean(),
+  state: z.enum(TOKEN_STATES).describe('"expiring": within two weeks'),
   binCallsPerMonth,
   createdAt: z.iso.datetime(),
   rotatedAt: z.iso.datetime(),
   overlapEndsAt: z.iso.datetime().nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
   lastUsedFrom: z.string().nullable(),
+  idleScopes: idleScopesJson,
 });
 
 export type RelayTokenView = z.output<typeof relayTokenJson>;
 
 /** Without the secret. The prefix holds the token's id. */
-export function relayTokenView(token: RelayToken, use: RelayTokenUse | undefined, now: number): RelayTokenView {
+export function relayTokenView(
+  token: RelayToken,
+  { use, idleScopes, now }: { use: RelayTokenUse | undefined; idleScopes: IdleScopes; now: number },
+): RelayTokenView {
   return {
     ...token,
     prefix: `${RELAY_TOKEN_PREFIX}${token.id}`,
     expiresAt: isoTime(token.expiresAt),
     expired: token.expiresAt <= now,
+    state: stateOf(token, now),
     createdAt: isoTime(token.createdAt),
     rotatedAt: isoTime(token.rotatedAt),
     overlapEndsAt: isoOrNull(token.overlapEndsAt),
     lastUsedAt: isoOrNull(use?.at),
     lastUsedFrom: use?.address ?? null,
+    idleScopes,
   };
 }

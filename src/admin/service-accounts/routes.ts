@@ -1,9 +1,10 @@
 /** Service accounts in the administration: their platform API tokens are entered here, and never shown again. */
 import { z } from 'zod';
-import { type FormView, faultsOfRow, formHandler } from '../../pages/form.ts';
+import { type FormView, formHandler } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import type { AdminParts } from '../admin.ts';
-import type { AdminListData, PageRequest } from '../page.ts';
+import type { Columns } from '../csv.ts';
+import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import { createResource } from '../resource.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
 import { serviceAccountChanges } from './changes.ts';
@@ -11,11 +12,17 @@ import { type AccountView, accountJson, accountView, apiToken, changedAccount, n
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/service-accounts': AdminListData & {
-      accounts: readonly (AccountView & { secret: SecretAge })[];
+    'admin/service-accounts': AdminPageOfList & {
+      accounts: readonly (AccountView & { appName: string; secret: SecretAge })[];
+      apps: readonly { id: string; name: string }[];
+    };
+    'admin/service-account-new': AdminPageData & {
       apps: readonly { id: string; name: string }[];
       form: FormView<typeof newForm>;
-      replacement: Replacement | undefined;
+    };
+    'admin/service-account-token': AdminPageData & {
+      account: AccountView;
+      form: FormView<typeof replacementForm>;
     };
   }
 }
@@ -23,10 +30,8 @@ declare module '../../pages/page-data.ts' {
 const newForm = z.object({ ...newAccount.shape, apiToken: apiToken.trim() });
 const replacementForm = newForm.pick({ apiToken: true });
 
-/** The form that replaces the API token of the account `id`. */
-type Replacement = FormView<typeof replacementForm> & { id: string };
-
 const EMPTY_FORM: FormView<typeof newForm> = { values: { name: '', app: '', apiToken: '' }, faults: [] };
+const NO_TOKEN: FormView<typeof replacementForm> = { values: { apiToken: '' }, faults: [] };
 
 export function serviceAccountRoutes(parts: AdminParts) {
   const { relay, pages, clock } = parts;
@@ -37,6 +42,12 @@ export function serviceAccountRoutes(parts: AdminParts) {
     records: relay.accounts,
     nameOf: ({ name }) => name,
     textsOf: ({ id, name, app }) => [id, name, app],
+    filters: {
+      app: {
+        schema: z.string().max(40).describe('id of a connected app'),
+        accepts: (account, app) => account.app === app,
+      },
+    },
     schema: accountJson,
     toJson: accountView,
   });
@@ -50,30 +61,42 @@ export function serviceAccountRoutes(parts: AdminParts) {
   const removal = resource.removal({
     summary: 'Delete a service account and its API token',
     event: 'service_account.deleted',
-    notice: 'The service account and its API token are deleted.',
+    verb: 'Delete',
+    consequences: ['Relay calls for it are refused. Its API token is deleted here and stays valid on the platform.'],
+    notice: (count) => `${count === 1 ? 'Service account' : `${count} service accounts`} deleted, with the API token.`,
     work: relay.accounts.remove,
   });
 
-  const list = pages.page(
-    'admin/service-accounts',
-    async ({ req, form: forms = {} }: PageRequest<{ form?: FormView<typeof newForm>; replacement?: Replacement }>) => {
-      const { form = EMPTY_FORM, replacement } = forms;
-      const { items, next, q } = await resource.listedFor(req);
-      return {
-        title: 'Service accounts',
-        faults: replacement ? faultsOfRow(replacement.faults, replacement.id) : form.faults,
-        accounts: items.map((one) => ({ ...one, secret: secretAge({ setAt: one.tokenSetAt }, clock()) })),
-        apps: apps.threadApps().map(({ id, name }) => ({ id, name })),
-        next,
-        q,
-        form,
-        replacement,
-      };
+  const choices = () => apps.threadApps().map(({ id, name }) => ({ id, name }));
+  const nameOf = ({ app }: AccountView) => apps.find(app)?.name ?? app;
+
+  const list = pages.page('admin/service-accounts', async ({ req, res }) => {
+    const found = await resource.pageFor(req, res, { ...COLUMNS, App: nameOf });
+    if (!found) return undefined;
+    const accounts = found.items.map((account) => {
+      return { ...account, appName: nameOf(account), secret: secretAge({ setAt: account.tokenSetAt }, clock()) };
+    });
+    return { title: 'Service accounts', accounts, list: found.list, apps: choices() };
+  });
+
+  const newPage = pages.page(
+    'admin/service-account-new',
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newForm>>) => {
+      return { title: 'Create service account', faults: form.faults, apps: choices(), form };
+    },
+  );
+
+  const replacement = pages.page(
+    'admin/service-account-token',
+    async ({ req, form = NO_TOKEN }: PageRequest<FormView<typeof replacementForm>>) => {
+      const account = accountView(await resource.find(req));
+      return { title: 'Replace API token', faults: form.faults, account, form };
     },
   );
 
   return {
     page: list.handler,
+    newPage: newPage.handler,
 
     createByForm: formHandler({
       pages,
@@ -83,9 +106,10 @@ export function serviceAccountRoutes(parts: AdminParts) {
         await create(req, wanted);
         return { url: resource.home, flash: { notice: CREATED } };
       },
-      show: (req, res, form) => list.show(req, res, { form }),
+      show: newPage.show,
     }),
 
+    replacePage: replacement.handler,
     replaceByForm: formHandler({
       pages,
       schema: replacementForm,
@@ -95,9 +119,10 @@ export function serviceAccountRoutes(parts: AdminParts) {
         await change(req, { name, version, apiToken: entered.apiToken });
         return { url: resource.home, flash: { notice: REPLACED } };
       },
-      show: (req, res, form) => list.show(req, res, { replacement: { ...form, id: String(req.params.id) } }),
+      show: replacement.show,
     }),
 
+    askRemove: removal.ask,
     removeByForm: removal.byForm,
 
     list: resource.list,
@@ -115,6 +140,13 @@ export function serviceAccountRoutes(parts: AdminParts) {
     remove: removal.byApi,
   };
 }
+
+const COLUMNS: Columns<AccountView> = {
+  Name: ({ name }) => name,
+  ID: ({ id }) => id,
+  Created: ({ createdAt }) => createdAt,
+  'API token set': ({ tokenSetAt }) => tokenSetAt,
+};
 
 const CREATED: Notice = {
   tone: 'success',

@@ -2,28 +2,35 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../errors.ts';
-import { queryField } from '../../http/body.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
-import type { Notice } from '../../pages/page-data.ts';
 import type { User } from '../../users/user-store.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
-import { listQuery, listRequest } from '../listing.ts';
+import { confirmation } from '../confirmation.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import { type ListQuery, listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
-import type { AdminListData } from '../page.ts';
+import type { AdminPageOfList } from '../page.ts';
+import { type Selection, selectionOf, withGone, workOnEach } from '../selection.ts';
 import { splitId } from '../users/view.ts';
-import { type SessionRow, sessionJson, sessionView } from './view.ts';
+import { isOwn, type OwnedSession, type SessionRow, sessionJson, sessionView, withOwn } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/sessions': AdminListData & { sessions: readonly SessionRow[] };
+    'admin/sessions': AdminPageOfList & { sessions: readonly OwnedSession[] };
   }
 }
 
 const sessionQuery = listQuery.extend({ user: z.string().max(60).optional().describe('id of one user') });
 
-export function adminSessionRoutes({ sessions, users, audit, pages, publicUrl }: AdminParts) {
+export function adminSessionRoutes(parts: AdminParts) {
+  const { sessions, users, connectedApps, audit, pages, publicUrl } = parts;
+  const { apps } = connectedApps;
+  const home = `${publicUrl.basePath}/admin/sessions`;
+  const appNameOf = ({ app }: SessionRow) => (app === null ? null : (apps.find(app)?.name ?? app));
+
   const ofUser = async (user: User): Promise<SessionRow[]> =>
     (await sessions.ofUsers.list(user.id)).map((session) => sessionView(session, user));
 
@@ -38,32 +45,70 @@ export function adminSessionRoutes({ sessions, users, audit, pages, publicUrl }:
     return { items: items.map((session) => sessionView(session)), ...rest };
   };
 
-  const end = async (req: Request): Promise<{ userId: string }> => {
-    const id = String(req.params.id);
+  const find = async (id: string): Promise<SessionRow | undefined> => {
+    const { userId, rest } = splitId(id);
+    const found = (await sessions.ofUsers.list(userId)).find(({ ref }) => ref === rest);
+    return found && sessionView(found);
+  };
+
+  const end = async (req: Request, id: string): Promise<void> => {
+    const { browser } = (await find(id)) ?? throwEnded();
     const { userId, rest: ref } = splitId(id);
-    const session = (await sessions.ofUsers.list(userId)).find((one) => one.ref === ref);
-    if (!session) throw new AppError('not_found', { detail: 'There is no such session, or it has ended.' });
-    const target = { kind: 'session', id, name: session.browser };
+    const target = { kind: 'session', id, name: browser ?? undefined };
     await audited(audit.trail, req, { event: 'session.ended', target, userId }, () =>
       sessions.ofUsers.end(userId, ref),
     );
-    return { userId };
   };
 
-  const list = pages.page('admin/sessions', async ({ req }) => {
-    const query = listRequest(req);
+  const list = pages.page('admin/sessions', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, ['q']);
+    if (wantsCsv) {
+      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, q: query.q });
+      const columns = { ...COLUMNS, App: appNameOf };
+      await sendCsv(req, res, { trail: audit.trail, name: 'sessions', columns, values, read });
+      return undefined;
+    }
+    const total = query.q ? undefined : sessions.ofUsers.count();
     const { items, next } = await listed(query);
-    return { title: 'Sessions', sessions: items, q: query.q, next };
+    return {
+      title: 'Sessions',
+      sessions: items.map((session) => withOwn(req, session, appNameOf(session))),
+      list: view({ rows: items.length, next, total: await total }),
+    };
+  });
+
+  const ending = confirmation<Selection<SessionRow>>(parts, {
+    menuPath: 'sessions',
+    home: () => 'sessions',
+    find: (req) => selectionOf(req, find, throwEnded),
+    ask({ items: chosen }, req) {
+      const names = chosen.map(
+        ({ user, browser }) => `${user.name ?? user.email ?? user.id}, ${browser ?? 'unknown browser'}`,
+      );
+      const count = chosen.length;
+      return {
+        action: count === 1 ? 'End the session of' : `End ${count} sessions`,
+        ...(count === 1 ? { name: names[0] } : { names }),
+        consequences: ['Pages that are open there stop working at once. Users can sign in again.'],
+        own: chosen.some((session) => isOwn(req, session)) ? (count === 1 ? OWN : ONE_OWN) : undefined,
+        verb: count === 1 ? 'End session' : `End ${count} sessions`,
+      };
+    },
+    async work(req, { items, gone }) {
+      // The administrator's own comes last: nothing could be ended after it.
+      const ordered = items.toSorted((one, other) => Number(isOwn(req, one)) - Number(isOwn(req, other)));
+      const result = await workOnEach({ items: ordered, gone }, ({ id }) => end(req, id));
+      const count = result.done.length;
+      const text = withGone(result, () => (count === 1 ? ENDED : `${count} sessions have ended.`));
+      return { url: home, flash: { notice: { tone: 'success', text } } };
+    },
   });
 
   return {
     page: list.handler,
 
-    endByForm: pages.button(async (req) => {
-      const { userId } = await end(req);
-      const back = queryField(req, 'back') === 'user' ? `users/${userId}` : 'sessions';
-      return { url: `${publicUrl.basePath}/admin/${back}`, flash: { notice: ENDED } };
-    }),
+    askEnd: ending.page,
+    endByForm: ending.form,
 
     list: operation(
       {
@@ -77,13 +122,26 @@ export function adminSessionRoutes({ sessions, users, audit, pages, publicUrl }:
     end: operation(
       { summary: 'End a session: pages that are open in that browser stop working at once' },
       async ({ req }) => {
-        await end(req);
+        await end(req, String(req.params.id));
       },
     ),
   };
 }
 
-const ENDED: Notice = {
-  tone: 'success',
-  text: 'The session has ended. Pages that are open in that browser stop working at once.',
+const COLUMNS: Columns<SessionRow> = {
+  User: ({ user }) => user.name,
+  'E-mail address': ({ user }) => user.email,
+  'User ID': ({ user }) => user.id,
+  Browser: ({ browser }) => browser,
+  Address: ({ address }) => address,
+  'Signed in': ({ startedAt }) => startedAt,
+  'Last seen': ({ lastSeenAt }) => lastSeenAt,
 };
+
+const ENDED = 'The session has ended. Pages that are open in that browser stop working at once.';
+const OWN = 'This is the browser that you are using: you will be signed out.';
+const ONE_OWN = 'One of them is this browser: you will be signed out.';
+
+function throwEnded(): never {
+  throw new AppError('not_found', { detail: 'There is no such session, or it has ended.' });
+}

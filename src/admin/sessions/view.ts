@@ -1,4 +1,5 @@
 /** The JSON of sessions. */
+import type { Request } from 'express';
 import { z } from 'zod';
 import type { Session } from '../../sessions/session.ts';
 import { isoTime } from '../../time.ts';
@@ -15,6 +16,16 @@ export const sessionJson = z.object({
 });
 
 export type SessionRow = z.output<typeof sessionJson>;
+/** For a page. `own`: the session of the administrator who looks. */
+export type OwnedSession = SessionRow & { own: boolean; appName: string | null };
+
+export function isOwn({ context }: Request, { id }: SessionRow): boolean {
+  return context.session !== undefined && id === `${context.session.user.id}.${context.session.ref}`;
+}
+
+export function withOwn(req: Request, session: SessionRow, appName: string | null): OwnedSession {
+  return { ...session, own: isOwn(req, session), appName };
+}
 
 /** @param user as stored now; by default, as the session stored its user */
 export function sessionView(session: Session, user: Owner = session.user): SessionRow {

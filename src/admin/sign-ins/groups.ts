@@ -1,4 +1,4 @@
-/** Groups failed sign-ins by cause and app. */
+/** Groups failed sign-ins by cause and app, the largest group first. */
 import type { SignInView } from './view.ts';
 
 export interface FailureGroup {
@@ -23,10 +23,5 @@ export function failureGroups(signIns: readonly SignInView[]): FailureGroup[] {
     const group = groups.get(key) ?? { cause: name, words, field, app, appName, count: 0, lastAt, id };
     groups.set(key, { ...group, count: group.count + 1 });
   }
-  // Anyone can leave an attempt without a result by closing the page, so what is known to have failed comes first.
-  const isGuess = ({ cause }: FailureGroup) => Number(cause === 'nothing_came_back');
-  return [...groups.values()].sort(
-    (left, right) =>
-      isGuess(left) - isGuess(right) || right.count - left.count || (left.lastAt < right.lastAt ? 1 : -1),
-  );
+  return [...groups.values()].sort((left, right) => right.count - left.count || (left.lastAt < right.lastAt ? 1 : -1));
 }

@@ -6,8 +6,10 @@ import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { AdminParts } from '../admin.ts';
-import { listQuery, listRequest } from '../listing.ts';
-import type { AdminListData, AdminPageData } from '../page.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import { type ListQuery, listQuery } from '../listing.ts';
+import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import { type FailureGroup, failureGroups } from './groups.ts';
 import {
   type ProblemView,
@@ -23,7 +25,7 @@ import {
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/sign-ins': AdminListData & {
+    'admin/sign-ins': AdminPageOfList & {
       groups: readonly FailureGroup[];
       records: readonly SignInView[];
       problem: ProblemView | undefined;
@@ -50,7 +52,19 @@ interface Found {
   problem?: ProblemView | undefined;
 }
 
-export function adminSignInRoutes({ signInRecords: records, references, connectedApps, pages }: AdminParts) {
+const COLUMNS: Columns<SignInView> = {
+  Reference: ({ reference }) => reference,
+  Started: ({ startedAt }) => startedAt,
+  Result: ({ outcome }) => outcome,
+  Cause: ({ cause }) => cause?.words,
+  App: ({ appName }) => appName,
+  'E-mail address': ({ user }) => user?.email,
+  'User ID': ({ user }) => user?.id,
+  Browser: ({ browser }) => browser,
+  Address: ({ address }) => address,
+};
+
+export function adminSignInRoutes({ signInRecords: records, references, connectedApps, audit, pages }: AdminParts) {
   const { apps } = connectedApps;
   const viewOf = (record: SignInRecord) => signInView(record, { records, apps });
 
@@ -85,9 +99,18 @@ export function adminSignInRoutes({ signInRecords: records, references, connecte
   };
 
   const list = pages.page('admin/sign-ins', async ({ req, res }) => {
-    const { q: typed, ...place } = listRequest(req, 30);
-    const q = typed.trim();
-    const { items, next, problem } = await search(q, { ...place, failedOnly: false });
+    const { query, values, wantsCsv, view } = listPage(req, ['q', 'failed']);
+    const q = query.q.trim();
+    const failedOnly = values.failed === 'true';
+    if (wantsCsv) {
+      const read = async (place: Pick<ListQuery, 'after' | 'limit'>) => {
+        const { items, next } = await search(q, { ...place, failedOnly });
+        return { items: items.map(viewOf), ...(next === undefined ? {} : { next }) };
+      };
+      await sendCsv(req, res, { trail: audit.trail, name: 'sign-ins', columns: COLUMNS, values, read });
+      return undefined;
+    }
+    const { items, next, problem } = await search(q, { after: query.after, limit: query.limit, failedOnly });
     const [only] = items;
     // A reference names one attempt.
     if (only && q !== '' && !q.includes('@')) {
@@ -96,11 +119,10 @@ export function adminSignInRoutes({ signInRecords: records, references, connecte
     }
     return {
       title: 'Sign-ins',
-      q,
-      groups: q === '' ? await groups() : [],
+      groups: q === '' && query.after === undefined ? await groups() : [],
       records: items.map(viewOf),
       problem,
-      next,
+      list: view({ rows: items.length, next }),
     };
   });
 
@@ -108,7 +130,7 @@ export function adminSignInRoutes({ signInRecords: records, references, connecte
     const record = await withSteps(req);
     const { cause, app } = record;
     const group = cause && (await groups()).find((each) => each.cause === cause.name && each.app === app);
-    return { title: `Sign-in ${record.id}`, record, similar: Math.max(0, (group?.count ?? 1) - 1) };
+    return { title: `Sign-in ${record.reference}`, record, similar: Math.max(0, (group?.count ?? 1) - 1) };
   });
 
   return {

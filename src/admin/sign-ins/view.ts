@@ -16,9 +16,11 @@ const causeJson = z.object({
 /** As in a list. */
 export const signInJson = z.object({
   id: z.string(),
+  reference: z.string().describe('the one that the user saw last; without an error page that of the start'),
   app: z.string(),
   appName: z.string(),
   purpose: z.enum(['sign_in', 'connect', 'unknown']),
+  trial: z.boolean().describe('an administrator tried the app'),
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime().nullable(),
   outcome: z.enum(['signed_in', 'connected', 'refused', 'failed']).nullable().describe('null: nothing came back'),
@@ -69,15 +71,22 @@ export interface ViewParts {
   apps: Pick<CurrentApps, 'find'>;
 }
 
+/** Of the latest error page, which the user quotes; without one that of the start. */
+export function shownReference({ id, failure, references }: SignInRecord): string {
+  return failure === undefined ? id : (references.at(-1) ?? id);
+}
+
 export function signInView(record: SignInRecord, { records, apps }: ViewParts): SignInView {
-  const { id, app, purpose, startedAt, endedAt, outcome, userId, name, email, presumed } = record;
+  const { id, app, purpose, trial, startedAt, endedAt, outcome, userId, name, email, presumed } = record;
   const { browser, address, references } = record;
   const cause = records.causeOf(record);
   return {
     id,
+    reference: shownReference(record),
     app,
     appName: apps.find(app)?.name ?? app,
     purpose,
+    trial: trial === true,
     startedAt: isoTime(startedAt),
     endedAt: isoOrNull(endedAt),
     outcome: outcome ?? null,

@@ -2,15 +2,14 @@
 import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditEvent } from '../../audit/kinds.ts';
-import { AppError } from '../../errors.ts';
 import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
-import { queryField } from '../../http/body.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import type { User } from '../../users/user-store.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
+import { confirmation, type Question } from '../confirmation.ts';
 import {
   type ConnectionRow,
   connectionJson,
@@ -19,24 +18,29 @@ import {
   revocationJson,
   revocationView,
 } from '../connections/view.ts';
-import { type ListQuery, listQuery, listRequest } from '../listing.ts';
-import type { AdminListData, AdminPageData } from '../page.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import { type ListQuery, listQuery } from '../listing.ts';
+import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import { throwUnknown } from '../resource.ts';
-import { type SessionRow, sessionJson, sessionView } from '../sessions/view.ts';
+import { type OwnedSession, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
+import { type TimelineSection, timelineSection } from '../timeline/section.ts';
+import { createTimelines } from '../timeline/timeline.ts';
 import { type UserView, userJson, userView } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/users': AdminListData & { users: readonly UserView[]; total: number };
+    'admin/users': AdminPageOfList & { users: readonly UserView[]; ownId: string | undefined };
     'admin/user': AdminPageData & {
       user: UserView;
-      sessions: readonly SessionRow[];
+      timeline: TimelineSection;
+      sessions: readonly OwnedSession[];
       connections: readonly ConnectionRow[];
+      /** Where a user sees their connection to an app, up to the app's id. */
+      connectionsUrl: string;
       revocations: readonly NamedRevocation[];
-      /** The administrator looks at their own account: disabling or deleting it locks them out. */
+      /** The administrator looks at their own account. */
       own: boolean;
-      /** The change to ask for confirmation of. */
-      confirm: 'delete' | 'disable' | undefined;
     };
   }
 }
@@ -54,17 +58,24 @@ const deletedJson = z.object({
     .describe('the response of the provider of each'),
 });
 
-const DONE = {
+type Change = 'sign-out' | 'disable' | 'enable' | 'delete';
+
+const DONE: Record<Change, string> = {
   'sign-out': 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
   disable: 'Disabled. All sessions have ended, and the user cannot sign in.',
   enable: 'Enabled. The user can sign in again.',
   delete: 'All data about this user is deleted. Entries in the audit trail stay until they expire.',
 };
 
-export function userRoutes({ users, sessions, grants, connectedApps, audit, pages, publicUrl }: AdminParts) {
+export function userRoutes(parts: AdminParts) {
+  const { users, sessions, grants, connectedApps, audit, pages, publicUrl } = parts;
+  const timelines = createTimelines(parts);
+  const home = `${publicUrl.basePath}/admin/users`;
   const { store, lifecycle } = users;
   const { connections } = grants;
   const { apps } = connectedApps;
+
+  const appNameOf = (id: string | null) => (id === null ? null : (apps.find(id)?.name ?? id));
 
   const find = async (req: Request): Promise<User> => (await store.find(String(req.params.id))) ?? throwUnknown('user');
 
@@ -104,43 +115,69 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
     },
   };
 
-  const list = pages.page('admin/users', async ({ req }) => {
-    const query = listRequest(req);
-    const { items, next } = await listed(query);
-    return { title: 'Users', users: items, total: await store.count(), q: query.q, next };
+  const list = pages.page('admin/users', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, ['q']);
+    if (wantsCsv) {
+      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, q: query.q });
+      await sendCsv(req, res, { trail: audit.trail, name: 'users', columns: COLUMNS, values, read });
+      return undefined;
+    }
+    const [{ items, next }, total] = await Promise.all([listed(query), query.q ? undefined : store.count()]);
+    return {
+      title: 'Users',
+      users: items,
+      ownId: req.context.session?.user.id,
+      list: view({ rows: items.length, next, total }),
+    };
   });
 
   const one = pages.page('admin/user', async ({ req }) => {
     const user = await find(req);
     const all = await withAll(user);
-    const own = req.context.session?.user.id === user.id;
-    const wanted = queryField(req, 'confirm');
-    const confirm: 'delete' | 'disable' | undefined =
-      wanted === 'delete' || (own && wanted === 'disable') ? wanted : undefined;
     return {
       title: user.name ?? user.email ?? 'User',
       user: all,
-      sessions: all.sessions,
+      timeline: await timelineSection(req, (query) => timelines.ofUser(user, query)),
+      sessions: all.sessions.map((session) => withOwn(req, session, appNameOf(session.app))),
       connections: all.connections,
+      connectionsUrl: `${publicUrl.href}/connections/`,
       revocations: all.pendingRevocations.map((pending) => ({ ...pending, appName: apps.find(pending.app)?.name })),
-      own,
-      confirm,
+      own: isOwn(req, user),
     };
   });
+
+  /** Each change asks first, except enabling: it takes nothing away. */
+  const asked = (wanted: Exclude<Change, 'enable'>) =>
+    confirmation(parts, {
+      menuPath: 'users',
+      find,
+      home: ({ id }) => `users/${id}`,
+      async ask(user, req) {
+        const question = questionOf(wanted, user, wanted === 'delete' ? await connections.list(user.id) : []);
+        return { ...question, own: isOwn(req, user) ? OWN[wanted] : undefined };
+      },
+      async work(req) {
+        const { user } = await changes[wanted](req);
+        const place = wanted === 'delete' ? '' : `/${user.id}`;
+        return { url: `${home}${place}`, flash: { notice: { tone: 'success', text: DONE[wanted] } } };
+      },
+    });
+  const questions = { 'sign-out': asked('sign-out'), disable: asked('disable'), delete: asked('delete') };
+  const isOwn = (req: Request, { id }: User) => req.context.session?.user.id === id;
 
   return {
     page: list.handler,
     onePage: one.handler,
 
-    changeByForm: pages.button(async (req) => {
-      const wanted = String(req.params.change);
-      if (!isChange(wanted)) throw new AppError('not_found', { detail: 'There is no such change.' });
-      const { user } = await changes[wanted](req);
-      const place = wanted === 'delete' ? '' : `/${user.id}`;
-      return {
-        url: `${publicUrl.basePath}/admin/users${place}`,
-        flash: { notice: { tone: 'success', text: DONE[wanted] } },
-      };
+    askSignOut: questions['sign-out'].page,
+    signOutByForm: questions['sign-out'].form,
+    askDisable: questions.disable.page,
+    disableByForm: questions.disable.form,
+    askDelete: questions.delete.page,
+    deleteByForm: questions.delete.form,
+    enableByForm: pages.button(async (req) => {
+      const { user } = await changes.enable(req);
+      return { url: `${home}/${user.id}`, flash: { notice: { tone: 'success', text: DONE.enable } } };
     }),
 
     list: operation(
@@ -178,6 +215,46 @@ export function userRoutes({ users, sessions, grants, connectedApps, audit, page
   };
 }
 
-function isChange(text: string): text is keyof typeof DONE {
-  return Object.hasOwn(DONE, text);
+const COLUMNS: Columns<UserView> = {
+  Name: ({ name }) => name,
+  'E-mail address': ({ email }) => email,
+  ID: ({ id }) => id,
+  State: ({ disabled }) => (disabled ? 'disabled' : 'active'),
+  'Last sign-in': ({ lastSignInAt }) => lastSignInAt,
+  'First sign-in': ({ firstSignInAt }) => firstSignInAt,
+  Issuer: ({ issuer }) => issuer,
+  Subject: ({ subject }) => subject,
+};
+
+const OWN = {
+  'sign-out': 'This is your own account: you will be signed out.',
+  disable:
+    'This is your own account. You will be signed out, and cannot sign in until another administrator enables you.',
+  delete: 'This is your own account: you will be signed out.',
+};
+
+function questionOf(wanted: Exclude<Change, 'enable'>, user: User, connected: readonly unknown[]): Question {
+  const name = user.name ?? user.email ?? user.subject;
+  if (wanted === 'sign-out') {
+    const consequences = ['All sessions of this user end at once. They can sign in again.'];
+    return { action: 'Sign out', name, consequences, verb: 'Sign out everywhere' };
+  }
+  if (wanted === 'disable') {
+    const consequences = [
+      'All sessions of this user end, services can no longer act for them, and they cannot sign in.',
+      'Connections stay as they are. You can enable the user again.',
+    ];
+    return { action: 'Disable', name, consequences, verb: 'Disable user' };
+  }
+  const count = connected.length;
+  return {
+    action: 'Delete all data about',
+    name,
+    consequences: [
+      `This revokes and deletes ${count} connection${count === 1 ? '' : 's'}, ends every session, and deletes the name, the e-mail address and the sign-in records. It cannot be undone.`,
+      'Audit entries stay until they expire. If the provider still admits this user, they can sign in again as a new user. To prevent that, disable the user instead.',
+    ],
+    verb: 'Delete user',
+    typed: user.email ?? name,
+  };
 }

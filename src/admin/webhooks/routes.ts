@@ -1,100 +1,180 @@
-/** Webhooks in the administration, by page and by API: their URLs, their events, and the last messages of each. */
+/** Webhooks in the administration, by page and by API: their URLs, their events, their secrets, and the messages of each. */
+import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
 import { type FormView, formHandler, recordVersion, ticked } from '../../pages/form.ts';
 import type { Notice } from '../../pages/page-data.ts';
+import { webhookAnswerText } from '../../pages/words.ts';
+import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { AdminParts } from '../admin.ts';
-import type { AdminListData, AdminPageData, PageRequest } from '../page.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { type ListView, listPage } from '../list-page.ts';
+import { rotationForm } from '../overlap.ts';
+import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import { createResource } from '../resource.ts';
 import { hostOf, webhookChanges } from './changes.ts';
 import {
   changedWebhook,
   type MessageView,
   messageJson,
+  messageQuery,
   messageView,
   newWebhook,
   type WebhookView,
   webhookJson,
+  webhookRotation,
   webhookView,
+  wholeMessageJson,
 } from './view.ts';
+import { stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
-    'admin/webhooks': AdminListData & {
-      webhooks: readonly WebhookView[];
-      events: readonly string[];
-      form: FormView<typeof newForm>;
-    };
-    'admin/webhook': AdminPageData & {
+    'admin/webhooks': AdminPageOfList & { webhooks: readonly WebhookView[]; events: readonly string[] };
+    'admin/webhook-new': AdminPageData & { events: readonly string[]; form: FormView<typeof newForm> };
+    'admin/webhook': AdminPageOfList & {
       webhook: WebhookView;
       messages: readonly MessageView[];
       events: readonly string[];
       form: FormView<typeof changeForm>;
+      rotation: FormView<typeof rotationForm>;
     };
+    'admin/webhook-message': AdminPageData & { webhook: WebhookView; message: MessageView; body: string };
   }
 }
+
+/** Of the two forms on a webhook's page, the one with faults. */
+interface WebhookForms {
+  form?: FormView<typeof changeForm>;
+  rotation?: FormView<typeof rotationForm>;
+}
+
+const secret = { secret: z.string().describe('only this response contains it') };
 
 const newForm = z.object({ url: z.string().trim().max(2_000), events: newWebhook.shape.events });
 const changeForm = newForm.extend({ enabled: ticked, version: recordVersion });
 
 const EMPTY_FORM: FormView<typeof newForm> = { values: { url: '', events: WEBHOOK_EVENTS }, faults: [] };
+const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '24' }, faults: [] };
 
 export function webhookRoutes(parts: AdminParts) {
-  const { pages, outbound } = parts;
+  const { pages, outbound, audit } = parts;
   const { registered, messages } = parts.webhooks;
+  const { withHealth, ...records } = webhooksWithHealth(parts.webhooks);
 
   const resource = createResource(parts, {
     name: 'webhook',
-    records: registered,
+    records,
     nameOf: (webhook) => hostOf(webhook),
     textsOf: ({ id, url }) => [id, url],
+    filters: {
+      event: { schema: z.enum(WEBHOOK_EVENTS), accepts: ({ events }, event) => events.some((one) => one === event) },
+      state: { schema: z.enum(WEBHOOK_STATES), accepts: (webhook, state) => stateOf(webhook) === state },
+    },
     schema: webhookJson,
     toJson: webhookView,
   });
-  const { create, change } = webhookChanges({ resource, webhooks: registered, examine: outbound.examine });
+  const { create, change, rotate, test, resend, message } = webhookChanges({
+    ...{ resource, withHealth, webhooks: parts.webhooks, examine: outbound.examine },
+  });
   const removal = resource.removal({
     summary: 'Delete a webhook; its pending messages are not sent',
     event: 'webhook.deleted',
-    notice: 'Webhook deleted. Pending messages are not sent.',
-    work: registered.remove,
+    verb: 'Delete',
+    consequences: ['Nothing more is sent to it. Its messages are deleted, also those that wait.'],
+    notice: (count) => `${count === 1 ? 'Webhook' : `${count} webhooks`} deleted. Pending messages are not sent.`,
+    async work(id) {
+      const isRemoved = await registered.remove(id);
+      await messages.forget(id);
+      return isRemoved;
+    },
   });
-  const messagesOf = async ({ id }: Webhook) => (await messages.latest(id)).map(messageView);
+  const messagesOf = async ({ id }: Pick<Webhook, 'id'>, query: z.output<typeof messageQuery>) => {
+    const { items, ...rest } = await messages.page(id, query);
+    return { items: items.map(messageView), ...rest };
+  };
 
-  const list = pages.page(
-    'admin/webhooks',
-    async ({ req, form = EMPTY_FORM }: PageRequest<FormView<typeof newForm>>) => {
-      const { items, next, q } = await resource.listedFor(req);
-      return { title: 'Webhooks', faults: form.faults, webhooks: items, next, q, events: WEBHOOK_EVENTS, form };
+  /** Undefined where an export was sent in place of the page. */
+  const listedMessages = async (
+    req: Request,
+    res: Response,
+    webhook: Webhook,
+  ): Promise<{ messages: MessageView[]; list: ListView } | undefined> => {
+    const { query, values, wantsCsv, view } = listPage(req, ['state']);
+    const state = MESSAGE_STATES.find((one) => one === values.state);
+    if (wantsCsv) {
+      const read = (page: { after?: string; limit: number }) => messagesOf(webhook, { ...page, state });
+      await sendCsv(req, res, { trail: audit.trail, name: 'webhook-messages', columns: MESSAGE_COLUMNS, values, read });
+      return undefined;
+    }
+    const { items, next } = await messagesOf(webhook, { after: query.after, limit: query.limit, state });
+    return { messages: items, list: view({ rows: items.length, next }) };
+  };
+
+  const list = pages.page('admin/webhooks', async ({ req, res }) => {
+    const found = await resource.pageFor(req, res, COLUMNS);
+    return found && { title: 'Webhooks', webhooks: found.items, list: found.list, events: WEBHOOK_EVENTS };
+  });
+
+  const newPage = pages.page(
+    'admin/webhook-new',
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newForm>>) => {
+      return { title: 'Create webhook', faults: form.faults, events: WEBHOOK_EVENTS, form };
     },
   );
 
-  const one = pages.page('admin/webhook', async ({ req, form: typed }: PageRequest<FormView<typeof changeForm>>) => {
+  const one = pages.page('admin/webhook', async ({ req, res, form: forms = {} }: PageRequest<WebhookForms>) => {
     const webhook = await resource.find(req);
-    const form = typed ?? { values: valuesOf(webhook), faults: [] };
+    const listed = await listedMessages(req, res, webhook);
+    if (!listed) return undefined;
+    const { form = { values: valuesOf(webhook), faults: [] }, rotation = FIRST_ROTATION } = forms;
     return {
-      title: 'Webhook',
-      faults: form.faults,
+      title: webhook.url,
+      faults: [...form.faults, ...rotation.faults],
       webhook: webhookView(webhook),
-      messages: await messagesOf(webhook),
+      ...listed,
       events: WEBHOOK_EVENTS,
       form,
+      rotation,
     };
   });
 
+  const messagePage = pages.page('admin/webhook-message', async ({ req }) => {
+    const { webhook, message: found } = await message(req);
+    return {
+      title: 'Message',
+      webhook: webhookView(webhook),
+      message: messageView(found),
+      body: JSON.stringify(JSON.parse(found.body), null, 2),
+    };
+  });
+
+  /** Sends a message and shows it, with the result. A double click sends it once. */
+  const sendByForm =
+    (send: (req: Request) => Promise<WebhookMessage>, what: string): RequestHandler =>
+    (req, res) =>
+      pages.redirectAfter(req, res, async () => {
+        const sent = await send(req);
+        const url = `${resource.home}/${sent.webhook}/messages/${sent.id}`;
+        return { url, flash: { notice: noticeOf(sent, what) } };
+      });
+
   return {
     page: list.handler,
+    newPage: newPage.handler,
     onePage: one.handler,
+    messagePage: messagePage.handler,
 
     createByForm: formHandler({
       pages,
       schema: newForm,
       async work(req, wanted) {
-        const { item, secret } = await create(req, { ...wanted, enabled: true });
-        return { url: `${resource.home}/${item.id}`, flash: { notice: ADDED, made: { name: item.url, text: secret } } };
+        const { item, secret: text } = await create(req, { ...wanted, enabled: true });
+        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, made: { name: item.url, text } } };
       },
-      show: list.show,
+      show: newPage.show,
     }),
 
     changeByForm: formHandler({
@@ -104,30 +184,101 @@ export function webhookRoutes(parts: AdminParts) {
         const { item } = await change(req, wanted);
         return { url: `${resource.home}/${item.id}`, flash: { notice: CHANGED } };
       },
-      show: one.show,
+      show: (req, res, form) => one.show(req, res, { form }),
     }),
 
+    rotateByForm: formHandler({
+      pages,
+      schema: rotationForm,
+      async work(req, { overlapHours }) {
+        const { item, secret: text } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
+        return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, made: { name: item.url, text } } };
+      },
+      show: (req, res, form) => one.show(req, res, { rotation: form }),
+    }),
+
+    testByForm: sendByForm(test, 'Test message'),
+    resendByForm: sendByForm(resend, 'Message'),
+
+    askRemove: removal.ask,
     removeByForm: removal.byForm,
 
     list: resource.list,
     one: resource.one,
     messages: operation(
-      { summary: 'List the last messages of a webhook, newest first', response: listOf(messageJson) },
-      async ({ req }) => ({ items: await messagesOf(await resource.find(req)) }),
+      {
+        summary: 'List the last messages of a webhook, newest first',
+        query: messageQuery,
+        response: listOf(messageJson),
+      },
+      async ({ req, query }) => messagesOf(await resource.find(req), query),
+    ),
+    message: operation(
+      { summary: 'Read a message of a webhook, with its attempts and their responses', response: wholeMessageJson },
+      async ({ req }) => messageView((await message(req)).message),
+    ),
+    resend: operation(
+      { summary: 'Send a message of a webhook again, now and once', response: wholeMessageJson },
+      async ({ req }) => messageView(await resend(req)),
+    ),
+    test: operation(
+      { summary: 'Send a test message to a webhook, now and once', response: wholeMessageJson },
+      async ({ req }) => messageView(await test(req)),
     ),
     create: resource.create({
       summary: 'Create a webhook; only this response contains the secret that signs its messages',
       body: newWebhook,
-      added: { secret: z.string() },
+      added: secret,
       work: create,
     }),
     replace: resource.change({ summary: 'Change a webhook', body: changedWebhook, work: change }),
+    rotate: resource.change({
+      summary: 'Give a webhook a new secret; only this response contains it',
+      body: webhookRotation,
+      added: secret,
+      work: rotate,
+    }),
     remove: removal.byApi,
   };
 }
 
-const ADDED: Notice = { tone: 'success', text: 'Webhook added.' };
+const CREATED: Notice = {
+  tone: 'success',
+  text: 'Webhook created. Copy its signing secret, then send a test message.',
+};
 const CHANGED: Notice = { tone: 'success', text: 'Saved.' };
+const ROTATED: Notice = { tone: 'success', text: 'The webhook has a new secret.' };
+
+/** Of the last attempt, which an administrator has made. */
+function noticeOf({ tries }: WebhookMessage, what: string): Notice {
+  const answer = tries.at(-1)?.answer ?? '';
+  const isDelivered = /^2\d\d$/.test(answer);
+  const response = /^\d+$/.test(answer) ? `The receiver responded with ${answer}.` : `${webhookAnswerText(answer)}.`;
+  return {
+    tone: isDelivered ? 'success' : 'warning',
+    text: `${what} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,
+  };
+}
+
+const COLUMNS: Columns<WebhookView> = {
+  URL: ({ url }) => url,
+  ID: ({ id }) => id,
+  Events: ({ events }) => events.join(' '),
+  Enabled: ({ enabled }) => enabled,
+  'Failing since': ({ failingSince }) => failingSince,
+  'Last response': ({ lastResponse }) => lastResponse?.answer,
+  'Last sent': ({ lastResponse }) => lastResponse?.at,
+};
+
+const MESSAGE_COLUMNS: Columns<MessageView> = {
+  ID: ({ id }) => id,
+  Event: ({ event }) => event,
+  State: ({ state }) => state,
+  'Last response': ({ tries }) => tries.at(-1)?.answer,
+  Attempts: ({ tries }) => tries.length,
+  Created: ({ createdAt }) => createdAt,
+  'Next attempt': ({ nextAt }) => nextAt,
+};
 
 function valuesOf({ url, events, enabled, version }: Webhook): FormView<typeof changeForm>['values'] {
   return { url, events, enabled: enabled ? 'yes' : '', version: String(version) };

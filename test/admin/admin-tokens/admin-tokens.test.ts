@@ -56,7 +56,7 @@ describe('an admin token', () => {
   });
 
   test('the page shows a new one, and never again', async () => {
-    const form = await agent.get(`${site.url}/admin/admin-tokens`);
+    const form = await agent.get(`${site.url}/admin/admin-tokens/new`);
     const made = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
     const text = /gtha_[0-9A-Za-z]{60}/.exec(made.body)?.[0] ?? '';
     expect((await call('', { by: text })).status).toBe(200);

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AuditEntry } from '../../../src/audit/kinds.ts';
 import { createAuditTrail } from '../../../src/audit/trail.ts';
+import { createUserStore } from '../../../src/users/user-store.ts';
 import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -56,6 +57,8 @@ afterAll(async () => {
 const NAMES = new Map(Object.entries(ENTRIES).map(([name, { entry }]) => [entry.event as string, name]));
 const BOTH_DAYS = `from=${FIRST}&to=${SECOND}`;
 
+const rowsOf = (body: string) => body.split('<th scope="row">').slice(1);
+
 describe.each([
   ['a day, to its end', `from=${FIRST}&to=${FIRST}`, ['disabled']],
   ['two days, the newest entry first', BOTH_DAYS, ['ended', 'used', 'disabled']],
@@ -83,10 +86,11 @@ describe.each([
 
   test('on the page', async () => {
     const { body } = await agent.get(`${site.url}/admin/audit?${query}`);
-    const rows = body.split('<th scope="row">').slice(1);
+    const rows = rowsOf(body);
     const words = { ended: 'Session ended', used: 'Relay used by a service', disabled: 'User disabled' };
-    expect(rows.map((row) => row.split('<')[0])).toEqual(wanted.map((name) => words[name as keyof typeof words]));
-    expect(body.includes('No entries match.')).toBe(wanted.length === 0);
+    const shown = rows.map((row) => /class="cut" title="([^":]*)/.exec(row)?.[1]);
+    expect(shown).toEqual(wanted.map((name) => words[name as keyof typeof words]));
+    expect(body.includes('No entries match')).toBe(wanted.length === 0);
   });
 });
 
@@ -99,7 +103,7 @@ test('q is the same as text, and pages go on where the last one ended', async ()
   const { json: last } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2&after=${next}`);
   expect([last.items, last.next]).toMatchObject([[{ event: 'user.disabled' }], undefined]);
   const page = await agent.get(`${site.url}/admin/audit?${BOTH_DAYS}&after=${next}`);
-  expect(page.body.split('<th scope="row">').slice(1)).toEqual([expect.stringMatching(/^User disabled</)]);
+  expect(rowsOf(page.body)).toEqual([expect.stringContaining('title="User disabled"')]);
 });
 
 test.each([
@@ -124,24 +128,93 @@ test('R88 an export is in the trail with what it was narrowed to', async () => {
   ]);
 });
 
+describe('names that the page shows in place of ids', () => {
+  const consent = { at: MIDNIGHT + DAY, event: 'connection.removed' } as const;
+  beforeAll(async () => {
+    const users = createUserStore({ store: desk.store, clock: Date.now });
+    const issuer = site.sandbox.issuer;
+    await users.noteSignIn({ id: 'p7', issuer, subject: 's-p7', name: 'Priya Nair', email: 'priya@example.test' });
+    await users.noteSignIn({ id: 'a8', issuer, subject: 's-a8', name: 'Ada Moreau', email: 'ada@example.test' });
+    // The id of one user is the beginning of another's name.
+    await users.noteSignIn({ id: 'p9', issuer, subject: 's-p9', name: 'p7 Elsewhere' });
+    const trail = createAuditTrail({ store: desk.store, clock: Date.now });
+    const by = (id: string): AuditEntry => ({
+      event: consent.event,
+      actor: { kind: 'user', id },
+      target: { kind: 'connection', id: 'p7/platform' },
+      userId: 'p7',
+    });
+    await trail.append(by('a8'), consent.at);
+    await trail.append({ ...by('p9'), target: { kind: 'connection', id: 'p9/platform' }, userId: 'p9' }, consent.at);
+  });
+
+  const within = `from=${dateOf(MIDNIGHT + DAY)}&to=${dateOf(MIDNIGHT + DAY)}`;
+  test.each([
+    ['the name of the target', 'whom=Priya%20Nair', ['a8']],
+    ['the first letters of it', 'whom=priya', ['a8']],
+    ['the e-mail address of the target', 'whom=Priya@example.test', ['a8']],
+    ['the name of the actor', 'who=Ada%20Moreau', ['a8']],
+    ['a name as a text', 'text=Nair', ['a8']],
+    ['an e-mail address as a text', 'text=ada@example.test', ['a8']],
+    ['names of actor and target', 'who=ada&whom=priya', ['a8']],
+    ['a name and an event', 'event=connection.removed&whom=priya', ['a8']],
+    ['an id alone', 'whom=p7', ['a8']],
+    ['the name of an app', 'text=collaboration', ['p9', 'a8']],
+    ['another name', 'who=Priya%20Nair', []],
+  ])('%s', async (_name, query, wanted) => {
+    const { json } = await admin.call('GET', `/audit?${within}&${query}`);
+    expect((json.items as AuditEntry[]).map(({ actor }) => actor.id)).toEqual(wanted);
+    const { body } = await agent.get(`${site.url}/admin/audit?${within}&${query}`);
+    expect(rowsOf(body)).toHaveLength(wanted.length);
+    const stream = await agent.get(`${site.url}/admin/api/audit?format=ndjson&${within}&${query}`);
+    expect(stream.body.split('\n').filter((line) => line !== '')).toHaveLength(wanted.length);
+  });
+
+  test('more users than are searched for: the page says so, and pages of their entries go on', async () => {
+    const users = createUserStore({ store: desk.store, clock: Date.now });
+    const trail = createAuditTrail({ store: desk.store, clock: Date.now });
+    const numbers = Array.from({ length: 30 }, (_, number) => String(number).padStart(2, '0'));
+    const at = MIDNIGHT + 2 * DAY;
+    await Promise.all(
+      numbers.map(async (number) => {
+        const id = `many-${number}`;
+        await users.noteSignIn({ id, issuer: site.sandbox.issuer, subject: id, name: `Zoe ${number}` });
+        await trail.append({ event: 'session.ended', actor: { kind: 'user', id }, userId: id }, at + Number(number));
+      }),
+    );
+    const { body } = await agent.get(`${site.url}/admin/audit?who=zoe`);
+    expect([rowsOf(body).length, body.includes('More than 25 users')]).toEqual([25, true]);
+    const found: unknown[] = [];
+    for (let after = ''; ; ) {
+      const { json } = await admin.call('GET', `/audit?who=zoe&limit=10&after=${encodeURIComponent(after)}`);
+      found.push(...(json.items as AuditEntry[]).map(({ actor }) => actor.id));
+      if (json.next === undefined) break;
+      after = String(json.next);
+    }
+    expect(found).toEqual(
+      numbers
+        .slice(0, 25)
+        .map((number) => `many-${number}`)
+        .toReversed(),
+    );
+  });
+});
+
 test('an entry on the page names actor and target, and the user only where that is neither', async () => {
   const { body } = await agent.get(`${site.url}/admin/audit?${BOTH_DAYS}`);
   expect(body).toContain(`/admin/api/audit?format=ndjson&amp;${BOTH_DAYS.replace('&', '&amp;')}"`);
-  const [ended = '', used = '', disabled = ''] = body
-    .split('<th scope="row">')
-    .slice(1)
-    .map((row) => row.replace(/\s+/g, ' '));
-  expect(ended).toContain('data-label="Actor"><bdi>An identity provider</bdi>');
-  expect(ended).toMatch(/data-label="Target"> <span> – <span class="fine">for <a href="\?whom=u2">u2</);
-  expect(ended).toMatch(/data-label="Address"> –/);
-  expect(used).toContain('<a href="?who=t1"><bdi>reports</bdi></a>');
-  expect(used).toMatch(
-    /<a href="\?whom=platform"><bdi>platform<\/bdi><\/a> <span class="fine">for <a href="\?whom=u1">u1</,
+  const [ended = '', used = '', disabled = ''] = rowsOf(body).map((row) => row.replace(/\s+/g, ' '));
+  expect(ended).toMatch(/data-label="By"><span class="cut"[^>]*><bdi>An identity provider<\/bdi>/);
+  expect(ended).toMatch(
+    /data-label="Target" class="list-narrow-none">–<\/td> <td data-label="For"><a class="cut" href="\?whom=u2"/,
   );
+  expect(used).toMatch(/<a class="cut" href="\?who=t1"[^>]*><bdi>reports<\/bdi><\/a>/);
+  expect(used).toMatch(/<a class="cut" href="\?whom=platform"[^>]*><bdi>Collaboration platform<\/bdi><\/a>/);
+  expect(used).toMatch(/data-label="For"><a class="cut" href="\?whom=u1" title="u1"><bdi>u1<\/bdi>/);
   for (const words of ['answered', '192.0.2.7', 'request-1', '<dt>apps</dt><dd><bdi class="whole">one, two<']) {
     expect(used).toContain(words);
   }
-  expect(disabled).toContain('<a href="?who=u9"><bdi>ann@example.test</bdi></a>');
-  expect(disabled).toContain('<a href="?whom=u1"><bdi>Uma</bdi></a>');
-  expect(disabled).not.toContain('>for <');
+  expect(disabled).toMatch(/<a class="cut" href="\?who=u9"[^>]*><bdi>ann@example.test<\/bdi><\/a>/);
+  expect(disabled).toMatch(/<a class="cut" href="\?whom=u1"[^>]*><bdi>Uma<\/bdi><\/a>/);
+  expect(disabled).not.toContain('data-label="For"');
 });

@@ -61,7 +61,7 @@ const CASES: [string, () => RegExp, RegExp][] = [
       new RegExp(
         `certificate of 127\\.0\\.0\\.1:${portOf(untrusted)} is signed by an unknown authority \\(DEPTH_ZERO_SELF_SIGNED_CERT\\)`,
       ),
-    /NODE_EXTRA_CA_CERTS/,
+    /CA_FILE/,
   ],
   ['private', () => /address policy refuses 10\.1\.2\.3:443 \(private_address\)/, /INTERNAL_HOSTS/],
 ];

@@ -93,20 +93,17 @@ describe('by API', () => {
   });
 });
 
-test('by page: each line in words, with what to do', async () => {
-  const { json } = await getJson(agent, `${site.url}/session`);
-  const page = await ask(`${site.url}/admin/connected-apps/second/check`, {
-    method: 'POST',
-    headers: {
-      accept: 'text/html',
-      cookie: agent.cookies.header(site.url),
-      'content-type': 'application/x-www-form-urlencoded',
-    },
-    body: `_csrf=${encodeURIComponent(String(json.csrfToken))}`,
-  });
-  expect(page.status).toBe(200);
-  expect(page.body).toContain('2 problems found.');
-  expect(page.body).toContain('enter the secret anew');
+test('by page: each line in words, with what to do, and it stays for others to see', async () => {
+  const app = await agent.get(`${site.url}/admin/connected-apps/platform`);
+  const page = await agent.submit(app, {}, { button: 'Check now' });
+  expect([page.status, new URL(page.url).pathname]).toEqual([200, '/admin/connected-apps/platform/check']);
+  expect(page.body).toContain('No problems found');
+  const before = await agent.get(`${site.url}/admin/connected-apps/pushed/check`);
+  const broken = await agent.submit(before, {}, { button: 'Check now' });
+  expect(broken.body).toContain('1 problem found');
+  expect(broken.body).toContain('letter by letter, and compare the client ID');
+  expect((await agent.get(broken.url)).body).toContain('1 problem found');
+  expect((await agent.get(`${site.url}/admin/connected-apps/nobody/check`)).status).toBe(404);
 });
 
 describe('from a terminal', () => {
@@ -121,7 +118,7 @@ describe('from a terminal', () => {
     const one = await gatehouse('doctor', 'platform');
     expect(one.code).toBe(0);
     expect(one.out).toMatch(/^platform:\n {2}fine {9}Own callback URL is on the list: /);
-    expect(await gatehouse('doctor', 'nobody')).toMatchObject({ code: 78, err: expect.stringContaining('"nobody"') });
+    expect(await gatehouse('doctor', 'nobody')).toMatchObject({ code: 1, err: expect.stringContaining('"nobody"') });
   });
 
   test('apps check: every fault with its place, and nothing is started', async () => {

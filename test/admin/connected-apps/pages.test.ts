@@ -4,7 +4,7 @@ import { parseEncryptionKeys } from '../../../src/storage/key-ring.ts';
 import { keys } from '../../../src/storage/keys.ts';
 import { createSealer } from '../../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
-import type { Page, UserAgent } from '../../support/browserless.ts';
+import { linkOn, type Page, type UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
 let site: TestSite;
@@ -29,33 +29,47 @@ async function send(page: Page, button: string, fields: Record<string, string>, 
   return agent.request(new URL(form.action, page.url).href, { method: 'POST', body, headers: { origin: site.url } });
 }
 
+async function deleted(id: string, name: string): Promise<void> {
+  const question = await agent.follow(await open(`connected-apps/${id}`), 'Delete app…');
+  const refused = await agent.submit(question, { typed: `not ${name}` }, { button: 'Delete app' });
+  expect(refused.status).toBe(400);
+  const after = await agent.submit(refused, { typed: name }, { button: 'Delete app' });
+  expect(after.body).toContain('The app is deleted.');
+}
+
 describe('starting from a provider', () => {
-  const start = async (preset: string) => agent.submit(await open('register-app'), { preset });
+  const start = (preset: string) => open(`register-app?preset=${preset}`);
   const fieldsOf = (page: Page) =>
     Object.fromEntries(page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? []);
 
   test('fills the form with what its preset knows, and shows facts with their sources', async () => {
+    expect((await open('register-app')).body).toContain(
+      '<a class="tile" href="/admin/register-app?preset=zoom">Zoom</a>',
+    );
     const page = await start('zoom');
     expect(page.url).toBe(`${site.url}/admin/register-app?preset=zoom`);
     expect(fieldsOf(page)).toMatchObject({
-      ...{
-        id: 'zoom',
-        name: 'Zoom',
-        issuer: 'https://zoom.us',
-        refresh: 'rotating',
-        apiBaseUrl: 'https://api.zoom.us',
-      },
-      ...{ 'endpoints-token': 'https://zoom.us/oauth/token', 'endpoints-revocation': 'https://zoom.us/oauth/revoke' },
+      ...{ id: 'zoom', name: 'Zoom', issuer: 'https://zoom.us', refresh: 'rotating' },
+      ...{ apiBaseUrl: 'https://api.zoom.us', 'endpoints-token': 'https://zoom.us/oauth/token' },
     });
-    expect(page.body).toContain(`${site.url}/oauth/callback/zoom`);
     expect(page.body).toContain('<a href="https://github.com/kyleboe/zoom_rb/pull/385" rel="noreferrer">Source</a>');
     expect(page.body).toContain('<em>Not confirmed.</em>');
   });
 
-  test('says what to replace, and leaves that in the form', async () => {
+  test('asks for what the preset leaves open, and writes it wherever it belongs', async () => {
     const page = await start('auth0');
-    expect(fieldsOf(page)).toMatchObject({ issuer: 'https://{domain}/', parameters: 'audience={audience}' });
-    expect(page.body).toContain('Replace <code>{domain}</code> below');
+    expect(page.body).toContain('placeholder="');
+    const missing = await send(page, 'read_provider', {});
+    expect([missing.status, missing.body]).toEqual([400, expect.stringContaining('href="#placeholder-0"')]);
+    expect(missing.body).not.toContain('href="#issuer"');
+    // Nobody listens there, so the form stays: its issuer can be corrected now.
+    const fields = { placeholder: '127.0.0.1:9' };
+    const filled = await send(missing, 'read_provider', fields, [['placeholder', 'https://api.example.com']]);
+    expect([filled.status, fieldsOf(filled)]).toEqual([
+      400,
+      expect.objectContaining({ issuer: 'https://127.0.0.1:9/', parameters: 'audience=https://api.example.com' }),
+    ]);
+    expect(filled.body).not.toContain('placeholder-0');
   });
 
   test.each<[string, Record<string, string>]>([
@@ -68,10 +82,17 @@ describe('starting from a provider', () => {
     expect(fieldsOf(await start(preset))).toMatchObject(fields);
   });
 
-  test('keeps the facts beside a form with faults, and what was typed', async () => {
-    const page = await send(await start('zoom'), 'save', { clientId: '', name: 'Our Zoom' });
-    expect([page.status, fieldsOf(page).name]).toEqual([400, 'Our Zoom']);
-    expect(page.body).toContain('<option value="zoom" selected>Zoom</option>');
+  test('goes on without reading where the preset has the endpoints, and keeps its facts beside a fault', async () => {
+    const page = await send(await start('zoom'), 'read_provider', {});
+    expect([page.status, page.body]).toEqual([200, expect.stringContaining(`${site.url}/oauth/callback/zoom`)]);
+    expect(page.body).toContain('Endpoints</dt><dd>authorization, token, revocation');
+    const refused = await send(page, 'save', { clientId: '' });
+    expect([refused.status, fieldsOf(refused)]).toEqual([400, expect.objectContaining({ name: 'Zoom' })]);
+    expect(refused.body).toContain('<em>Not confirmed.</em>');
+    const back = await send(refused, 'back', { name: 'Our Zoom', clientSecret: CLIENT_SECRET });
+    expect(fieldsOf(back)).toMatchObject({ name: 'Our Zoom', 'endpoints-token': 'https://zoom.us/oauth/token' });
+    expect(back.body).toContain('enter it again in the next step');
+    expect(back.body).not.toContain(CLIENT_SECRET);
   });
 
   test('is not needed: an unknown one leaves the form empty', async () => {
@@ -84,7 +105,8 @@ describe('somebody who has never seen it', () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
     expect(page.status).toBe(200);
     expect(page.body).toContain('The provider responded.');
-    expect(page.body).toContain('revocation, end-session');
+    for (const words of ['revocation', 'end-session', 'Revokes the grant at the provider', 'PKCE (S256)'])
+      expect(page.body).toContain(words);
     expect(page.body).toContain('value="platform_read_only"');
     expect(page.body).toContain(`value="${site.url}/oauth/callback/second"`);
     expect(page.body).not.toContain(CLIENT_SECRET);
@@ -105,6 +127,42 @@ describe('somebody who has never seen it', () => {
     const { issuer } = site.sandbox;
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
     expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
+    const used = await agent.submit(page, {}, { button: `Use ${issuer}` });
+    expect([used.status, used.body]).toEqual([200, expect.stringContaining('The provider responded.')]);
+    expect(used.body).toContain(`name="issuer" value="${issuer}"`);
+  });
+
+  test('enters the endpoints by hand where the provider describes itself nowhere', async () => {
+    const page = await send(await open('register-app'), 'read_provider', {
+      ...SECOND,
+      issuer: `${site.sandbox.issuer}/nothing`,
+    });
+    const byHand = await agent.submit(page, {}, { button: 'Enter the endpoints by hand' });
+    expect(byHand.status).toBe(200);
+    expect(byHand.body).toContain('enter its endpoints below');
+    expect(byHand.body).toMatch(/<details class="panel" open>/);
+    expect(byHand.body).toContain(`${site.url}/oauth/callback/second`);
+  });
+
+  test('hears at once that the id is taken or not possible, and that a name is missing', async () => {
+    const issuer = site.sandbox.issuer;
+    const taken = await send(await open('register-app'), 'read_provider', { ...SECOND, id: 'platform', issuer });
+    expect([taken.status, taken.body]).toEqual([400, expect.stringContaining('Another app has this id')]);
+    const empty = await send(await open('register-app'), 'read_provider', { id: 'A b', name: '', issuer });
+    expect([...empty.body.matchAll(/<li><a href="#(\w+)">/g)].map(([, field]) => field).toSorted()).toEqual([
+      'id',
+      'name',
+    ]);
+  });
+
+  test.each([
+    ['Équipe: Nord & Süd', 'equipe-nord-sud'],
+    ['x'.repeat(39).concat(' y'), 'x'.repeat(39)],
+  ])('leaves the id empty: it is made from the name %s', async (name, id) => {
+    const fields = { ...SECOND, id: '', name, issuer: site.sandbox.issuer };
+    const page = await send(await open('register-app'), 'read_provider', fields);
+    expect(page.status).toBe(200);
+    expect(page.body).toContain(`value="${site.url}/oauth/callback/${id}"`);
   });
 
   test('R71 is told beside each callback URL which rule it breaks, and nothing is saved', async () => {
@@ -137,14 +195,18 @@ describe('somebody who has never seen it', () => {
       moreScopes: 'platform_read_only',
     });
     expect(page.status).toBe(200);
-    expect(page.body).toContain('The app is registered. Check it now to see whether the provider accepts it.');
+    expect(new URL(page.url).pathname).toBe('/admin/connected-apps/second/check');
+    const link = `${site.url}/sign-in?app=second`;
+    for (const words of ['The app is registered.', 'No problems found', 'The token endpoint accepts them', link])
+      expect(page.body).toContain(words);
+    const app = await open('connected-apps/second');
     for (const url of [
       `${site.url}/oauth/callback/second`,
       `${site.url}/`,
       `${site.url}/oauth/backchannel-logout/second`,
     ])
-      expect(page.body).toContain(`<code data-copy-source>${url}</code>`);
-    expect(page.body).toContain('Set today.');
+      expect(app.body).toContain(`<code data-copy-source>${url}</code>`);
+    expect(app.body).toContain('Set today.');
     const { page: signedIn } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     expect(signedIn.status).toBe(200);
   });
@@ -177,8 +239,8 @@ test('an app that lacks its own callback URL is not called working, and gets the
     signIn: 'everyone',
   });
   expect([page.status, page.body]).toEqual([200, expect.stringContaining('it cannot be used yet')]);
-  expect(page.body).not.toContain('Check it now to see');
-  expect(page.body).toContain(`<code>${site.url}/oauth/callback/broken</code>`);
+  expect(page.body).toMatch(/\d problems? found/);
+  expect(page.body).toContain(`Add ${site.url}/oauth/callback/broken to the callback URLs`);
   const added = await agent.submit(page, {}, { button: 'Add callback URL' });
   expect(added.body).toContain('The callback URL is added here.');
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/broken`);
@@ -186,7 +248,7 @@ test('an app that lacks its own callback URL is not called working, and gets the
     usable: true,
     callbackUrls: ['https://other.example.com/cb', `${site.url}/oauth/callback/broken`],
   });
-  await agent.submit(added, {}, { button: 'Delete' });
+  await deleted('broken', SECOND.name);
 });
 
 test('an app whose callback URL is nearly the right one is told so, and gets it corrected by the button', async () => {
@@ -197,12 +259,14 @@ test('an app whose callback URL is nearly the right one is told so, and gets it 
     callbackUrl: 'https://other.example.com/cb',
   });
   const nearly = `${site.url}/oauth/callback/near/`;
-  const saved = await send(page, 'save', { callbackUrl: nearly });
+  expect(page.status).toBe(200);
+  const saved = await send(await open('connected-apps/near'), 'save', { callbackUrl: nearly });
   expect(saved.body).toContain(`${nearly} is not exactly the callback URL of this Gatehouse`);
   const corrected = await agent.submit(saved, {}, { button: 'Add callback URL' });
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/near`);
   expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/near`] });
-  await agent.submit(corrected, {}, { button: 'Delete' });
+  expect(corrected.status).toBe(200);
+  await deleted('near', SECOND.name);
 });
 
 describe('a form that is refused', () => {
@@ -244,7 +308,7 @@ describe('a form that is refused', () => {
     expect((await send(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/team`);
     expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/team`] });
-    await agent.submit(await open('connected-apps/team'), {}, { button: 'Delete' });
+    await deleted('team', 'Board');
   });
 
   test('R106 counts once, however often it is sent', async () => {
@@ -252,11 +316,11 @@ describe('a form that is refused', () => {
     const { clientId, clientSecret } = SECOND;
     const both = await Promise.all([1, 2].map(() => send(page, 'save', { clientId, clientSecret })));
     expect(both.map(({ status, url }) => [status, new URL(url).pathname])).toEqual(
-      both.map(() => [200, '/admin/connected-apps/twice']),
+      both.map(() => [200, '/admin/connected-apps/twice/check']),
     );
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&whom=twice`);
     expect(json.items).toHaveLength(1);
-    await agent.submit(await open('connected-apps/twice'), {}, { button: 'Delete' });
+    await deleted('twice', 'Board');
   });
 });
 
@@ -267,14 +331,19 @@ describe('an app that is there', () => {
     expect((await open('connected-apps/platform')).forms.some(({ names }) => names.includes('issuer'))).toBe(false);
   });
 
-  test('says before and after its scopes grow how many connections lack the new ones', async () => {
-    const page = await open('connected-apps/second');
-    expect(page.body).toContain('the connection that exists works on without it');
-    const text = 'One connection was made before the scopes grew';
-    expect((await send(page, 'save', { moreScopes: 'files' })).body).toContain(text);
-    const again = await send(await open('connected-apps/second'), 'save', { moreScopes: '' });
-    expect(again.body).toContain('Saved.');
-    expect(again.body).not.toContain(text);
+  test('R115 says before its scopes grow how many connections lack the new ones, and is saved once that was shown', async () => {
+    const asked = await send(await open('connected-apps/second'), 'save', { moreScopes: 'files', name: 'Grown' });
+    expect(asked.status).toBe(400);
+    expect(asked.body).toContain('One connection lacks files, and works on without it');
+    expect((await open('connected-apps/second')).body).toContain('<bdi>Second</bdi>');
+    // Another scope has another number.
+    const another = await send(asked, 'save', { moreScopes: 'files mail' });
+    expect(another.body).toContain('One connection lacks some of files, mail');
+    expect((await send(another, 'save', {})).body).toContain('Saved.');
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
+    expect(json.lacking).toEqual({ scopes: ['video'], connections: 1, exact: true });
+    const again = await send(await open('connected-apps/second'), 'save', { name: 'Second', moreScopes: '' });
+    expect([again.status, again.body]).toEqual([200, expect.stringContaining('Saved.')]);
   });
 
   test('two administrators cannot silently overwrite each other', async () => {
@@ -300,12 +369,16 @@ describe('an app that is there', () => {
 
   test('is disabled and enabled, and cannot be deleted while somebody is connected', async () => {
     const page = await open('connected-apps/second');
-    expect(page.forms.some(({ buttons }) => buttons.some(({ text }) => text === 'Delete'))).toBe(false);
-    const disabled = await agent.submit(page, {}, { button: 'Disable' });
+    expect(linkOn(page, 'Delete app…')).toBeUndefined();
+    const question = await agent.follow(page, 'Disable app…');
+    const disabled = await agent.submit(question, {}, { button: 'Disable app' });
     expect(disabled.body).toContain('The app is disabled');
-    expect((await agent.submit(disabled, {}, { button: 'Enable' })).body).toContain('The app is enabled again.');
-    const forced = await send(await open('connected-apps/second'), 'delete', {});
+    expect((await agent.submit(disabled, {}, { button: 'Enable app' })).body).toContain('The app is enabled again.');
+    const forced = await open('connected-apps/second/delete');
     expect(forced.body).toContain('disconnect everyone first');
+    const [, typed = ''] = /Type “([^”]*)” to confirm/.exec(forced.body) ?? [];
+    const refused = await agent.submit(forced, { typed }, { button: 'Delete app' });
+    expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('One user is connected')]);
   });
 
   test('reminds of a client secret that is older than 180 days', async () => {
@@ -335,10 +408,8 @@ describe('an app that is there', () => {
     expect(list.body).toContain('Cannot be decrypted');
     expect(list.body).toContain('<bdi>Second</bdi>');
     expect((await open('connected-apps/broken')).status).toBe(404);
-    const form = list.forms.find(({ action }) => action.endsWith('/broken'));
-    expect(form).toBeDefined();
-    const body = new URLSearchParams([...(form?.fields ?? []), ['do', 'delete_unreadable']]);
-    const after = await agent.request(`${site.url}/admin/connected-apps/broken`, { method: 'POST', body });
+    const after = await agent.submit(await agent.follow(list, 'Delete… broken'), { typed: 'broken' });
+    expect(after.body).toContain('The app is deleted.');
     expect(after.body).not.toContain('Cannot be decrypted');
   });
 });
@@ -379,7 +450,8 @@ describe('R88 hostile text', () => {
     expect([page.status, page.body.includes('Nothing was saved.')]).toEqual([400, true]);
     const search = await open(`connected-apps?q=${encodeURIComponent('<script>"')}`);
     expect([search.status, search.body.includes('value="&lt;script&gt;&quot;"')]).toEqual([200, true]);
-    expect((await open(`connected-apps?q=${'x'.repeat(300)}`)).status).toBe(400);
+    const long = await open(`connected-apps?q=${'x'.repeat(300)}`);
+    expect([long.status, long.body.includes('x'.repeat(201))]).toEqual([200, false]);
   });
 
   function expectWhole({ body }: Page, text: string): void {

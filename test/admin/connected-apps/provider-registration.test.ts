@@ -49,8 +49,8 @@ describe('an app that registers itself', () => {
       const apiBaseUrl = site.sandbox.platformUrl;
       const tokenEndpointAuthMethod = method;
       const page = await send(await read(id), 'register_there', { ...CHOSEN, apiBaseUrl, tokenEndpointAuthMethod });
-      expect([page.status, new URL(page.url).pathname]).toEqual([200, `/admin/connected-apps/${id}`]);
-      expect(page.body).toContain('registered at the provider and here. Check it now to see whether it works.');
+      expect([page.status, new URL(page.url).pathname]).toEqual([200, `/admin/connected-apps/${id}/check`]);
+      expect(page.body).toContain('registered at the provider and here. This is its first check.');
       const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/${id}`);
       expect(json).toMatchObject({ tokenEndpointAuthMethod, hasClientSecret: method === 'client_secret_basic' });
 
@@ -104,6 +104,10 @@ describe('an app that registers itself', () => {
     // The one that the provider refused is told too, and as such.
     expect(json.items).toMatchObject([asked, { ...asked, outcome: 'not_done: invalid_request' }, asked]);
     expect(JSON.stringify(json)).not.toContain(TOKEN);
+    const shown = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
+    // Read alone, the entry that comes before the call claims no success.
+    expect(shown.body).not.toContain('registered at its provider');
+    expect(shown.body).toContain('title="Registration at the provider begun, not done: the request is not valid"');
   });
 
   test('with a secret that its provider ends: told, reminded of in time, and over once it is replaced', async () => {
@@ -112,7 +116,8 @@ describe('an app that registers itself', () => {
         ...{ on: 'identity-provider', path: '/register', kind: 'answer', status: 201 },
         body: { client_id: id, client_secret: 's', client_secret_expires_at: Math.floor(Date.now() / 1000) + endsIn },
       });
-      return (await send(await read(id), 'register_there', CHOSEN)).body;
+      await send(await read(id), 'register_there', CHOSEN);
+      return (await agent.get(`${site.url}/admin/connected-apps/${id}`)).body;
     };
     const days = 86_400;
     const soon = await register('ends-soon', 10 * days);

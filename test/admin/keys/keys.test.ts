@@ -1,5 +1,7 @@
 /** The page and the call that tell of keys. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wordsOfKind } from '../../../src/admin/keys/kind-words.ts';
+import { keys, SEALED_KINDS } from '../../../src/storage/keys.ts';
 import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -14,6 +16,13 @@ afterAll(() => site.close());
 
 test('the first look waits for no count: it says what is known, and the counts come by themselves', async () => {
   const [kid = ''] = String(site.env.ENCRYPTION_KEYS).split(':');
+  const { json } = await getJson(agent, `${site.url}/admin/api/keys`);
+  expect(json).toMatchObject({
+    countedAt: null,
+    encryption: [{ kid, seals: true, held: true, droppable: false, records: null, kinds: null }],
+    processes: null,
+    signing: [{ signs: true }],
+  });
   const page = await agent.get(`${site.url}/admin/keys`);
   expect([page.body.includes(kid), page.body.includes('Counting…')]).toEqual([true, true]);
   expect(page.headers.get('refresh')).toBe('2');
@@ -33,10 +42,17 @@ test('R48: which key seals how much is told by API and page, and no key is', asy
   const page = await agent.get(`${site.url}/admin/keys`);
   expect(page.status).toBe(200);
   expect(page.body).toContain(kid);
+  expect(page.body).toContain('connections: 1');
+  expect(page.body).not.toContain('grant: 1');
   for (const text of [page.body, JSON.stringify(json)]) {
     expect(text).not.toContain(material);
     expect(text).not.toMatch(/"d":/);
   }
+});
+
+test('the page has words for every kind of record that is encrypted', () => {
+  const kinds = Object.keys(SEALED_KINDS).filter((kind) => kind !== keys.keyCheck);
+  expect(kinds.filter((kind) => wordsOfKind(kind) === kind)).toEqual([]);
 });
 
 test('R88: the next signing key is published by an administrator, once, and the trail says so', async () => {

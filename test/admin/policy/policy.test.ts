@@ -48,7 +48,9 @@ describe.each([
   test('by API', async () => {
     const { status, json } = await admin.call('POST', '/policy/explain', { relayToken: tokens[token], user, ...call });
     const refused = { allowed: false, rule, detail: expect.stringContaining(`Rule ${rule}`) };
-    expect([status, json]).toEqual([200, rule === undefined ? { allowed: true } : refused]);
+    expect([status, json]).toMatchObject([200, rule === undefined ? { allowed: true } : refused]);
+    const failed = (json.rules as { rule: string; verdict: string }[]).filter(({ verdict }) => verdict === 'failed');
+    expect(failed[0]?.rule).toBe(rule);
   });
 
   test('by page, which keeps what was asked', async () => {
@@ -57,6 +59,13 @@ describe.each([
     const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
     const answer = /id="answer-title">(.*?)<\/h2>/s.exec(page.body)?.[1];
     expect(answer).toContain(rule === undefined ? 'Allowed' : `by the rule <code>${rule}</code>`);
+    // A rule that refuses says so in one sentence, which does not begin with what it demands.
+    const rows = [...page.body.matchAll(/<li class="check-failed">.*?class="check-words">(.*?)\n/gs)].map(
+      ([, row]) => row,
+    );
+    expect(rows.length > 0).toBe(rule !== undefined);
+    for (const row of rows)
+      expect(row).toMatch(/^<span class="visually-hidden">Failed: <\/span><span class="check-detail">/);
     const form = page.forms.find(({ names }) => names.includes('route'));
     expect(Object.fromEntries(form?.fields ?? [])).toEqual({ proof: 'assertion', ...fields });
   });
@@ -72,6 +81,83 @@ test('nothing is asked yet where token or address is missing, or cannot be read'
   expect(page.body).toContain('Allowed');
   const form = page.forms.find(({ names }) => names.includes('route'));
   expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ route: 'threads:read', proof: 'assertion', user });
+});
+
+interface Checked {
+  rule?: string;
+  check: string;
+  verdict: string;
+  detail?: string;
+}
+
+async function explained(question: Record<string, unknown>) {
+  const { status, json } = await admin.call('POST', '/policy/explain', { ...CALL, ...question });
+  expect(status).toBe(200);
+  return json as unknown as { allowed: boolean; rule?: string; user: string | null } & Record<
+    'rules' | 'conditions',
+    Checked[]
+  >;
+}
+
+test('every rule has its verdict, also after the first that refuses, and says whether it concerns the call', async () => {
+  const { rule, rules } = await explained({
+    ...{ relayToken: tokens.bins, user: 'nobody', proof: 'none', address: '10.0.0.1' },
+  });
+  expect(rule).toBe('networks');
+  expect(rules.map((one) => [one.rule, one.verdict])).toEqual([
+    ['expiresAt', 'passed'],
+    ['networks', 'failed'],
+    ['scopes', 'failed'],
+    ['apps', 'failed'],
+    ['serviceAccount', 'not_applicable'],
+    ['serviceAccount', 'not_applicable'],
+    ['acceptIdTokens', 'not_applicable'],
+    ['assertUser', 'failed'],
+    ['users', 'failed'],
+    ['users', 'failed'],
+    ['users', 'not_applicable'],
+    ['fullScope', 'not_applicable'],
+  ]);
+  for (const { verdict, detail, check } of rules) {
+    expect([check, verdict === 'failed']).toEqual([expect.stringMatching(/^The .+\.$/), detail !== undefined]);
+  }
+  // Both what the policy says of this user, and that there is none.
+  expect(rules.flatMap(({ rule: name, detail }) => (name === 'users' && detail ? [detail] : []))).toEqual([
+    expect.stringContaining('may not act for this user'),
+    expect.stringContaining('there is no user with this id'),
+  ]);
+});
+
+test('the conditions beside the policy: the app, its platform, and the connection of the user', async () => {
+  const verdictsOf = (conditions: Checked[]) => conditions.map(({ verdict }) => verdict);
+  const asked = { relayToken: tokens.open, user };
+  expect(verdictsOf((await explained(asked)).conditions)).toEqual(['passed', 'passed', 'passed']);
+  expect(verdictsOf((await explained({ ...asked, app: 'unknown' })).conditions)).toEqual([
+    ...['failed', 'not_applicable', 'failed'],
+  ]);
+  expect(verdictsOf((await explained({ ...asked, route: 'bin:read' })).conditions)).toEqual([
+    ...['not_applicable', 'not_applicable', 'not_applicable'],
+  ]);
+  const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
+  await desk.change(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
+  const [, , broken] = (await explained({ ...asked, route: 'token:exchange' })).conditions;
+  expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('connect again') });
+  await desk.change(user, () => ({ failure: undefined }));
+});
+
+test('a user is named by e-mail address, and one that is unknown is a fault of that field', async () => {
+  const asked = { ...CALL, relayToken: tokens.open };
+  for (const text of ['user@example.test', ' USER@Example.test ']) {
+    expect(await explained({ ...asked, user: text })).toMatchObject({ allowed: true, user });
+  }
+  const unknown = await admin.call('POST', '/policy/explain', { ...asked, user: 'use@example.test' });
+  expect([unknown.status, unknown.json.errors]).toMatchObject([
+    ...[400, [{ pointer: '#/user', rule: 'unknown_user', detail: expect.stringContaining('signed in') }]],
+  ]);
+  const fields = { token: String(tokens.open), address: '127.0.0.1', app: 'platform', user: 'use@example.test' };
+  const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="user-fault"')]);
+  expect(page.body).toContain('value="use@example.test"');
 });
 
 test('a service account needs no app beside it, and one that is not there is named as such', async () => {

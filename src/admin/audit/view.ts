@@ -1,0 +1,83 @@
+/** An entry of the audit trail as the page shows it: with the names of users and apps in place of their ids. */
+import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
+import { notDoneWords } from '../../audit/outcome.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import type { UserStore } from '../../users/user-store.ts';
+
+const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
+  user: 'A user',
+  administrator: 'An administrator',
+  admin_token: 'An admin token',
+  relay_token: 'A relay token',
+  provider: 'An identity provider',
+  operator: 'An operator at the terminal',
+  system: 'Gatehouse itself',
+  anonymous: 'Not signed in',
+};
+
+const AS_EXPECTED = new Set(['signed_in', 'connected', 'answered']);
+
+export type AuditRow = ReturnType<typeof rowOf>;
+
+/** Each user is read once for a page. */
+export async function auditRows(
+  records: readonly AuditRecord[],
+  { users, apps }: { users: Pick<UserStore, 'find'>; apps: Pick<CurrentApps, 'find'> },
+): Promise<AuditRow[]> {
+  const ids = new Set(records.flatMap(({ userId, target, actor }) => [userId, target && userOf(target), actor.id]));
+  const found = await Promise.all([...ids].map(async (id) => [id, id && (await users.find(id))] as const));
+  const names = new Map(found.flatMap(([id, user]) => (id && user ? [[id, user.name ?? user.email ?? id]] : [])));
+  return records.map((record) =>
+    rowOf(
+      record,
+      (id) => names.get(id),
+      (id) => apps.find(id)?.name,
+    ),
+  );
+}
+
+type NameOf = (id: string) => string | undefined;
+type Target = NonNullable<AuditRecord['target']>;
+
+/** A connection has the id `USER/APP`, a session `USER.REST`. */
+function userOf({ kind, id }: Target): string | undefined {
+  if (kind === 'connection') return id.split('/')[0];
+  if (kind === 'session') return id.split('.')[0];
+  return kind === 'user' ? id : undefined;
+}
+
+function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf) {
+  const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
+  const isShown = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
+  return {
+    at,
+    words: AUDIT_EVENTS[event] ?? event,
+    who: actor.name ?? (actor.id && (userName(actor.id) ?? actor.id)) ?? ACTORS[actor.kind],
+    whoId: actor.id,
+    whom: target && nameOf(target, userName, appName),
+    whomId: target?.id,
+    /** The user concerned, unless that is the actor or the target. */
+    user: isShown || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
+    from: address,
+    outcome,
+    /** The outcome, unless the event says the same. */
+    remark: outcome === undefined || AS_EXPECTED.has(outcome) ? undefined : (notDoneWords(outcome) ?? outcome),
+    requestId,
+    facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [
+      name,
+      Array.isArray(value) ? value.join(', ') : String(value),
+    ]),
+  };
+}
+
+function nameOf(target: Target, userName: NameOf, appName: NameOf): string {
+  const { kind, id, name } = target;
+  if (name !== undefined) return name;
+  const user = userOf(target);
+  const known = user === undefined ? undefined : userName(user);
+  if (kind === 'connection') {
+    const app = id.slice(id.indexOf('/') + 1);
+    return `${known ?? user}, ${appName(app) ?? app}`;
+  }
+  return known ?? (kind === 'connected_app' ? appName(id) : undefined) ?? id;
+}

@@ -1,0 +1,51 @@
+/** Broken connections by app, with their usual cause. */
+import { FAILURE_WORDS } from '../../../grants/grant.ts';
+import type { AdminParts } from '../../admin.ts';
+import type { Attention } from './view.ts';
+
+/** Of one state; further connections are not counted by app. */
+const MAX_BROKEN = 1_000;
+/** Of each app, for the usual cause. */
+const SAMPLE = 10;
+
+export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grants' | 'connectedApps'>) {
+  const { index } = grants;
+
+  /** The cause that most of the newest have, in words. */
+  const usualCause = async (connections: readonly { userId: string; appId: string }[]): Promise<string | null> => {
+    const loaded = await Promise.all(
+      connections.slice(0, SAMPLE).map(({ userId, appId }) => grants.load(userId, appId).catch(() => undefined)),
+    );
+    const causes = loaded.map((stored) => {
+      if (!stored || 'unreadable' in stored) return FAILURE_WORDS.unreadable;
+      const { cause = 'access_ended', reason } = stored.grant.failure ?? {};
+      return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
+    });
+    const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(([, one], [, other]) => other.length - one.length);
+    return usual?.[0] ?? null;
+  };
+
+  const inState = async (state: 'reconnect_needed' | 'in_doubt'): Promise<Attention[]> => {
+    const listed = await index.broken(state, MAX_BROKEN);
+    const more = listed.length === MAX_BROKEN ? 'At least ' : '';
+    return Promise.all(
+      [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {
+        const name = connectedApps.apps.find(appId)?.name ?? appId;
+        const one = ofApp.length === 1;
+        const count = `${more}${ofApp.length.toLocaleString('en-GB')} ${one ? 'connection' : 'connections'} to ${name}`;
+        return {
+          ...(state === 'reconnect_needed'
+            ? { kind: 'connections_broken' as const, text: `${count} ${one ? 'needs' : 'need'} reconnecting` }
+            : { kind: 'connections_in_doubt' as const, text: `${count} cannot be refreshed` }),
+          severity: 'bad',
+          detail: await usualCause(ofApp),
+          since: null,
+          path: `/connections?app=${encodeURIComponent(appId)}&health=${state}`,
+          action: 'Show',
+        };
+      }),
+    );
+  };
+
+  return async () => [...(await inState('reconnect_needed')), ...(await inState('in_doubt'))];
+}

@@ -1,0 +1,36 @@
+/** The JSON of one thing that needs attention. */
+import { z } from 'zod';
+
+/** Each kind with the list that has the rest of it, below `/admin`, and the words for that rest. */
+export const KINDS = {
+  connections_broken: { path: '/connections?health=reconnect_needed', words: 'apps with broken connections' },
+  connections_in_doubt: {
+    path: '/connections?health=in_doubt',
+    words: 'apps with connections that cannot be refreshed',
+  },
+  app_unusable: { path: '/connected-apps', words: 'apps that cannot be used' },
+  app_unreadable: { path: '/connected-apps', words: 'apps that cannot be opened' },
+  app_check_failed: { path: '/connected-apps', words: 'apps with problems' },
+  client_secret: { path: '/connected-apps', words: 'client secrets to renew' },
+  relay_token_ending: { path: '/relay-tokens?state=expiring', words: 'relay tokens that expire' },
+  admin_token_ending: { path: '/admin-tokens', words: 'admin tokens that expire' },
+  webhook_failing: { path: '/webhooks', words: 'failing webhooks' },
+  bin_quota: { path: '/bin', words: 'quotas' },
+  bin_service_failing: { path: '/bin', words: 'services' },
+  bin_data_old: { path: '/bin', words: 'data sets' },
+  encryption_key_old: { path: '/keys', words: 'keys' },
+} as const;
+
+export type AttentionKind = keyof typeof KINDS;
+
+export const attentionJson = z.object({
+  kind: z.enum(Object.keys(KINDS) as [AttentionKind, ...AttentionKind[]]),
+  severity: z.enum(['bad', 'notice']).describe('bad: something does not work; notice: it will not for long'),
+  text: z.string(),
+  detail: z.string().nullable(),
+  since: z.iso.datetime().nullable(),
+  path: z.string().describe('of the page on which to deal with it, below /admin'),
+  action: z.string().describe('the words of its button'),
+});
+
+export type Attention = z.output<typeof attentionJson>;

@@ -1,0 +1,88 @@
+/** What the timeline says of each event: a sentence in the past tense, with names in place of ids. */
+import { describe, expect, test } from 'vitest';
+import { callsSentence } from '../../../src/admin/timeline/calls.ts';
+import { attemptSentence, type SentenceNames, sentenceOf } from '../../../src/admin/timeline/sentences.ts';
+import { AUDIT_EVENTS, type AuditEvent, type AuditRecord } from '../../../src/audit/kinds.ts';
+
+const NAMES: SentenceNames = {
+  ...{ app: 'Wiki', service: 'nightly', target: 'the target', purpose: 'sign_in', cause: undefined },
+};
+const said = (event: AuditEvent, changes: Partial<AuditRecord> = {}, names: Partial<SentenceNames> = {}): string =>
+  sentenceOf(
+    { id: '1', at: '2026-03-01T00:00:00.000Z', event, actor: { kind: 'user', id: 'uID' }, ...changes },
+    { ...NAMES, ...names },
+  );
+
+test.each(Object.keys(AUDIT_EVENTS) as AuditEvent[])('%s is said by everyone without an id or a gap', (event) => {
+  const target = { kind: 'connection', id: 'uID/appID' };
+  for (const kind of [
+    'user',
+    'administrator',
+    'admin_token',
+    'operator',
+    'system',
+    'relay_token',
+    'anonymous',
+  ] as const) {
+    for (const names of [{}, { app: undefined, service: undefined, target: undefined }]) {
+      const text = said(event, { actor: { kind }, target, userId: 'uID' }, names);
+      expect(text).toMatch(/^[A-Z][^:]{5,}/);
+      expect(text).not.toMatch(/undefined|null|ID\b.*ID|uID|appID|: *$|\.$/);
+    }
+  }
+});
+
+describe('sentences', () => {
+  test.each<[string, string]>([
+    ['Signed in with Wiki', said('sign_in.succeeded')],
+    ['Could not sign in with Wiki: The app is disabled', said('sign_in.failed', {}, { cause: 'The app is disabled.' })],
+    [
+      'Could not connect Wiki: internal',
+      said('sign_in.failed', { facts: { reason: 'internal' } }, { purpose: 'connect' }),
+    ],
+    [
+      'Consented to Wiki: profile, offline_access',
+      said('connection.made', { facts: { scopes: ['profile', 'offline_access'] } }),
+    ],
+    [
+      'The connection to Wiki broke: The provider has ended this connection',
+      said('connection.broken', { facts: { cause: 'grant_refused' } }),
+    ],
+    ['Disconnected Wiki: the provider confirmed it', said('connection.removed', { outcome: 'revoked' })],
+    [
+      'A refresh of the connection to Wiki failed: The provider could not be reached',
+      said('refresh.failed', { outcome: 'unavailable' }),
+    ],
+    ['Refused a call of nightly to Wiki: rule users', said('relay.refused', { outcome: 'rule: users' })],
+    [
+      'User disabled (not done: this has been changed in the meantime)',
+      said(
+        'user.disabled',
+        { actor: { kind: 'administrator' }, outcome: 'not_done: version_conflict' },
+        { target: undefined },
+      ),
+    ],
+    ['Relay token rotated: the target', said('relay_token.rotated', { actor: { kind: 'administrator' } })],
+    ['Session ended: the target', said('session.ended', { actor: { kind: 'administrator' } })],
+    ['Ended a session', said('session.ended')],
+    ['Began to connect Wiki', attemptSentence('Wiki', { purpose: 'connect', cause: undefined, ended: false })],
+  ])('%s', (expected, actual) => expect(actual).toBe(expected));
+
+  test.each([
+    [
+      'nightly made 1,200 calls to Wiki',
+      { refused: false, count: 1_200, parts: [] },
+      { service: 'nightly', app: 'Wiki' },
+    ],
+    ['Made 1 call', { refused: false, count: 1, parts: [] }, { service: undefined, app: undefined }],
+    [
+      'Refused 3 calls of nightly: rules users, networks',
+      {
+        refused: true,
+        count: 3,
+        parts: ['a: 1 refused by rule users', 'b: 1 refused by rule networks', 'c: 1 refused by rule users'],
+      },
+      { service: 'nightly', app: undefined },
+    ],
+  ])('%s', (expected, calls, names) => expect(callsSentence({ at: 0, ...calls }, names)).toBe(expected));
+});
