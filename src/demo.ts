@@ -1,11 +1,17 @@
-/** Runs `npm run demo`: the sandbox and a Gatehouse that uses it, without any set-up, deleted when it stops. */
+/** Runs `npm run demo`: the sandbox and a Gatehouse with 30 days of history, without any set-up, deleted when it stops. */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createAdminToken } from './commands/admin-token.ts';
 import { withStorage } from './commands/open-storage.ts';
-import { demoApps } from './demo-apps.ts';
-import { demoScreen } from './demo-screen.ts';
+import { loadConfig } from './config/config.ts';
+import { DEMO_PID, demoFolder, demoSettingsFile } from './config/running-demo.ts';
+import { clientOf, demoApps, entryOf } from './demo/apps.ts';
+import { createDemoToken } from './demo/demo-token.ts';
+import { writeHistory } from './demo/history.ts';
+import { SEED } from './demo/people.ts';
+import { demoScreen } from './demo/screen.ts';
+import { createTour, TOUR_PATH } from './demo/tour.ts';
 import { StartRefused } from './errors.ts';
 import { stopOnSignals } from './http/signals.ts';
 import { openLogSink } from './observability/log-sink.ts';
@@ -23,7 +29,7 @@ const port = PORT || '3000';
 const sandboxPort = SANDBOX_PORT || '3001';
 const publicUrl = `http://127.0.0.1:${port}`;
 // Only one demo can listen on the port, so no other uses this folder.
-const directory = join('data', `demo-${sandboxPort}`);
+const directory = demoFolder(sandboxPort);
 const logFile = join(directory, 'demo.log');
 const apps = demoApps(publicUrl);
 const binService = createOwnBinService({ port: Number(sandboxPort) });
@@ -44,36 +50,45 @@ try {
       'NODE_ENV is production: the demo has accounts with a known password. Run npm start, or unset NODE_ENV.',
     ]);
   }
+  const tour = createTour();
   sandbox = await startSandbox({
     port: Number(sandboxPort),
-    clients: [...apps.clients, binService.client],
+    clients: [clientOf(apps.platform), clientOf(apps.team), binService.client],
+    seed: SEED,
     binService: binService.listener,
+    tour: tour.listener,
   });
-  const settings = prepare(sandbox);
+  const { issuer, accounts } = sandbox;
+  const env = prepare(sandbox);
+  const source = { env, readFile: (path: string) => readFileSync(path, 'utf8') };
   const logs = openLogSink(openSync(logFile, 'a', 0o600));
   await binService.open(sandbox, {
     directory: join(directory, 'bin-service'),
     logLevel: LOG_LEVEL,
     logDestination: logs,
   });
-  const source = { env: settings, readFile: (path: string) => readFileSync(path, 'utf8') };
-  const tokenOptions = { name: 'demo start', scope: 'write', days: 1 } as const;
-  const adminToken = await withStorage(source, (storage) => createAdminToken(storage, tokenOptions));
-  gatehouse = await startGatehouse(settings, logs);
-  const userId = userIdOf(sandbox.issuer, sandbox.accounts.find(({ login }) => login === SERVICE_USER)?.id ?? '');
-  const relayToken = await apps.setUp({ sandbox, adminToken, userId });
+  const { values: config } = loadConfig(source);
+  const past = { sandbox, apps, config, receivers: tour.receivers(issuer), now: Date.now() };
+  const { relayToken, adminToken } = await withStorage(source, async (storage) => {
+    await writeHistory({ ...past, storage });
+    const { text } = await createAdminToken(storage, { name: 'Demo tour', scope: 'read', days: 1 });
+    return { relayToken: await createDemoToken(storage), adminToken: text };
+  });
+  gatehouse = await startGatehouse(env, logs, { tourUrl: issuer + TOUR_PATH });
+  const userId = userIdOf(issuer, accounts.find(({ login }) => login === SERVICE_USER)?.id ?? '');
+  tour.open({ sandbox, publicUrl, apps, userId, relayToken, adminToken });
   const { host, port: managementPort } = gatehouse.config.management;
-  const managementUrl = `http://${host}:${managementPort}`;
   process.stdout.write(
     demoScreen({
       publicUrl,
-      managementUrl,
+      managementUrl: `http://${host}:${managementPort}`,
       sandbox,
+      tourUrl: issuer + TOUR_PATH,
       logFile,
-      app: apps.edited,
       relayToken,
       user: SERVICE_USER,
       userId,
+      hasOwnSettings: existsSync('.env'),
     }),
   );
 } catch (error) {
@@ -85,24 +100,25 @@ try {
 }
 
 /** Creates an empty folder for the demo. @returns the settings of its Gatehouse */
-function prepare({ issuer, platformUrl, binServiceUrl }: Sandbox): Environment {
+function prepare(sandbox: Sandbox): Environment {
   // The sandbox forgets its accounts when it stops, so the grants of an earlier demo are useless.
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
   const appsFile = join(directory, 'connected-apps.json');
-  writeFileSync(appsFile, JSON.stringify(apps.ofFile({ issuer, platformUrl }), null, 2), { mode: 0o600 });
-  return {
-    PORT: port,
-    MANAGEMENT_PORT,
-    LOG_LEVEL,
+  const entries = [entryOf(apps.platform, sandbox, 'DEMO_CLIENT_SECRET')];
+  writeFileSync(appsFile, JSON.stringify(entries, null, 2), { mode: 0o600 });
+  const settings = {
     PUBLIC_URL: publicUrl,
     INTERNAL_HOSTS: '127.0.0.1',
-    BIN_SERVICE_URL: binServiceUrl,
+    BIN_SERVICE_URL: sandbox.binServiceUrl,
     DATA_DIR: directory,
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
     CONNECTION_CHECK_SECONDS: '60',
-    ...apps.secrets,
+    DEMO_CLIENT_SECRET: apps.platform.clientSecret,
   };
+  const lines = Object.entries({ ...settings, [DEMO_PID]: process.pid }).map(([name, value]) => `${name}=${value}\n`);
+  writeFileSync(demoSettingsFile(sandboxPort), lines.join(''), { mode: 0o600 });
+  return { PORT: port, MANAGEMENT_PORT, LOG_LEVEL, ...settings };
 }

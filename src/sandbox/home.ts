@@ -1,4 +1,5 @@
 /** The home page of the identity provider: accounts with current codes, and links. */
+import type { RequestListener } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Account, Accounts } from './accounts.ts';
 import type { Pages } from './pages.ts';
@@ -10,6 +11,7 @@ interface Parts {
   pages: Pages;
   issuer: string;
   platformUrl: string;
+  tour: RequestListener | undefined;
 }
 
 /** An account as shown to every visitor. Nothing in the sandbox is secret, because nothing in it is real. */
@@ -28,10 +30,17 @@ export function shownUsers({ accounts, secondFactor }: Pick<Parts, 'accounts' | 
     }));
 }
 
-export function createHome({ accounts, secondFactor, pages, issuer, platformUrl }: Parts): RequestHandler {
+export function createHome({ accounts, secondFactor, pages, issuer, platformUrl, tour }: Parts): RequestHandler {
   return (_req, res) => {
     const users = shownUsers({ accounts, secondFactor });
     const { password } = accounts;
-    pages.send(res, 'home', { title: 'Identity provider', issuer, platformUrl, users, password });
+    pages.send(res, 'home', {
+      title: 'Identity provider',
+      issuer,
+      platformUrl,
+      users,
+      password,
+      hasTour: tour !== undefined,
+    });
   };
 }

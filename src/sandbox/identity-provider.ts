@@ -1,4 +1,5 @@
 /** The identity provider: oidc-provider with the sandbox's settings, and the pages in front of it. */
+import type { RequestListener } from 'node:http';
 import express, { type NextFunction, type Request, type Response } from 'express';
 // Not the package's entry file, which prints a warning on Node releases that are not LTS.
 import { Provider, type ProviderContext } from 'oidc-provider/lib/provider.js';
@@ -19,6 +20,7 @@ import { makeInitialAccessToken } from './registration.ts';
 import { defaultScopes } from './requested-scope.ts';
 import type { SecondFactor } from './second-factor.ts';
 import { createSignOut } from './sign-out.ts';
+import { createSwitches, type Switches } from './switches.ts';
 import { createThreadPages } from './thread-pages.ts';
 import type { Threads } from './threads.ts';
 import { createTokenResponses } from './token-responses.ts';
@@ -40,6 +42,7 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
   /** Maximum of approvals of one app by one account. */
   approvalsKept: number;
   platformUrl: string;
+  tour: RequestListener | undefined;
   now: () => number;
   report: (error: unknown) => void;
 }
@@ -48,6 +51,7 @@ export interface IdentityProvider {
   app: express.Express;
   /** For dynamic registration. @param value the token; default: a random one */
   makeInitialAccessToken(value?: string): Promise<string>;
+  switches: Switches;
 }
 
 export function createIdentityProvider(parts: IdentityProviderParts): IdentityProvider {
@@ -91,13 +95,15 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
     '/console',
     createConsole({ ...forPages, endSessionsOf: createSessionEnding({ provider, records, report }) }),
   );
+  if (parts.tour) app.use('/tour', parts.tour);
   app.use(provider.callback());
   app.use((error: unknown, _req: Request, res: Response, _next: NextFunction) => {
     report(error);
     const text = 'The sandbox could not handle this request. Go back to the app and start again.';
     pages.send(res.status(500), 'message', { title: 'Something went wrong here', text });
   });
-  return { app, makeInitialAccessToken: initialAccessToken };
+  const switches = createSwitches({ ...parts, provider, approvals });
+  return { app, makeInitialAccessToken: initialAccessToken, switches };
 }
 
 /** A browser gets a page for a 404; programs get the library's bare one. */

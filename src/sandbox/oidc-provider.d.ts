@@ -96,6 +96,16 @@ declare module 'oidc-provider/lib/provider.js' {
       find(id: string): Promise<Grant | undefined>;
     };
     readonly Client: { prototype: Client; find(id: string): Promise<Client | undefined> };
+    readonly RefreshToken: {
+      new (of: {
+        accountId: string;
+        client: Client;
+        grantId: string;
+        gty: string;
+        scope: string;
+        resource?: string | undefined;
+      }): { save(): Promise<string> };
+    };
     readonly Session: { get(ctx: object): Promise<Session> };
     readonly InitialAccessToken: { new (of: { jti?: string; policies: string[] }): { save(): Promise<string> } };
     createContext(req: IncomingMessage, res: ServerResponse): object;
@@ -126,6 +136,13 @@ declare module 'oidc-provider/lib/helpers/interaction_policy/index.js' {
     readonly checks: { add(check: Check): void; clear(): void };
   }
   export function base(): { get(prompt: string): Prompt; add(prompt: Prompt): void };
+}
+
+declare module 'oidc-provider/lib/helpers/initialize_keystore.js' {
+  import type { Provider } from 'oidc-provider/lib/provider.js';
+
+  /** Replaces the provider's keys. */
+  export default function initialize(this: Provider, jwks: { keys: object[] }): void;
 }
 
 declare module 'oidc-provider/lib/helpers/errors.js' {

@@ -1,4 +1,5 @@
 /** Renders and sends the sandbox's pages. */
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
 import express, { type Response } from 'express';
@@ -8,6 +9,8 @@ export interface Pages {
   render(name: string, data: Record<string, unknown>): string;
   /** Renders and sends the page with `headers`. */
   send(res: Response, name: string, data: Record<string, unknown>): void;
+  /** The path of a file in views/sandbox. */
+  fileOf(name: string): string;
   /** Without `form-action`, because browsers apply it to all redirects after a form, including the one to the app. */
   readonly headers: Readonly<Record<string, string>>;
   /** Style sheets and icon, below `/assets`. */
@@ -36,5 +39,5 @@ export function createPages(): Pages {
   const send = (res: Response, name: string, data: Record<string, unknown>) => {
     res.set(HEADERS).send(render(name, data));
   };
-  return { render, send, headers: HEADERS, assets };
+  return { render, send, fileOf: (name) => join(views, 'sandbox', name), headers: HEADERS, assets };
 }

@@ -33,6 +33,8 @@ export interface ProviderRecords {
   all(model: string): { id: string; payload: Payload }[];
   /** Deletes a grant with all its tokens and codes. */
   endGrant(grantId: string): void;
+  /** Deletes the access tokens of an app for an account. */
+  endAccessTokens(accountId: string, clientId: string): void;
   /**
    * Extends the lifetime of a used refresh token.
    * @param secondsFrom the new lifetime, given the time of sign-in (seconds since 1970)
@@ -132,6 +134,12 @@ export function createProviderRecords(parts: {
     endGrant(grantId) {
       for (const [key, { payload }] of records) if (payload.grantId === grantId) drop(key);
       drop(`Grant:${grantId}`);
+    },
+    endAccessTokens(accountId, clientId) {
+      for (const [key, { payload }] of records) {
+        const isOfThem = payload.accountId === accountId && payload.clientId === clientId;
+        if (isOfThem && key.startsWith('AccessToken:')) drop(key);
+      }
     },
     prolong(refreshToken, secondsFrom) {
       const record = records.get(`RefreshToken:${refreshToken}`);

@@ -30,6 +30,7 @@ import { createSecondFactor, type SecondFactor } from './second-factor.ts';
 import type { Seed } from './seed.ts';
 import { addSeedThreads, addSeedTokens, appsOf } from './seeding.ts';
 import { createSigningKeys, type SigningKeys } from './signing-keys.ts';
+import type { Switches } from './switches.ts';
 import { createThreads, type Threads } from './threads.ts';
 
 export interface SandboxOptions {
@@ -65,6 +66,8 @@ export interface SandboxOptions {
   /** For dynamic registration; the admin console can make more. Default: none. */
   initialAccessToken?: string;
   binService: RequestListener;
+  /** Serves `/tour` beside the identity provider's own pages. */
+  tour?: RequestListener;
   /** Milliseconds since 1970. The identity provider's token lifetimes use the clock of the process instead. */
   now?: () => number;
   /** Called for errors of the sandbox itself. */
@@ -80,6 +83,7 @@ export interface Sandbox {
   readonly refreshTokens: RefreshTokens;
   readonly rateLimits: RateLimits;
   readonly faults: Faults;
+  readonly switches: Switches;
   readonly hits: Hits;
   /** A currently valid code; undefined for a login without a second factor. */
   secondFactorCode(login: string): string | undefined;
@@ -143,6 +147,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
     refreshTokens,
     rateLimits,
     faults,
+    switches: identityProvider.switches,
     hits,
     secondFactorCode(login) {
       const account = accounts.byLogin(login);
@@ -179,6 +184,7 @@ function openIdentityProvider(
     ...shared,
     issuer: urls['identity-provider'],
     platformUrl: urls.platform,
+    tour: options.tour,
     records: createProviderRecords({ now, maxRecords: 50_000, graceSeconds }),
     pages: createPages(),
     platformClientId: platformClient.clientId,

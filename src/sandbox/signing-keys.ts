@@ -1,4 +1,4 @@
-/** The keys that sign ID tokens, generated at each start and kept in memory. */
+/** The keys that sign ID tokens, generated at each start and at each rotation, and kept in memory. */
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
@@ -7,6 +7,10 @@ const ALGORITHMS = ['RS256', 'ES256'] as const;
 export interface SigningKeys {
   /** Private keys, for oidc-provider. */
   readonly jwks: { keys: JWK[] };
+  /** Publishes new keys beside those that sign. */
+  publishNext(): Promise<void>;
+  /** Signs with the newest keys, and publishes only these. */
+  useNext(): void;
   /** Changes claims and signs properly, so that only a check of the claims can find it. */
   changeClaims(idToken: string, changes: Record<string, unknown>): Promise<string>;
   /** Signs with a key that is not in the JWK set, so that only a signature check can find it. */
@@ -14,29 +18,40 @@ export interface SigningKeys {
 }
 
 export async function createSigningKeys(): Promise<SigningKeys> {
-  const pairs = await Promise.all(
-    ALGORITHMS.map(async (alg) => {
-      const { privateKey } = await generateKeyPair(alg, { extractable: true });
-      return { kid: randomUUID(), alg, privateKey };
-    }),
-  );
-  const keys = await Promise.all(
-    pairs.map(async ({ kid, alg, privateKey }) => ({ ...(await exportJWK(privateKey)), kid, alg, use: 'sig' })),
-  );
+  let current = await generateKeys();
+  let next: typeof current = [];
 
   return {
-    jwks: { keys },
+    get jwks() {
+      return { keys: [...current, ...next].map(({ jwk }) => jwk) };
+    },
+    async publishNext() {
+      next = await generateKeys();
+    },
+    useNext() {
+      if (next.length > 0) current = next;
+      next = [];
+    },
     async changeClaims(idToken, changes) {
       const { kid } = decodeProtectedHeader(idToken);
-      const pair = pairs.find((one) => one.kid === kid);
-      if (pair === undefined) throw new Error('The ID token names an unknown key.');
-      return sign(idToken, changes, pair.privateKey);
+      const key = current.find(({ jwk }) => jwk.kid === kid);
+      if (key === undefined) throw new Error('The ID token names an unknown key.');
+      return sign(idToken, changes, key.privateKey);
     },
     async signWithWrongKey(idToken) {
       const { privateKey } = await generateKeyPair(decodeProtectedHeader(idToken).alg ?? 'RS256');
       return sign(idToken, {}, privateKey);
     },
   };
+}
+
+function generateKeys(): Promise<{ jwk: JWK; privateKey: CryptoKey }[]> {
+  return Promise.all(
+    ALGORITHMS.map(async (alg) => {
+      const { privateKey } = await generateKeyPair(alg, { extractable: true });
+      return { jwk: { ...(await exportJWK(privateKey)), kid: randomUUID(), alg, use: 'sig' }, privateKey };
+    }),
+  );
 }
 
 function sign(idToken: string, changes: Record<string, unknown>, key: CryptoKey): Promise<string> {

@@ -1,0 +1,106 @@
+/** What the administrator of the demo's history set up and changed, with the entries that the administration writes. */
+import type { AuditEntry } from '../audit/kinds.ts';
+import { newServiceAccountId } from '../relay/service-account.ts';
+import { newOpaqueTokenId } from '../storage/opaque-token.ts';
+import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
+import { newWebhookId, WEBHOOK_EVENTS } from '../webhooks/webhook-store.ts';
+import { registrationOf } from './apps.ts';
+import type { Scene } from './history.ts';
+import { ADMINISTRATOR, DISABLED, REPORTS } from './people.ts';
+import { userOf } from './visits.ts';
+
+/** Each with the days since it was created, and the days that it is valid. */
+const ADMIN_TOKENS = [
+  { name: 'terraform', scope: 'write', days: 21, validDays: 90 },
+  { name: 'metrics-export', scope: 'read', days: 25, validDays: 30 },
+] as const;
+const WEEKLY = [22, 15, 8, 1];
+/** The attempts of one message come after at most these seconds. */
+const DELIVERY_SECONDS = [0, 6, 75, 420, 2_500, 10_500, 30_500, 62_500];
+
+/** @returns plans a change by the administrator with its entry in the audit trail; `make` makes it and returns what the entry names */
+export function changesOf({ rooms, timeline, now, sandbox }: Pick<Scene, 'rooms' | 'timeline' | 'now' | 'sandbox'>) {
+  const { id } = userOf({ sandbox }, ADMINISTRATOR);
+  const by = {
+    actor: { kind: 'administrator', id, name: ADMINISTRATOR.login },
+    address: ADMINISTRATOR.address,
+  } as const;
+  type Named = Pick<AuditEntry, 'target' | 'facts'>;
+  return (daysAgo: number, event: AuditEntry['event'], make: () => Promise<Named> | Named): void =>
+    timeline.at(now - daysAgo * DAY_MS, async () => rooms.audit.note({ event, ...by, ...(await make()) }));
+}
+
+/** @returns the id of the service account */
+export function planAdministration(scene: Scene): { serviceAccount: string } {
+  const { rooms, timeline, now, apps, sandbox } = scene;
+  const change = changesOf(scene);
+  const { platform, team } = apps;
+
+  change(29, 'connected_app.created', async () => {
+    const secretExpiresAt = now + 6 * DAY_MS + 5 * HOUR_MS;
+    await rooms.apps.create(registrationOf(team, sandbox), team.clientSecret, { secretExpiresAt });
+    return { target: { kind: 'connected_app', id: team.id, name: team.name } };
+  });
+  const serviceAccount = newServiceAccountId();
+  change(27.5, 'service_account.created', async () => {
+    const { name, token: apiToken } = REPORTS;
+    const { origin } = new URL(sandbox.platformUrl);
+    await rooms.serviceAccounts.create({ id: serviceAccount, name, app: platform.id, apiToken, platform: origin });
+    return { target: { kind: 'service_account', id: serviceAccount, name } };
+  });
+  for (const { name, scope, days, validDays } of ADMIN_TOKENS) {
+    const id = newOpaqueTokenId();
+    const expiresAt = now + (validDays - days) * DAY_MS;
+    change(days, 'admin_token.created', async () => {
+      await rooms.adminTokens.create({ id, name, scope, expiresAt });
+      return { target: { kind: 'admin_token', id, name }, facts: { scope, expiresAt: isoTime(expiresAt) } };
+    });
+  }
+  const { id, email } = userOf(scene, DISABLED);
+  change(5.9, 'user.disabled', async () => {
+    await rooms.users.setDisabled(id, true);
+    return { target: { kind: 'user', id, name: email } };
+  });
+  for (const days of WEEKLY) {
+    const backup = {
+      event: 'storage.backed_up',
+      actor: { kind: 'operator' },
+      facts: { items: 9_400 - days * 120 },
+    } as const;
+    timeline.at(now - days * DAY_MS, () => rooms.audit.note(backup));
+    const target = { kind: 'connected_app', id: platform.id, name: platform.name };
+    change(days + 0.2, 'connected_app.checked', () => ({ target }));
+  }
+  planWebhooks(scene);
+  return { serviceAccount };
+}
+
+function planWebhooks(scene: Scene): void {
+  const { rooms, receivers } = scene;
+  const change = changesOf(scene);
+  for (const [url, days] of [
+    [receivers.working, 26],
+    [receivers.failing, 19],
+  ] as const) {
+    const id = newWebhookId();
+    change(days, 'webhook.created', async () => {
+      await rooms.webhooks.registered.create(id, { url, events: WEBHOOK_EVENTS, enabled: true });
+      return { target: { kind: 'webhook', id }, facts: { host: new URL(url).host } };
+    });
+  }
+  rooms.events.listen({
+    connectionMade: () => planDeliveries(scene),
+    connectionBroken: () => planDeliveries(scene),
+  });
+}
+
+/** Delivers what was just announced, and repeats it as Gatehouse would. */
+function planDeliveries({ rooms, timeline }: Scene): void {
+  const now = timeline.clock();
+  for (const seconds of DELIVERY_SECONDS) {
+    timeline.at(now + seconds * 1_000, async () => {
+      await rooms.webhooks.messages.settle();
+      await rooms.webhooks.messages.deliver();
+    });
+  }
+}

@@ -1,0 +1,25 @@
+/** The relay token that the demo's greeting shows. */
+import { createRelayTokens } from '../relay/relay-token.ts';
+import { newOpaqueTokenId } from '../storage/opaque-token.ts';
+import { createSealedJson } from '../storage/sealed-json.ts';
+import type { OpenedStorage } from '../storage/storage.ts';
+import { DAY_MS } from '../time.ts';
+
+/** @returns its text */
+export async function createDemoToken({ store, sealer }: OpenedStorage): Promise<string> {
+  const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+  const { text } = await tokens.create(newOpaqueTokenId(), {
+    name: 'Demo service',
+    scopes: ['threads:read', 'connections:read', 'connect_links:create'],
+    apps: ['platform'],
+    users: 'all',
+    assertUser: true,
+    fullScope: false,
+    acceptIdTokens: false,
+    networks: [],
+    binCallsPerMonth: null,
+    expiresAt: Date.now() + DAY_MS,
+  });
+  await tokens.close();
+  return text;
+}

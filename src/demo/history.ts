@@ -1,0 +1,102 @@
+/**
+ * The demo's history: 30 days of people, services and administration, written by the same rooms that write it in Gatehouse, on
+ * a clock that moves through these days. It is the same at every start, apart from keys and ids that are drawn by the system.
+ */
+import type { Config } from '../config/config.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { createSqliteStore } from '../storage/sqlite/store.ts';
+import type { OpenedStorage } from '../storage/storage.ts';
+import { DAY_MS, HOUR_MS } from '../time.ts';
+import { planAdministration } from './administration.ts';
+import type { DemoApp } from './apps.ts';
+import { isWeekend, isWorkingHour, startOfDay, startOfHour } from './calendar.ts';
+import { PEOPLE } from './people.ts';
+import { createRandom, type Random } from './random.ts';
+import { planServices } from './relay-calls.ts';
+import { openRooms, type Rooms } from './rooms.ts';
+import { createTimeline, type Timeline } from './timeline.ts';
+import { planVisits, userOf } from './visits.ts';
+
+export interface Scene {
+  rooms: Rooms;
+  timeline: Timeline;
+  random: Random;
+  /** The start of the demo: milliseconds since the epoch, like every time in this folder. */
+  now: number;
+  sandbox: Sandbox;
+  apps: { platform: DemoApp; team: DemoApp };
+  /** URLs that webhook messages are sent to. */
+  receivers: { working: string; failing: string };
+  /** The provider was down. */
+  outage: { from: number; to: number };
+}
+
+const SEED = 20_311;
+const DAYS = 30;
+const FAILING_SINCE_MS = 2.3 * DAY_MS;
+
+export async function writeHistory(
+  parts: Pick<Scene, 'sandbox' | 'apps' | 'receivers' | 'now'> & { storage: OpenedStorage; config: Config },
+): Promise<void> {
+  const { config, sandbox, apps, receivers, now } = parts;
+  // Each of some thousand writes would wait for the disk.
+  const store = await createSqliteStore({ directory: config.dataDirectory, durable: false });
+  const storage = { ...parts.storage, store };
+  const random = createRandom(SEED);
+  const timeline = createTimeline(now);
+  const { clock } = timeline;
+  const receive = (url: string) => (url === receivers.failing && now - clock() < FAILING_SINCE_MS ? 503 : 204);
+  const rooms = await openRooms({ storage, config, clock, random: random.next, receive });
+  const scene: Scene = { rooms, timeline, random, now, sandbox, apps, receivers, outage: outageBefore(now) };
+  const visits = planVisits(scene);
+  const { serviceAccount } = planAdministration(scene);
+  planServices(scene, serviceAccount);
+  planRefreshes(scene, visits.connected, HOUR_MS / 1_000 / config.connectionCheckSeconds);
+  await timeline.play();
+  await visits.storeConnections();
+  await writeLookUps(scene);
+  await rooms.close();
+  await store.close();
+}
+
+/** On a working day, in the morning. */
+function outageBefore(now: number): Scene['outage'] {
+  let day = startOfDay(now) - 9 * DAY_MS;
+  while (isWeekend(day)) day -= DAY_MS;
+  const from = day + 9.2 * HOUR_MS;
+  return { from, to: from + 0.7 * HOUR_MS };
+}
+
+/** Each check of a connection is a refresh; services cause some more in working hours. */
+function planRefreshes(scene: Scene, connected: ReadonlyMap<string, unknown>, checksPerHour: number): void {
+  const { rooms, timeline, random, now, outage, apps } = scene;
+  const app = apps.platform.id;
+  for (let hour = startOfHour(now - DAYS * DAY_MS); hour < now; hour += HOUR_MS) {
+    const share = (isWorkingHour(hour) ? 1.1 : 1) * Math.min(1, (now - hour) / HOUR_MS);
+    timeline.at(hour, () => {
+      const count = connected.size * checksPerHour * share * random.between(0.97, 1.03);
+      // So many that each event would cost too much.
+      for (let one = 0; one < count; one += 1) rooms.audit.tallies.count('refresh.done');
+    });
+  }
+  for (let at = outage.from; at < outage.to; at += random.whole(60_000, 180_000)) {
+    const userId = userOf(scene, random.pick(PEOPLE.map((person) => [person, 1]))).id;
+    timeline.at(at, () => rooms.events.refreshEnded({ userId, app, outcome: 'unavailable', reason: 'status' }));
+  }
+}
+
+/** Look-ups of this month. */
+async function writeLookUps({ rooms, random, now }: Scene): Promise<void> {
+  const days = new Date(now).getUTCDate();
+  const { lookedUp, cacheRead, serviceResponded } = rooms.binTally;
+  const counts = { dataset: 61, cache: 9, service: 3, rules: 2, bin_not_found: 1 } as const;
+  for (const [outcome, aDay] of Object.entries(counts) as [keyof typeof counts, number][]) {
+    const count = Math.round(aDay * days * random.between(0.9, 1.1));
+    lookedUp(outcome, count);
+    for (let one = 0; one < count; one += 1) {
+      if (outcome === 'cache' || outcome === 'service') cacheRead(outcome === 'cache');
+      if (outcome === 'service') await rooms.binQuota?.reserve({ kind: 'operator' });
+    }
+  }
+  serviceResponded(undefined);
+}

@@ -1,0 +1,38 @@
+/** Random numbers that are the same at every start (mulberry32), so that the demo's history does not change. */
+
+export type Random = ReturnType<typeof createRandom>;
+
+export function createRandom(seed: number) {
+  let state = seed;
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const between = (from: number, to: number): number => from + next() * (to - from);
+  return {
+    /** From 0, less than 1. */
+    next,
+    between,
+    whole: (from: number, to: number): number => Math.floor(between(from, to + 1)),
+    chance: (probability: number): boolean => next() < probability,
+    /** @param items with the weight of each */
+    pick<T>(items: readonly (readonly [T, number])[]): T {
+      let left = next() * items.reduce((sum, [, weight]) => sum + weight, 0);
+      const found = items.find(([, weight]) => {
+        left -= weight;
+        return left < 0;
+      });
+      return (found ?? (items.at(-1) as readonly [T, number]))[0];
+    },
+    hex(digits: number): string {
+      let text = '';
+      while (text.length < digits)
+        text += Math.floor(next() * 2 ** 32)
+          .toString(16)
+          .padStart(8, '0');
+      return text.slice(0, digits);
+    },
+  };
+}

@@ -1,0 +1,138 @@
+/** The relay tokens of the demo's history, the calls that services made with them, and a connect link. */
+import type { UseResult } from '../relay/stored-uses.ts';
+import { newOpaqueTokenId } from '../storage/opaque-token.ts';
+import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
+import { changesOf } from './administration.ts';
+import { hourOf, isWeekend, startOfHour } from './calendar.ts';
+import type { Scene } from './history.ts';
+import { PEOPLE } from './people.ts';
+import { userOf } from './visits.ts';
+
+type Wanted = Parameters<Scene['rooms']['relayTokens']['create']>[1];
+
+interface Service extends Pick<Wanted, 'scopes' | 'apps' | 'users'>, Partial<Pick<Wanted, 'assertUser' | 'networks'>> {
+  name: string;
+  address: string;
+  /** How many days ago its token was created, and for how many days that is valid. */
+  days: number;
+  validDays: number;
+  /** It calls from this hour until before that one (UTC). */
+  hours: readonly [number, number];
+  weekend: boolean;
+  /** In an hour, on average. */
+  calls: number;
+  /** Whose threads it reads: a part of `PEOPLE`. Without them, those of the service account. */
+  people: readonly [number, number];
+}
+
+const SERVICES: readonly Service[] = [
+  {
+    name: 'report-builder',
+    address: '10.0.4.7',
+    days: 28,
+    validDays: 90,
+    scopes: ['threads:read', 'connections:read'],
+    apps: ['platform'],
+    users: 'all',
+    assertUser: true,
+    hours: [7, 18],
+    weekend: false,
+    calls: 46,
+    people: [0, 9],
+  },
+  {
+    name: 'nightly-sync',
+    address: '10.0.4.12',
+    days: 27,
+    validDays: 39,
+    scopes: ['threads:read', 'bin:read'],
+    apps: ['platform'],
+    users: 'none',
+    hours: [2, 3],
+    weekend: true,
+    calls: 310,
+    people: [0, 0],
+  },
+  {
+    name: 'chat-assistant',
+    address: '10.0.4.31',
+    days: 16,
+    validDays: 60,
+    networks: ['10.0.4.0/24'],
+    scopes: ['threads:read', 'token:exchange', 'connect_links:create'],
+    apps: ['platform', 'team'],
+    users: 'all',
+    assertUser: true,
+    hours: [8, 17],
+    weekend: false,
+    calls: 88,
+    people: [4, 14],
+  },
+];
+const BARE_POLICY = {
+  assertUser: false,
+  fullScope: false,
+  acceptIdTokens: false,
+  networks: [],
+  binCallsPerMonth: null,
+};
+const LINK_AGE_MS = 360_000;
+/** Has not connected the second app yet. */
+const QUENTIN = { name: 'Quentin Dubois', login: 'quentin.dubois@example.test' };
+
+export function planServices(scene: Scene, serviceAccount: string): void {
+  const change = changesOf(scene);
+  for (const service of SERVICES) {
+    const { name, address, days, validDays, hours: _h, weekend: _w, calls: _c, people, ...policy } = service;
+    const id = newOpaqueTokenId();
+    const expiresAt = scene.now + (validDays - days) * DAY_MS;
+    change(days, 'relay_token.created', async () => {
+      await scene.rooms.relayTokens.create(id, { ...BARE_POLICY, ...policy, name, expiresAt });
+      const facts = { scopes: policy.scopes, expiresAt: isoTime(expiresAt) };
+      return { target: { kind: 'relay_token', id, name }, facts };
+    });
+    const users = PEOPLE.slice(...people).map((person) => userOf(scene, person).id);
+    planCalls(scene, service, { token: { id, name }, users, serviceAccount });
+    if (policy.scopes.includes('connect_links:create')) planLink(scene, { id, name, address });
+  }
+}
+
+function planCalls(
+  { rooms, timeline, random, now, apps, outage }: Scene,
+  { days, hours, weekend, calls, address }: Service,
+  {
+    token,
+    users,
+    serviceAccount,
+  }: { token: { id: string; name: string }; users: readonly string[]; serviceAccount: string },
+): void {
+  for (let hour = startOfHour(now - days * DAY_MS) + HOUR_MS; hour < now; hour += HOUR_MS) {
+    if (hourOf(hour) < hours[0] || hourOf(hour) >= hours[1] || (isWeekend(hour) && !weekend)) continue;
+    const userId = users[random.whole(0, users.length - 1)];
+    const subject = userId === undefined ? { serviceAccount } : { userId };
+    const isDown = hour + HOUR_MS > outage.from && hour < outage.to;
+    const note = (result: UseResult, count: number) => {
+      const about = { token, route: 'threads:read', app: apps.platform.id, address, ...subject } as const;
+      for (let call = 0; call < count; call += 1) rooms.relayUses.note({ ...about, result, requestId: random.hex(32) });
+    };
+    timeline.at(hour + random.whole(60_000, 3_000_000), () => {
+      note('answered', Math.round(calls * random.between(0.6, 1.4)));
+      note('failed', isDown ? random.whole(8, 30) : random.chance(0.12) ? random.whole(1, 3) : 0);
+      if (random.chance(0.04)) note('users', random.whole(1, 4));
+      // Earlier notes would be overwritten.
+      return now - hour < 4 * DAY_MS ? rooms.relayTokens.noteUse(token.id, address) : undefined;
+    });
+  }
+}
+
+function planLink(scene: Scene, { address, ...relayToken }: { id: string; name: string; address: string }): void {
+  const { rooms, timeline, now, apps } = scene;
+  const userId = userOf(scene, QUENTIN).id;
+  const { id: app, scopes } = apps.team;
+  timeline.at(now - LINK_AGE_MS, async () => {
+    const { link } = await rooms.connectLinks.create({ userId, app, scopes, returnUrl: undefined, relayToken });
+    const target = { kind: 'connect_link', id: link.id };
+    const actor = { kind: 'relay_token', ...relayToken } as const;
+    rooms.audit.note({ event: 'connect_link.created', actor, target, userId, address, facts: { app, scopes } });
+  });
+}

@@ -1,0 +1,51 @@
+/** The text that the demo prints: its URL, the accounts, and a tour in a few steps. */
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { SEED } from './people.ts';
+import { REFUSED_REFERENCE } from './visits.ts';
+
+export function demoScreen(parts: {
+  publicUrl: string;
+  managementUrl: string;
+  sandbox: Pick<Sandbox, 'accounts' | 'issuer' | 'binServiceUrl'>;
+  tourUrl: string;
+  logFile: string;
+  relayToken: string;
+  /** Login of the user whom the relay call names. */
+  user: string;
+  userId: string;
+  /** The folder has a `.env`, whose settings commands use in place of the demo's. */
+  hasOwnSettings: boolean;
+}): string {
+  const { publicUrl, managementUrl, sandbox, tourUrl, logFile, relayToken, user, userId, hasOwnSettings } = parts;
+  const { issuer, binServiceUrl } = sandbox;
+  const ofHistory = SEED.users.map(({ login }) => login);
+  const accounts = sandbox.accounts.filter(({ login }) => !ofHistory.includes(login));
+  const width = Math.max(...accounts.map(({ login }) => login.length));
+  const accountLines = accounts.map(
+    ({ login, name, groups }) => `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ' (administrator)' : ''}`,
+  );
+  const warning =
+    'Commands (npm run gatehouse) use the .env of this folder, not the demo: run the demo elsewhere for those.\n';
+  return `
+Gatehouse is ready at ${publicUrl}
+
+Each account has the password ${accounts[0]?.password}:
+${accountLines.join('\n')}
+
+1. Sign in as ${user}, allow access, read the thread, and look up the BIN 45717360.
+2. Wait a minute: the access token expires, and the thread still loads.
+3. In a private window, sign in as second@example.test and deny: the page shows a reference.
+4. As admin@example.test (Use another account), enter it or ${REFUSED_REFERENCE} at ${publicUrl}/admin/sign-ins
+5. Read the thread of step 1 as a back-end service: curl ${publicUrl}/relay/threads/current \\
+     -H 'Gatehouse-User: ${userId}' \\
+     -H 'Authorization: Bearer ${relayToken}'
+6. Make the provider fail, see what Gatehouse does, and find more to try: ${tourUrl}
+
+Identity provider   ${issuer}
+BIN lookup service  ${binServiceUrl}/account
+Metrics             ${managementUrl}/metrics
+Log                 ${logFile}
+${hasOwnSettings ? `\n${warning}` : ''}
+Press Ctrl+C to stop the demo and delete everything.
+`;
+}

@@ -1,0 +1,167 @@
+/** The tour: a page with fault switches, and beside each what happened after it was pressed. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import express, { type Request, type Response } from 'express';
+import { createPages } from '../sandbox/pages.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { userIdOf } from '../users/user-id.ts';
+import type { DemoApps } from './apps.ts';
+import { createFaultSwitches, isSwitch, RELEASE, SWITCHES, type SwitchName } from './fault-switches.ts';
+import { createReceivers } from './receivers.ts';
+import { type Interval, type Line, linesOfAudit, linesOfHits } from './tour-lines.ts';
+
+interface OpenedTour {
+  sandbox: Sandbox;
+  publicUrl: string;
+  apps: DemoApps;
+  /** Of the visitor, once signed in. */
+  userId: string;
+  relayToken: string;
+  /** An admin token with the scope `read`. */
+  adminToken: string;
+}
+
+/** A switch that was pressed, and by whose connection its effect is shown. */
+interface Press {
+  name: SwitchName;
+  at: number;
+  user: string;
+}
+
+export const TOUR_PATH = '/tour';
+const MAX_LINES = 9;
+const MAX_KEPT = 200;
+/** Gatehouse does not refresh an access token that is younger than two seconds. */
+const JUST_REFRESHED_MS = 3_000;
+const SCRIPT_POLICY = "script-src 'self'; connect-src 'self'";
+
+export function createTour() {
+  const pages = createPages();
+  const kept: Line[] = [];
+  const calls: Interval[] = [];
+  const say = (who: string, words: string) => {
+    kept.push({ at: Date.now(), who, words });
+    kept.splice(0, kept.length - MAX_KEPT);
+  };
+  const receivers = createReceivers((receiver, event, status) => say(`Webhook to ${receiver}`, `${event}: ${status}`));
+  const opened = Promise.withResolvers<ReturnType<typeof openTour>>();
+  let presses: readonly Press[] = [];
+
+  const viewOf = async () => {
+    const tour = await opened.promise;
+    const switches = Object.entries(SWITCHES).map(async ([id, about]) => {
+      const place = presses.findIndex(({ name }) => name === id);
+      const press = presses[place];
+      const until = presses[place + 1]?.at ?? Number.POSITIVE_INFINITY;
+      const label = id === 'outage' && tour.switches.isDown() ? RELEASE : about.press;
+      return { id, ...about, label, press, lines: press && (await tour.linesSince(press, until, { kept, calls })) };
+    });
+    const { publicUrl, more } = tour;
+    return {
+      title: 'Make things fail',
+      wide: true,
+      publicUrl,
+      more,
+      switches: await Promise.all(switches),
+    };
+  };
+
+  const act = async (req: Request, res: Response) => {
+    // The page of another site could send the form, too.
+    if (req.get('origin') !== `${req.protocol}://${req.get('host')}`) return void res.status(403).end();
+    const name = String(req.params.name);
+    if (!isSwitch(name)) return void res.status(404).end();
+    const tour = await opened.promise;
+    const last = presses.at(-1);
+    const isAgain = req.params.again !== undefined;
+    const isRelease = name === 'outage' && !isAgain && tour.switches.isDown();
+    const user = tour.userOf(name);
+    const says = (words: string) => say('Provider', words);
+    const goesOn = (isAgain || isRelease) && last?.name === name;
+    // The effect of one switch would hide that of the next.
+    if (!isAgain) tour.switches.restore(says);
+    if (!goesOn && !isRelease) await tour.warmUp(user);
+    const press = goesOn ? last : { name, at: Date.now(), user };
+    presses = [...presses.filter((one) => one.name !== name), press];
+    const work = async () => {
+      if (!isAgain && !isRelease) await tour.switches.press(name, tour.accessOf(press.user), says);
+      const from = Date.now();
+      say('Caller', await tour.call(press.user));
+      calls.push({ from, to: Date.now() });
+      calls.splice(0, calls.length - MAX_KEPT);
+    };
+    // The rotation of keys takes longer than a response may.
+    if (name === 'keys') void work().catch(() => undefined);
+    else await work();
+    res.redirect(303, `${TOUR_PATH}#${name}`);
+  };
+
+  const show = (template: string) => async (_req: Request, res: Response) => {
+    const policy = `${pages.headers['Content-Security-Policy']}; ${SCRIPT_POLICY}`;
+    // Under `no-referrer`, forms are sent with `Origin: null`.
+    const own = { 'Content-Security-Policy': policy, 'Referrer-Policy': 'same-origin' };
+    res.set({ ...pages.headers, ...own }).send(pages.render(template, await viewOf()));
+  };
+  const router = express().disable('x-powered-by');
+  router.get('/', show('tour'));
+  router.get('/switches', show('tour-switches'));
+  router.get('/tour.js', (_req, res) => res.sendFile(pages.fileOf('tour.js')));
+  router.use('/hooks', receivers.router);
+  router.post('/:name{/:again}', act);
+  return {
+    /** A request for the page waits until the tour is open. */
+    listener: router,
+    /** @param origin of the sandbox's identity provider */
+    receivers: (origin: string) => receivers.urls(`${origin}${TOUR_PATH}/hooks`),
+    open: (parts: OpenedTour) => opened.resolve(openTour(parts)),
+  };
+}
+
+function openTour({ sandbox, publicUrl, apps, userId, relayToken, adminToken }: OpenedTour) {
+  const app = apps.platform;
+  const accessOf = (login: string) => ({ login, clientId: app.clientId });
+  const idOf = (login: string) =>
+    userIdOf(sandbox.issuer, sandbox.accounts.find((account) => account.login === login)?.id ?? '');
+  return {
+    publicUrl,
+    /** For the commands of the page. */
+    more: { publicUrl, relayToken, userId, app: apps.team },
+    switches: createFaultSwitches(sandbox),
+    accessOf,
+    userOf(name: SwitchName): string {
+      const logins = SWITCHES[name].users.map((user) => `${user}@example.test`);
+      return logins.find((login) => sandbox.switches.isAllowed(accessOf(login))) ?? logins[0] ?? '';
+    },
+
+    /** Reads the user's thread as a back-end service does. @returns request and response in words */
+    async call(login: string): Promise<string> {
+      const headers = { authorization: `Bearer ${relayToken}`, 'gatehouse-user': idOf(login) };
+      const response = await fetch(`${publicUrl}/relay/threads/current?app=${app.id}`, { headers });
+      const { code = '' } = (await response.json().catch(() => ({}))) as { code?: string };
+      return `GET /relay/threads/current: ${response.status} ${code}`.trim();
+    },
+
+    /** Has Gatehouse hold an access token that works, and that is old enough to be refreshed again. */
+    async warmUp(login: string): Promise<void> {
+      await this.call(login);
+      const last = sandbox.hits.requests('identity-provider').findLast(({ path }) => path === '/token')?.atMs ?? 0;
+      await sleep(Math.max(0, last + JUST_REFRESHED_MS - Date.now()), undefined, { ref: false });
+    },
+
+    /** What happened from the press until then, in order. @param own `kept`: lines of the tour itself; `calls`: when it called */
+    async linesSince(
+      { name, at, user }: Press,
+      until: number,
+      own: { kept: readonly Line[]; calls: readonly Interval[] },
+    ): Promise<Line[]> {
+      const query = new URLSearchParams({ whom: idOf(user), from: new Date(at).toISOString(), limit: '50' });
+      const headers = { authorization: `Bearer ${adminToken}` };
+      const response = await fetch(`${publicUrl}/admin/api/audit?${query}`, { headers });
+      const audit = response.ok ? linesOfAudit(((await response.json()) as { items: never[] }).items) : [];
+      const lines = [...own.kept, ...linesOfHits(sandbox.hits.requests(), own.calls, name === 'keys'), ...audit]
+        .filter((line) => line.at >= at && line.at < until)
+        .sort((one, other) => one.at - other.at);
+      // The first tell what happened, the last what is so now.
+      return lines.length > 2 * MAX_LINES ? [...lines.slice(0, MAX_LINES), ...lines.slice(-MAX_LINES)] : lines;
+    },
+  };
+}

@@ -1,0 +1,227 @@
+/** The sign-ins of the demo's history, with failures of several causes, and the connections that came of them. */
+import type { SessionData } from 'express-session';
+import { type Grant, withFailure } from '../grants/grant.ts';
+import type { SessionUser } from '../sessions/session.ts';
+import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
+import type { SignInFacts, SignInFailure } from '../sign-in-record/failures.ts';
+import { SignInError } from '../sign-in-record/sign-in-error.ts';
+import { DAY_MS, HOUR_MS } from '../time.ts';
+import { userIdOf } from '../users/user-id.ts';
+import type { DemoApp } from './apps.ts';
+import { isWeekend, startOfDay } from './calendar.ts';
+import type { Scene } from './history.ts';
+import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
+
+/** Found by the reference that the terminal shows. */
+export const REFUSED_REFERENCE = 'b7f3d02c';
+
+/** `left`: the user closed the page of the provider. */
+type Outcome = 'signed_in' | 'left' | { failure: SignInFailure; facts?: SignInFacts };
+
+const OUTCOMES: readonly (readonly [Outcome, number])[] = [
+  ['signed_in', 1_000],
+  ['left', 20],
+  [{ failure: 'access_denied', facts: { oauthError: 'access_denied' } }, 22],
+  [{ failure: 'state_expired' }, 20],
+  [{ failure: 'cookie_missing', facts: { otherBrowser: true } }, 12],
+  [{ failure: 'code_refused', facts: { status: 400, oauthError: 'invalid_grant' } }, 8],
+];
+const OUTAGE: Outcome = { failure: 'provider_unavailable', facts: { status: 503, reason: 'status' } };
+
+/** Hours of the day (UTC) with the share of visits that begin in each. */
+const HOURS: readonly (readonly [number, number])[] = [
+  ...([
+    [6, 2],
+    [7, 9],
+    [8, 16],
+    [9, 13],
+    [10, 9],
+    [11, 6],
+    [12, 9],
+    [13, 10],
+  ] as const),
+  ...([
+    [14, 9],
+    [15, 7],
+    [16, 5],
+    [17, 3],
+    [19, 1],
+    [21, 1],
+  ] as const),
+];
+const WEEKEND_SHARE = 0.12;
+/** A user does not sign in again within this time: the session still lasts. */
+const SESSION_HOURS = 8;
+
+/** A connection that the provider has ended, and when. */
+export const BROKEN: readonly { login: string; hoursAgo: number }[] = [
+  { login: 'grace.adeyemi@example.test', hoursAgo: 44 },
+  { login: 'liam.byrne@example.test', hoursAgo: 5 },
+];
+
+export function userOf(
+  { sandbox }: Pick<Scene, 'sandbox'>,
+  { login, name }: Pick<Person, 'login' | 'name'>,
+): SessionUser {
+  const subject = sandbox.accounts.find((account) => account.login === login)?.id ?? '';
+  const id = userIdOf(sandbox.issuer, subject);
+  return { id, issuer: sandbox.issuer, subject, name, email: login, admin: login === ADMINISTRATOR.login };
+}
+
+/** Plans every visit. Call `connections` once they have been played. */
+export function planVisits(scene: Scene) {
+  const { rooms, timeline, random, apps, now, outage } = scene;
+  /** When each person connected an app first and last. */
+  const connected = new Map<string, { person: Person; app: DemoApp; first: number; last: number }>();
+
+  const attempt = (person: Person, app: DemoApp, time: number, planned: Outcome, reference = random.hex(8)): void => {
+    const at = Math.round(time);
+    const user = userOf(scene, person);
+    const purpose = app === apps.platform ? 'sign_in' : 'connect';
+    const state = random.hex(32);
+    const browserSecret = random.hex(32);
+    const origin = { address: person.address, requestId: `${random.hex(24)}${reference}` };
+    const about = { browser: person.browser, origin, browserSecret };
+    const redirectUri = app.callbackUrl;
+    const outcome = at > outage.from && at < outage.to ? OUTAGE : planned;
+
+    timeline.at(at, () =>
+      rooms.signIns.record(app.id, { ...about, reference }, async (log) => {
+        log.passed('started', app.id);
+        log.learn({ purpose, ...(purpose === 'connect' && { user }) });
+        log.passed('sent', redirectUri);
+        await log.started({ state, startedAt: at, redirectUri });
+        rooms.events.signInStarted({ app: app.id, purpose, userId: undefined });
+      }),
+    );
+    if (outcome === 'left') return;
+    const minutesLate = outcome !== 'signed_in' && outcome.failure === 'state_expired' ? random.whole(11, 50) : 0;
+    const back = at + minutesLate * 60_000 + random.whole(4_000, 40_000);
+    const failure = outcome === 'signed_in' ? undefined : outcome;
+    const finish = async (log: AttemptLog) => {
+      log.passed('came_back');
+      log.learn({ state, purpose, id: reference });
+      if (failure?.failure === 'state_expired' || failure?.failure === 'cookie_missing') throw failed(failure);
+      log.passedUpTo('cookie');
+      log.passed('redirect_uri', redirectUri);
+      if (failure && failure.failure !== 'not_permitted') throw failed(failure);
+      log.passedUpTo('id_token_signature');
+      log.learn({ user });
+      log.passed('claims');
+      if (failure) throw failed(failure);
+      if (purpose === 'sign_in') {
+        log.passed('permitted');
+        await beginSession(user, person, back);
+        log.passed('session');
+        await rooms.users.noteSignIn(user);
+      }
+      connect(person, app, user, origin);
+      log.passed('connection');
+      await log.succeeded(purpose === 'sign_in' ? 'signed_in' : 'connected', user.id);
+    };
+    const info = { ...about, reference: outcome === 'signed_in' ? random.hex(8) : reference };
+    timeline.at(back, () => rooms.signIns.record(app.id, info, finish).catch(onlySignInError));
+  };
+
+  /** Only sessions that still last are of interest. */
+  const beginSession = async (user: SessionUser, { browser, address }: Person, at: number) => {
+    if (now - at > SESSION_HOURS * HOUR_MS) return;
+    const id = random.hex(32);
+    const data = { user, app: apps.platform.id, csrfToken: random.hex(32), browser, address };
+    await rooms.sessions.write(id, { ...data, providerSession: { issuedAt: at / 1_000 } } as SessionData);
+    for (let use = at; use < now; use += random.whole(14, 26) * 60_000) {
+      timeline.at(use, () => rooms.sessions.read(id, { extend: true }));
+    }
+  };
+
+  const connect = (person: Person, app: DemoApp, user: SessionUser, origin: { address: string; requestId: string }) => {
+    const key = `${person.login} ${app.id}`;
+    const at = timeline.clock();
+    const before = connected.get(key);
+    connected.set(key, { person, app, first: before?.first ?? at, last: at });
+    if (!before) rooms.events.connectionMade({ userId: user.id, app: app.id, scopes: app.scopes, origin });
+  };
+
+  const visitsOf = (person: Person, until = now): void => {
+    const firstDay = now - person.since * DAY_MS;
+    for (let day = startOfDay(firstDay); day <= until; day += DAY_MS) {
+      const isFirst = day === startOfDay(firstDay);
+      const share = isWeekend(day) ? WEEKEND_SHARE : 1;
+      const count = isFirst ? 1 : Math.round(person.visits * share + random.between(-0.5, 0.5));
+      for (let visit = 0; visit < count; visit += 1) {
+        const at = day + random.pick(HOURS) * HOUR_MS + random.whole(0, HOUR_MS - 1);
+        if (at >= until) continue;
+        const outcome = isFirst ? 'signed_in' : random.pick(OUTCOMES);
+        attempt(person, apps.platform, at, outcome);
+        // Who has failed tries again.
+        if (outcome !== 'signed_in') attempt(person, apps.platform, at + random.whole(50_000, 300_000), 'signed_in');
+        if (isFirst && person.team) attempt(person, apps.team, at + random.whole(90_000, 600_000), 'signed_in');
+      }
+    }
+  };
+
+  for (const person of PEOPLE) visitsOf(person);
+  visitsOf(ADMINISTRATOR);
+  visitsOf(DISABLED, now - 6 * DAY_MS);
+  for (const person of PEOPLE.slice(0, 7)) {
+    attempt(person, apps.platform, random.between(outage.from, outage.to), OUTAGE);
+  }
+  const refusedAt = now - 2.2 * HOUR_MS;
+  attempt(
+    DISABLED,
+    apps.platform,
+    refusedAt,
+    { failure: 'not_permitted', facts: { disabled: true } },
+    REFUSED_REFERENCE,
+  );
+  for (const { login, hoursAgo } of BROKEN) {
+    const userId = userOf(scene, { login, name: '' }).id;
+    const facts = { userId, app: apps.platform.id };
+    timeline.at(now - hoursAgo * HOUR_MS, () => {
+      rooms.events.refreshEnded({ ...facts, outcome: 'refused', reason: 'invalid_grant' });
+      rooms.events.connectionBroken({ ...facts, cause: 'grant_refused' });
+    });
+  }
+
+  return {
+    connected,
+    /** Stores the connections as they are now. Their access tokens have expired, so Gatehouse refreshes each in turn. */
+    async storeConnections(): Promise<void> {
+      const { switches, platformUrl } = scene.sandbox;
+      for (const { person, app, first, last } of connected.values()) {
+        const user = userOf(scene, person);
+        const access = { login: person.login, clientId: app.clientId };
+        const broken = app === apps.platform ? BROKEN.find(({ login }) => login === person.login) : undefined;
+        const obtainedAt = Math.round(now - (broken?.hoursAgo ?? random.between(0.001, 0.012)) * HOUR_MS);
+        timeline.moveTo(now);
+        const grant: Grant = {
+          userId: user.id,
+          appId: app.id,
+          accessToken: random.hex(43),
+          refreshToken: broken ? random.hex(43) : await switches.allow(access, app.scopes, platformUrl),
+          scopes: [...app.scopes],
+          requestedScopes: [...app.scopes],
+          account: { issuer: user.issuer, subject: user.subject, name: user.name, email: user.email },
+          obtainedAt,
+          expiresAt: Math.min(obtainedAt + 60_000, now),
+          connectedAt: first,
+          consentedAt: Math.min(last, obtainedAt),
+          failure: undefined,
+          refresh: undefined,
+          rotates: true,
+        };
+        const ended = { now: obtainedAt, random: random.next(), reason: 'invalid_grant' };
+        await rooms.grants.save(broken ? withFailure(grant, 'reconnect_needed', 'grant_refused', ended) : grant, 0);
+        timeline.moveTo(obtainedAt);
+        await rooms.grants.noteUse(user.id, app.id);
+      }
+    },
+  };
+}
+
+const failed = ({ failure, facts = {} }: { failure: SignInFailure; facts?: SignInFacts }) =>
+  new SignInError(failure, { facts });
+
+function onlySignInError(error: unknown): void {
+  if (!(error instanceof SignInError)) throw error;
+}

@@ -1,0 +1,98 @@
+/** The tour: each fault switch, in a browser and without a script, with what Gatehouse did then. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useBrowser } from '../support/browser.ts';
+import { createUserAgent } from '../support/browserless.ts';
+import { type Demo, endDemos, startDemo } from '../support/demo.ts';
+import { expectNoSideways, leaveBy, signInBy } from '../support/journey.ts';
+
+const openPage = useBrowser();
+let demo: Demo;
+let tour: string;
+beforeAll(async () => {
+  demo = await startDemo();
+  await demo.program.printed('Ctrl+C');
+  tour = /http:\S+\/tour/.exec(demo.program.stdout())?.[0] ?? '';
+});
+afterAll(endDemos);
+
+const NO_MOTION = { reducedMotion: 'reduce' } as const;
+
+test('an access token that expires early: Gatehouse refreshes and repeats the call', async () => {
+  const page = await openPage(NO_MOTION);
+  await page.goto(tour);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Expire this token' }).click());
+  const told = await page.locator('#expire').innerText();
+  expect(told.replaceAll(/\s+/g, ' ')).toMatch(
+    /ends the access token.*GET \/1\/threads\/current.*POST \/token.*GET \/1\/threads\/current.*GET \/relay\/threads\/current: 200/,
+  );
+  await page.setViewportSize({ width: 360, height: 800 });
+  await expectNoSideways(page);
+});
+
+test('the overview of the administration links to the tour', async () => {
+  const page = await openPage(NO_MOTION);
+  await signInBy(page, demo, 'admin@example.test');
+  await page.goto(`${demo.url}/admin`);
+  await leaveBy(page, () => page.getByRole('link', { name: 'Take the tour' }).click());
+  expect(page.url()).toBe(tour);
+});
+
+test('an outage: the connection stays, and works again once the provider does', async () => {
+  const page = await openPage(NO_MOTION);
+  await page.goto(tour);
+  const section = page.locator('#outage');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Make the provider fail' }).click());
+  // The script fetches what the audit trail has by now.
+  await expect
+    .poll(() => section.innerText(), { timeout: 20_000 })
+    .toMatch(/responds with 503[\s\S]*Refresh failed[\s\S]*503 provider_unavailable/);
+  // Users and their sign-in feel it, too.
+  const user = createUserAgent();
+  expect((await user.get(`${demo.url}/sign-in`)).status).toBe(503);
+
+  await leaveBy(page, () => page.getByRole('button', { name: 'Let the provider work again' }).click());
+  expect(await section.innerText()).toContain('works again');
+  await expect
+    .poll(
+      async () => {
+        await leaveBy(page, () => section.getByRole('button', { name: 'Read the thread again' }).click());
+        return section.innerText();
+      },
+      { timeout: 90_000, interval: 3_000 },
+    )
+    .toMatch(/GET \/relay\/threads\/current: 200/);
+});
+
+test('new keys: no call fails, and the script shows what comes after the response', async () => {
+  const page = await openPage(NO_MOTION);
+  await page.goto(tour);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Rotate its keys' }).click());
+  const told = () => page.locator('#keys').innerText();
+  await expect
+    .poll(told, { timeout: 30_000 })
+    .toMatch(/signs with the new keys[\s\S]*GET \/relay\/threads\/current: 200/);
+  expect(await told()).toContain('GET /jwks');
+});
+
+test('a revoked grant: the connection of the visitor breaks, and webhooks are told', async () => {
+  const page = await openPage(NO_MOTION);
+  await signInBy(page, demo);
+  await page.goto(tour);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke the grant' }).click());
+  const section = page.locator('#revoke');
+  expect(await section.innerText()).toMatch(/for user@example.test[\s\S]*403 reconnect_needed/);
+  await expect.poll(() => section.innerText(), { timeout: 20_000 }).toContain('Connection broken, grant_refused');
+  await expect
+    .poll(() => section.innerText(), { timeout: 20_000 })
+    .toMatch(/Webhook to crm\s+connection.reconnect_needed: 204/);
+  await page.goto(`${demo.url}/connections/platform`);
+  expect(await page.locator('main').innerText()).toContain('The provider has ended this connection');
+});
+
+test('works without a script, and not for the page of another site', async () => {
+  const agent = createUserAgent();
+  const page = await agent.submit(await agent.get(tour), {}, { button: 'Expire this token' });
+  expect(page.body).toContain('GET /relay/threads/current: 200');
+  const foreign = await fetch(`${tour}/expire`, { method: 'POST', headers: { origin: 'https://elsewhere.example' } });
+  expect(foreign.status).toBe(403);
+});

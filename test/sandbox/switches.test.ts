@@ -1,0 +1,79 @@
+/** The switches of the sandbox: what a provider does to tokens and keys without a request, as its clients see it. */
+import { decodeProtectedHeader } from 'jose';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createBinService } from '../../src/bin-service/service.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+
+const CLIENT = { clientId: 'app', clientSecret: 'a-secret-of-the-test', redirectUris: ['http://127.0.0.1/callback'] };
+const ACCESS = { login: 'user@example.test', clientId: CLIENT.clientId };
+const SCOPES = ['openid', 'offline_access', 'platform_read_only'];
+
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox({ clients: [CLIENT], binService: createBinService() });
+});
+afterAll(() => sandbox.close());
+
+async function refresh(refreshToken: string, resource?: string) {
+  const response = await fetch(`${sandbox.issuer}/token`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa(`${CLIENT.clientId}:${CLIENT.clientSecret}`)}` },
+    body: new URLSearchParams({
+      ...{ grant_type: 'refresh_token', refresh_token: refreshToken },
+      ...(resource !== undefined && { resource }),
+    }),
+  });
+  return (await response.json()) as Record<'access_token' | 'refresh_token' | 'id_token' | 'error' | 'scope', string>;
+}
+
+const readThread = async (accessToken: string) =>
+  (await fetch(`${sandbox.platformUrl}/1/threads/current`, { headers: { authorization: `Bearer ${accessToken}` } }))
+    .status;
+
+test('access that is allowed, expired and revoked without a sign-in', async () => {
+  const { switches } = sandbox;
+  expect(switches.isAllowed(ACCESS)).toBe(false);
+  const first = await refresh(await switches.allow(ACCESS, SCOPES));
+  expect(switches.isAllowed(ACCESS)).toBe(true);
+  expect(first.scope.split(' ')).toEqual(expect.arrayContaining(SCOPES));
+  expect(await readThread(first.access_token)).toBe(200);
+
+  switches.expireAccessTokens(ACCESS);
+  expect(await readThread(first.access_token)).toBe(401);
+  const second = await refresh(first.refresh_token);
+  expect(await readThread(second.access_token)).toBe(200);
+
+  switches.revoke(ACCESS);
+  expect(switches.isAllowed(ACCESS)).toBe(false);
+  expect(await readThread(second.access_token)).toBe(401);
+  expect(await refresh(second.refresh_token)).toMatchObject({ error: 'invalid_grant' });
+});
+
+test('access that is allowed for one resource is refreshed for it, and for no other', async () => {
+  const { switches, platformUrl } = sandbox;
+  const first = await refresh(await switches.allow(ACCESS, SCOPES, platformUrl), platformUrl);
+  expect(await readThread(first.access_token)).toBe(200);
+  expect(await refresh(first.refresh_token, 'urn:example:reports')).toMatchObject({ error: 'invalid_target' });
+  switches.revoke(ACCESS);
+});
+
+test('the next signing keys are published first, and then replace the others', async () => {
+  const published = async () => {
+    const { keys } = (await (await fetch(`${sandbox.issuer}/jwks`)).json()) as { keys: { kid: string; alg: string }[] };
+    return keys.map(({ kid }) => kid);
+  };
+  const signing = async () => {
+    const answer = await refresh(await sandbox.switches.allow(ACCESS, SCOPES));
+    return String(decodeProtectedHeader(answer.id_token).kid);
+  };
+  const { switches } = sandbox;
+  const before = await published();
+  await switches.publishNextKeys();
+  const both = await published();
+  expect(both.slice(0, before.length)).toEqual(before);
+  expect(both.length).toBe(2 * before.length);
+  expect(before).toContain(await signing());
+  switches.signWithNextKeys();
+  expect(await published()).toEqual(both.slice(before.length));
+  expect(await published()).toContain(await signing());
+});
