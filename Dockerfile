@@ -1,13 +1,13 @@
 # Gatehouse in a container: settings from the environment, secrets as files (NAME_FILE), data in /data or on Redis.
-# Nothing but /data is ever written, so the root file system may be read-only.
+# Nothing but /data is ever written, so the root file system may be read-only. Dependabot updates the base image, digest and all.
 
-FROM node:26-slim AS dependencies
+FROM node:26.10.0-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1 AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Node is in the image, and tests need more than what runs: neither comes along. No install script runs (.npmrc).
 RUN npm ci --omit=dev --omit=optional
 
-FROM node:26-slim
+FROM node:26.10.0-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
 ENV NODE_ENV=production HOST=0.0.0.0 MANAGEMENT_HOST=0.0.0.0 DATA_DIR=/data
 WORKDIR /app
 RUN install -d -o node -g node -m 700 /data

@@ -1,5 +1,5 @@
 /** The container: what the Dockerfile says is done by hand in an empty folder, and what it leaves out is needed by nothing. */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   cpSync,
@@ -25,9 +25,12 @@ import { checkStorageConfig } from '../../src/storage/storage.ts';
 import { LONG } from '../faults/report.ts';
 import { ask } from '../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
+import { endWithUs } from '../support/left-running.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { PATIENTLY } from '../support/until.ts';
 import { emptyFolder, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -62,7 +65,10 @@ function checkHealth(port: string): Promise<number | null> {
 describe('R90 the Dockerfile', () => {
   test('runs as somebody without rights, as process 1, with production packages alone and no install script', () => {
     expect(of('USER')).toEqual(['node']);
-    expect(of('FROM').every((image) => /^node:26-slim( AS dependencies)?$/.test(image))).toBe(true);
+    // By what it holds, and not by a tag that somebody can move.
+    const bases = new Set(of('FROM').map((image) => image.replace(' AS dependencies', '')));
+    expect([...bases]).toEqual([expect.stringMatching(/^node:26\.\d+\.\d+-slim@sha256:[0-9a-f]{64}$/)]);
+    expect(read('.github/dependabot.yml')).toMatch(/package-ecosystem: docker$/m);
     expect(of('RUN')).toContain('npm ci --omit=dev --omit=optional');
     expect(read('.npmrc')).toContain('ignore-scripts=true');
     expect([program, ...programArguments]).toEqual(['node', 'src/server.ts']);
@@ -108,9 +114,7 @@ describe('compose.yaml', () => {
   const compose = read('compose.yaml');
 
   test('has a Redis that keeps what it answered, two replicas, and secrets as files', () => {
-    expect(compose).toContain(
-      '[redis-server, --appendonly, "yes", --appendfsync, always, --maxmemory-policy, noeviction]',
-    );
+    expect(compose).toContain('redis-server - --appendonly yes --appendfsync always --maxmemory-policy noeviction');
     expect(compose).toMatch(/replicas: 2/);
     expect(compose).toMatch(/read_only: true\n\s+cap_drop: \[ALL\]/);
     for (const name of ['SESSION_SECRETS', 'ENCRYPTION_KEYS']) {
@@ -118,6 +122,53 @@ describe('compose.yaml', () => {
       expect(compose).not.toContain(`${name}:`);
     }
     expect(read('.gitignore')).toContain('secrets/');
+  });
+
+  test('R90 gives each service no more than it needs: limits, no rights, a read-only root, logs that end', (context) => {
+    const script = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))';
+    const { status, stdout } = spawnSync('/usr/bin/python3', ['-c', script], { input: compose, encoding: 'utf8' });
+    skipWithout(context, status === 0 ? undefined : 'There is no python3-yaml, which reads compose.yaml.');
+    const { services, secrets } = JSON.parse(stdout);
+    expect(Object.keys(services)).toEqual(['redis', 'gatehouse', 'proxy']);
+    for (const service of Object.values<Record<string, unknown>>(services)) {
+      expect(service).toMatchObject({
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+        logging: { driver: 'json-file', options: { 'max-size': '10m', 'max-file': '5' } },
+        deploy: { resources: { limits: { memory: expect.any(String), pids: expect.any(Number) } } },
+      });
+      for (const name of (service.secrets ?? []) as string[]) expect(secrets).toHaveProperty(name);
+    }
+    const made = Object.values<{ file: string }>(secrets).map(({ file }) => file.replace('./', ''));
+    for (const file of made) expect(compose).toMatch(new RegExp(`^#.* ${file}\\b`, 'm'));
+  });
+
+  test('has a Redis that lets in only those who know its password', async (context) => {
+    skipWithout(context, missingRedis);
+    const folder = emptyFolder();
+    const [, lines = ''] = /^ {6}- \|\n((?: {8}.*\n)+)/m.exec(compose) ?? [];
+    writeFileSync(join(folder, 'redis-password'), 'the-password-of-redis\n');
+    const port = await freePort();
+    const command = lines
+      .replaceAll(/^ {8}/gm, '')
+      .replaceAll('$$', '$')
+      .replace('/run/secrets/', `${folder}/`)
+      .replace(' <<END', ` --port ${port} <<END`);
+    const redis = endWithUs(spawn('sh', ['-c', command], { cwd: folder, stdio: 'ignore' }));
+    const ping = (env: Record<string, string>) =>
+      spawnSync('redis-cli', ['-p', String(port), 'ping'], {
+        env: { PATH: process.env.PATH ?? '', ...env },
+        encoding: 'utf8',
+      }).stdout;
+    try {
+      await expect.poll(() => ping({ REDISCLI_AUTH: 'the-password-of-redis' }), PATIENTLY).toBe('PONG\n');
+      expect(ping({})).toContain('NOAUTH');
+    } finally {
+      redis.kill('SIGTERM');
+      // Of Redis itself, which has saved: a shell in its place would end by the signal, or as process 1 not at all.
+      expect(await new Promise((resolve) => redis.once('exit', resolve))).toBe(0);
+    }
   });
 
   test('R73 trusts its proxy alone, at an address that no other container is given', () => {

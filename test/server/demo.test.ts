@@ -5,40 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
+import { type Demo, endDemos, ROOT, startDemo } from '../support/demo.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';
 import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
-import { freePort } from '../support/ports.ts';
-import { isRunning, type Program, startProgram } from '../support/program.ts';
+import { isRunning } from '../support/program.ts';
 import { waitedFor } from '../support/stopwatch.ts';
 
 const READY_MILLISECONDS = 10_000;
-const ROOT = join(import.meta.dirname, '..', '..');
-
-let programs: Program[] = [];
-const end = async () => {
-  for (const program of programs) {
-    const left = isRunning(program.pid) ? [...program.children(), program.pid] : [];
-    for (const pid of left) if (isRunning(pid)) program.signal('SIGKILL', pid);
-    await program.ended;
-  }
-  programs = [];
-};
-
-async function startDemo(changes: Record<string, string> = {}) {
-  const env = {
-    PORT: String(await freePort()),
-    MANAGEMENT_PORT: String(await freePort()),
-    SANDBOX_PORT: String(await freePort(3)),
-    ...changes,
-  };
-  const program = startProgram(['npm', 'run', 'demo'], env);
-  programs.push(program);
-  const url = `http://127.0.0.1:${env.PORT}`;
-  return { program, env, url, directory: join(ROOT, 'data', `demo-${env.SANDBOX_PORT}`) };
-}
-
 describe('a demo in the shell of a real Gatehouse', () => {
-  let demo: Awaited<ReturnType<typeof startDemo>>;
+  let demo: Demo;
   let elsewhere: string;
   let milliseconds: number;
   beforeAll(async () => {
@@ -62,7 +37,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
     milliseconds -= waitedFor([demo.program.pid, ...demo.program.children()]);
   });
   afterAll(async () => {
-    await end();
+    await endDemos();
     rmSync(elsewhere, { recursive: true, force: true });
   });
   /** The line of the screen that holds the text. */
@@ -77,7 +52,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
     expect(milliseconds).toBeLessThan(READY_MILLISECONDS);
     const lines = demo.program.stdout().trimEnd().split('\n');
     // npm says first what it runs.
-    expect(lines.length).toBeLessThan(42);
+    expect(lines.length).toBeLessThan(30);
     expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(110);
     for (const text of ['user@example.test', 'second@example.test', 'admin@example.test', 'gatehouse-demo', '45717360'])
       expect(demo.program.stdout()).toContain(text);
@@ -90,7 +65,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
   });
 
   test('writes its log to the file that the screen names, and nothing of it on the screen', async () => {
-    const file = join(ROOT, said('Logs').replace('Logs', '').trim());
+    const file = join(ROOT, said('Log  ').replace('Log', '').trim());
     expect(file).toBe(join(demo.directory, 'demo.log'));
     await getJson((await signIn(demo)).agent, `${demo.url}/threads/current?app=nobody`);
     await expect.poll(() => readFileSync(file, 'utf8')).toContain('"code":"not_found"');
@@ -100,15 +75,19 @@ describe('a demo in the shell of a real Gatehouse', () => {
   describe('in Chromium', () => {
     const openPage = useBrowser();
 
-    test('shows the three uses, step by step as the screen says', async () => {
-      const curl = () => {
-        const [command = ''] = /^ +curl [\s\S]*?'$(?!\n +-H)/m.exec(demo.program.stdout()) ?? [];
+    test('shows the three uses, step by step as the screen and the tour say', async () => {
+      const guide = await openPage();
+      await guide.goto(address('/tour'));
+      const told = await guide.locator('main').innerText();
+      const curl = (path: string) => {
+        const commands = `${demo.program.stdout()}\n${told}`.match(/\bcurl [\s\S]*?'$(?!\n +-)/gm) ?? [];
+        const command = commands.find((one) => one.includes(path)) ?? '';
         return JSON.parse(
           execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
         );
       };
       const user = await openPage();
-      await user.goto(address('1. As a user'));
+      await user.goto(address('Gatehouse is ready'));
       await signInBy(user, demo);
       expect(await user.locator('body').innerText()).toContain('Spring launch');
       await user.getByLabel('First digits of the card').fill('45717360');
@@ -117,26 +96,40 @@ describe('a demo in the shell of a real Gatehouse', () => {
 
       const administrator = await openPage({}, /Failed to load resource: the server responded with a status of 400/);
       const save = () => leaveBy(administrator, () => administrator.locator('button[value=save]').click());
-      await administrator.goto(address('/admin/connected-apps/'));
+      const link = (name: string) => guide.getByRole('link', { name, exact: true }).last().getAttribute('href');
+      await administrator.goto((await link('Team workspace')) ?? '');
       await throughProvider(administrator, demo, 'admin@example.test');
-      await administrator
-        .getByLabel('Another callback URL')
-        .fill(/https:\/\/\*\S+/.exec(demo.program.stdout())?.[0] ?? '');
+      await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(told)?.[0] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
       await administrator.getByLabel('Callback URL 2').fill('');
-      await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(demo.program.stdout())?.[1] ?? '');
+      await administrator.getByLabel('Other scopes').fill(/the scope (\S+)/.exec(told)?.[1] ?? '');
+      await save();
+      expect(await administrator.locator('main').innerText()).toMatch(/\d+ connections lack platform_full_access/);
       await save();
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
 
-      await user.goto(address('/connections/'));
+      await user.goto((await link('connect Team workspace')) ?? '');
       await user.getByLabel('change everything').check();
       await leaveBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
       expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Team workspace');
       await throughProvider(user, demo);
-      expect(await user.locator('body').innerText()).toContain('Working');
+      expect(await user.locator('body').innerText()).toContain('Active');
 
-      expect(JSON.stringify(curl())).toContain('Spring launch');
+      expect(JSON.stringify(curl('/relay/threads/current'))).toContain('Spring launch');
+      const { url } = curl('/relay/connect-links') as { url: string };
+      const other = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
+      await signInBy(other, demo, 'second@example.test');
+      await other.goto(url);
+      expect(await other.locator('main').innerText()).toContain('This link is for another user');
+      await user.goto(url);
+      expect(await user.locator('main').innerText()).toContain('Demo service asks you to connect');
+      await leaveBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
+      await throughProvider(user, demo);
+      expect([user.url(), await user.locator('main').innerText()]).toEqual([
+        `${demo.url}/connections/platform`,
+        expect.stringContaining('Active'),
+      ]);
     });
   });
 
@@ -166,7 +159,7 @@ describe('a demo in the shell of a real Gatehouse', () => {
 });
 
 describe('on its own', () => {
-  afterEach(end);
+  afterEach(endDemos);
 
   test('the service is refused until its user has signed in, and the response says so', async () => {
     const { program, url } = await startDemo();

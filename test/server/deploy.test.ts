@@ -1,21 +1,30 @@
 /** docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md and docs/keys.md for what it sets up. */
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/config.ts';
 import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { checkStorageConfig } from '../../src/storage/storage.ts';
-import type { Asked } from '../support/ask.ts';
-import { startSite, type TestSite } from '../support/gatehouse.ts';
+import { type Asked, ask } from '../support/ask.ts';
+import { askOverHttp2 } from '../support/ask-http2.ts';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
+import { RELEASE } from '../support/release.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { emptyFolder, programsOf, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
+
+const missingSystemd =
+  spawnSync('systemd-analyze', ['--version']).status === 0
+    ? undefined
+    : 'There is no systemd-analyze on PATH, with which the unit is checked.';
 
 const HOST = 'gatehouse.example.com';
 const root = join(import.meta.dirname, '..', '..');
@@ -49,10 +58,10 @@ describe('the programs that the documents call', () => {
       'rm',
       'sleep',
     ],
-    ...['apt-get', 'find', 'runuser', 'systemctl', 'useradd'],
+    ...['apt-get', 'find', 'grep', 'runuser', 'sed', 'sha256sum', 'systemctl', 'tar', 'uname', 'useradd'],
   ];
   const PACKAGES: Record<string, string[]> = {
-    ...{ 'ca-certificates': [], cron: [], curl: ['curl'], git: ['git'], nginx: ['nginx'], npm: ['npm'] },
+    ...{ 'ca-certificates': [], cron: [], curl: ['curl'], git: ['git'], nginx: ['nginx'] },
     ...{ openssl: ['openssl'], 'redis-server': [] },
   };
   const installed = onMachine.flatMap((part) =>
@@ -69,6 +78,8 @@ describe('the programs that the documents call', () => {
       ...BARE,
       ...installed.flatMap((name) => PACKAGES[name] ?? []),
       ...ownScripts.map(([, , name]) => name),
+      // Of nodejs.org's archive.
+      'npm',
     ];
     const called = [...onMachine.flatMap(steps), ...ownScripts.flatMap(([, path = '']) => programsOf(written(path)))];
     expect(called).toEqual(expect.arrayContaining(['curl', 'nginx', 'openssl', 'runuser', 'as-gatehouse']));
@@ -83,8 +94,61 @@ describe('the programs that the documents call', () => {
 
   test('and the repository’s address is left to whoever follows', () => {
     expect(text).toMatch(/^REPOSITORY=https:\/\/git\.example\.com\//m);
-    const cloned = [...text.matchAll(/\bgit clone (?:--branch \S+ )?(\S+)/g)].map(([, from]) => from);
-    expect(new Set(cloned)).toEqual(new Set(['"$REPOSITORY"']));
+    expect([...text.matchAll(/\bgit clone (.+)$/gm)].map(([, rest]) => rest)).toEqual([
+      '--branch "$VERSION" "$REPOSITORY" "/opt/gatehouse-$VERSION"',
+    ]);
+    // A release, and not what main has become since.
+    for (const path of ['docs/deploy.md', 'docs/upgrading.md']) expect(read(path)).toContain(`\nVERSION=v${RELEASE}\n`);
+  });
+});
+
+describe('step 1', () => {
+  const [node = '', program = ''] = stepsOf(sectionOf(text, '## 1. Packages, Node and the program'));
+  /** What nodejs.org has at the address of the newest 26: archives and their hashes, of which one machine takes one. */
+  const curl = (hash: string) => `
+    for last; do :; done
+    case "$last" in
+      */SHASUMS256.txt)
+        for kind in linux-arm64.tar.gz linux-x64.tar.gz linux-x64.tar.xz; do
+          echo "${hash}  node-v26.99.1-$kind"
+        done > SHASUMS256.txt ;;
+      *) mkdir -p node-v26.99.1/bin && echo 'echo v26.99.1' > node-v26.99.1/bin/node && chmod 755 node-v26.99.1/bin/node &&
+         tar -czf "$(basename "$last")" node-v26.99.1 ;;
+    esac`;
+  const install = (machine: string, sha256sum: string) => {
+    const folder = emptyFolder();
+    mkdirSync(join(folder, 'local'));
+    const stands = { 'apt-get': '', curl: curl('0'.repeat(64)), uname: `echo ${machine}`, sha256sum };
+    const { status, called } = runSteps(node.replace('/usr/local', `${folder}/local`), { folder, stands });
+    return { status, called, node: join(folder, 'local', 'bin', 'node') };
+  };
+
+  test.each([
+    ['x86_64', 'linux-x64'],
+    ['aarch64', 'linux-arm64'],
+  ])('puts the newest Node 26 of nodejs.org where %s finds it', (machine, kind) => {
+    const { status, called, node: installed } = install(machine, `grep -c '${kind}.tar.gz$' >&2`);
+    expect([status, readFileSync(installed, 'utf8')]).toEqual([0, 'echo v26.99.1\n']);
+    expect(called.at(-1)).toBe('sha256sum -c');
+    expect(called).toContain(`curl -fsSO https://nodejs.org/dist/latest-v26.x/node-v26.99.1-${kind}.tar.gz`);
+  });
+
+  test('unpacks no archive that has another hash', () => {
+    // The program itself, with a hash that the archive does not have.
+    const { status, node: installed } = install('x86_64', 'exec /usr/bin/sha256sum "$@"');
+    expect([status === 0, existsSync(installed)]).toEqual([false, false]);
+  });
+
+  test('installs what runs in production and no second Node, as the image does', () => {
+    const [command = ''] = /^npm ci .*$/m.exec(program) ?? [];
+    expect(command).toBe('npm ci --omit=dev --omit=optional');
+    expect(read('Dockerfile')).toContain(`RUN ${command}\n`);
+    expect(text.match(/npm ci [^`\n]*/g)).toEqual([command]);
+    expect(read('docs/upgrading.md')).toContain(`&& ${command})`);
+    const { engines, optionalDependencies } = JSON.parse(read('package.json'));
+    expect(engines.node).toBe('>=26');
+    expect(node).toContain(`latest-v${engines.node.slice(2)}.x`);
+    expect(Object.keys(optionalDependencies).every((name) => /^node-(?:bin-)?(?:darwin|linux)-/.test(name))).toBe(true);
   });
 });
 
@@ -95,16 +159,39 @@ describe('step 3', () => {
     const moved = steps
       .replaceAll(/\/(etc|opt)\/gatehouse\b/g, `${folder}/$1`)
       .replaceAll('/usr/local/sbin/', `${folder}/bin/`)
-      .replaceAll('-o root -g gatehouse ', '');
+      .replaceAll('/usr/local/bin', `${folder}/local/bin`)
+      .replaceAll(/-o root -g (?:gatehouse|root) /g, '');
     return runSteps(moved, { folder, stands });
   };
   const followSettings = () => {
     const folder = emptyFolder();
+    mkdirSync(join(folder, 'opt'));
     const key = generateEncryptionKey(new Date());
     const secret = randomBytes(48).toString('base64');
     const done = follow(settingsSteps, folder, { npm: `echo '${key}'`, openssl: `echo '${secret}'` });
     expect([done.status, done.errors]).toEqual([0, '']);
     return { folder, env: join(folder, 'etc', 'env') };
+  };
+  const SECRET_FILES = ['etc/session-secrets', 'etc/encryption-keys'];
+  /** What a shell makes of the file, with what the unit adds. */
+  const serviceEnv = (folder: string, env: string) => {
+    const unit = written('/etc/systemd/system/gatehouse@.service');
+    const credentials = new Map(
+      [...unit.matchAll(/^LoadCredential=(\S+?):\/etc\/gatehouse\/(\S+)$/gm)].map(([, name = '', file = '']) => [
+        name,
+        file,
+      ]),
+    );
+    expect([...credentials.values()].map((file) => `etc/${file}`)).toEqual(SECRET_FILES);
+    const added = [...unit.matchAll(/^Environment=(.+)$/gm)].flatMap(([, line = '']) => line.split(' '));
+    const values = added.map((one): [string, string] => {
+      const [name = '', value = ''] = one.split('=');
+      const path = value.replace(/^%d\/(.+)$/, (_all, credential: string) =>
+        join(folder, 'etc', credentials.get(credential) ?? ''),
+      );
+      return [name, path.replaceAll('%i', '3000')];
+    });
+    return { ...sourced(folder, env), ...Object.fromEntries(values) };
   };
   /** What a shell makes of the file. */
   const sourced = (folder: string, env: string) => {
@@ -115,23 +202,39 @@ describe('step 3', () => {
 
   test('leaves files that only root and the service can read, at no moment anybody else', () => {
     const { folder } = followSettings();
-    const modes = ['etc', 'etc/env', 'etc/client-secret', 'etc/connected-apps.json'].map((path) =>
+    const modes = ['etc', 'etc/env', 'etc/client-secret', 'etc/connected-apps.json', ...SECRET_FILES].map((path) =>
       modeOf(join(folder, path)),
     );
-    expect(modes).toEqual(['750', '640', '640', '640']);
+    expect(modes).toEqual(['750', '640', '640', '640', '600', '600']);
     // The mode is there before the text is.
     expect(settingsSteps).not.toMatch(/chmod|chown/);
-    expect(settingsSteps.match(/^install .*$/gm)?.filter((line) => !line.includes(' -o root -g gatehouse '))).toEqual(
-      [],
-    );
+    const owned = settingsSteps
+      .match(/^install .*$/gm)
+      ?.map((line) => / -o root -g (\w+) -m (\d+) /.exec(line)?.slice(1));
+    expect(owned).toEqual([
+      ['gatehouse', '750'],
+      ...Array(3).fill(['gatehouse', '640']),
+      ...SECRET_FILES.map(() => ['root', '600']),
+    ]);
+  });
+
+  test('stops where no key is made, so that none of its files is empty unnoticed', () => {
+    const folder = emptyFolder();
+    mkdirSync(join(folder, 'opt'));
+    const { status, called } = follow(settingsSteps, folder, { npm: 'exit 254', openssl: 'echo secret' });
+    expect([status, called.at(-1)]).toEqual([254, 'npm run -s gatehouse -- keys generate']);
+    expect(readFileSync(join(folder, 'etc', 'env'), 'utf8')).toBe('');
+    // It finds the program from any folder.
+    expect(settingsSteps).toMatch(/^cd \/opt\/gatehouse$/m);
   });
 
   test('writes settings that are understood, and has the client secret in a file', () => {
     const { folder, env } = followSettings();
-    const source = { env: sourced(folder, env), readFile: (path: string) => readFileSync(path, 'utf8') };
+    const source = { env: serviceEnv(folder, env), readFile: (path: string) => readFileSync(path, 'utf8') };
     const { values, faults } = loadConfig(source);
     expect([...faults, ...checkStorageConfig(values).faults]).toEqual([]);
-    expect(readFileSync(env, 'utf8')).not.toContain('the-secret');
+    expect(readFileSync(env, 'utf8')).not.toMatch(/the-secret|SECRETS|KEYS/);
+    expect([values.listen.port, values.management.port]).toEqual([3000, 13_000]);
     const policy = createAddressPolicy(values.internalHosts);
     const { apps, faults: appFaults } = parseConnectedApps(
       source.readFile(values.connectedAppsFile ?? ''),
@@ -159,15 +262,19 @@ describe('step 3', () => {
 
   test('makes a command that runs others as the service: its user, its settings, its folder', () => {
     const { folder } = followSettings();
-    mkdirSync(join(folder, 'opt'));
-    const runuser = 'echo "in $PWD for $PUBLIC_URL" >> "$CALLED"; shift 3; exec "$@"';
+    const secrets = SECRET_FILES.map((path) => readFileSync(join(folder, path), 'utf8').trim());
+    const runuser =
+      'echo "in $PWD for $PUBLIC_URL with $SESSION_SECRETS and $ENCRYPTION_KEYS, path $PATH" >> "$CALLED"; shift 3; exec "$@"';
     const npm = 'printf "<%s>" "$@" >> "$CALLED"; echo >> "$CALLED"';
     const { status, called } = follow(`${commandSteps}\nas-gatehouse npm 'a b' '$c'`, folder, { runuser, npm });
     expect(status).toBe(0);
+    expect(called).toContain('<run><-s><gatehouse><--><config><check>');
     expect(called.slice(-5)).toEqual([
       expect.stringMatching(/^<run><-s><gatehouse><--><apps><check><.+connected-apps.json>$/),
       'runuser -u gatehouse -- npm a b $c',
-      `in ${join(folder, 'opt')} for https://${HOST}`,
+      expect.stringMatching(
+        `^in ${join(folder, 'opt')} for https://${HOST} with ${RegExp.escape(secrets.join(' and '))}, path ${join(folder, 'local', 'bin')}:`,
+      ),
       'npm a b $c',
       '<a b><$c>',
     ]);
@@ -181,7 +288,7 @@ describe('commands for what it sets up', () => {
       ...part.matchAll(/(as-gatehouse (?:\$\w+ )?)?npm run (?:-s )?gatehouse -- ([a-z][a-z -]*)/g),
     ]);
     expect(calls.length).toBeGreaterThan(10);
-    const bare = calls.filter(([, runner]) => runner === undefined).map(([, , command]) => command);
+    const bare = calls.filter(([, runner]) => runner === undefined).map(([, , command = '']) => command.trim());
     // It reads no setting and opens no storage.
     expect(bare).toEqual(['keys generate']);
     expect(onMachine.join('')).toContain('[deploy.md](deploy.md#3-settings)');
@@ -190,7 +297,9 @@ describe('commands for what it sets up', () => {
   test('make backups where root and the service alone can read them', () => {
     const [part = ''] = partsOf('docs/backup.md');
     const [, folder = ''] = /^install -d -o gatehouse -g gatehouse -m 700 (\S+)$/m.exec(part) ?? [];
-    const files = [...part.matchAll(/(?:gatehouse -- (?:backup|restore)|&& find) (\S+)/g)].map(([, path = '']) => path);
+    const files = [...part.matchAll(/(?:gatehouse -- (?:backup(?: verify)?|restore)|&& find) (\S+)/g)].map(
+      ([, path = '']) => path,
+    );
     expect(files.length).toBeGreaterThan(3);
     expect(files.filter((path) => folder === '' || !`${path}/`.startsWith(`${folder}/`))).toEqual([]);
   });
@@ -204,7 +313,7 @@ describe('commands for what it sets up', () => {
     const run = (backup: string) =>
       runSteps(steps, { folder: emptyFolder(), stands: { 'as-gatehouse': backup, find: '' } });
     expect(run('exit 1').called).toEqual([
-      expect.stringMatching(/ -- backup \/var\/backups\/gatehouse\/\d{4}-\d\d-\d\d\.backup$/),
+      expect.stringMatching(/ -- backup \/var\/backups\/gatehouse\/\d{4}-\d\d-\d\dT\d{6}\.backup$/),
     ]);
     expect(run('').called[1]).toMatch(/^find \/var\/backups\/gatehouse .*-delete$/);
   });
@@ -214,9 +323,23 @@ describe('the unit', () => {
   const unit = written('/etc/systemd/system/gatehouse@.service');
 
   test('starts files that are there', () => {
-    const [, script = '', program = ''] = /exec sh (\S+) node (\S+)'$/m.exec(unit) ?? [];
+    const [, script = '', program = ''] = /^ExecStart=\/bin\/sh (\S+) node (\S+)$/m.exec(unit) ?? [];
     expect(read(script)).toContain('exec "$@"');
     expect(read('package.json')).toContain(`"start": "exec sh ${script} node ${program}"`);
+  });
+
+  test('R90 is understood by systemd, which finds little that it could still close', (context) => {
+    skipWithout(context, missingSystemd);
+    const folder = emptyFolder();
+    const path = join(folder, 'gatehouse@3000.service');
+    writeFileSync(path, unit);
+    const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' });
+    const verified = analyze('verify');
+    expect([verified.status, verified.stdout + verified.stderr]).toEqual([0, '']);
+    // Ten times the figure that it prints.
+    expect(analyze('security', '--offline=true', '--threshold=25').status).toBe(0);
+    // Node could not compile JavaScript with it.
+    expect(unit).not.toMatch(/^MemoryDenyWriteExecute=/m);
   });
 
   test('R90 leaves a stop the time that it may take at worst, as every container does', () => {
@@ -226,6 +349,7 @@ describe('the unit', () => {
     const providerCall = stated('src/connected-apps/provider-client.ts', 'deadlineMilliseconds');
     const worst = [
       stated('src/http/listeners.ts', 'LAST_REQUEST_MS'),
+      Number(/^#SHUTDOWN_DELAY_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       Number(/^#SHUTDOWN_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a nonce.
       stated('src/grants/refresh.ts', 'maxMs'),
@@ -234,7 +358,7 @@ describe('the unit', () => {
       2 * providerCall,
       stated('src/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
       // What is told of it, and the rest of src/gatehouse.ts' close.
-      stated('src/webhooks/messages.ts', 'deadlineMilliseconds'),
+      stated('src/webhooks/delivery.ts', 'deadlineMilliseconds'),
       stated('src/audit/notes.ts', 'SETTLE_MS'),
       stated('src/observability/tracing.ts', 'MAX_CLOSE_MS'),
     ].reduce((sum, seconds) => sum + seconds);
@@ -268,7 +392,10 @@ describe('the nginx of step 5', () => {
   /** Follows it on a machine whose root is a folder: the settings of nginx with the folder's paths, and where the certificate lies. */
   const follow = () => {
     const folder = emptyFolder();
-    for (const path of ['etc/ssl', 'etc/nginx/conf.d']) mkdirSync(join(folder, path), { recursive: true });
+    for (const path of ['etc/ssl', 'etc/nginx/conf.d', 'etc/nginx/sites-enabled']) {
+      mkdirSync(join(folder, path), { recursive: true });
+    }
+    for (const name of ['default', 'other']) writeFileSync(join(folder, 'etc/nginx/sites-enabled', name), '');
     writeFileSync(join(folder, 'given.pem'), cert);
     writeFileSync(join(folder, 'given.key'), key);
     const [steps = ''] = stepsOf(sectionOf(text, '## 5. TLS in front'));
@@ -290,6 +417,23 @@ describe('the nginx of step 5', () => {
     expect(modeOf(join(folder, 'etc/ssl/gatehouse'))).toBe('700');
     expect(done.called).toEqual(['nginx -t', 'systemctl reload nginx']);
     expect(run('exit 1').called.slice(2)).toEqual(['nginx -t']);
+    // Debian's own page.
+    expect(readdirSync(join(folder, 'etc/nginx/sites-enabled'))).toEqual(['other']);
+  });
+
+  test('R74 compresses no page of a signed-in user, also not where it compresses', async () => {
+    const site = await startSite();
+    try {
+      const { agent } = await signIn(site);
+      const { json } = await getJson(agent, `${site.url}/session`);
+      for (const path of ['/assets/none.css', '/assets/']) {
+        const page = await agent.get(site.url + path);
+        expect(page.status).toBe(404);
+        expect(page.body).not.toContain(json.csrfToken);
+      }
+    } finally {
+      await site.close();
+    }
   });
 
   describe('R74 with Gatehouse behind it', () => {
@@ -301,24 +445,60 @@ describe('the nginx of step 5', () => {
     });
     afterAll(() => site?.close());
 
-    test('speaks TLS, leaves out a process that is gone, and browsers get cookies for https alone', async (context) => {
-      skipWithout(context, missingNginx);
-      const port = await freePort();
+    /** It, in front of our process and of one that is gone. */
+    const start = async () => {
+      const [port, plainPort] = [await freePort(), await freePort()];
       const settings = follow()
         .settings.replace('127.0.0.1:3000', `127.0.0.1:${site.env.PORT}`)
         .replace('127.0.0.1:3001', `127.0.0.1:${await freePort()}`)
         .replace('listen 443', `listen 127.0.0.1:${port}`)
-        .replace('listen 80;', `listen 127.0.0.1:${await freePort()};`);
-      const ask = (path: string) => askOverTls({ port, path, cert });
-      const nginx = await startNginx(settings, async () => (await ask('/sign-in')).status > 0);
+        .replace('listen [::]:443', `listen [::1]:${port}`)
+        .replace('listen [::]:80;', `listen [::1]:${plainPort};`)
+        .replace('listen 80;', `listen 127.0.0.1:${plainPort};`);
+      const asked = (path: string, host = '127.0.0.1') => askOverTls({ host, port, path, cert });
+      const nginx = await startNginx(settings, async () => (await asked('/sign-in')).status > 0);
+      return { nginx, port, plainPort, asked };
+    };
+
+    test('speaks HTTP/2, compresses styles and scripts alone, and leads from port 80 to https', async (context) => {
+      skipWithout(context, missingNginx);
+      const { nginx, port, plainPort } = await start();
+      const ask2 = (path: string) =>
+        askOverHttp2({ port, host: HOST, cert }, path, { 'accept-encoding': 'gzip', accept: 'text/html' });
       try {
-        const started = await ask('/sign-in');
+        for (const path of ['/assets/pico.css', '/assets/gatehouse.css']) {
+          const { status, headers, body } = await ask2(path);
+          expect([status, headers['content-encoding'], headers.vary]).toEqual([
+            200,
+            'gzip',
+            expect.stringMatching(/Accept-Encoding/),
+          ]);
+          expect(gunzipSync(body).length).toBeGreaterThan(3 * body.length);
+        }
+        const page = await ask2('/');
+        expect([page.status, page.headers['content-encoding']]).toEqual([200, undefined]);
+        expect(page.body.toString()).toContain('<html');
+        const plain = await ask(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
+          headers: { host: 'other.example.com' },
+        });
+        expect([plain.status, plain.headers.location]).toEqual([308, `https://${HOST}/bin/45717360?a=b`]);
+      } finally {
+        await nginx.stop();
+      }
+    });
+
+    test('speaks TLS, leaves out a process that is gone, and browsers get cookies for https alone', async (context) => {
+      skipWithout(context, missingNginx);
+      const { nginx, asked } = await start();
+      try {
+        expect((await asked('/sign-in', '::1')).status).toBe(303);
+        const started = await asked('/sign-in');
         expect(started.status).toBe(303);
         expect(started.headers.location).toContain(site.sandbox.issuer);
         expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
         expect(started.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
         // Both servers in turn: the one that is not there is passed over.
-        const answers = await Promise.all(Array.from({ length: 8 }, () => ask('/threads/current')));
+        const answers = await Promise.all(Array.from({ length: 8 }, () => asked('/threads/current')));
         expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401));
       } finally {
         await nginx.stop();
@@ -327,9 +507,16 @@ describe('the nginx of step 5', () => {
   });
 });
 
-function askOverTls({ port, path, cert }: { port: number; path: string; cert: string }): Promise<Asked> {
+interface Asking {
+  host: string;
+  port: number;
+  path: string;
+  cert: string;
+}
+
+function askOverTls({ cert, path, ...address }: Asking): Promise<Asked> {
   return new Promise((resolve, reject) => {
-    const target = { host: '127.0.0.1', port, path, servername: HOST, ca: cert, agent: false };
+    const target = { ...address, path, servername: HOST, ca: cert, agent: false };
     const outgoing = request({ ...target, headers: { host: HOST, accept: 'application/json' } }, (answer) => {
       answer.resume().on('end', () =>
         resolve({

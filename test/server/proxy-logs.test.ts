@@ -7,31 +7,11 @@ import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
+import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
 import { writtenTo } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
-
-const CARD = ['4571736012345678', '4571 7360 1234 5678', '4571-7360-1234-5678', '４５７１７３６０１２３４５６７８'];
-const SECRETS = ['the-code', 'the-state', 'gthr_the-token', 'the-other-token'];
-
-/** Request targets with what is logged of each. */
-const REQUESTS: [target: string, logged: string][] = [
-  ...CARD.flatMap((number): [string, string][] => [
-    [`/bin/${encodeURIComponent(number)}`, '/bin/...'],
-    [`/relay/bin/${encodeURIComponent(number)}`, '/relay/bin/...'],
-    [`/${encodeURIComponent(number)}`, '/...'],
-    [`/threads/current?bin=${encodeURIComponent(number)}`, '/threads/current'],
-  ]),
-  ['/bin/%34%35%37%31736012345678', '/bin/...'],
-  ['//bin/4571736012345678', '/...'],
-  ['http://4571736012345678.example.com/bin/4571736012345678', '/bin/...'],
-  ['/oauth/callback/platform?code=the-code&state=the-state', '/oauth/callback/platform'],
-  ['/relay/threads/current?token=gthr_the-token', '/relay/threads/current'],
-  ['/relay/threads/gthr_the-token', '/relay/threads/...'],
-  ['/relay/threads/current', '/relay/threads/current'],
-  ['/', '/'],
-];
 
 /** By document: the settings that it shows. */
 describe.each([
@@ -55,7 +35,8 @@ describe.each([
         `$1127.0.0.1:${site.env.PORT}$3$1127.0.0.1:${gone}$3`,
       )
       .replace(/^ *server 127\.0\.0\.1:3001 .*$/m, '')
-      .replace(/listen (443 ssl|8080)/, `listen ${new URL(site.url).host}`)
+      .replace(/^ *listen \[::\]:.*$/gm, '')
+      .replace(/listen (443 ssl http2|8080)/, `listen ${new URL(site.url).host}`)
       .replace('listen 80;', `listen 127.0.0.1:${plain};`);
 
   test('R108 logs no card number, code, state or token, also where a process is gone, and the request id', async (context) => {

@@ -53,6 +53,12 @@ function start(command: string[], changes: Record<string, string> = {}): Program
   return program;
 }
 
+/** Without the lines that npm prints first. */
+const linesOf = (stdout: string) =>
+  stdout
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('> '))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
 const ready = (program: Program) => program.printed('Gatehouse is ready at');
 /** Leaves a database as an earlier start would have. */
 const startAndStop = async () => (await startGatehouse(env, { write: () => undefined })).close();
@@ -253,9 +259,16 @@ describe('good settings', () => {
   test('is ready, and answers on the management port', async () => {
     const program = start(NPM_START);
     await ready(program);
-    expect(program.stdout()).toContain(`Gatehouse is ready at ${env.PUBLIC_URL}\n`);
+    // Standard output is no terminal here, so it has lines of JSON alone.
+    const printed = linesOf(program.stdout());
+    expect(printed.at(-1)).toMatchObject({
+      msg: `Gatehouse is ready at ${env.PUBLIC_URL}`,
+      listen: `127.0.0.1:${env.PORT}`,
+      management: `127.0.0.1:${env.MANAGEMENT_PORT}`,
+      storage: `SQLite in ${env.DATA_DIR}`,
+    });
     expect((await manage('/healthz')).body).toBe('alive\n');
-    expect((await manage('/readyz')).body).toBe('ready\n');
+    expect(JSON.parse((await manage('/readyz')).body)).toEqual({ ready: true });
     await ask(`${env.PUBLIC_URL}/session`);
     const metrics = await manage('/metrics');
     expect(metrics.headers['content-type']).toContain('text/plain');
@@ -282,7 +295,8 @@ describe('good settings', () => {
   test('R90 a SIGTERM while the storage is opened is heard, and what was opened is closed in order', async () => {
     const { program, unlock } = await startBeforeLockedStorage();
     try {
-      await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject({ status: 503 });
+      const starting = { status: 503, body: '{"ready":false,"reason":"starting"}\n' };
+      await expect.poll(() => manage('/readyz').catch(() => ({ status: 0 }))).toMatchObject(starting);
       program.signal('SIGTERM');
       await new Promise((resolve) => setTimeout(resolve, 200));
       expect(isRunning(program.pid)).toBe(true);
@@ -348,7 +362,14 @@ describe('a process that is ready', () => {
     const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
     try {
       other.exec('BEGIN IMMEDIATE');
-      expect((await manage('/readyz')).status).toBe(503);
+      const unready = await manage('/readyz');
+      expect(unready.status).toBe(503);
+      expect(JSON.parse(unready.body)).toEqual({
+        ready: false,
+        reason: 'storage',
+        storage: `SQLite in ${join(directory, 'data')}`,
+        detail: 'The database stayed locked past the deadline',
+      });
       expect((await manage('/healthz')).status).toBe(200);
       other.exec('ROLLBACK');
       expect((await manage('/readyz')).status).toBe(200);
@@ -398,7 +419,8 @@ describe('R90 the end, with a request in flight', () => {
 
       program.signal('SIGTERM');
       program.signal('SIGTERM');
-      await expect.poll(async () => (await manage('/readyz')).status).toBe(503);
+      await expect.poll(async () => (await manage('/readyz')).body).toBe('{"ready":false,"reason":"draining"}\n');
+      expect((await manage('/metrics')).body).toMatch(/^gatehouse_ready 0$/m);
       expect((await manage('/healthz')).status).toBe(200);
       await expect.poll(() => ask(`${url}/session`).then(() => 'answered', String)).toMatch(/ECONNREFUSED/);
 

@@ -1,0 +1,128 @@
+/** R90: two processes restarted one after the other, behind a balancer that only asks for `/readyz` and repeats nothing. */
+import { Agent } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, JSON_BODY } from '../support/ask.ts';
+import { type Fleet, LOGINS, type Member, type Person, startFleet } from '../support/fleet.ts';
+import { type Haproxy, type Mode, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
+import { skipWithout } from '../support/missing.ts';
+import { isStarved } from '../support/starved.ts';
+import { until } from '../support/until.ts';
+
+/** Many polls of the balancer: they may be late on a busy machine. */
+const DELAY_SECONDS = 8;
+const KINDS = ['GET /threads/current', 'POST /bin', 'GET /session'];
+
+describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a second', () => {
+  let fleet: Fleet;
+  let haproxy: Haproxy;
+  let people: Person[];
+  beforeAll(async () => {
+    if (missingHaproxy) return;
+    const env = { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: String(DELAY_SECONDS) };
+    fleet = await startFleet({ kind: 'SQLite', processes: 2, env });
+    haproxy = await startHaproxy(
+      fleet.members.map(({ env: own }) => ({ port: Number(own.PORT), managementPort: Number(own.MANAGEMENT_PORT) })),
+    );
+    // Short enough for refreshes all the time.
+    fleet.tokens.lifetimeSeconds = 2;
+    people = [];
+    for (const login of LOGINS) people.push(await fleet.signIn(login));
+  });
+  afterAll(async () => {
+    await haproxy?.stop();
+    await fleet?.close();
+  });
+
+  const readiness = (member: Member) => ask(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}/readyz`);
+  const isSeen = (at: number, status: string) =>
+    until(async () =>
+      (await Promise.all([haproxy.statusOf('http', at), haproxy.statusOf('tcp', at)])).every((one) => one === status),
+    );
+
+  /** What one caller of one person sent over connections that it keeps, counted by outcome. */
+  async function call(
+    person: Person,
+    mode: Mode,
+    outcomes: Record<string, number>,
+    isOver: () => boolean,
+  ): Promise<void> {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const headers = { accept: 'application/json', host: new URL(fleet.url).host, cookie: person.cookie };
+    for (let turn = 0; !isOver(); turn += 1) {
+      const kind = KINDS[turn % KINDS.length] ?? '';
+      const [method = '', path = ''] = kind.split(' ');
+      const change = { ...JSON_BODY, 'x-csrf-token': person.csrfToken };
+      const body = method === 'POST' ? { body: JSON.stringify({ bins: ['45717360'] }) } : {};
+      const question = { method, agent, headers: { ...headers, ...(method === 'POST' && change) }, ...body };
+      const response = await ask(haproxy.urls[mode] + path, question).catch(({ message }: Error) => ({
+        status: 0,
+        body: message,
+      }));
+      if (isStarved(response)) continue;
+      const fits = path === '/session' ? response.body.includes(person.userId) : response.status === 200;
+      const outcome = `${mode} ${kind} ${fits ? 'well' : `${response.status} ${response.body.slice(0, 200)}`}`;
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+      await sleep(5);
+    }
+    agent.destroy();
+  }
+
+  test('no request and no refresh is lost when both processes are restarted one after the other', async (context) => {
+    skipWithout(context, missingHaproxy);
+    await Promise.all([isSeen(0, 'UP'), isSeen(1, 'UP')]);
+    let isOver = false;
+    const outcomes: Record<string, number> = {};
+    const callers = (['http', 'tcp'] as const).flatMap((mode) =>
+      people.map((person) => call(person, mode, outcomes, () => isOver)),
+    );
+    for (const [at, member] of fleet.members.entries()) {
+      member.signal('SIGTERM');
+      expect(await member.program.ended).toEqual({ status: 0, signal: null });
+      await isSeen(at, 'DOWN');
+      await member.start();
+      await isSeen(at, 'UP');
+    }
+    isOver = true;
+    await Promise.all(callers);
+    await fleet.tokens.quiet();
+    const expected = ['http', 'tcp'].flatMap((mode) => KINDS.map((kind) => `${mode} ${kind} well`));
+    expect(Object.keys(outcomes).toSorted()).toEqual(expected.toSorted());
+    for (const kind of expected) expect(outcomes[kind]).toBeGreaterThan(50);
+    expect(fleet.tokens.refusals()).toBe(0);
+    for (const { userId } of people) {
+      const { refreshToken } = await fleet.vault.read(userId);
+      expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
+    }
+  });
+
+  test('while it drains, a process says so, serves each request, and ends the connection with its response', async (context) => {
+    skipWithout(context, missingHaproxy);
+    const member = fleet.member(0);
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const session = () => ask(`${member.url}/session`, { agent, headers: { accept: 'application/json' } });
+    expect((await session()).headers.connection).toBe('keep-alive');
+    member.signal('SIGTERM');
+    await until(async () => (await readiness(member)).status === 503);
+    expect((await readiness(member)).body).toBe('{"ready":false,"reason":"draining"}\n');
+    // The first goes over the connection from before, the second over a new one.
+    for (let count = 0; count < 2; count += 1) {
+      const { status, headers } = await session();
+      expect([status, headers.connection]).toEqual([200, 'close']);
+    }
+    const headers = { accept: '*/*', host: new URL(fleet.url).host, cookie: people[0]?.cookie ?? '' };
+    // A page, a file, what the platform sends, and a refusal.
+    for (const [path, expected] of [
+      ['/', 200],
+      ['/assets/pico.css', 200],
+      ['/threads/current', 200],
+      ['/nothing', 404],
+    ]) {
+      const response = await ask(`${member.url}${path}`, { agent, headers });
+      expect([path, response.status, response.headers.connection]).toEqual([path, expected, 'close']);
+    }
+    expect(await member.program.ended).toEqual({ status: 0, signal: null });
+    agent.destroy();
+    await member.start();
+  });
+});

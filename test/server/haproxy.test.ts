@@ -1,0 +1,161 @@
+/** docs/haproxy.md, followed as far as a test can: its HAProxy in front of Gatehouse, over TLS. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { ask } from '../support/ask.ts';
+import { askOverHttp2, type Http2Answer } from '../support/ask-http2.ts';
+import { type DocumentedHaproxy, startDocumentedHaproxy } from '../support/documented-haproxy.ts';
+import { startSite, type TestSite } from '../support/gatehouse.ts';
+import { missingHaproxy } from '../support/haproxy.ts';
+import { skipWithout } from '../support/missing.ts';
+import { freePort } from '../support/ports.ts';
+import { selfSigned } from '../support/self-signed.ts';
+import { until } from '../support/until.ts';
+import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
+import { emptyFolder, runSteps, stepsOf } from './shown-steps.ts';
+
+const HOST = 'gatehouse.example.com';
+const { key, cert } = selfSigned(HOST);
+const [steps = ''] = stepsOf(readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'haproxy.md'), 'utf8'));
+
+/** Follows the steps on a machine whose root is a folder. */
+function follow(haproxy = '') {
+  const folder = emptyFolder();
+  mkdirSync(join(folder, 'etc/haproxy'), { recursive: true });
+  writeFileSync(join(folder, 'given.pem'), cert);
+  writeFileSync(join(folder, 'given.key'), key);
+  const moved = steps
+    .replaceAll('/etc/', `${folder}/etc/`)
+    .replace(/^(CERTIFICATE=).*$/m, `$1${folder}/given.pem`)
+    .replace(/^(KEY=).*$/m, `$1${folder}/given.key`);
+  const done = runSteps(moved, { folder, stands: { 'apt-get': '', haproxy, systemctl: '' } });
+  return { ...done, folder, settings: readFileSync(join(folder, 'etc/haproxy/haproxy.cfg'), 'utf8') };
+}
+
+/** Without rights, with its log where a test reads it. */
+function onThisMachine(settings: string, { port, plainPort }: { port: number; plainPort: number }): string {
+  return settings
+    .replace('log /dev/log local0', 'log stdout format raw local0')
+    .replaceAll(/^ {2}(?:user|group|chroot) .*\n/gm, '')
+    .replace('bind :80,[::]:80 ', `bind 127.0.0.1:${plainPort},[::1]:${plainPort} `)
+    .replace('bind :443,[::]:443 ', `bind 127.0.0.1:${port},[::1]:${port} `);
+}
+
+test('R73 its HAProxy tells Gatehouse the address of the client, and nobody else’s word', async (context) => {
+  skipWithout(context, missingHaproxy);
+  const heard: IncomingHttpHeaders[] = [];
+  const process = createServer((req, res) => {
+    heard.push(req.headers);
+    res.end();
+  });
+  await new Promise<void>((resolve) => process.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void process.close());
+  const { port: own } = process.address() as AddressInfo;
+  const [port, plainPort] = [await freePort(), await freePort()];
+  const settings = onThisMachine(follow().settings, { port, plainPort }).replaceAll(
+    /127\.0\.0\.1:300\d check port \d+/g,
+    `127.0.0.1:${own} check`,
+  );
+  const said = {
+    'x-forwarded-for': '198.51.100.1',
+    'x-forwarded-proto': 'http',
+    'x-forwarded-host': 'other.example.com',
+  };
+  const haproxy = await startDocumentedHaproxy(settings, async () => {
+    return (await askOverHttp2({ port, host: HOST, cert }, '/', said)).status === 200;
+  });
+  await haproxy.stop();
+  const { 'x-forwarded-for': address, 'x-forwarded-proto': scheme, 'x-forwarded-host': host } = heard.at(-1) ?? {};
+  expect([address, scheme, host]).toEqual(['127.0.0.1', 'https', HOST]);
+});
+
+test('its steps check the settings before HAProxy reads them', () => {
+  expect(follow().called.slice(1)).toEqual([expect.stringMatching(/^haproxy -c -f /), 'systemctl reload haproxy']);
+  expect(follow('exit 1').called.slice(1)).toEqual([expect.stringMatching(/^haproxy -c -f /)]);
+});
+
+describe('R74 with Gatehouse behind it', () => {
+  let site: TestSite;
+  beforeAll(async () => {
+    const env = { PUBLIC_URL: `https://${HOST}`, TRUSTED_PROXIES: '127.0.0.1', PORT: String(await freePort()) };
+    site = await startSite({ env });
+  });
+  afterAll(() => site?.close());
+
+  let haproxy: DocumentedHaproxy | undefined;
+  let port: number;
+  let plainPort: number;
+  const get = (path: string, headers: Record<string, string> = {}): Promise<Http2Answer> =>
+    askOverHttp2({ port, host: HOST, cert }, path, headers);
+  beforeEach(async (context) => {
+    skipWithout(context, missingHaproxy);
+    [port, plainPort] = [await freePort(), await freePort()];
+    const { status, errors, settings } = follow();
+    expect([status, errors]).toEqual([0, '']);
+    const gone = `127.0.0.1:${await freePort()}`;
+    const shown = onThisMachine(settings, { port, plainPort })
+      .replace('127.0.0.1:3000 check port 13000', `127.0.0.1:${site.env.PORT} check port ${site.env.MANAGEMENT_PORT}`)
+      // Its check passes, as in the moment before the next one.
+      .replace('127.0.0.1:3001 check port 13001', `${gone} check port ${site.env.MANAGEMENT_PORT}`);
+    haproxy = await startDocumentedHaproxy(shown, async () => (await get('/')).status === 200);
+  });
+  afterEach(async () => {
+    await haproxy?.stop();
+    haproxy = undefined;
+  });
+
+  test('speaks TLS and HTTP/2, passes over a process that is gone, and browsers get cookies for https alone', async () => {
+    const started = await get('/sign-in');
+    expect(started.status).toBe(303);
+    expect(started.headers.location).toContain(site.sandbox.issuer);
+    expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
+    const answers = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401));
+  });
+
+  test('compresses styles and scripts alone, and leads from port 80 to https', async () => {
+    const asked = { 'accept-encoding': 'gzip', accept: 'text/html' };
+    const { headers, body } = await get('/assets/pico.css', asked);
+    expect([headers['content-encoding'], headers.vary]).toEqual(['gzip', expect.stringMatching(/Accept-Encoding/i)]);
+    expect(gunzipSync(body).length).toBeGreaterThan(3 * body.length);
+    for (const path of ['/', '/assets/none.css']) {
+      const page = await get(path, asked);
+      expect([page.headers['content-encoding'], page.body.includes('<html')]).toEqual([undefined, true]);
+    }
+    const plain = await ask(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
+      headers: { host: 'other.example.com' },
+    });
+    expect([plain.status, plain.headers.location]).toEqual([308, `https://${HOST}/bin/45717360?a=b`]);
+  });
+
+  test('R108 logs no card number, code, state or token, and the request id', async () => {
+    const headers = {
+      authorization: 'Bearer the-other-token',
+      accept: 'application/json',
+      referer: `https://${HOST}/?code=the-code`,
+    };
+    const answers: [Http2Answer, string][] = [];
+    for (const [target, logged] of REQUESTS) {
+      if (!target.startsWith('http:')) answers.push([await get(target, headers), logged]);
+    }
+    const log = () => haproxy?.log() ?? '';
+    const lineOf = ({ headers: sent }: Http2Answer) =>
+      log()
+        .split('\n')
+        .find((line) => line.endsWith(` ${sent['x-request-id']}`));
+    await until(() => answers.every(([answer]) => lineOf(answer) !== undefined));
+    for (const [answer, logged] of answers) {
+      expect(lineOf(answer)).toContain(` GET ${logged} ${answer.status} `);
+      expect(answer.headers['x-request-id']).toMatch(/^[\w-]{20,}$/);
+    }
+    expect(
+      log()
+        .replaceAll(/[0-9a-f-]{36}/g, '')
+        .match(/\d{9}|[４５７]|%/),
+    ).toBeNull();
+    for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log()).not.toContain(secret);
+  });
+});

@@ -1,0 +1,27 @@
+/** Requests with something secret in them, for tests of what proxies write into their logs. */
+
+export const CARD = [
+  '4571736012345678',
+  '4571 7360 1234 5678',
+  '4571-7360-1234-5678',
+  '４５７１７３６０１２３４５６７８',
+];
+export const SECRETS = ['the-code', 'the-state', 'gthr_the-token', 'the-other-token'];
+
+/** Request targets with what is logged of each. */
+export const REQUESTS: [target: string, logged: string][] = [
+  ...CARD.flatMap((number): [string, string][] => [
+    [`/bin/${encodeURIComponent(number)}`, '/bin/...'],
+    [`/relay/bin/${encodeURIComponent(number)}`, '/relay/bin/...'],
+    [`/${encodeURIComponent(number)}`, '/...'],
+    [`/threads/current?bin=${encodeURIComponent(number)}`, '/threads/current'],
+  ]),
+  ['/bin/%34%35%37%31736012345678', '/bin/...'],
+  ['//bin/4571736012345678', '/...'],
+  ['http://4571736012345678.example.com/bin/4571736012345678', '/bin/...'],
+  ['/oauth/callback/platform?code=the-code&state=the-state', '/oauth/callback/platform'],
+  ['/relay/threads/current?token=gthr_the-token', '/relay/threads/current'],
+  ['/relay/threads/gthr_the-token', '/relay/threads/...'],
+  ['/relay/threads/current', '/relay/threads/current'],
+  ['/', '/'],
+];

@@ -1,0 +1,277 @@
+/**
+ * R90, F7: what an operator does, one thing after the other, while users and services call by TLS through an HAProxy that sends
+ * nothing twice, on a Redis behind sentinels. `FAULTS=long` takes half an hour for it, and asks Prometheus for the alerts as well.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { administratorOf } from '../relay/service.ts';
+import { type Asked, ask, DATA, JSON_BODY, type Question } from '../support/ask.ts';
+import { type Fleet, LOGINS, type Member, openVault, type Person, startFleet, type Vault } from '../support/fleet.ts';
+import { type Haproxy, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
+import { skipWithout } from '../support/missing.ts';
+import { runCommandProcess } from '../support/program.ts';
+import { missingPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
+import { missingRedis, type SentinelSet, startSentinelSet } from '../support/redis-server.ts';
+import { missingRelease, type Release, unpackRelease } from '../support/release.ts';
+import { selfSigned } from '../support/self-signed.ts';
+import { until } from '../support/until.ts';
+
+const LONG = process.env.FAULTS === 'long';
+/** Between the beginnings of two steps. */
+const STEP_MILLISECONDS = LONG ? 300_000 : 3_000;
+/** Longer than the `for` of the alert about a lost storage. */
+const OUTAGE_MILLISECONDS = 120_000;
+const MAX_FAILOVER_MILLISECONDS = 10_000;
+const NAME = 'gatehouse.test';
+const RULES = join(import.meta.dirname, '..', '..', 'docs', 'alerts.yml');
+const missing = missingHaproxy ?? missingRedis ?? missingRelease ?? (LONG ? missingPrometheus : undefined);
+
+let directory: string;
+let sentinels: SentinelSet;
+let release: Release;
+let fleet: Fleet;
+let haproxy: Haproxy;
+let prometheus: Prometheus | undefined;
+let people: Person[];
+let relayToken: string;
+let vault: Vault | undefined;
+const certificates = [selfSigned(NAME), selfSigned(NAME, undefined, 'renewed')] as const;
+
+beforeAll(async () => {
+  if (missing) return;
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-operations-'));
+  sentinels = await startSentinelSet();
+  release = unpackRelease();
+  fleet = await startFleet({
+    ...{ kind: 'Redis', processes: 2 },
+    otherRedis: {
+      REDIS_SENTINELS: sentinels.addresses,
+      REDIS_SENTINEL_NAME: sentinels.name,
+      REDIS_DURABILITY: 'replicas',
+    },
+    env: { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: '5' },
+  });
+  fleet.tokens.lifetimeSeconds = 5;
+  people = [];
+  for (const login of LOGINS) people.push(await fleet.signIn(login));
+  const administrator = await administratorOf(fleet, fleet.vault);
+  ({ token: relayToken } = await administrator.makeToken({ assertUser: true }));
+  // From here on the release serves, with its keys in a file.
+  useKeys(fleet.env.ENCRYPTION_KEYS ?? '');
+  for (const member of fleet.members) {
+    delete member.env.ENCRYPTION_KEYS;
+    member.env.ENCRYPTION_KEYS_FILE = keysFile();
+    await replace(member, release.folder);
+  }
+  const servers = fleet.members.map(({ env }) => ({
+    port: Number(env.PORT),
+    managementPort: Number(env.MANAGEMENT_PORT),
+  }));
+  haproxy = await startHaproxy(servers, certificates[0]);
+  for (const at of fleet.members.keys()) await untilSeen(at, 'UP');
+  if (LONG)
+    prometheus = await startPrometheus(
+      servers.map(({ managementPort }) => `http://127.0.0.1:${managementPort}`),
+      [RULES],
+    );
+});
+afterAll(async () => {
+  await vault?.store.close();
+  await prometheus?.close();
+  await haproxy?.stop();
+  await fleet?.close();
+  release?.dispose();
+  await sentinels?.dispose();
+  if (directory) rmSync(directory, { recursive: true, force: true });
+});
+
+const keysFile = () => join(directory, 'keys');
+const useKeys = (keys: string) => writeFileSync(keysFile(), keys, { mode: 0o600 });
+const untilSeen = (at: number, ...states: string[]) =>
+  until(async () => states.includes(await haproxy.statusOf('https', at)));
+
+async function replace(member: Member, folder?: string): Promise<void> {
+  member.signal('SIGTERM');
+  expect(await member.program.ended).toEqual({ status: 0, signal: null });
+  await member.start(folder);
+}
+
+/** Of the commands, which have their settings from the environment. */
+async function command(...args: string[]): Promise<void> {
+  const { status, stderr } = await runCommandProcess(args, { ...fleet.member(0).env });
+  expect([args.join(' '), status, stderr.includes('cannot be done')]).toEqual([args.join(' '), 0, false]);
+}
+
+interface Call {
+  method: string;
+  path: string;
+  headers?: (person: Person) => Record<string, string>;
+  body?: string;
+  isWell?: (response: Asked, person: Person) => boolean;
+}
+
+const CALLS: readonly Call[] = [
+  { method: 'GET', path: '/threads/current' },
+  { method: 'GET', path: '/session', isWell: ({ body }, { userId }) => body.includes(userId) },
+  {
+    ...{ method: 'POST', path: '/bin', body: JSON.stringify({ bins: ['45717360'] }) },
+    headers: ({ csrfToken }) => ({ ...JSON_BODY, 'x-csrf-token': csrfToken }),
+  },
+  {
+    ...{ method: 'GET', path: '/relay/threads/current' },
+    headers: ({ userId }) => ({
+      ...{ authorization: `Bearer ${relayToken}`, 'gatehouse-user': userId, 'gatehouse-app': 'platform' },
+      cookie: '',
+    }),
+  },
+];
+
+/** Users and a service that call without a pause longer than this. Each call has a connection of its own. */
+const PAUSE_MILLISECONDS = 20;
+
+function startLoad() {
+  const failures: { at: number; what: string; status: number }[] = [];
+  let served = 0;
+  let isOver = false;
+  const callOnce = async (person: Person, { method, path, headers, body, isWell }: Call): Promise<void> => {
+    const question: Question = {
+      method,
+      headers: { ...DATA, host: new URL(fleet.url).host, cookie: person.cookie, ...headers?.(person) },
+      tls: { ca: certificates.map(({ cert }) => cert), servername: NAME },
+      ...(body !== undefined && { body }),
+    };
+    const response = await ask(haproxy.urls.https + path, question).catch(({ message }: Error) => message);
+    if (typeof response !== 'string' && response.status === 200 && (isWell?.(response, person) ?? true)) served += 1;
+    else {
+      const [status, text] = typeof response === 'string' ? [0, response] : [response.status, response.body];
+      failures.push({ at: performance.now(), what: `${method} ${path}: ${status} ${text.slice(0, 200)}`, status });
+    }
+  };
+  const callers = people.map(async (person) => {
+    for (let turn = 0; !isOver; turn += 1) {
+      const call = CALLS[turn % CALLS.length];
+      if (call) await callOnce(person, call);
+      await sleep(PAUSE_MILLISECONDS);
+    }
+  });
+  return {
+    /** What failed since the last call of this. */
+    takeFailures: () => failures.splice(0),
+    served: () => served,
+    async stop(): Promise<void> {
+      isOver = true;
+      await Promise.all(callers);
+    },
+  };
+}
+
+async function upgrade(): Promise<void> {
+  // The release knows no SHUTDOWN_DELAY_SECONDS: the operator takes it out of the balancer first.
+  for (const [at, member] of fleet.members.entries()) {
+    await haproxy.setState(at, 'drain');
+    await untilSeen(at, 'DRAIN');
+    await replace(member);
+    await haproxy.setState(at, 'ready');
+    await untilSeen(at, 'UP');
+  }
+}
+
+async function restart(): Promise<void> {
+  for (const [at, member] of fleet.members.entries()) {
+    member.signal('SIGTERM');
+    expect(await member.program.ended).toEqual({ status: 0, signal: null });
+    await untilSeen(at, 'DOWN');
+    await member.start();
+    await untilSeen(at, 'UP');
+  }
+}
+
+/** Has every process read its keys again. */
+async function reload(keys: string): Promise<void> {
+  const reloads = () => fleet.output().split('"event":"settings.reloaded"').length;
+  const before = reloads();
+  useKeys(keys);
+  for (const { signal } of fleet.members) signal('SIGHUP');
+  await until(() => reloads() >= before + fleet.members.length);
+}
+
+async function rotateKeys(): Promise<void> {
+  const [before, next] = [fleet.env.ENCRYPTION_KEYS ?? '', generateEncryptionKey(new Date())];
+  await reload(`${before},${next}`);
+  await reload(`${next},${before}`);
+  await command('keys', 'rotate');
+  await reload(next);
+  vault = await openVault({ ...fleet.env, ENCRYPTION_KEYS: next });
+}
+
+async function changeCertificate(): Promise<void> {
+  haproxy.reload(certificates[1]);
+  const isNew = () =>
+    ask(`${haproxy.urls.https}/healthz`, { tls: { ca: [certificates[1].cert], servername: NAME } }).then(
+      () => true,
+      () => false,
+    );
+  await until(isNew);
+}
+
+const isMaster = (server: { ask(...command: string[]): string }) =>
+  server.ask('INFO', 'replication').includes('role:master');
+
+/** Kills the master: calls are refused for a while, and then served by another one. */
+async function failOver(load: ReturnType<typeof startLoad>): Promise<void> {
+  const master = sentinels.servers.find(isMaster);
+  const since = performance.now();
+  await master?.kill();
+  await until(() => sentinels.servers.some((one) => one !== master && isMaster(one)));
+  const served = load.served();
+  await until(() => load.served() > served + 2 * CALLS.length * people.length);
+  await master?.start();
+  await sleep(STEP_MILLISECONDS);
+  const failures = load.takeFailures().map(({ at, ...rest }) => ({ ...rest, after: at - since }));
+  const isRefusal = ({ status, after }: (typeof failures)[number]) =>
+    status === 503 && after < MAX_FAILOVER_MILLISECONDS;
+  expect(failures.filter((failure) => !isRefusal(failure))).toEqual([]);
+}
+
+test('an upgrade, a restart, new keys, a backup and a new certificate lose no request; a failover refuses calls for 10 s at most', {
+  timeout: 7_200_000,
+}, async (context) => {
+  skipWithout(context, missing);
+  const load = startLoad();
+  const steps = [upgrade, restart, rotateKeys, () => command('backup', join(directory, 'backup')), changeCertificate];
+  try {
+    for (const step of steps) {
+      const [since, served] = [performance.now(), load.served()];
+      await step();
+      await sleep(Math.max(0, STEP_MILLISECONDS - (performance.now() - since)));
+      expect([step.name, load.takeFailures()]).toEqual([step.name, []]);
+      expect(load.served()).toBeGreaterThan(served + 10);
+    }
+    await failOver(load);
+  } finally {
+    await load.stop();
+  }
+  await fleet.tokens.quiet();
+  expect(fleet.tokens.refusals()).toBe(0);
+  for (const { userId } of people) {
+    const { refreshToken } = (await vault?.read(userId)) ?? {};
+    expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
+  }
+  if (prometheus) await expectAlerts(prometheus);
+});
+
+/** None so far; then the storage is away for longer than a failover takes, and those fire that say so. */
+async function expectAlerts({ query }: Prometheus): Promise<void> {
+  const fired = async () => {
+    const alerts = await query('max_over_time(ALERTS{alertstate="firing"}[2h])');
+    return [...new Set(alerts.map(({ metric }) => metric.alertname))].toSorted();
+  };
+  expect(await fired()).toEqual([]);
+  await Promise.all(sentinels.servers.map((server) => server.kill()));
+  await sleep(OUTAGE_MILLISECONDS);
+  expect(await fired()).toEqual(['GatehouseStorageLost']);
+}

@@ -1,0 +1,271 @@
+/** SIGHUP: the apps file and the files of secrets are read again, all or none, while requests run. */
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { type Fleet, LOGINS, type Member, type StoreKind, startFleet } from '../support/fleet.ts';
+import { CLIENT_SECRET, sandboxApp } from '../support/gatehouse.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { runCommand } from '../support/terminal.ts';
+import { until } from '../support/until.ts';
+
+const [UMA = '', OTHER = ''] = LOGINS;
+const secret = () => randomBytes(48).toString('base64');
+
+const linesOf = ({ program }: Member) =>
+  program
+    .stdout()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line));
+const results = (member: Member) => linesOf(member).filter(({ msg }) => /^settings (not )?read again/.test(msg));
+
+/** Sends the signal to one process, and returns the log line that says what came of it. */
+async function reload(member: Member) {
+  const before = results(member).length;
+  member.signal('SIGHUP');
+  await until(() => results(member).length > before);
+  return results(member).at(-1);
+}
+
+describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  let fleet: Fleet;
+  let files: Record<'apps' | 'sessions' | 'keys' | 'client' | 'redis' | 'bins' | 'traces', string>;
+  /** Is the BIN lookup service and the collector of traces. */
+  let receiver: Server;
+  const received: { path: string; authorization: string | undefined }[] = [];
+  const write = (file: keyof typeof files, text: string) => writeFileSync(files[file], text);
+  const read = (file: keyof typeof files) => readFileSync(files[file], 'utf8');
+  const app = (id: 'platform' | 'second', changes: Record<string, unknown> = {}) =>
+    sandboxApp(fleet, id, { clientSecret: { file: files.client }, ...changes });
+  const writeApps = (...apps: Record<string, unknown>[]) => write('apps', JSON.stringify(apps));
+  const auditOf = async (event: string) =>
+    (await runCommand(['audit', 'export'], settings())).stdout
+      .split('\n')
+      .filter((line) => line.includes(event))
+      .map((line) => JSON.parse(line));
+  const settings = () => fleet.member(0).env;
+  const check = (name: string, work: () => Promise<void>) =>
+    test(name, async (context: TestContext) => {
+      skipWithout(context, missing);
+      await work();
+    });
+
+  beforeAll(async () => {
+    if (missing) return;
+    receiver = createServer((request, response) => {
+      received.push({ path: request.url ?? '', authorization: request.headers.authorization });
+      request.resume().on('end', () => response.writeHead(404, { 'content-type': 'application/json' }).end('{}'));
+    }).listen(0, '127.0.0.1');
+    fleet = await startFleet({ kind, processes: 2 });
+    const folder = dirname(fleet.dataDirectory);
+    const at = (name: string) => join(folder, name);
+    files = {
+      ...{ apps: fleet.env.CONNECTED_APPS_FILE ?? '', sessions: at('sessions'), keys: at('keys') },
+      ...{ client: at('client'), redis: at('redis') },
+      ...{ bins: at('bins'), traces: at('traces') },
+    };
+    write('sessions', fleet.env.SESSION_SECRETS ?? '');
+    write('keys', fleet.env.ENCRYPTION_KEYS ?? '');
+    write('client', CLIENT_SECRET);
+    write('bins', 'first-key');
+    write('traces', 'authorization=first-token');
+    writeApps(app('platform'));
+    const outside = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+    const inFiles: Record<string, string> = {
+      ...{ SESSION_SECRETS: '', SESSION_SECRETS_FILE: files.sessions },
+      ...{ ENCRYPTION_KEYS: '', ENCRYPTION_KEYS_FILE: files.keys },
+      ...{ BIN_SERVICE_URL: `${outside}/bins`, BIN_SERVICE_API_KEY_FILE: files.bins },
+      ...{ OTEL_EXPORTER_OTLP_ENDPOINT: outside, OTEL_EXPORTER_OTLP_HEADERS_FILE: files.traces },
+    };
+    if (fleet.redis) {
+      write('redis', fleet.redis.url);
+      Object.assign(inFiles, { REDIS_URL: '', REDIS_URL_FILE: files.redis });
+    }
+    for (const member of fleet.members) {
+      await member.kill();
+      Object.assign(member.env, inFiles);
+      await member.start();
+    }
+  });
+  afterAll(async () => {
+    await fleet?.close();
+    receiver?.close();
+  });
+
+  check('of unchanged files changes nothing, and the audit trail gets no entry', async () => {
+    expect(await reload(fleet.member(0))).toMatchObject({ level: 30, msg: 'settings read again' });
+    expect(await auditOf('settings.reloaded')).toEqual([]);
+  });
+
+  check('uses the new apps file in the process that got it, and names what changed', async () => {
+    writeApps(app('platform', { name: 'Renamed' }), app('second', { signIn: undefined }));
+    expect(await reload(fleet.member(0))).toMatchObject({ appsAdded: ['second'], appsChanged: ['platform'] });
+    const person = await fleet.signIn(UMA);
+    const names = async (member: Member) =>
+      JSON.parse((await fleet.get(member, '/connections', person)).body).connections.map(
+        ({ name }: { name: string }) => name,
+      );
+    expect(await names(fleet.member(0))).toContain('Renamed');
+    expect(await names(fleet.member(1))).not.toContain('Renamed');
+    expect(await reload(fleet.member(1))).toMatchObject({ appsAdded: ['second'], appsChanged: ['platform'] });
+    expect(await names(fleet.member(1))).toContain('Renamed');
+
+    const entries = await auditOf('settings.reloaded');
+    expect(entries).toHaveLength(2);
+    const pids = fleet.members.map(({ program }) => program.pid);
+    for (const [at, { actor, facts }] of entries.entries()) {
+      expect(actor).toEqual({ kind: 'operator' });
+      expect(facts).toMatchObject({ appsAdded: ['second'], appsChanged: ['platform'] });
+      expect(facts.process).toContain(String(pids[at]));
+    }
+
+    writeApps(app('platform'));
+    for (const member of fleet.members)
+      expect(await reload(member)).toMatchObject({ appsRemoved: ['second'], appsChanged: ['platform'] });
+    expect(await names(fleet.member(0))).not.toContain('Renamed');
+  });
+
+  check('uses a client secret from its file at the next call', async () => {
+    write('client', 'not-the-secret-that-the-provider-knows');
+    expect(await reload(fleet.member(0))).toMatchObject({ appsChanged: ['platform'] });
+    await expect(fleet.signIn(OTHER)).rejects.toThrow();
+    write('client', CLIENT_SECRET);
+    expect(await reload(fleet.member(0))).toMatchObject({ appsChanged: ['platform'] });
+    await fleet.signIn(OTHER);
+  });
+
+  check('with one fault changes nothing at all, and says everything that is wrong', async () => {
+    const [sessions, apps] = [read('sessions'), read('apps')];
+    const person = await fleet.signIn(UMA);
+    const entries = await auditOf('settings.reloaded');
+    write('sessions', secret());
+    writeApps(app('platform', { name: 'Renamed', issuer: 'no URL' }), app('second', { colour: 'red' }));
+    const line = await reload(fleet.member(0));
+    expect(line).toMatchObject({ level: 50, msg: 'settings not read again: nothing has changed' });
+    expect(line.faults).toHaveLength(2);
+    expect(line.faults.join()).toMatch(/\(platform\), \/issuer: .*\(second\), .*"colour"/);
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    expect((await fleet.get(fleet.member(0), '/connections', person)).body).not.toContain('Renamed');
+    // One fault in another file is enough, too.
+    write('apps', apps);
+    write('sessions', 'short');
+    expect((await reload(fleet.member(0))).faults.join()).toMatch(/^SESSION_SECRETS: number 1 /);
+    write('sessions', sessions);
+    write('apps', '[');
+    expect((await reload(fleet.member(0))).faults.join()).toMatch(/is not valid JSON/);
+    write('apps', apps);
+    expect(await reload(fleet.member(0))).toMatchObject({ level: 30 });
+    expect(await auditOf('settings.reloaded')).toEqual(entries);
+  });
+
+  check('rotates the session secrets, and sessions live as long as their secret is listed', async () => {
+    const old = read('sessions');
+    const member = fleet.member(0);
+    const before = await fleet.signIn(UMA);
+    const next = secret();
+    write('sessions', `${next},${old}`);
+    expect(await reload(member)).toMatchObject({ settings: ['SESSION_SECRETS'] });
+    const after = await fleet.signIn(OTHER);
+    expect((await fleet.thread(member, before)).status).toBe(200);
+    expect((await fleet.thread(member, after)).status).toBe(200);
+    // The other process has not read it yet.
+    expect((await fleet.thread(fleet.member(1), after)).status).toBe(401);
+    await reload(fleet.member(1));
+    expect((await fleet.thread(fleet.member(1), after)).status).toBe(200);
+    write('sessions', next);
+    await reload(member);
+    expect((await fleet.thread(member, before)).status).toBe(401);
+    expect((await fleet.thread(member, after)).status).toBe(200);
+    await reload(fleet.member(1));
+    expect(fleet.output()).not.toContain(next);
+  });
+
+  check('rotates the encryption keys without a restart, and refuses to drop one in use', async () => {
+    const old = read('keys');
+    const next = generateEncryptionKey(new Date());
+    const kidOf = (key: string) => key.split(':')[0] ?? '';
+    const person = await fleet.signIn(UMA);
+    const reloadAll = async () => {
+      for (const member of fleet.members) expect(await reload(member)).toMatchObject({ settings: ['ENCRYPTION_KEYS'] });
+    };
+    const processes = async () =>
+      JSON.parse((await runCommand(['keys', 'status', '--json'], settings())).stdout).processes;
+
+    write('keys', next);
+    const refused = await reload(fleet.member(0));
+    expect(refused).toMatchObject({ level: 50 });
+    expect(refused.faults.join()).toContain(kidOf(old));
+    write('keys', `${old},${next}`);
+    await reloadAll();
+    write('keys', `${next},${old}`);
+    await reloadAll();
+    expect(await processes()).toEqual([
+      expect.objectContaining({ seals: kidOf(next), opens: [kidOf(next), kidOf(old)] }),
+      expect.objectContaining({ seals: kidOf(next), opens: [kidOf(next), kidOf(old)] }),
+    ]);
+    const rotated = await runCommand(['keys', 'rotate', '--json'], settings());
+    expect(JSON.parse(rotated.stdout)).toMatchObject({ key: kidOf(next), droppable: [kidOf(old)] });
+    write('keys', next);
+    await reloadAll();
+    expect((await processes()).map(({ opens }: { opens: string[] }) => opens)).toEqual([[kidOf(next)], [kidOf(next)]]);
+    for (const member of fleet.members) expect((await fleet.thread(member, person)).status).toBe(200);
+  });
+
+  check('uses new keys of the BIN lookup service and the collector at their next calls', async () => {
+    const member = fleet.member(0);
+    const person = await fleet.signIn(UMA);
+    const sentTo = (path: string) => received.filter((one) => one.path.startsWith(path)).at(-1)?.authorization;
+    await fleet.get(member, '/bin/999999', person);
+    expect(sentTo('/bins')).toBe('Bearer first-key');
+    // Spans that a busy machine sends too late are lost: each request makes new ones.
+    const untilTraced = (token: string) =>
+      until(async () => {
+        await fleet.get(member, '/session', person);
+        return sentTo('/v1/traces') === token;
+      });
+    await untilTraced('first-token');
+    write('bins', 'second-key');
+    write('traces', 'authorization=second-token');
+    const settings = ['BIN_SERVICE_API_KEY', 'OTEL_EXPORTER_OTLP_HEADERS'];
+    expect(await reload(member)).toMatchObject({ settings });
+    await fleet.get(member, '/bin/999998', person);
+    expect(sentTo('/bins')).toBe('Bearer second-key');
+    await untilTraced('second-token');
+  });
+
+  check('disturbs no request that is under way', async () => {
+    const person = await fleet.signIn(UMA);
+    const member = fleet.member(0);
+    const statuses: number[] = [];
+    let isDone = false;
+    const callers = Array.from({ length: 8 }, async () => {
+      while (!isDone) statuses.push((await fleet.thread(member, person)).status);
+    });
+    for (let round = 0; round < 10; round += 1) {
+      writeApps(app('platform', { name: `Round ${round}` }));
+      write('sessions', `${read('sessions').split(',')[0]},${secret()}`);
+      expect(await reload(member)).toMatchObject({ appsChanged: ['platform'], settings: ['SESSION_SECRETS'] });
+    }
+    isDone = true;
+    await Promise.all(callers);
+    expect(statuses.length).toBeGreaterThan(10);
+    expect(new Set(statuses)).toEqual(new Set([200]));
+  });
+
+  if (kind === 'Redis') {
+    check('names a setting of the storage that waits for a restart, each time', async () => {
+      write('redis', `${fleet.redis?.url}/0`);
+      const waiting = { level: 40, restartNeeded: ['REDIS_URL'] };
+      expect(await reload(fleet.member(0))).toMatchObject(waiting);
+      expect(await reload(fleet.member(0))).toMatchObject(waiting);
+      write('redis', fleet.redis?.url ?? '');
+      expect((await reload(fleet.member(0))).restartNeeded).toBeUndefined();
+    });
+  }
+});
