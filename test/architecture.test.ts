@@ -8,10 +8,12 @@ const src = join(import.meta.dirname, '..', 'src');
 /** The lines of the drawing, from top to bottom; a room may use those of lower lines, and itself. */
 const LINES: string[][] = [
   ['server.ts', 'demo.ts', 'cli.ts'],
-  ['demo-apps.ts', 'demo-screen.ts'],
+  ['demo', 'ready-text.ts'],
   ['commands'],
   ['start.ts'],
   ['gatehouse.ts'],
+  ['reload.ts'],
+  ['read-settings.ts'],
   ['app.ts'],
   ['routes.ts'],
   ['sign-in', 'home', 'threads/routes.ts', 'bin/routes.ts', 'grants/routes.ts', 'admin', 'api-docs'],
@@ -29,7 +31,7 @@ const LINES: string[][] = [
   ['config'],
   // By itself, since the sandbox imports this file alone of `config`.
   ['config/networks.ts'],
-  ['remembered.ts', 'once.ts', 'time.ts', 'json.ts'],
+  ['remembered.ts', 'once.ts', 'time.ts', 'json.ts', 'version.ts'],
 ];
 
 /** A room, and those of its own line that it may import. */
@@ -52,11 +54,12 @@ const PROGRAMS: Record<string, string[]> = {
     'config/networks.ts',
     'remembered.ts',
     'time.ts',
+    'version.ts',
   ],
 };
 /** Who may import each of these programs. */
 const IMPORTERS: Record<string, string[]> = {
-  sandbox: ['demo.ts', 'demo-apps.ts', 'demo-screen.ts'],
+  sandbox: ['demo.ts', 'demo'],
   'bin-service': ['sandbox'],
 };
 
@@ -75,7 +78,7 @@ const ASSEMBLED = [
   ...['sign-in-record', 'threads', 'users', 'webhooks'],
 ];
 /** These may make parts of a room: they load no more than they need. */
-const MAKES_PARTS = ['commands'];
+const MAKES_PARTS = ['commands', 'demo'];
 
 interface Import {
   from: string;
@@ -181,6 +184,11 @@ describe('files', () => {
     expect(
       files.filter((path) => /\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck|expect-error)|\bas any\b/.test(source(path))),
     ).toEqual([]);
+  });
+
+  test('run no other program and no text as code', () => {
+    const ways = /child_process|['"](node:)?vm['"]|\beval\(|\bFunction\(/;
+    expect(files.filter((path) => ways.test(source(path)))).toEqual([]);
   });
 });
 

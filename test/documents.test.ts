@@ -9,6 +9,8 @@ import { SETTINGS } from '../src/config/settings.ts';
 import { parseConnectedApps } from '../src/connected-apps/app-file.ts';
 import { generateEncryptionKey } from '../src/storage/key-ring.ts';
 import { exampleFile, isRequired } from './support/example-file.ts';
+import { RELEASE } from './support/release.ts';
+import { selfSigned } from './support/self-signed.ts';
 
 const root = join(import.meta.dirname, '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -44,8 +46,12 @@ describe('what .env.example shows', () => {
     OTEL_EXPORTER_OTLP_ENDPOINT: shown.OTEL_EXPORTER_OTLP_ENDPOINT,
     REDIS_SENTINELS: 'sentinel:26379',
     REDIS_SENTINEL_NAME: 'gatehouse',
+    REDIS_CERT_FILE: shown.REDIS_CERT_FILE,
+    REDIS_KEY_FILE: shown.REDIS_KEY_FILE,
   };
-  const load = (env: object) => loadConfig({ env: { ...needed, ...env }, readFile: () => '' });
+  const { cert, key } = selfSigned('localhost');
+  const readFile = (path: string) => (path.endsWith('.key') ? key : /\.(crt|pem)$/.test(path) ? cert : '');
+  const load = (env: object) => loadConfig({ env: { ...needed, ...env }, readFile });
   const defaults = load({});
 
   test.each(Object.keys(shown))('%s is understood, and is the default where there is one', (name) => {
@@ -118,16 +124,19 @@ describe('npm scripts', () => {
 describe('commands', () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const program = createProgram({ ...nowhere, setExitStatus: () => undefined });
-  const leaves = (command: Command, path: string[] = []): { path: string; usage: string; options: string[] }[] =>
-    command.commands.length > 0
-      ? command.commands.flatMap((one) => leaves(one, [...path, one.name()]))
+  const leaves = (command: Command, path: string[] = []): { path: string; usage: string; options: string[] }[] => [
+    // One with arguments of its own does something, even with commands below it.
+    ...(command.commands.length > 0 && command.registeredArguments.length === 0
+      ? []
       : [
           {
             path: path.join(' '),
             usage: [...path, ...command.registeredArguments.map(usageOf)].join(' '),
             options: command.options.flatMap(({ long }) => long ?? []),
           },
-        ];
+        ]),
+    ...command.commands.flatMap((one) => leaves(one, [...path, one.name()])),
+  ];
   const known = leaves(program);
 
   test('docs/operating.md explains each, in the order of --help', () => {
@@ -153,7 +162,8 @@ describe('commands', () => {
     );
     expect(called.length).toBeGreaterThan(20);
     const wrong = called.filter(({ call }) => {
-      const command = known.find(({ path }) => `${call} `.replace(/[.,;:'"] /g, ' ').startsWith(`${path} `));
+      // Of "backup" and "backup verify" the longer one, which comes later.
+      const command = known.findLast(({ path }) => `${call} `.replace(/[.,;:'"] /g, ' ').startsWith(`${path} `));
       const options: string[] = call.match(/--[a-z-]+/g) ?? [];
       return !command || options.some((option) => !command.options.includes(option));
     });
@@ -163,6 +173,34 @@ describe('commands', () => {
 
 /** `npm run faults` makes it; from then on it has to be there like the others. */
 const WRITTEN_BY_A_LONG_RUN = 'docs/reliability.md';
+
+describe('releases', () => {
+  const { version } = JSON.parse(read('package.json'));
+
+  test('the version of package.json has its notes in the changelog; what follows a release is .dev and unreleased', () => {
+    const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
+    const [release, ...later] = version.split('.dev');
+    expect(headings[0] === 'Unreleased').toBe(later.length > 0);
+    expect(headings.filter((heading) => heading !== 'Unreleased')[0]).toMatch(
+      new RegExp(`^${RegExp.escape(release)}, \\d{4}-\\d\\d-\\d\\d$`),
+    );
+  });
+
+  test('docs/upgrading.md names the one beside which this program is run', () => {
+    expect(read('docs/upgrading.md')).toContain(`beside ${RELEASE},`);
+  });
+
+  test('docs/upgrading.md quotes each refusal as the program words it', () => {
+    const quoted = [...read('docs/upgrading.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, text = '']) => text);
+    expect(quoted).toHaveLength(4);
+    const sources = ['src/storage/schema-version.ts', 'src/storage/sqlite/database.ts'].map(read).join('\n');
+    for (const text of quoted) {
+      // Values stand where the source has placeholders.
+      const parts = text.split(/\d+|…/).map((part) => part.trim());
+      for (const part of parts.filter((one) => one.length > 1)) expect(sources).toContain(part);
+    }
+  });
+});
 
 describe('links between documents', () => {
   const files = [
@@ -204,6 +242,11 @@ describe('links between documents', () => {
     expect(from).toEqual(expect.arrayContaining(['README.md', 'docs/testing.md']));
   });
 
+  test('no document has the marks of an unsolved merge', () => {
+    const texts = files.filter((file) => file.endsWith('.md'));
+    expect(texts.filter((file) => /^(<{7}|={7}|>{7})( |$)/m.test(read(file)))).toEqual([]);
+  });
+
   test('to pictures: each is shown somewhere, and small enough to be loaded with a page', () => {
     const shown = new Set(links.map(({ to }) => to));
     const pictures = files.filter((file) => /\.(png|svg)$/.test(file));
@@ -217,7 +260,7 @@ describe('docs/security.md', () => {
   const cited = new Set(testNames().flatMap((name) => name.match(/\b[RF]\d{1,3}\b/g) ?? []));
 
   test('has every number of the requirements and of the faults, in their order', () => {
-    const expected = [...numbers('R', 114), ...numbers('F', 29)];
+    const expected = [...numbers('R', 115), ...numbers('F', 29)];
     expect(promised.map(([, number]) => number)).toEqual(expected);
   });
 
@@ -225,6 +268,55 @@ describe('docs/security.md', () => {
     const ticked = promised.filter(([, , tick]) => tick === '✓').map(([, number]) => number);
     expect(ticked).toEqual(promised.map(([, number = '']) => number).filter((number) => cited.has(number)));
   });
+});
+
+describe.each([
+  ['docs/conformance.md', /^\| `(?<id>(?:oidcc|fapi2)-[\w-]+)` \|.*\| (?<shown>.+) \|$/gm, 70],
+  ['docs/asvs.md', /^\| (?<id>V[\d.]+(?:-\d+)?) \|.*\| (?<shown>.+) \|$/gm, 180],
+])('the table of %s', (document, row, least) => {
+  const rows = [...read(document).matchAll(row)].map(({ groups }) => ({
+    id: groups?.id,
+    shown: groups?.shown ?? '',
+  }));
+  const cited = rows.flatMap(({ id, shown }) =>
+    [...shown.matchAll(/\]\(\.\.\/(test\/[^)]+)\):((?:,? `[^`]+`)+)/g)].flatMap(([, file = '', names = '']) =>
+      [...names.matchAll(/`([^`]+)`/g)].map(([, name = '']) => ({ id, file, name })),
+    ),
+  );
+
+  test('names tests that exist, or cases of their tables', () => {
+    expect(cited.length).toBeGreaterThanOrEqual(least);
+    expect(cited.filter(({ file, name }) => !namesIn(file).has(name))).toEqual([]);
+  });
+
+  test('has a test or the reason for each row', () => {
+    expect(rows.length).toBeGreaterThanOrEqual(least);
+    const tested = new Set(cited.map(({ id }) => id));
+    const bare = rows.filter(
+      ({ id, shown }) =>
+        !tested.has(id) && !/^(Does not apply|Not met|In part|Without a test|Documented)\b.{10}/.test(shown),
+    );
+    expect(bare).toEqual([]);
+  });
+});
+
+test('docs/asvs.md has each requirement of ASVS 5.0.0 of levels 1 and 2, but for WebRTC, once and in order', () => {
+  const REQUIREMENTS = `1.1.1-2 1.2.1-9 1.3.1-11 1.4.1-3 1.5.1-2 2.1.1-3 2.2.1-3 2.3.1-4 2.4.1 3.2.1-2 3.3.1-4 3.4.1-6
+    3.5.1-5 3.7.1-2 4.1.1-3 4.2.1 4.3.1-2 4.4.1-4 5.1.1 5.2.1-3 5.3.1-2 5.4.1-3 6.1.1-3 6.2.1-12 6.3.1-4 6.4.1-4 6.5.1-5
+    6.6.1-3 6.8.1-4 7.1.1-3 7.2.1-4 7.3.1-2 7.4.1-5 7.5.1-2 7.6.1-2 8.1.1-2 8.2.1-3 8.3.1 8.4.1 9.1.1-3 9.2.1-4 10.1.1-2
+    10.2.1-2 10.3.1-4 10.4.1-11 10.5.1-5 10.6.1-2 10.7.1-3 11.1.1-2 11.2.1-3 11.3.1-3 11.4.1-4 11.5.1 11.6.1 12.1.1-3
+    12.2.1-2 12.3.1-4 13.1.1 13.2.1-5 13.3.1-2 13.4.1-5 14.1.1-2 14.2.1-4 14.3.1-3 15.1.1-3 15.2.1-3 15.3.1-7 16.1.1
+    16.2.1-5 16.3.1-4 16.4.1-3 16.5.1-3`;
+  const single = (range: string) => {
+    const [, section, first, last = first] = /^(\d+\.\d+)\.(\d+)(?:-(\d+))?$/.exec(range) ?? [];
+    return Array.from(
+      { length: Number(last) - Number(first) + 1 },
+      (_, index) => `${section}.${Number(first) + index}`,
+    );
+  };
+  const listed = [...read('docs/asvs.md').matchAll(/^\| V([\d.-]+) \|/gm)].flatMap(([, range = '']) => single(range));
+  expect(listed).toEqual(REQUIREMENTS.split(/\s+/).flatMap(single));
+  expect(listed).toHaveLength(246);
 });
 
 /** As GitHub makes them of headings. */
@@ -248,16 +340,24 @@ function numbers(letter: string, most: number): string[] {
   return Array.from({ length: most }, (_, index) => `${letter}${index + 1}`);
 }
 
+/** The names of a file's tests, and the texts of its tables, which name their cases. */
+function namesIn(file: string): Set<string> {
+  const source = read(file);
+  const tables = source.includes("support/hostile-modes.ts'") ? read('test/support/hostile-modes.ts') : '';
+  const texts = [...`${source}\n${tables}`.matchAll(/'([^'\n]+)'/g)].map(([, text = '']) => text);
+  return new Set([...testNamesOf(source), ...texts]);
+}
+
 /** Whatever stands as the first argument of `test`, `it`, `describe`, or of `fault`, as the fault tests call it. */
 function testNames(): string[] {
   const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).filter((path) =>
     path.endsWith('.ts'),
   );
-  return files.flatMap((path) =>
-    [
-      ...read(join('test', path)).matchAll(
-        /\b(?:test|it|describe|fault)(?:\.\w+)*(?:\([^'"`]*\))?\(\s*(['"`])((?:\\.|(?!\1).)*)\1/gs,
-      ),
-    ].map(([, , name = '']) => name),
-  );
+  return files.flatMap((path) => testNamesOf(read(join('test', path))));
+}
+
+function testNamesOf(source: string): string[] {
+  return [
+    ...source.matchAll(/\b(?:test|it|describe|fault)(?:\.\w+)*(?:\([^'"`]*\))?\(\s*(['"`])((?:\\.|(?!\1).)*)\1/gs),
+  ].map(([, , name = '']) => name);
 }

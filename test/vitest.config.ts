@@ -17,6 +17,9 @@ const HELD_TO_DEADLINES = [
   'test/faults/crowd-sqlite.test.ts',
   'test/faults/redis-loss.test.ts',
   'test/server/demo.test.ts',
+  'test/server/draining.test.ts',
+  'test/server/operations.test.ts',
+  'test/server/releases.test.ts',
   'test/server/rolling.test.ts',
   // Six servers that take one another for dead when they do not hear for long.
   'test/storage/redis/cluster.test.ts',

@@ -7,6 +7,8 @@ export interface Effort {
   seconds: number;
   /** How often each contestant runs; medians of them count. */
   runs: number;
+  /** In the storage of the part `admin`. */
+  users: number;
 }
 
 export interface Outcome {

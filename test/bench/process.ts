@@ -12,6 +12,8 @@ export interface Measured {
   /** What it holds of the machine's memory now, in bytes; NaN where the system does not tell. */
   memory(): number;
   stop(): Promise<void>;
+  /** Its standard output. Rejects where it ends with another status than 0. */
+  ended: Promise<string>;
 }
 
 const TICKS_PER_SECOND = 100;
@@ -28,6 +30,12 @@ export async function startProcess(
     readyMilliseconds,
     cpuSeconds: () => cpuSecondsOf(program.pid),
     memory: () => memoryOf(program.pid),
+    get ended() {
+      return program.ended.then(({ status }) => {
+        if (status === 0) return program.stdout();
+        throw new Error(`${file} ended with ${status}: ${program.stderr()}`);
+      });
+    },
     async stop() {
       if (isRunning(program.pid)) program.signal('SIGTERM');
       await program.ended;

@@ -1,6 +1,7 @@
 /** `npm run bench`: runs the parts that were named. With `--check` it fails if a target is missed. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { missingRedis } from '../support/redis-server.ts';
+import { benchAdmin } from './admin-lists.ts';
 import { benchBinData } from './bin-data.ts';
 import { benchBinLookUps } from './bin-lookups.ts';
 import { type Effort, type Outcome, say } from './effort.ts';
@@ -10,6 +11,7 @@ import { INSTALL_COMMAND, installPeers, peersAreInstalled } from './peers.ts';
 import { benchRefreshStorm } from './refresh-storm.ts';
 import { drawPicture, keepResults } from './results.ts';
 import { benchSignIns } from './sign-ins.ts';
+import { benchStorage } from './storage-growth.ts';
 import { benchThreads } from './threads.ts';
 import { benchProcesses, benchUsers } from './users.ts';
 
@@ -24,22 +26,27 @@ const PARTS: Record<string, { about: string; run: (effort: Effort) => Promise<Ou
   'sign-in': { about: 'the whole flow through an identity provider', run: benchSignIns },
   refresh: { about: 'a refresh storm on four processes', run: benchRefreshStorm },
   users: { about: '1, 1,000 and 100,000 people signed in: CPU, memory, storage', run: benchUsers },
+  admin: { about: 'every list and search of the administration with 100,000 users', run: benchAdmin },
+  storage: { about: 'a storage with 100,000 users: size, start, backup, restore, key rotation', run: benchStorage },
   processes: { about: 'two processes against one', run: benchProcesses },
 };
 
 const command = new Command('npm run bench --')
-  .description('Measures Gatehouse as shipped, in turn with its peers, in one run: about seven minutes for all parts.')
+  .description(
+    'Measures Gatehouse as shipped, in turn with its peers, in one run: about fifteen minutes for all parts.',
+  )
   .addArgument(new Argument('[parts...]', 'only these parts').choices(Object.keys(PARTS)))
   .option('--check', 'ends with 1 where a target is missed')
   .option('--seconds <number>', 'length of each run', positive, 2)
   .option('--runs <number>', 'how often each contestant runs; medians count', positive, 5)
+  .option('--users <number>', 'how many users the parts admin and storage have', positive, 100_000)
   .option('--peers', `installs the peers first, as "${INSTALL_COMMAND}" does`)
   .addHelpText(
     'after',
     `\nParts:\n${told()}\n\nThe figures go to test/bench/results.json, the picture to docs/bench.svg.`,
   )
   .parse();
-const { check, seconds, runs, peers } = command.opts<Effort & { check?: true; peers?: true }>();
+const { check, seconds, runs, users, peers } = command.opts<Effort & { check?: true; peers?: true }>();
 
 if (peers) installPeers();
 const missing = [
@@ -53,13 +60,13 @@ const failed: string[] = [];
 for (const [name, { run }] of Object.entries(PARTS)) {
   if (command.args.length > 0 && !command.args.includes(name)) continue;
   try {
-    outcomes.set(name, await run({ seconds, runs }));
+    outcomes.set(name, await run({ seconds, runs, users }));
   } catch (error) {
     failed.push(name);
     say(`\n${name} could not be measured: ${error instanceof Error ? error.message : String(error)}\n`);
   }
 }
-keepResults(outcomes, { seconds, runs });
+keepResults(outcomes, { seconds, runs, users });
 const threads = outcomes.get('threads');
 if (threads && !drawPicture(threads)) say('\ndocs/bench.svg is left as it was, since not all could be measured.\n');
 

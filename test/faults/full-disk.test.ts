@@ -64,7 +64,10 @@ test.for(FREE_KILOBYTES)(
     if (kilobytes <= 64) {
       expect(new Set(statuses)).toEqual(new Set([503]));
       expect(provider.refreshes()).toBe(before);
-      expect((await crowd.manage(member, '/readyz')).status).toBe(503);
+      expect(JSON.parse((await crowd.manage(member, '/readyz')).body)).toMatchObject({
+        reason: 'disk',
+        storage: `SQLite in ${mounted}`,
+      });
     }
     await member.kill();
     giveSpaceBack();

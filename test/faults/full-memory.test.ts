@@ -52,7 +52,8 @@ test.for([
     provider.delayMilliseconds = () => 0;
     if (status === 503) {
       expect(provider.refreshes()).toBe(before);
-      expect((await crowd.manage(member, '/readyz')).status).toBe(503);
+      const detail = 'Redis responded OOM';
+      expect(JSON.parse((await crowd.manage(member, '/readyz')).body)).toMatchObject({ reason: 'storage', detail });
     }
     await member.kill();
     redis.ask('DEL', 'taken');

@@ -26,12 +26,14 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   await leaveBy(page, () => page.getByRole('link', { name: 'Administration' }).click());
   await page.goto(`${site.url}/admin/connected-apps`);
   await look('connected-apps');
-  await leaveBy(page, () => page.getByRole('button', { name: 'Register an app' }).click());
+  await leaveBy(page, () => page.getByRole('link', { name: 'Register an app' }).click());
   await page.getByLabel('ID', { exact: true }).fill('second');
   await page.getByLabel('Name', { exact: true }).fill('Second <b>platform</b> \u202eright to left');
   await page.getByLabel('Issuer', { exact: true }).fill(site.sandbox.issuer);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Read provider settings' }).click());
+  await look('register-provider');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Continue' }).click());
   await look('register');
+  await page.getByText('More: callback URLs').click();
 
   // Judged as it is typed, before anything is sent.
   const another = page.getByLabel('Another callback URL');
@@ -40,6 +42,8 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   await wildcard.waitFor();
   await another.fill(`${site.url}/oauth/callback/second/`);
   await page.getByText(`Did you mean ${site.url}/oauth/callback/second?`).waitFor();
+  await page.getByRole('button', { name: 'Use that URL' }).click();
+  expect(await another.inputValue()).toBe(`${site.url}/oauth/callback/second`);
   await another.fill('https://*.example.com/cb');
   await wildcard.waitFor();
   await page.getByLabel('Client ID', { exact: true }).fill('test-second');
@@ -52,6 +56,8 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   await page.getByLabel('Client secret', { exact: true }).fill(CLIENT_SECRET);
   await save();
   expect(await page.getByText('The app is registered.').count()).toBe(1);
+  await look('check');
+  await page.goto(`${site.url}/admin/connected-apps/second`);
   await look('connected-app');
 
   await page.getByLabel('Callback URL 1').fill('https://elsewhere.example.com/cb');
@@ -66,6 +72,7 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
     ['admin/connected-apps/platform', 'connected-app-of-the-file'],
     ['admin/register-app?preset=entra-tenants', 'preset'],
     ['admin/admin-tokens', 'admin-tokens'],
+    ['admin/search?q=p', 'search'],
     ['docs', 'docs'],
   ] as const) {
     await page.goto(`${site.url}/sign-in?app=platform`);

@@ -145,7 +145,7 @@ describe('in Chromium', () => {
     expect(await textOf(page)).toContain('Not connected');
     await leaveBy(page, () => page.getByRole('button', { name: /^Connect/ }).click());
     await throughProvider(page, site);
-    expect(await textOf(page)).toContain('Working');
+    expect(await textOf(page)).toContain('Active');
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
   });

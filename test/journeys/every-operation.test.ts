@@ -149,7 +149,8 @@ test('an administrator reads and changes everything by the API', async () => {
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   const { userId } = await sessionOf(site, agent);
   const { accessToken: apiToken } = await desk.read(userId);
-  for (const path of ['/overview', '/keys', '/revocations', '/audit', '/bin']) await call('GET', path);
+  for (const path of ['/overview', '/search?q=platform', '/keys', '/revocations', '/audit', '/bin'])
+    await call('GET', path);
   await call('GET', `/sign-ins/${await firstId('/sign-ins')}`);
 
   const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
@@ -158,6 +159,7 @@ test('an administrator reads and changes everything by the API', async () => {
   const { id: __, ...changed } = app;
   await call('GET', '/connected-apps');
   await call('GET', '/connected-apps/second');
+  await call('GET', '/connected-apps/second/timeline');
   await call('PUT', '/connected-apps/second', { ...changed, version: made.version });
   await call('POST', '/connected-apps/second/check', undefined);
   await call('POST', '/callback-urls', { urls: [`${site.url}/oauth/callback/second`] });
@@ -169,6 +171,7 @@ test('an administrator reads and changes everything by the API', async () => {
   };
   await call('GET', '/relay-tokens');
   await call('GET', `/relay-tokens/${tokenId}`);
+  await call('GET', `/relay-tokens/${tokenId}/timeline`);
   await call('PUT', `/relay-tokens/${tokenId}`, { ...policy, version: tokenVersion });
   await call('POST', `/relay-tokens/${tokenId}/rotate`, { overlapSeconds: 0 });
   await call('POST', '/policy/explain', { relayToken: tokenId, route: 'bin:read', address: '127.0.0.1' });
@@ -183,6 +186,10 @@ test('an administrator reads and changes everything by the API', async () => {
   const webhook = await call('POST', '/webhooks', wanted);
   await call('GET', `/webhooks/${await firstId('/webhooks')}`);
   await call('PUT', `/webhooks/${webhook.id}`, { ...wanted, version: webhook.version });
+  await call('POST', `/webhooks/${webhook.id}/rotate`, {});
+  const { id: messageId } = await call('POST', `/webhooks/${webhook.id}/test`);
+  await call('GET', `/webhooks/${webhook.id}/messages/${messageId}`);
+  await call('POST', `/webhooks/${webhook.id}/messages/${messageId}/resend`);
 
   const adminToken = { name: 'Reads', scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString() };
   const { id: adminTokenId } = await call('POST', '/admin-tokens', adminToken);
@@ -195,6 +202,19 @@ test('an administrator reads and changes everything by the API', async () => {
   await call('POST', '/connections/import', {
     entries: [{ user: { subject: 'of-another-system' }, app: 'unknown', refreshToken: 'unknown' }],
   });
+  const { token: uploader } = await call('POST', '/admin-tokens', { ...adminToken, scope: 'write' });
+  const uploadRows = async (source: string) => {
+    const rows = 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n';
+    const { body } = await ask(`${site.url}/admin/api/bin/uploads?date=2026-11-01&source=${source}`, {
+      ...{ method: 'POST', headers: { ...bearer(String(uploader)), 'content-type': 'text/csv' }, body: rows },
+    });
+    return JSON.parse(body).id as string;
+  };
+  for (const source of ['first', 'second']) await call('POST', `/bin/uploads/${await uploadRows(source)}/import`, {});
+  const uploadId = await uploadRows('third');
+  await call('GET', `/bin/uploads/${uploadId}`);
+  await call('DELETE', `/bin/uploads/${uploadId}`);
+  await call('POST', '/bin/rollback', {});
   await call('POST', '/connected-apps/platform/disconnect-everyone');
   await call('GET', '/connected-apps/platform/disconnect-everyone');
   await call('GET', `/webhooks/${webhook.id}/messages`);
@@ -204,10 +224,13 @@ test('an administrator reads and changes everything by the API', async () => {
   await call('DELETE', `/sessions/${await firstId('/sessions')}`);
   await call('GET', '/users');
   await call('GET', `/users/${userId}`);
+  await call('GET', `/users/${userId}/timeline`);
   for (const path of ['sign-out', 'disable', 'enable']) await call('POST', `/users/${userId}/${path}`);
   await call('DELETE', `/users/${userId}`);
   await call('DELETE', '/connected-apps/registered');
   await call('POST', '/keys/rotate');
+  await call('POST', '/keys/rotate-encryption');
+  await call('GET', '/keys');
 });
 
 test('every operation and every documented status has occurred, as the document describes it', () => {

@@ -58,7 +58,7 @@ test('"Use another account" asks at the provider, although another user is signe
   // Without the session here, the one at the provider still names the same user.
   await page.context().clearCookies({ name: 'gatehouse' });
   await page.goto(`${site.url}/`);
-  await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+  await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
   expect(await words()).toContain('You are signed in as Uma Okafor');
 
   await page.goto(`${site.url}/`);

@@ -2,9 +2,11 @@
 import { HtmlValidate } from 'html-validate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBinSiteWithAccounts } from '../bin-service/site.ts';
-import { openVaultDesk } from '../grants/vault-desk.ts';
-import { ANYTHING, administratorOf } from '../relay/service.ts';
-import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
+import { openVaultDesk, sessionOf } from '../grants/vault-desk.ts';
+import { ANYTHING, administratorOf, bearer } from '../relay/service.ts';
+import { ask, JSON_BODY } from '../support/ask.ts';
+import { createUserAgent, type Page } from '../support/browserless.ts';
+import { crawl } from '../support/crawl.ts';
 import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
@@ -20,26 +22,6 @@ async function faultsOf({ body, url }: Page): Promise<string[]> {
 
 async function expectValid(...pages: Page[]): Promise<void> {
   expect((await Promise.all(pages.map(faultsOf))).flat()).toEqual([]);
-}
-
-/** Follows links within the origin to one page of each pattern, ids and values of queries apart. */
-async function crawl(agent: UserAgent, start: string): Promise<Page[]> {
-  const { origin } = new URL(start);
-  const waiting = [start];
-  const seen = new Set<string>();
-  const pages: Page[] = [];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const url = new URL(next);
-    const pattern = url.pathname.replaceAll(/(?<=\/)[\w-]*\d[\w-]*/g, '*') + [...url.searchParams.keys()].join();
-    if (url.origin !== origin || seen.has(pattern)) continue;
-    seen.add(pattern);
-    const page = await agent.get(url.href);
-    if (!page.headers.get('content-type')?.includes('html') || !page.url.startsWith(origin)) continue;
-    pages.push(page);
-    const links = page.body.matchAll(/<a\s[^>]*href="([^"#]+)/g);
-    waiting.push(...[...links].map(([, href = '']) => new URL(href.replaceAll('&amp;', '&'), page.url).href));
-  }
-  return pages;
 }
 
 const PATH = { path: '/sign-in?app=platform' };
@@ -84,24 +66,36 @@ test('pages of users', async () => {
 test('pages of administrators', async () => {
   const desk = await openVaultDesk(site);
   const admin = await administratorOf(site, desk);
-  await admin.makeToken(ANYTHING);
+  const { token } = await admin.makeToken({ ...ANYTHING, assertUser: true });
   await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
   await desk.close();
   const { agent } = await signIn(site, 'admin@example.test', PATH);
+  const { userId: user } = await sessionOf(site, agent);
+  const link = await ask(`${site.url}/relay/connect-links`, {
+    ...{ method: 'POST', headers: { ...bearer(token), ...JSON_BODY } },
+    body: JSON.stringify({ user, app: 'platform' }),
+  });
   const pages = await crawl(agent, `${site.url}/admin`);
   expect(pages.length).toBeGreaterThan(25);
-  await expectValid(...pages);
+  await expectValid(...pages, await agent.get(JSON.parse(link.body).url));
   const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
+  const wanted = (end: string) => ({ id: 'third', name: 'Third', issuer: site.sandbox.issuer + end });
   await expectValid(
     await agent.submit(await open('connected-apps/second'), {}, { button: 'Check now' }),
     await agent.submit(await open('register-app'), { id: 'A b' }),
-    await agent.submit(await open('relay-tokens'), { name: '', days: 'x', networks: '10.0.0.0/99' }),
-    await agent.submit(await open('relay-tokens'), { name: 'Made', days: '7' }),
-    await agent.submit(await open('admin-tokens'), { name: '', days: '' }),
-    await agent.submit(await open('webhooks'), { url: 'nowhere' }),
-    await agent.submit(await open('service-accounts'), { name: '', apiToken: '' }),
+    await agent.submit(await open('register-app?preset=auth0'), {}, { button: 'Continue' }),
+    await agent.submit(await open('register-app'), wanted(''), { button: 'Continue' }),
+    await agent.submit(await open('register-app'), wanted('/'), { button: 'Continue' }),
+    await open('connected-apps/second/check'),
+    await agent.submit(await open('relay-tokens/new'), { name: '', days: 'x', networks: '10.0.0.0/99' }),
+    await agent.submit(await open('relay-tokens/new'), { name: 'Made', apps: 'platform', days: '7' }),
+    await agent.submit(await open('admin-tokens/new'), { name: '', days: '' }),
+    await agent.submit(await open('webhooks/new'), { url: 'nowhere' }),
+    await agent.submit(await open('service-accounts/new'), { name: '', apiToken: '' }),
     await agent.submit(await open('policy'), { address: '10.0.0.1' }),
     await open('users?q=nobody-is-called-so'),
+    await open('search?q=a'),
+    await open('search?q=nobody-is-called-so'),
   );
 });
 

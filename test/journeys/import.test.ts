@@ -1,11 +1,19 @@
-/** A team moves in: an operator imports its users' connections, and a user signs in and reads a thread of an app without consenting to it. */
+/**
+ * A team moves in: an operator imports its users' connections. A user signs in, finds the connection without consenting to it, and a
+ * service calls for the user.
+ */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, relayThread } from '../relay/service.ts';
+import { useBrowser } from '../support/browser.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { expectNoSideways, signInBy } from '../support/journey.ts';
 import { runCommand } from '../support/terminal.ts';
+import { until } from '../support/until.ts';
 
+const openPage = useBrowser();
 let site: TestSite;
 let desk: VaultDesk;
 beforeAll(async () => {
@@ -20,8 +28,8 @@ afterAll(async () => {
 });
 
 /** What another system holds of this user, who then is unknown here. */
-async function moveOut() {
-  const { agent } = await signIn(site);
+async function moveOut(login?: string) {
+  const { agent } = await signIn(site, login);
   const { userId } = await sessionOf(site, agent);
   let page = await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Connect' });
   while (page.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
@@ -44,12 +52,47 @@ test('import by command, sign in, read the thread', async () => {
   });
 
   const { agent } = await signIn(site);
-  const asked = site.sandbox.hits.count('GET /auth');
+  const asked = site.sandbox.hits.count('GET /authorize');
   const { status, json } = await getJson(agent, `${site.url}/threads/current?app=second`);
   expect([status, json.problem]).toEqual([200, undefined]);
-  expect(site.sandbox.hits.count('GET /auth')).toBe(asked);
+  expect(site.sandbox.hits.count('GET /authorize')).toBe(asked);
   expect((await sessionOf(site, agent)).connections).toContainEqual(
     expect.objectContaining({ app: 'second', health: 'active' }),
   );
   expect((await desk.read(userId, 'second')).scopes.toSorted()).toEqual(scopes.toSorted());
+});
+
+test('R111 in Chromium: the report names what failed, a service calls for the user, and the user sees the connection', async () => {
+  const page = await openPage();
+  const { userId, refreshToken, subject, scopes } = await moveOut('second@example.test');
+  const lines = [
+    { user: { subject }, app: 'second', refreshToken, scopes },
+    { user: { subject: 'somebody-else' }, app: 'second', refreshToken: 'never-issued' },
+  ];
+  const file = join(site.dataDirectory, 'grants.jsonl');
+  writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  const result = await runCommand(['connections', 'import', file], site.env);
+  expect([result.status, result.stderr]).toEqual([1, '']);
+  expect(result.stdout).toContain('1 imported, 0 already connected, 1 refused, 0 not checked, 0 not valid.');
+  expect(result.stdout).toMatch(/2 +refused +second +\S+ +The provider has ended this connection\./);
+  for (const { refreshToken: token } of lines) expect(result.stdout).not.toContain(token);
+
+  const admin = await administratorOf(site, desk);
+  const policy = { name: 'Nightly reports', scopes: ['threads:read'], apps: ['second'], assertUser: true };
+  const { token } = await admin.makeToken(policy);
+  const asked = site.sandbox.hits.count('GET /authorize');
+  expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
+
+  await signInBy(page, site, 'second@example.test');
+  // For the sign-in alone.
+  expect(site.sandbox.hits.count('GET /authorize')).toBe(asked + 1);
+  const shown = async () => {
+    await page.goto(`${site.url}/connections/second`);
+    return page.locator('main').innerText();
+  };
+  expect(await shown()).toContain('Active');
+  expect(await shown()).toContain(`Connected as ${subject}`);
+  // Uses by services are stored a moment later.
+  await until(async () => (await shown()).includes('Nightly reports'));
+  await expectNoSideways(page);
 });

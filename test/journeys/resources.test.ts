@@ -1,13 +1,16 @@
-/** A user connects an app that declares resources, and a service gets a token for the one that it names, good there alone. */
+/** A user in a browser connects an app that declares resources, and a service gets a token for the one that it names, good there alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { administratorOf, exchange } from '../relay/service.ts';
 import { ask, DATA } from '../support/ask.ts';
-import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { useBrowser } from '../support/browser.ts';
+import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';
+import { signInBy, userIdOf } from '../support/journey.ts';
 import { backToNow, pass } from '../support/passing-time.ts';
 
 const REPORTS = 'urn:example:reports';
 
+const openPage = useBrowser();
 let site: TestSite;
 let desk: VaultDesk;
 beforeAll(async () => {
@@ -23,11 +26,15 @@ afterAll(async () => {
 });
 
 test('R112 the token for the platform works there, the one for reports does not, and the connection stays', async () => {
-  const { agent } = await signIn(site);
-  const { userId } = await sessionOf(site, agent);
+  const page = await openPage();
+  await signInBy(page, site);
+  const userId = await userIdOf(page, site);
   const { token } = await (await administratorOf(site, desk)).makeToken({ assertUser: true });
-  const thread = () => getJson(agent, `${site.url}/threads/current`);
-  expect((await thread()).status).toBe(200);
+  const expectThread = async () => {
+    await page.goto(`${site.url}/`);
+    expect(await page.locator('main').innerText()).toContain('Spring launch');
+  };
+  await expectThread();
   const { accessToken: own, scopes } = await desk.read(userId);
   expect(scopes).toEqual(expect.arrayContaining(['openid', 'offline_access', 'platform_read_only']));
 
@@ -43,6 +50,6 @@ test('R112 the token for the platform works there, the one for reports does not,
   expect(await statusAt(site.sandbox.platformUrl)).toBe(200);
 
   pass(600);
-  expect((await thread()).status).toBe(200);
+  await expectThread();
   expect((await desk.read(userId)).accessToken).not.toBe(own);
 });

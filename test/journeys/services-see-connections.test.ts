@@ -1,11 +1,14 @@
-/** A service sees a connection work, break and work again, while its user takes access back at the provider and reconnects. */
+/** A service sees a connection work, break and work again, while its user, in a browser, takes access back and reconnects. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../relay/service.ts';
 import { ask } from '../support/ask.ts';
-import { signIn, type TestSite } from '../support/gatehouse.ts';
+import { useBrowser } from '../support/browser.ts';
+import type { TestSite } from '../support/gatehouse.ts';
+import { leaveBy, signInBy, throughProvider, userIdOf } from '../support/journey.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
+const openPage = useBrowser();
 let site: TestSite;
 let desk: VaultDesk;
 let admin: Administrator;
@@ -20,8 +23,9 @@ afterAll(async () => {
 });
 
 test('R109 active, then reconnect_needed with where to reconnect, then active, and never a token', async () => {
-  const { agent } = await signIn(site);
-  const { userId } = await sessionOf(site, agent);
+  const page = await openPage();
+  await signInBy(page, site);
+  const userId = await userIdOf(page, site);
   const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const bodies: string[] = [];
   const connection = async () => {
@@ -40,7 +44,8 @@ test('R109 active, then reconnect_needed with where to reconnect, then active, a
   await learnSecrets();
   expect((await thread()).status).toBe(200);
 
-  await agent.submit(await agent.get(`${site.sandbox.issuer}/account`), {}, { button: 'Take back' });
+  await page.goto(`${site.sandbox.issuer}/account`);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Take back' }).click());
   // The service finds out once the access token has expired.
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
   const refused = await thread();
@@ -48,9 +53,9 @@ test('R109 active, then reconnect_needed with where to reconnect, then active, a
   const broken = await connection();
   expect(broken).toMatchObject({ user: userId, app: 'platform', health: 'reconnect_needed', cause: 'grant_refused' });
 
-  const page = await agent.get(broken.connectUrl);
-  const consent = await agent.submit(page, {}, { button: 'Reconnect with these' });
-  await agent.submit(consent, {}, { button: 'Allow' });
+  await page.goto(broken.connectUrl);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
+  await throughProvider(page, site);
   expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
   expect((await thread()).status).toBe(200);
   await learnSecrets();

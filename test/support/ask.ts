@@ -1,5 +1,6 @@
 /** Sends single requests with full control of method, headers and body: adds, follows and stores nothing. */
-import { type Agent, type IncomingHttpHeaders, request } from 'node:http';
+import { type Agent, type IncomingHttpHeaders, request as requestInPlain } from 'node:http';
+import { request as requestByTls } from 'node:https';
 
 export interface Asked {
   status: number;
@@ -13,14 +14,18 @@ export interface Question {
   method?: string;
   /** A list is sent as that many header lines. */
   headers?: Record<string, string | string[]>;
-  body?: string;
+  body?: string | Buffer;
   /** Request target, where it is not that of the URL. */
   target?: string;
   /** Whose connections it goes over, in place of one of its own. */
   agent?: Agent;
+  /** For `https`: the certificates that are trusted, and the name that the server's has to have. */
+  tls?: { ca: string[]; servername: string };
 }
 
-export function ask(url: string, { method = 'GET', headers = {}, body, target, agent }: Question = {}): Promise<Asked> {
+export function ask(url: string, question: Question = {}): Promise<Asked> {
+  const { method = 'GET', headers = {}, body, target, agent, tls } = question;
+  const request = tls ? requestByTls : requestInPlain;
   const { hostname, port, pathname, search } = new URL(url);
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
   return new Promise((resolve, reject) => {
@@ -29,6 +34,7 @@ export function ask(url: string, { method = 'GET', headers = {}, body, target, a
         ...{ hostname, port, path: target ?? pathname + search, method },
         headers: { ...length, ...headers },
         agent: agent ?? false,
+        ...tls,
       },
       (answer) => {
         const chunks: Buffer[] = [];

@@ -26,6 +26,8 @@ export interface UserAgent {
   /** A top-level navigation. Stops before a URL that `stopAt` matches and answers a page of status 0 there. */
   get(url: string, options?: RequestOptions): Promise<Page>;
   request(url: string, options?: RequestOptions): Promise<Page>;
+  /** Follows the first link with these words; fails where there is none. */
+  follow(page: Page, words: string): Promise<Page>;
   /**
    * Fills the form that has all of `fields` (and `button`, by its text, when named; else the first form that fits) and
    * submits it as a browser would. Fails when no form fits, with the forms there are.
@@ -78,6 +80,11 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
     cookies,
     get: (url, options) => request(url, { ...options, method: 'GET' }),
     request,
+    follow(page, words) {
+      const href = linkOn(page, words);
+      if (href === undefined) throw new Error(`No link on ${page.url} (${page.status}) says "${words}".`);
+      return request(href);
+    },
     submit(page, fields = {}, { button } = {}) {
       const form = page.forms.find((one) => fits(one, fields, button));
       if (form === undefined) throw new Error(`No form fits on ${page.url} (${page.status}): ${describe(page)}`);
@@ -91,6 +98,13 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
       return request(action.href, { method: 'POST', body, headers: { origin: new URL(page.url).origin } });
     },
   };
+}
+
+/** Where the first link with these words leads. */
+export function linkOn({ body, url }: Page, words: string): string | undefined {
+  const links = [...body.matchAll(/<a\s[^>]*href="([^"]*)"[^>]*>(.*?)<\/a>/gs)];
+  const link = links.find(([, , inner = '']) => inner.replaceAll(/<[^>]*>/g, '').includes(words));
+  return link && new URL((link[1] ?? '').replaceAll('&amp;', '&'), url).href;
 }
 
 async function toPage(url: string, answer: Response, visited: string[]): Promise<Page> {

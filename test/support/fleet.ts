@@ -44,8 +44,8 @@ export interface Member {
   /** What it is started with from the next time on. */
   readonly env: Record<string, string>;
   isRunning(): boolean;
-  /** Resolves once it is ready. */
-  start(): Promise<void>;
+  /** Resolves once it is ready. @param folder of the program, where it is another than this one */
+  start(folder?: string): Promise<void>;
   signal(name: NodeJS.Signals): void;
   /** As a crash would end it; resolves once it has. */
   kill(): Promise<void>;
@@ -92,12 +92,14 @@ export async function startFleet(options: {
   env?: Record<string, string>;
   /** Arguments of the Redis; it keeps everything where left out. */
   redis?: readonly string[];
+  /** Settings that name a Redis of the caller's, in place of one of its own. */
+  otherRedis?: Record<string, string>;
   /** In place of the sandbox's one app. */
   apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
 }): Promise<Fleet> {
-  const { kind, processes, redis } = options;
+  const { kind, processes, redis, otherRedis } = options;
   const { provider, ...deployment } = await startDeployment({
-    ...{ name: 'fleet', kind, processes, redis },
+    ...{ name: 'fleet', kind, processes, redis, otherRedis },
     env: { SHUTDOWN_SECONDS: '5', ...options.env },
     async startProvider(url) {
       const sandbox = await startSandbox({
@@ -245,8 +247,8 @@ export function createMember(env: Record<string, string>, printed: (() => string
       return current();
     },
     isRunning: () => !ended,
-    async start() {
-      const started = startProgram(['node', 'src/server.ts'], env);
+    async start(folder) {
+      const started = startProgram(['node', 'src/server.ts'], env, folder);
       program = started;
       ended = false;
       printed.push(() => started.stdout() + started.stderr());

@@ -1,4 +1,5 @@
 /** The ways in which the hostile provider can be wrong, or odd but legal, each with a readable name. */
+import { generateKeyPairSync } from 'node:crypto';
 import { CompactEncrypt, type CryptoKey, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { ANSWERS, type Answer, status } from './hostile-answers.ts';
 
@@ -97,6 +98,11 @@ async function tampers(claims: Json, { keys }: Scene): Promise<string> {
   return `${header}.${encode({ ...claims, sub: 'administrator' })}.${signature}`;
 }
 
+function anotherRsaKey(): Json {
+  const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  return { ...publicKey.export({ format: 'jwk' }), alg: 'RS256', use: 'sig' };
+}
+
 /** ID tokens that must never make a session (R18, R23). */
 export const BAD_ID_TOKENS = {
   'id-token-wrong-iss': { claims: withThese({ iss: 'https://elsewhere.example.com' }) },
@@ -149,6 +155,10 @@ export const BAD_ID_TOKENS = {
     sign: signsWithSecret,
   },
   'id-token-unknown-kid': { sign: (claims, { keys }) => signWith(keys.rs256, claims, { kid: 'nobody-knows' }) },
+  'id-token-no-kid-of-two-keys': {
+    jwks: (keys) => [anotherRsaKey(), ...keys],
+    sign: (claims, { keys }) => signWith(keys.rs256, claims, { kid: undefined }),
+  },
   'id-token-crit': { sign: (claims, { keys }) => signWith(keys.rs256, claims, { crit: ['b64'], b64: true }) },
   'id-token-encrypted': { sign: encrypts },
   'id-token-embedded-key': {
@@ -195,6 +205,7 @@ export const ODD_BUT_LEGAL = {
   'id-token-es256': { sign: (claims, { keys }) => signWith(keys.es256, claims) },
   'id-token-eddsa': { sign: (claims, { keys }) => signWith(keys.eddsa, claims) },
   'id-token-no-kid': { sign: (claims, { keys }) => signWith(keys.es256, claims, { kid: undefined }) },
+  'id-token-no-kid-rs256': { sign: (claims, { keys }) => signWith(keys.rs256, claims, { kid: undefined }) },
   'id-token-typ-anything': { sign: (claims, { keys }) => signWith(keys.rs256, claims, { typ: 'jwt' }) },
   'id-token-auth-time-0': { claims: withThese({ auth_time: 0 }) },
   'id-token-aud-list': { claims: (claims) => ({ ...claims, aud: [claims.aud] }) },

@@ -21,8 +21,19 @@ export async function throughProvider(page: Page, site: { url: string }, login =
 
 export async function signInBy(page: Page, site: { url: string }, login?: string): Promise<void> {
   await page.goto(`${site.url}/`);
-  await leaveBy(page, () => page.getByRole('button', { name: /^Sign in with/ }).click());
+  await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());
   await throughProvider(page, site, login);
+}
+
+/** The id of the user who is signed in. */
+export async function userIdOf(page: Page, site: { url: string }): Promise<string> {
+  const { user } = await jsonOf(page, `${site.url}/session`);
+  return user.id;
+}
+
+/** What a script gets with the cookies of this browser. */
+export async function jsonOf(page: Page, url: string) {
+  return (await page.request.get(url, { headers: { accept: 'application/json' } })).json();
 }
 
 /** Does what makes the page another one, and waits for that one. */

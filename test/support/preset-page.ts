@@ -3,8 +3,8 @@ import type { Preset, PresetFact } from '../../src/connected-apps/presets.ts';
 
 const PREAMBLE = `# Presets of providers
 
-Settings of a [connected app](connected-apps.md) for well-known providers, with the reasons and where each was read. The form under
-\`/admin/connected-apps\` starts from them ("Start from a provider"); \`doctor\` and \`apps check\` name the fields in which an app of such a
+Settings of a [connected app](connected-apps.md) for well-known providers, with the reasons and where each was read. "Register an app" under
+\`/admin/connected-apps\` begins with a list of them; \`doctor\` and \`apps check\` name the fields in which an app of such a
 provider differs. They are data, in \`src/connected-apps/presets.json\`, and Gatehouse behaves the same with and without them.
 [providers.md](providers.md#what-was-tried) shows what was tried with them. Providers change: their own documentation is right where it differs.
 

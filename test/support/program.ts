@@ -19,12 +19,12 @@ export interface Program {
 }
 
 /** Starts it with this environment and nothing of our own but what finds programs, and what spares it compiling. */
-export function startProgram(command: string[], env: Record<string, string>): Program {
+export function startProgram(command: string[], env: Record<string, string>, cwd = ROOT): Program {
   const startedAt = performance.now();
   const [file = 'node', ...args] = command;
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const own = { PATH, HOME, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
-  const child = endWithUs(spawn(file, args, { cwd: ROOT, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }));
+  const child = endWithUs(spawn(file, args, { cwd, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }));
   watchSecrets(env);
   let out = '';
   let err = '';

@@ -18,6 +18,7 @@ const VALUES: Record<string, string> = {
   code: 'not_found',
   id: 'Nobodys-session_',
   change: 'enable',
+  message: 'msg_AAAAAAAAAAAAAAAAAAAAAA',
 };
 
 /** Asked by providers: no cookie counts there, and they prove themselves by a signature. */

@@ -23,7 +23,7 @@ try {
 
   const user = await visitor();
   await user.goto(`${url}/`);
-  await press(user, /^Sign in with/);
+  await press(user, /^Sign in with/, 'link');
   await signIn(user, 'user@example.test');
   await press(user, 'Allow');
   await user.getByRole('heading', { name: 'Current thread' }).first().waitFor();
@@ -64,8 +64,8 @@ async function signIn(page: Page, login: string): Promise<void> {
 }
 
 /** Presses a button and waits for the page behind it. */
-async function press(page: Page, name: string | RegExp): Promise<void> {
-  await Promise.all([page.waitForEvent('framenavigated'), page.getByRole('button', { name }).first().click()]);
+async function press(page: Page, name: string | RegExp, role: 'button' | 'link' = 'button'): Promise<void> {
+  await Promise.all([page.waitForEvent('framenavigated'), page.getByRole(role, { name }).first().click()]);
   await page.waitForLoadState('load');
 }
 

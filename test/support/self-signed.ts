@@ -1,13 +1,13 @@
 /** Makes a TLS certificate for one host name without any tool: a self-signed X.509 v3 in DER, with a P-256 key. */
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
-/** @param notAfter as UTCTime has it */
-export function selfSigned(host: string, notAfter = '491231235959Z'): { key: string; cert: string } {
+/** @param notAfter as UTCTime has it. @param subject its own name; who trusts two of one name finds only one of them */
+export function selfSigned(host: string, notAfter = '491231235959Z', subject = host): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const ecdsaWithSha256 = tagged(0x30, Buffer.from('06082a8648ce3d040302', 'hex'));
   const name = tagged(
     0x30,
-    tagged(0x31, tagged(0x30, Buffer.from('0603550403', 'hex'), tagged(0x0c, Buffer.from(host)))),
+    tagged(0x31, tagged(0x30, Buffer.from('0603550403', 'hex'), tagged(0x0c, Buffer.from(subject)))),
   );
   const validity = tagged(0x30, tagged(0x17, Buffer.from('200101000000Z')), tagged(0x17, Buffer.from(notAfter)));
   const names = tagged(0x30, tagged(0x82, Buffer.from(host)));

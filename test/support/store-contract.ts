@@ -322,6 +322,8 @@ function indexDuties(test: DutyTest): void {
       expect(await walk(pair.other, 'i', 1)).toEqual(expected);
       expect(await walk(pair.other, 'i', 4, 'descending')).toEqual(expected.toReversed());
       expect(await pair.other.count('i')).toBe(6);
+      expect(await Promise.all([-2, -1.5, 1, 9].map((score) => pair.other.count('i', score)))).toEqual([0, 1, 5, 6]);
+      await expect(pair.one.count('i', Number.NaN)).rejects.toThrow(TypeError);
     });
 
     test('adding a member again moves it; the last page has no next; an unknown index is empty', async ({ pair }) => {

@@ -1,0 +1,105 @@
+/** Benchmark of the administration: every list, filter and search on a storage with very many users. */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sign } from 'cookie-signature';
+import { Cookie, type SessionData } from 'express-session';
+import { createSessionLists } from '../../src/sessions/session-lists.ts';
+import { createSessionRecords } from '../../src/sessions/session-record.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import type { Vault } from '../support/fleet.ts';
+import { listRequests } from './admin-requests.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { type Keep, prepareLargeSite, STORAGES } from './large-site.ts';
+import { ISSUER, LIFETIMES, personOf } from './large-storage.ts';
+import { median } from './load.ts';
+import { startGatehouseProcess } from './process.ts';
+import { type Storage, withAll } from './site.ts';
+
+const MAX_MILLISECONDS = 100;
+/** Background work of the start, such as a look at every session, is over then. */
+const SETTLED_MILLISECONDS = 60_000;
+
+/** Of one request: milliseconds of each run. */
+interface Timed {
+  path: string;
+  times: number[];
+}
+
+export async function benchAdmin({ users, runs }: Effort): Promise<Outcome> {
+  const findings: Finding[] = [];
+  for (const storage of STORAGES) {
+    const timed = await withAll((keep) => timeStorage(keep, { storage, users, runs }));
+    findings.push(...slowest(timed).map((request) => findingOf(request, `${storage}: `)));
+  }
+  say(
+    tellFindings(
+      `The slowest request of each page and call of the administration, with ${users.toLocaleString('en-GB')} users, medians of ${runs} runs`,
+      findings,
+    ),
+  );
+  return { tables: [], findings };
+}
+
+async function timeStorage(
+  keep: Keep,
+  { storage, users, runs }: { storage: Storage; users: number; runs: number },
+): Promise<Timed[]> {
+  let cookie = '';
+  const write = async (vault: Vault, env: Record<string, string>) => {
+    cookie = await seatAdministrator(vault, env.SESSION_SECRETS ?? '');
+  };
+  const { url, env } = await prepareLargeSite({ keep, storage, users, write });
+  keep(await startGatehouseProcess(env));
+  await sleep(SETTLED_MILLISECONDS);
+  return timeRequests(url, cookie, { paths: listRequests(users), runs });
+}
+
+/** Of each list, page and search, the request that took longest. */
+function slowest(timed: readonly Timed[]): Timed[] {
+  const groups = Map.groupBy(timed, ({ path }) => path.replace(/\?.*/, ''));
+  return [...groups.values()]
+    .map((each) => each.toSorted((one, other) => median(other.times) - median(one.times))[0])
+    .filter((one) => one !== undefined);
+}
+
+function findingOf({ path, times }: Timed, prefix: string): Finding {
+  // Places and times differ from run to run.
+  const what = prefix + path.replaceAll(/(?<=[?&](?:after|from|to)=)[^&]+/g, '…');
+  return { what, measured: median(times), unit: 'ms', target: { most: MAX_MILLISECONDS } };
+}
+
+/** Writes the session of an administrator. Returns the `Cookie` header. */
+export async function seatAdministrator({ store, sealer }: Vault, secret: string): Promise<string> {
+  const clock = Date.now;
+  const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
+  const sealedJson = createSealedJson(sealer);
+  const records = createSessionRecords({ store, sealedJson, lists, lifetimes: LIFETIMES, clock });
+  const user = { ...personOf(0), issuer: ISSUER, admin: true };
+  const sessionId = randomBytes(24).toString('base64url');
+  const data = { cookie: new Cookie(), user, csrfToken: randomBytes(32).toString('base64url'), app: 'platform' };
+  await records.write(sessionId, data as unknown as SessionData);
+  return `gatehouse=${encodeURIComponent(`s:${sign(sessionId, secret)}`)}`;
+}
+
+/** Sends each request so many times, one after the other. @throws Error for another status than 200 */
+export async function timeRequests(
+  url: string,
+  cookie: string,
+  { paths, runs }: { paths: readonly string[]; runs: number },
+): Promise<Timed[]> {
+  const timed: Timed[] = [];
+  for (const path of paths) {
+    const headers = { cookie, accept: path.includes('/api/') ? 'application/json' : 'text/html' };
+    const times: number[] = [];
+    for (let run = 0; run < runs; run += 1) {
+      const since = performance.now();
+      const response = await fetch(url + path, { headers });
+      await response.arrayBuffer();
+      times.push(performance.now() - since);
+      if (response.status !== 200) throw new Error(`${path} returned ${response.status}.`);
+    }
+    timed.push({ path, times });
+  }
+  return timed;
+}

@@ -1,0 +1,64 @@
+/** The requests that the benchmark of the administration times. */
+import { encodeCursor } from '../../src/storage/paging.ts';
+import { DAY_MS, isoTime } from '../../src/time.ts';
+import { personOf } from './large-storage.ts';
+
+/** Of each list: the first page, one in the middle, each filter, and what a search finds often, once or never. */
+export function listRequests(users: number): string[] {
+  const someone = personOf(Math.floor(users / 2 / 10) * 10);
+  const middle = encodeCursor({ score: Date.now() - 15 * DAY_MS, member: '' });
+  const searches = ['anna', 'smith', 'a', 'idp|', 'zzzz', someone.email, someone.id].map(
+    (q) => `q=${encodeURIComponent(q)}`,
+  );
+  // After the names that begin with it come the addresses of the same users, who are not to be listed twice.
+  const amongAddresses = `q=a&after=${encodeCursor({ score: 0, member: 'anna.' })}`;
+  const queries: Record<string, readonly string[]> = {
+    users: ['', `after=${middle}`, ...searches, amongAddresses],
+    sessions: ['', `after=${middle}`, `user=${someone.id}`, ...searches],
+    connections: [
+      ...['', `after=${middle}`, `user=${someone.id}`, ...searches, 'q=a&app=calendar', 'q=anna&health=in_doubt'],
+      ...['app=platform', `app=calendar&after=${middle}`, 'app=none', 'health=reconnect_needed', 'health=in_doubt'],
+      ...['app=calendar&health=in_doubt', 'app=none&health=reconnect_needed', 'scopes=missing'],
+    ],
+    revocations: [''],
+    'sign-ins': [
+      '',
+      `after=${middle}`,
+      'failed=true',
+      `q=${personOf(users - 10).email}`,
+      'q=nobody@example.test',
+      'q=00000000',
+    ],
+    audit: [
+      ...['', `after=${middle}`, 'event=sign_in.failed', `who=${someone.id}`, `whom=${someone.id}`, 'whom=platform'],
+      ...['event=sign_in.failed&whom=platform', `event=sign_in.failed&who=${someone.id}`, 'text=anna', 'text=zzzz'],
+      `from=${isoTime(Date.now() - 16 * DAY_MS)}&to=${isoTime(Date.now() - 15 * DAY_MS)}`,
+    ],
+    'connected-apps': ['', 'q=cal'],
+    'relay-tokens': ['', 'q=service-1', 'q=zzzz'],
+    'connect-links': ['', 'q=zzzz'],
+    'service-accounts': ['', 'q=zzzz'],
+    webhooks: ['', 'q=hooks-1', 'q=zzzz'],
+    'admin-tokens': ['', 'q=zzzz'],
+  };
+  const lists = Object.entries(queries).flatMap(([list, each]) =>
+    each.flatMap((query) => {
+      const place = query === '' ? list : `${list}?${query}`;
+      return [
+        `/admin/api/${place}${query === '' ? '?' : '&'}limit=50`,
+        ...(list === 'revocations' ? [] : [`/admin/${place}`]),
+      ];
+    }),
+  );
+  const pages = ['', '/users/ID', '/connected-apps/platform', '/policy', '/bin'];
+  const calls = ['overview', 'overview?range=month', 'bin', 'users/ID', 'users/ID/timeline', 'connections/ID.platform'];
+  const searched = ['anna', 'a', 'zzzz', someone.email, someone.id, '0a1b2c3d'];
+  const single = [
+    ...pages,
+    ...calls.map((path) => `/api/${path}`),
+    ...searched.flatMap((q) => [`/search?q=${q}`, `/api/search?q=${q}`]),
+  ];
+  // The count of records that the keys begin goes on for a while.
+  const last = ['/keys', '/api/keys'];
+  return [...lists, ...[...single, ...last].map((path) => `/admin${path.replace('ID', someone.id)}`)];
+}

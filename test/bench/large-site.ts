@@ -1,0 +1,43 @@
+/** A site of the bench whose storage has very many users. */
+import { openVault, type Vault } from '../support/fleet.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { say } from './effort.ts';
+import { fillLargeStorage, ISSUER, LIFETIMES } from './large-storage.ts';
+import { startGatehouseProcess } from './process.ts';
+import { prepareGatehouse, reservePlace, type Storage, type withAll } from './site.ts';
+
+export const STORAGES: readonly Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
+const LASTING_SESSIONS = {
+  SESSION_IDLE_SECONDS: String(LIFETIMES.idleSeconds),
+  SESSION_MAX_SECONDS: String(LIFETIMES.maxSeconds),
+};
+
+export type LargeSite = Awaited<ReturnType<typeof prepareLargeSite>>;
+export type Keep = Parameters<Parameters<typeof withAll>[0]>[0];
+
+/**
+ * Fills a storage; no process runs yet.
+ * @param parts `write`: adds what a measurement needs, before the storage is closed
+ */
+export async function prepareLargeSite(parts: {
+  keep: Keep;
+  storage: Storage;
+  users: number;
+  write?: (vault: Vault, env: Record<string, string>) => Promise<void>;
+}) {
+  const { keep, storage, users, write } = parts;
+  const place = await reservePlace();
+  const site = keep(
+    await prepareGatehouse({ place, storage, issuer: ISSUER, platformUrl: 'https://api.bench.example' }),
+  );
+  const env: Record<string, string> = { ...site.env, ...LASTING_SESSIONS };
+  // The first start makes the records of an empty storage.
+  await (await startGatehouseProcess(env)).stop();
+  const vault = await openVault(env);
+  const apps = ['platform', 'calendar'] as const;
+  await fillLargeStorage({ ...vault, users, apps, advance: (done) => say(`\r${storage}: ${done} users`) });
+  await write?.(vault, env);
+  await vault.store.close();
+  say('\n');
+  return { url: site.url, redis: site.redis, env };
+}

@@ -1,0 +1,98 @@
+/** Benchmark of a storage with very many users: its size, the start, a backup, a restore and a rotation of the encryption keys. */
+import { rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { type Effort, type Outcome, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
+import { type Keep, type LargeSite, prepareLargeSite, STORAGES } from './large-site.ts';
+import { startGatehouseProcess, startProcess } from './process.ts';
+import { withAll } from './site.ts';
+
+const MAX_START_MILLISECONDS = 2_000;
+const LOOK_MILLISECONDS = 100;
+
+export async function benchStorage({ users }: Effort): Promise<Outcome> {
+  const findings: Finding[] = [];
+  for (const storage of STORAGES) {
+    const found = await withAll(async (keep) => measure(keep, await prepareLargeSite({ keep, storage, users }), users));
+    findings.push(...found.map((one) => ({ ...one, what: `${storage}: ${one.what}` })));
+  }
+  say(tellFindings(`A storage with ${users.toLocaleString('en-GB')} users`, findings));
+  return { tables: [], findings };
+}
+
+async function measure(keep: Keep, site: LargeSite, users: number): Promise<Finding[]> {
+  const { env } = site;
+  const file = `${env.CONNECTED_APPS_FILE}.backup`;
+  const start = await startOf(env, 'a start after a clean stop', { most: MAX_START_MILLISECONDS });
+  const unclean = site.redis ? [] : await startAfterKill(env);
+  const backup = await runCommand(env, ['backup', file]);
+  const restored = await runCommand(await emptyPlace(keep, site), ['restore', file]);
+  const key = generateEncryptionKey(new Date());
+  const rotation = await runCommand({ ...env, ENCRYPTION_KEYS: `${key},${env.ENCRYPTION_KEYS}` }, ['keys', 'rotate']);
+  const { items, bytes } = JSON.parse(backup.stdout) as { items: number; bytes: number };
+  const { resealed } = JSON.parse(rotation.stdout) as { resealed: number };
+  return [
+    { what: 'storage for each user', measured: bytesOf(site) / users, unit: 'B' },
+    ...start,
+    ...unclean,
+    { what: 'backup file', measured: bytes / 1e6, unit: 'MB' },
+    ...rateOf('backup', 'items', items, backup),
+    ...rateOf('restore, with its comparison', 'items', items, restored),
+    ...rateOf('rotation of the keys', 'records', resealed, rotation),
+  ];
+}
+
+async function startOf(env: Record<string, string>, what: string, target?: { most: number }): Promise<Finding[]> {
+  const process = await startGatehouseProcess(env);
+  const memory = process.memory() / 1e6;
+  await process.stop();
+  const time = { what, measured: process.readyMilliseconds, unit: 'ms', ...(target && { target }) };
+  return [time, { what: `${what}: memory of the process`, measured: memory, unit: 'MB' }];
+}
+
+/** Without the note of the clean stop, as after a kill: the database is read as a whole. */
+async function startAfterKill(env: Record<string, string>): Promise<Finding[]> {
+  rmSync(join(env.DATA_DIR ?? '', `${DATABASE_FILE}-closed`));
+  return startOf(env, 'a start after a kill');
+}
+
+const bytesOf = ({ env, redis }: LargeSite): number =>
+  redis
+    ? Number(/^used_memory:(\d+)/m.exec(redis.ask('INFO', 'memory'))?.[1])
+    : statSync(join(env.DATA_DIR ?? '', DATABASE_FILE)).size;
+
+async function emptyPlace(keep: Keep, { env, redis }: LargeSite): Promise<Record<string, string>> {
+  if (!redis) return { ...env, DATA_DIR: `${env.DATA_DIR}-restored` };
+  const empty = await startRedis();
+  keep({ stop: empty.dispose });
+  return { ...env, REDIS_URL: empty.url };
+}
+
+interface Ran {
+  stdout: string;
+  seconds: number;
+  /** The most memory that was seen, in bytes. */
+  memory: number;
+}
+
+async function runCommand(env: Record<string, string>, command: string[]): Promise<Ran> {
+  const since = performance.now();
+  const running = await startProcess('src/cli.ts', { args: [...command, '--json'], env, ready: '' });
+  let memory = 0;
+  const looking = setInterval(() => {
+    memory = Math.max(memory, running.memory() || 0);
+  }, LOOK_MILLISECONDS);
+  const stdout = await running.ended.finally(() => clearInterval(looking));
+  return { stdout, seconds: (performance.now() - since) / 1000, memory };
+}
+
+function rateOf(what: string, unit: string, count: number, { seconds, memory }: Ran): Finding[] {
+  return [
+    { what: `${what}: ${unit} a second`, measured: count / seconds, unit: '/s' },
+    { what: `${what}: seconds`, measured: seconds, unit: 's' },
+    { what: `${what}: memory of the command`, measured: memory / 1e6, unit: 'MB' },
+  ];
+}

@@ -1,0 +1,114 @@
+/** axe-core finds nothing on any page that links lead to, nor on forms with faults, light and dark, on wide and on narrow screens. */
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf } from '../relay/service.ts';
+import { useBrowser } from '../support/browser.ts';
+import { crawl } from '../support/crawl.ts';
+import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { expectNoSideways, leaveBy, throughProvider } from '../support/journey.ts';
+
+/** WCAG 2.2, levels A and AA, and what axe recommends beyond. */
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+const LOOKS = [1440, 360].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
+const FAULTY_FORM = /Failed to load resource: the server responded with a status of 40\d/;
+
+const openBrowser = useBrowser();
+// axe adds a style of its own, for which pages have no permission.
+const openPage = () => openBrowser({ bypassCSP: true }, FAULTY_FORM);
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite({
+    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { name: 'Second platform' })],
+    env: { ADMIN_APP: 'platform' },
+  });
+});
+afterAll(() => site?.close());
+
+interface Finding {
+  id: string;
+  nodes: { target: string[]; html: string }[];
+}
+
+/** One line for each finding. */
+async function findingsOn(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const { width, scheme } of LOOKS) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    await expectNoSideways(page);
+    const options = JSON.stringify({ runOnly: RULES, resultTypes: ['violations'], preload: false });
+    const { violations } = (await page.evaluate(`axe.run(document, ${options})`)) as { violations: Finding[] };
+    for (const { id, nodes } of violations) {
+      const [first] = nodes;
+      found.push(`${page.url()} ${width} ${scheme} ${id} (${nodes.length}): ${first?.html.slice(0, 200)}`);
+    }
+  }
+  return found;
+}
+
+async function findingsAt(page: Page, urls: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const url of urls) {
+    await page.goto(url);
+    await page.evaluate(axe.source);
+    found.push(...(await findingsOn(page)));
+  }
+  return found;
+}
+
+test('pages of administrators, and forms with faults', async () => {
+  const desk = await openVaultDesk(site);
+  const admin = await administratorOf(site, desk);
+  const { token } = await admin.makeToken({ expiresAt: new Date(Date.now() + 3_600_000).toISOString() });
+  await admin.makeToken({ name: 'second', assertUser: true });
+  expect(token).toMatch(/^gthr_/);
+  await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
+  await signIn(site, 'second@example.test', { path: '/sign-in?app=second' });
+  await desk.close();
+
+  const page = await openPage();
+  await page.goto(`${site.url}/sign-in?app=platform`);
+  await throughProvider(page, site, 'admin@example.test');
+  const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+  const pages = await crawl(agent, `${site.url}/admin`);
+  const urls = pages.filter(({ status }) => status === 200).map(({ url }) => url);
+  expect(urls.filter((url) => url.includes('/admin')).length).toBeGreaterThan(40);
+  expect(await findingsAt(page, urls)).toEqual([]);
+
+  for (const [path, button] of [
+    ['admin/relay-tokens/new', 'Create relay token'],
+    ['admin/admin-tokens/new', 'Create admin token'],
+  ] as const) {
+    await page.goto(`${site.url}/${path}`);
+    await page.evaluate('for (const form of document.forms) form.noValidate = true');
+    await leaveBy(page, () => page.getByRole('button', { name: button }).click());
+    await page.evaluate(axe.source);
+    expect(await findingsOn(page)).toEqual([]);
+  }
+  await page.goto(`${site.url}/admin/relay-tokens`);
+  await page.evaluate(axe.source);
+  await page.locator('.menu-row summary').first().click();
+  expect(await findingsOn(page)).toEqual([]);
+  await page.getByRole('link', { name: 'Revoke…' }).first().click();
+  await page.getByRole('dialog').waitFor();
+  expect(await findingsOn(page)).toEqual([]);
+}, 600_000);
+
+test('pages of users', async () => {
+  const page = await openPage();
+  const paths = ['/', '/sign-in', '/nowhere', '/problems/not_found'];
+  expect(
+    await findingsAt(
+      page,
+      paths.map((path) => site.url + path),
+    ),
+  ).toEqual([]);
+  await page.goto(`${site.url}/sign-in?app=platform`);
+  await throughProvider(page, site);
+  const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  const urls = (await crawl(agent, `${site.url}/`)).filter(({ status }) => status === 200).map(({ url }) => url);
+  expect(urls.length).toBeGreaterThan(5);
+  expect(await findingsAt(page, urls)).toEqual([]);
+}, 600_000);

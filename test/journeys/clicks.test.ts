@@ -1,0 +1,143 @@
+/**
+ * The jobs of an administrator in a real browser, each in at most three clicks from the overview; typing and Enter in the
+ * search of the header are none. An app is registered in register-app.test.ts; a relay token, a webhook and a test of a call
+ * are in services-in-administration.test.ts.
+ */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+import { useBrowser } from '../support/browser.ts';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { leaveBy, signInBy } from '../support/journey.ts';
+
+const MAX_CLICKS = 3;
+const BIN_FILE = `BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName
+40001234,VISA,DEBIT,,Example Bank,,,DK,,
+`;
+
+const openPage = useBrowser();
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let page: Page;
+let clicks: number;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+beforeEach(async () => {
+  page = await openPage();
+  await signInBy(page, site, 'admin@example.test');
+  await page.goto(`${site.url}/admin`);
+  clicks = 0;
+});
+
+type Role = 'link' | 'button';
+const named = (role: Role, name: string) => page.getByRole(role, { name, exact: true }).first();
+
+/** A click that leads to another page. */
+async function click(role: Role, name: string): Promise<void> {
+  clicks += 1;
+  await leaveBy(page, () => named(role, name).click());
+}
+
+/** A click that opens a menu or a dialog. */
+async function open(role: Role, name: string): Promise<void> {
+  clicks += 1;
+  await named(role, name).click();
+}
+
+async function search(text: string): Promise<void> {
+  await page.keyboard.press('/');
+  await page.keyboard.type(text);
+  await leaveBy(page, () => page.keyboard.press('Enter'));
+}
+
+async function confirm(name: string): Promise<void> {
+  const button = page.getByRole('dialog').getByRole('button', { name, exact: true });
+  await button.waitFor();
+  clicks += 1;
+  await leaveBy(page, () => button.click());
+}
+
+async function expectDone(words: string | RegExp): Promise<void> {
+  await page.getByText(words).first().waitFor();
+  expect(clicks).toBeLessThanOrEqual(MAX_CLICKS);
+}
+
+test('the check of an app', async () => {
+  await click('link', 'Apps');
+  await click('link', 'Collaboration platform');
+  await click('button', 'Check now');
+  await expectDone(/^No problems found/);
+});
+
+test('a failed sign-in by the reference on its error page', async () => {
+  const { json } = await admin.call('GET', '/sign-ins?limit=1');
+  const [record] = json.items as { id: string }[];
+  await search(String(record?.id));
+  await expectDone(String(record?.id));
+  expect(clicks).toBe(0);
+});
+
+test('the end of all sessions of a user', async () => {
+  const { agent } = await signIn(site, 'second@example.test');
+  await search('second@example.test');
+  await open('link', 'Sign out everywhere…');
+  await confirm('Sign out everywhere');
+  await expectDone(/Signed out|signed out/);
+  expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(401);
+});
+
+test('the end of a connection', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  await search('user@example.test');
+  clicks += 1;
+  await page.locator('.menu-row summary').first().click();
+  await open('link', 'Disconnect…');
+  await confirm('Disconnect');
+  await expectDone(/[Dd]isconnected/);
+  expect(await desk.grants.load(userId, 'platform')).toBeUndefined();
+});
+
+test('an import of BIN data, and the way back', async () => {
+  for (const name of ['first.csv', 'second.csv']) {
+    await page.goto(`${site.url}/admin`);
+    clicks = 0;
+    await search('BIN data');
+    await click('link', 'Import BIN data');
+    await page.getByLabel('Date of the data').fill('2026-11-20');
+    const buffer = Buffer.from(BIN_FILE);
+    await page.getByLabel('File', { exact: true }).setInputFiles({ name, mimeType: 'text/csv', buffer });
+    await click('button', 'Check file');
+    await click('button', 'Import 1 row');
+    await expectDone(`Imported 1 row of ${name}.`);
+  }
+  await page.goto(`${site.url}/admin`);
+  clicks = 0;
+  await search('BIN data');
+  await open('link', 'Roll back…');
+  await confirm('Roll back');
+  await expectDone('Rolled back to first.csv.');
+});
+
+test('the next signing key', async () => {
+  await click('link', 'Settings');
+  await click('button', 'Publish the next key now');
+  await expectDone(/published/i);
+});
+
+test('the audit trail of a day', async () => {
+  await click('link', 'Activity');
+  await click('link', 'Audit');
+  await page.getByLabel('From').fill('2026-11-20');
+  await click('button', 'Filter');
+  await expectDone('Signed in');
+});

@@ -1,0 +1,207 @@
+/** A service sends its user a connect link: the user signs in, consents and comes back to the service; nobody else can use it. */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
+import { ask, JSON_BODY } from '../support/ask.ts';
+import { useBrowser } from '../support/browser.ts';
+import { type StoreKind, startFleet } from '../support/fleet.ts';
+import { PASSWORD, sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
+import { leaveBy, lookAround, signInBy, throughProvider } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingRedis } from '../support/redis-server.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
+import { until } from '../support/until.ts';
+
+const UMA = 'user@example.test';
+const SVEN = 'second@example.test';
+/** Pages that refuse. */
+const REFUSED = /Failed to load resource: the server responded with a status of 40[34]/;
+
+const openPage = useBrowser();
+/** Receives webhook messages, and users who come back. */
+let service: Server;
+let serviceUrl: string;
+const messages: { type: string; data: Record<string, string> }[] = [];
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let token: string;
+let uma: string;
+let sven: string;
+beforeAll(async () => {
+  service = createServer(async (req, res) => {
+    let body = '';
+    for await (const chunk of req) body += chunk;
+    if (req.url === '/hook') messages.push(JSON.parse(body));
+    res
+      .setHeader('Content-Type', 'text/html')
+      .end('<!doctype html><title>Service</title><link rel="icon" href="data:,">');
+  }).listen(0, '127.0.0.1');
+  await once(service, 'listening');
+  serviceUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+  site = await startDocumentedSite({
+    app: { returnUrls: [`${serviceUrl}/connected`] },
+    sandbox: { accessTokenSeconds: 3_600 },
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ token } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true }));
+  await admin.call('POST', '/webhooks', { url: `${serviceUrl}/hook`, events: ['connection.created'] });
+  const idOf = async (login: string) => (await sessionOf(site, (await signIn(site, login)).agent)).userId;
+  uma = await idOf(UMA);
+  sven = await idOf(SVEN);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+  service.close();
+});
+
+async function makeLink(at = { url: site.url, token, user: uma }): Promise<{ id: string; url: string }> {
+  const answer = await ask(`${at.url}/relay/connect-links`, {
+    ...{ method: 'POST', headers: { ...bearer(at.token), ...JSON_BODY } },
+    body: JSON.stringify({ user: at.user, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
+  });
+  return JSON.parse(answer.body);
+}
+const usedLinks = async () =>
+  Number(/^gatehouse_connect_links_used_total (\d+)/m.exec((await ask(`${site.managementUrl}/metrics`)).body)?.[1]);
+const linked = (id: string) => messages.find(({ data }) => data.linkId === id);
+const words = (page: Page) => page.locator('main').innerText();
+const press = (page: Page, name: string) =>
+  leaveBy(page, () => page.getByRole('button', { name, exact: true }).click());
+/** At the provider, which has another account signed in. */
+async function chooseAccount(page: Page, login: string): Promise<void> {
+  await page.locator('input[name=login]').fill(login);
+  await page.locator('input[name=password]').fill(PASSWORD);
+  await press(page, 'Sign in');
+  await press(page, 'Switch');
+}
+async function allow(page: Page): Promise<void> {
+  await throughProvider(page, { url: serviceUrl });
+  expect(page.url()).toBe(`${serviceUrl}/connected`);
+}
+
+test('R114 the user signs in, consents, and comes back to the service, which hears of the link by webhook', async () => {
+  const { id, url } = await makeLink();
+  const before = await desk.read(uma);
+  const usedBefore = await usedLinks();
+  const page = await openPage({}, REFUSED);
+  await page.goto(url);
+  await throughProvider(page, site);
+  expect(page.url()).toBe(url);
+  await lookAround(page, 'connect-link');
+  expect(await words(page)).toContain('reports asks you to connect');
+  expect(linked(id)).toBeUndefined();
+  await press(page, 'Connect');
+  await allow(page);
+  expect((await desk.read(uma)).accessToken).not.toBe(before.accessToken);
+  await until(() => linked(id) !== undefined);
+  expect(linked(id)).toMatchObject({ type: 'connection.created', data: { user: uma, app: 'platform' } });
+  expect(await usedLinks()).toBe(usedBefore + 1);
+  await page.goto(url);
+  expect(await words(page)).toContain('This link no longer works');
+});
+
+test('R114 for another user the page says why, and "Use another account" leads by the provider back to the link', async () => {
+  const { id, url } = await makeLink();
+  const [ofUma, ofSven] = [await desk.read(uma), await desk.read(sven)];
+  const page = await openPage({}, REFUSED);
+  await signInBy(page, site, SVEN);
+  const signedIn = await desk.read(sven);
+  await page.goto(url);
+  expect(await words(page)).toContain('This link is for another user');
+  await lookAround(page, 'connect-link-other-user');
+  expect([await desk.read(uma), await desk.read(sven)]).toEqual([ofUma, signedIn]);
+  expect(ofSven.account).toEqual(signedIn.account);
+  const asked = page.waitForRequest((request) => request.url().includes('/authorize?'));
+  await press(page, 'Use another account');
+  expect(new URL((await asked).url()).searchParams.get('prompt')).toContain('select_account');
+  await chooseAccount(page, UMA);
+  await throughProvider(page, site);
+  expect(page.url()).toBe(url);
+  await press(page, 'Connect');
+  await allow(page);
+  await until(() => linked(id) !== undefined);
+  expect(await desk.read(sven)).toEqual(signedIn);
+});
+
+test('R114 another account at the provider stores nothing, and the link still connects the user’s own', async () => {
+  const { id, url } = await makeLink();
+  const page = await openPage({}, REFUSED);
+  await signInBy(page, site, UMA);
+  const before = await desk.read(uma);
+  await page.goto(`${url}?prompt=select_account`);
+  await press(page, 'Connect');
+  await chooseAccount(page, SVEN);
+  await throughProvider(page, site);
+  expect(await words(page)).toContain('another account than the one that this link is for');
+  await lookAround(page, 'connect-link-other-account');
+  expect(await desk.read(uma)).toEqual(before);
+  expect(linked(id)).toBeUndefined();
+  await leaveBy(page, () => page.getByRole('link', { name: 'Use another account' }).click());
+  await press(page, 'Connect');
+  await chooseAccount(page, UMA);
+  await allow(page);
+  expect((await desk.read(uma)).account).toMatchObject({ email: UMA });
+});
+
+test('R114 an administrator sees the links and revokes one, which then connects nothing', async () => {
+  const [{ id, url }, { id: kept }] = [await makeLink(), await makeLink()];
+  const user = await openPage({}, REFUSED);
+  await signInBy(user, site);
+  await user.goto(url);
+  const page = await openPage();
+  await page.goto(`${site.url}/sign-in?return_to=/admin/connect-links`);
+  await throughProvider(page, site, 'admin@example.test');
+  await lookAround(page, 'admin-connect-links');
+  const rowOf = (link: string) => page.getByRole('row').filter({ has: page.locator(`input[value="${link}"]`) });
+  await rowOf(id).locator('summary').click();
+  await rowOf(id).getByRole('link', { name: 'Revoke…' }).click();
+  await page.getByRole('dialog', { name: /^Revoke the connect link/ }).waitFor();
+  await press(page, 'Revoke connect link');
+  expect(await words(page)).toContain('Connect link revoked.');
+  expect([await rowOf(id).count(), await rowOf(kept).count()]).toEqual([0, 1]);
+  await press(user, 'Connect');
+  expect(await words(user)).toContain('This link no longer works');
+});
+
+test.for<StoreKind>(['SQLite', 'Redis'])(
+  'R114 two processes on %s: a link of one works at the other, which is killed with the tokens on their way',
+  async (kind, context) => {
+    if (kind === 'Redis') skipWithout(context, missingRedis);
+    const returnUrls = [`${serviceUrl}/connected`];
+    const fleet = await startFleet({ kind, processes: 2, apps: (at) => [sandboxApp(at, 'platform', { returnUrls })] });
+    onTestFinished(fleet.close);
+    const administrator = await administratorOf(fleet.member(1), fleet.vault);
+    await administrator.call('POST', '/webhooks', { url: `${serviceUrl}/hook`, events: ['connection.created'] });
+    const { token: own } = await administrator.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+    const { userId: user } = await fleet.signIn(UMA);
+    const { id, url } = await makeLink({ url: fleet.member(1).url, token: own, user });
+
+    const page = await openPage({}, /net::ERR_(EMPTY_RESPONSE|CONNECTION_(RESET|REFUSED))/);
+    await page.goto(url);
+    await throughProvider(page, fleet);
+    const before = await fleet.vault.read(user);
+    // The provider has this user's consent, so it sends the browser straight back.
+    const held = fleet.tokens.holdNext();
+    await page.getByRole('button', { name: 'Connect', exact: true }).click({ noWaitAfter: true });
+    await held.made;
+    await fleet.member(0).kill();
+    held.release();
+    await fleet.member(0).start();
+    expect(await fleet.vault.read(user)).toEqual(before);
+    expect(linked(id)).toBeUndefined();
+
+    await page.goto(url);
+    await press(page, 'Connect');
+    await allow(page);
+    expect((await fleet.vault.read(user)).accessToken).not.toBe(before.accessToken);
+    await until(() => linked(id) !== undefined);
+    expect(messages.filter(({ data }) => data.linkId === id)).toHaveLength(1);
+  },
+);

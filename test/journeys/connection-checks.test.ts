@@ -1,0 +1,118 @@
+/** A user takes access back at the provider and nobody calls: a check finds it, the service hears of it, the user reconnects. */
+import { afterEach, expect, test } from 'vitest';
+import { administratorOf, bearer } from '../relay/service.ts';
+import { ask } from '../support/ask.ts';
+import { useBrowser } from '../support/browser.ts';
+import { openVault } from '../support/fleet.ts';
+import { getJson, signIn } from '../support/gatehouse.ts';
+import { leaveBy, lookAround, signInBy, throughProvider, userIdOf } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+import { backToNow, pass } from '../support/passing-time.ts';
+import { missingRedis, startRedis } from '../support/redis-server.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
+import { until } from '../support/until.ts';
+import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
+
+const INTERVAL_SECONDS = 120;
+/** In reverse order, whatever the test came to. */
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+  backToNow();
+});
+const newPage = useBrowser();
+
+/** Gatehouse and its provider, a connected user in a browser, a service with a relay token and webhooks, an administrator. */
+async function start(storage: string) {
+  const redis = storage === 'Redis' ? await startRedis() : undefined;
+  if (redis) closing.push(redis.dispose);
+  const env = { CONNECTION_CHECK_SECONDS: String(INTERVAL_SECONDS), ...(redis && { REDIS_URL: redis.url }) };
+  // The access token expires before the check, so that the health tells a failed check.
+  const site = await startDocumentedSite({ env, sandbox: { accessTokenSeconds: 60 } });
+  closing.push(site.close);
+  const vault = await openVault(site.env);
+  closing.push(() => vault.store.close());
+  const admin = await administratorOf(site, vault);
+  const receiver = await startReceiver();
+  closing.push(async () => receiver.close());
+  const events = ['connection.reconnect_needed', 'connection.recovered'];
+  const { json: webhook } = await admin.call('POST', '/webhooks', { url: receiver.url, events });
+  const page = await newPage();
+  await signInBy(page, site);
+  const userId = await userIdOf(page, site);
+  const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
+  const connection = async () => {
+    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    return JSON.parse(answer.body).items[0];
+  };
+  /** Lets time pass until shortly before a check is late. */
+  const untilCheck = async () => {
+    const { obtainedAt } = await vault.read(userId);
+    pass(0.9 * INTERVAL_SECONDS - (Date.now() - obtainedAt) / 1000);
+    return obtainedAt;
+  };
+  const messages = () => signedMessages(receiver, String(webhook.secret));
+  return { site, messages, page, userId, connection, untilCheck };
+}
+
+const TITLE =
+  'R113 what a user takes back at the provider is announced within the interval without a call, and is mended by reconnecting: on %s';
+test.for(['SQLite', 'Redis'])(TITLE, async (storage, context) => {
+  if (storage === 'Redis') skipWithout(context, missingRedis);
+  const { site, messages, page, userId, connection, untilCheck } = await start(storage);
+  expect(await connection()).toMatchObject({ health: 'active', notCheckedSince: null });
+
+  await page.goto(`${site.sandbox.issuer}/account`);
+  await leaveBy(page, () => page.getByRole('button', { name: 'Take back' }).first().click());
+  const checkedAt = await untilCheck();
+  await until(() => messages().length > 0);
+  const [message] = messages();
+  const data = { user: userId, app: 'platform', cause: 'grant_refused' };
+  expect(message).toMatchObject({ type: 'connection.reconnect_needed', data });
+  expect(Date.parse(message?.timestamp ?? '')).toBeLessThanOrEqual(checkedAt + INTERVAL_SECONDS * 1000);
+
+  const broken = await connection();
+  expect(broken).toMatchObject({ health: 'reconnect_needed', cause: 'grant_refused' });
+  expect(Date.parse(broken.checkedAt)).toBeGreaterThan(checkedAt);
+  const { agent } = await signIn(site, 'admin@example.test');
+  for (const path of ['/admin/connections?health=reconnect_needed', `/admin/users/${userId}`]) {
+    const { body } = await agent.get(site.url + path);
+    expect(body).toContain('Broken');
+    expect(body).toContain('The provider has ended this connection.');
+    expect(body).toContain(`<td data-label="Checked"><time datetime="${broken.checkedAt}"`);
+  }
+
+  await page.goto(broken.connectUrl);
+  await page.getByText('Broken').waitFor();
+  await page.getByText('The provider has ended this connection.').waitFor();
+  await page.locator(`dd time[datetime="${broken.checkedAt}"]`).waitFor();
+  await lookAround(page, 'connection-check-broken');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Reconnect with these' }).click());
+  await throughProvider(page, site);
+  await page.goto(`${site.url}/connections/platform`);
+  await page.getByText('Active', { exact: true }).waitFor();
+  expect(await connection()).toMatchObject({ health: 'active', cause: null, notCheckedSince: null });
+  await until(() => messages().length > 1);
+  expect(messages().map(({ type }) => type)).toEqual(['connection.reconnect_needed', 'connection.recovered']);
+});
+
+test('R113 R41 a connection whose check fails in an outage is in doubt until the provider is back, without a call', async () => {
+  const { site, messages, page, connection, untilCheck } = await start('SQLite');
+  site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
+  await untilCheck();
+  await until(async () => (await connection()).health === 'in_doubt');
+  expect(await connection()).toMatchObject({ cause: 'provider_unavailable' });
+  await page.goto(`${site.url}/connections`);
+  await page.getByText('Unverified').first().waitFor();
+
+  site.sandbox.faults.clear();
+  // The longest back-off.
+  pass(75);
+  await until(async () => (await connection()).health === 'active');
+  await page.reload();
+  await page.getByText('Active', { exact: true }).first().waitFor();
+  expect(messages()).toEqual([]);
+  expect(
+    (await getJson((await signIn(site, 'admin@example.test')).agent, `${site.url}/admin/api/overview`)).json,
+  ).toMatchObject({ connections: { in_doubt: 0, reconnect_needed: 0 } });
+});

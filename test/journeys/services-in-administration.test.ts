@@ -1,0 +1,181 @@
+/** Three jobs of an administrator in a real browser, each in three clicks from the overview, on a wide screen and a telephone, light and dark. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+import { useBrowser } from '../support/browser.ts';
+import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { leaveBy, lookAround, signInBy } from '../support/journey.ts';
+import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
+
+const openPage = useBrowser();
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let receiver: Receiver;
+let userId: string;
+beforeAll(async () => {
+  receiver = await startReceiver();
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ userId } = await sessionOf(site, (await signIn(site)).agent));
+  await signIn(site, 'second@example.test');
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+  receiver?.close();
+});
+
+let page: Page;
+/** Clicks since the overview; typing is none. */
+let clicks: number;
+beforeEach(async () => {
+  page = await openPage({}, /status of 40\d/);
+  await signInBy(page, site, 'admin@example.test');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${site.url}/admin`);
+  clicks = 0;
+});
+
+async function click(role: 'link' | 'button', name: string | RegExp): Promise<void> {
+  clicks += 1;
+  await leaveBy(page, () =>
+    page
+      .getByRole(role, { name, exact: typeof name === 'string' })
+      .first()
+      .click(),
+  );
+}
+
+async function look(name: string): Promise<void> {
+  await lookAround(page, `services-${name}`);
+  await page.setViewportSize({ width: 1440, height: 900 });
+}
+
+test('test a call: every rule with its verdict, for a user by e-mail address, and the call to copy', async () => {
+  await admin.makeToken({ name: 'Strict', users: [userId], scopes: ['threads:read'] });
+  await click('link', 'Services');
+  await click('link', 'Test a call');
+  await look('test-call-empty');
+  await page.getByLabel('User', { exact: true }).pressSequentially('sec');
+  const suggested = page.locator('datalist option[value="second@example.test"]');
+  await suggested.waitFor({ state: 'attached' });
+  await page.getByLabel('User', { exact: true }).fill('second@example.test');
+  await click('button', 'Test call');
+  expect(clicks).toBe(3);
+  const result = page.getByRole('region', { name: 'Result' });
+  expect(await result.getByRole('heading', { level: 2 }).innerText()).toMatch(/Refused\s+by the rule users/);
+  expect(await result.getByText('The relay token may not act for this user.').count()).toBe(1);
+  expect(
+    await result
+      .getByRole('listitem')
+      .filter({ hasText: /Passed:/ })
+      .count(),
+  ).toBeGreaterThanOrEqual(5);
+  await look('test-call-refused');
+  for (const language of ['TypeScript', 'Python']) {
+    await result.getByText(language, { exact: true }).click();
+    await result.getByText(language === 'Python' ? 'urllib.request.urlopen' : 'await fetch').waitFor();
+  }
+  await look('test-call-python');
+  await page.getByLabel('User', { exact: true }).fill('user@example.test');
+  await click('button', 'Test call');
+  expect(await result.getByRole('heading', { level: 2 }).innerText()).toBe('Allowed');
+  await look('test-call-allowed');
+});
+
+test('a webhook: created, tested, its response read, sent again, its secret rotated, and deleted after a question', async () => {
+  receiver.respond(503, 'the queue is full');
+  await click('link', 'Services');
+  await click('link', 'Webhooks');
+  await look('webhooks-empty');
+  await click('link', 'Create webhook');
+  await page.getByLabel('URL').fill(receiver.url);
+  await look('webhook-new');
+  await click('button', 'Create webhook');
+  expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^whsec_/);
+  await look('webhook-made');
+
+  await page.goto(`${site.url}/admin`);
+  clicks = 0;
+  await click('link', 'Services');
+  await click('link', 'Webhooks');
+  await click('button', `Send test ${receiver.url}`);
+  expect(clicks).toBe(3);
+  expect(await page.locator('.notice').innerText()).toContain(
+    'Test message not delivered. The receiver responded with 503.',
+  );
+  expect(await page.getByText('the queue is full').count()).toBe(1);
+  expect(await page.locator('pre', { hasText: 'webhook.test' }).count()).toBe(1);
+  await look('webhook-message-failed');
+  receiver.respond(200, 'thank you');
+  await click('button', 'Send again');
+  expect(await page.locator('.notice').innerText()).toContain('Message delivered. The receiver responded with 200.');
+  expect(await page.getByRole('heading', { level: 1 }).innerText()).toMatch(/Delivered/);
+  await look('webhook-message-delivered');
+
+  receiver.respond(500);
+  await click('link', receiver.url);
+  await click('button', 'Send test message');
+  await click('link', receiver.url);
+  expect(await page.getByText(/Failing since/).count()).toBe(1);
+  await look('webhook-failing');
+  await page.goto(`${site.url}/admin/webhooks?state=failing`);
+  expect(await page.getByRole('row').filter({ hasText: 'Failing since' }).count()).toBe(1);
+  await look('webhooks-failing');
+  await click('link', receiver.url);
+  await click('button', 'Create new secret');
+  expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^whsec_/);
+  await page.getByText(/previous one signs, too/).waitFor();
+
+  await page.getByRole('link', { name: 'Delete webhook…' }).click();
+  await page.getByText('This cannot be undone.').last().waitFor();
+  await leaveBy(page, () => page.getByRole('button', { name: 'Delete webhook', exact: true }).click());
+  expect(await page.getByText('No webhooks yet').count()).toBe(1);
+});
+
+test('a relay token: for a user found by name, with the call to copy; one that can do nothing says so', async () => {
+  await click('link', 'Services');
+  await click('link', 'Create relay token');
+  await page.getByLabel('Name', { exact: true }).fill('Nightly reports');
+  await look('token-new');
+  await page.getByLabel('Collaboration platform').check();
+  const find = page.getByLabel('Find a user by name or e-mail address');
+  expect(await find.isVisible()).toBe(false);
+  await page.getByLabel('The users listed below').check();
+  await find.pressSequentially('sec');
+  await page.locator('datalist option[value="second@example.test"]').waitFor({ state: 'attached' });
+  await find.fill('second@example.test');
+  expect(await page.getByLabel('Users, one per line').inputValue()).toBe('second@example.test');
+  expect(await page.getByLabel('The users listed below').isChecked()).toBe(true);
+  await click('button', 'Create relay token');
+  expect(clicks).toBe(3);
+  expect(await page.locator('.secret-once').innerText()).toMatch(/^gthr_/);
+  expect(await page.getByText('Authorization: Bearer $RELAY_TOKEN').first().innerText()).not.toContain('gthr_');
+  expect(await page.getByRole('link', { name: 'second@example.test' }).count()).toBe(1);
+  await look('token-made');
+
+  const tabs = page.getByRole('navigation', { name: 'Relay token', exact: true });
+  await leaveBy(page, () => tabs.getByRole('link', { name: 'Test a call' }).click());
+  await page.getByLabel('User', { exact: true }).fill('second@example.test');
+  await click('button', 'Test call');
+  expect(new URL(page.url()).pathname).toMatch(/^\/admin\/relay-tokens\/\w+\/test$/);
+  expect(await page.getByRole('region', { name: 'Result' }).getByRole('heading', { level: 2 }).innerText()).toBe(
+    'Allowed',
+  );
+  await look('token-test');
+
+  await page.goto(`${site.url}/admin/relay-tokens/new`);
+  await page.getByLabel('Name', { exact: true }).fill('For nobody');
+  await click('button', 'Create relay token');
+  await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('apps');
+  await page.getByLabel('Collaboration platform').check();
+  await click('button', 'Create relay token');
+  expect(await page.getByText('This token can do nothing.').count()).toBe(1);
+  await look('token-idle');
+  await page.goto(`${site.url}/admin/relay-tokens`);
+  expect(await page.getByRole('row').filter({ hasText: 'Can do nothing' }).count()).toBe(1);
+  await look('tokens');
+});

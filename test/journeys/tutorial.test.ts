@@ -1,0 +1,98 @@
+/** docs/tutorial.md, followed to the letter in an empty folder, with other ports: its page, its nginx, and its end in a browser. */
+import { chmodSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { emptyFolder, stepsOf } from '../server/shown-steps.ts';
+import { useBrowser } from '../support/browser.ts';
+import { PASSWORD } from '../support/gatehouse.ts';
+import { leaveBy } from '../support/journey.ts';
+import { skipWithout } from '../support/missing.ts';
+import { missingNginx } from '../support/nginx.ts';
+import { freePort } from '../support/ports.ts';
+import { isRunning, type Program, startProgram } from '../support/program.ts';
+import { until } from '../support/until.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const text = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8');
+
+// The browser reports a missing icon, and each refused call for the thread.
+const expected = /favicon\.ico|status of (401|403|502)/;
+const openPage = useBrowser();
+
+let programs: Program[] = [];
+afterEach(async () => {
+  for (const program of programs.filter(({ pid }) => isRunning(pid)))
+    for (const pid of [...program.children(), program.pid]) if (isRunning(pid)) program.signal('SIGTERM', pid);
+  await Promise.all(programs.map(({ ended }) => ended));
+  programs = [];
+});
+
+test('the tutorial ends with the thread on a page of one’s own, and with the way back after consent was withdrawn', async (context) => {
+  skipWithout(context, missingNginx);
+  const page = await openPage({}, expected);
+  const [nginxPort, gatehousePort, sandboxPort] = [await freePort(), await freePort(), await freePort(3)];
+  const ports: Record<string, number> = {
+    8080: nginxPort,
+    3000: gatehousePort,
+    3001: sandboxPort,
+    3002: sandboxPort + 1,
+  };
+  const withPorts = (words: string) =>
+    words.replaceAll(/127\.0\.0\.1:(\d{4})\b/g, (all, port: string) => all.replace(port, String(ports[port])));
+
+  const folder = emptyFolder();
+  // If root runs this, nginx's worker is another user.
+  chmodSync(folder, 0o755);
+  for (const name of ['package.json', 'src', 'views', 'node_modules'])
+    symlinkSync(join(ROOT, name), join(folder, name));
+  const env = {
+    PORT: String(gatehousePort),
+    MANAGEMENT_PORT: String(await freePort()),
+    SANDBOX_PORT: String(sandboxPort),
+  };
+  const run = (steps: string) => {
+    const program = startProgram(['sh', '-ec', withPorts(steps)], env, folder);
+    programs.push(program);
+    return program;
+  };
+  const [writePage = '', startSandbox = '', startGatehouse = '', serve = ''] = stepsOf(text);
+
+  expect(await run(writePage).ended).toMatchObject({ status: 0 });
+  await run(startSandbox).printed('The sandbox is ready.');
+  await run(startGatehouse).printed(`Gatehouse is ready at http://127.0.0.1:${nginxPort}/gatehouse`);
+  expect(await run(serve).ended).toMatchObject({ status: 0 });
+  const [, stopNginx = ''] = /`(nginx -p [^`]* -s stop)`/.exec(text) ?? [];
+
+  try {
+    const own = `http://127.0.0.1:${nginxPort}/`;
+    const follow = () => leaveBy(page, () => page.getByRole('link', { name: 'Continue' }).click());
+    await page.goto(own);
+    await page.getByText('Sign in first').waitFor();
+    await follow();
+    await page.locator('input[name=login]').fill('user@example.test');
+    await page.locator('input[name=password]').fill(PASSWORD);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
+    await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
+    expect(page.url()).toBe(own);
+    await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
+
+    await page.goto(`http://127.0.0.1:${sandboxPort}/account`);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Take back' }).click());
+    // A token that was issued seconds ago is not refreshed, so the first call may fail otherwise.
+    const link = page.getByRole('link', { name: 'Continue' });
+    await until(async () => {
+      await page.goto(own);
+      await page.getByText('Loading…').waitFor({ state: 'hidden' });
+      return (await link.count()) > 0;
+    });
+    await follow();
+    expect(page.url()).toContain('/gatehouse/connections/platform?return_to=');
+    await leaveBy(page, () => page.getByRole('button', { name: /econnect/ }).click());
+    await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
+    expect(page.url()).toBe(own);
+    await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
+  } finally {
+    expect(stopNginx).not.toBe('');
+    await run(stopNginx).ended;
+  }
+});

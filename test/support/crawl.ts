@@ -1,0 +1,22 @@
+/** Visits all pages that links lead to. */
+import type { Page, UserAgent } from './browserless.ts';
+
+/** Follows links within the origin to one page of each pattern, ids and values of queries apart. */
+export async function crawl(agent: UserAgent, start: string): Promise<Page[]> {
+  const { origin } = new URL(start);
+  const waiting = [start];
+  const seen = new Set<string>();
+  const pages: Page[] = [];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const url = new URL(next);
+    const pattern = url.pathname.replaceAll(/(?<=\/)[\w-]*\d[\w-]*/g, '*') + [...url.searchParams.keys()].join();
+    if (url.origin !== origin || seen.has(pattern)) continue;
+    seen.add(pattern);
+    const page = await agent.get(url.href);
+    if (!page.headers.get('content-type')?.includes('html') || !page.url.startsWith(origin)) continue;
+    pages.push(page);
+    const links = page.body.matchAll(/<a\s[^>]*href="([^"#]+)/g);
+    waiting.push(...[...links].map(([, href = '']) => new URL(href.replaceAll('&amp;', '&'), page.url).href));
+  }
+  return pages;
+}

@@ -1,0 +1,117 @@
+/** Starts an HAProxy in a folder of its own that asks each server for `/readyz` once a second, and never sends a request twice. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ask } from './ask.ts';
+import { endWithUs } from './left-running.ts';
+import { freePort } from './ports.ts';
+import { until } from './until.ts';
+
+export const missingHaproxy =
+  spawnSync('haproxy', ['-v']).status === 0
+    ? undefined
+    : 'There is no haproxy on PATH, which stands for other balancers.';
+
+/** `http` forwards requests, `tcp` bytes, and so a connection stays with its server; `https` forwards requests that came by TLS. */
+export type Mode = 'http' | 'tcp' | 'https';
+
+/** PEM, as `selfSigned` makes it. */
+export interface Certificate {
+  key: string;
+  cert: string;
+}
+
+export interface Haproxy {
+  urls: Record<Mode, string>;
+  /** How it sees the server: `UP`, `DOWN` and so on. */
+  statusOf(mode: Mode, at: number): Promise<string>;
+  /** Takes the server out for new requests, or in again, as an operator does it. */
+  setState(at: number, state: 'drain' | 'ready'): Promise<void>;
+  /** Reads a certificate in place of the last one, while it serves. */
+  reload(certificate: Certificate): void;
+  stop(): Promise<void>;
+}
+
+/** @param servers ports for requests and for health checks; `certificate`: for `https`, which is not there without one */
+export async function startHaproxy(
+  servers: readonly { port: number; managementPort: number }[],
+  certificate?: Certificate,
+): Promise<Haproxy> {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-haproxy-'));
+  const [http, tcp, https, stats] = [await freePort(), await freePort(), await freePort(), await freePort()];
+  const [pem, socket] = [join(directory, 'certificate.pem'), join(directory, 'socket')];
+  const writeCertificate = ({ key, cert }: Certificate) => writeFileSync(pem, cert + key, { mode: 0o600 });
+  if (certificate) writeCertificate(certificate);
+  const lines = servers.map(
+    ({ port, managementPort }, at) => `  server s${at} 127.0.0.1:${port} check port ${managementPort}`,
+  );
+  const listen = (mode: Mode, port: number) => [
+    `listen ${mode}`,
+    `  bind 127.0.0.1:${port}${mode === 'https' ? ` ssl crt ${pem}` : ''}`,
+    `  mode ${mode === 'tcp' ? 'tcp' : 'http'}`,
+    ...lines,
+  ];
+  const settings = [
+    'global',
+    `  stats socket ${socket} mode 600 level admin expose-fd listeners`,
+    'defaults',
+    '  timeout connect 2s',
+    '  timeout client 60s',
+    '  timeout server 60s',
+    '  retries 0',
+    '  no option redispatch',
+    '  option httpchk GET /readyz',
+    // A response that a starved machine holds back is none that says "not ready".
+    '  timeout check 60s',
+    '  default-server inter 1s fall 1 rise 1',
+    ...listen('http', http),
+    '  option forwardfor',
+    ...listen('tcp', tcp),
+    ...(certificate ? [...listen('https', https), '  option forwardfor'] : []),
+    'frontend stats',
+    `  bind 127.0.0.1:${stats}`,
+    '  mode http',
+    '  stats enable',
+    '  stats uri /',
+    '',
+  ];
+  const file = join(directory, 'haproxy.cfg');
+  writeFileSync(file, settings.join('\n'));
+  const haproxy = endWithUs(spawn('haproxy', ['-W', '-f', file, '-db'], { stdio: 'ignore' }));
+  const ended = once(haproxy, 'exit');
+  const statusOf = async (mode: Mode, at: number) => {
+    const [head = '', ...rows] = (await ask(`http://127.0.0.1:${stats}/;csv`)).body.split('\n');
+    const row = rows.find((line) => line.startsWith(`${mode},s${at},`))?.split(',');
+    return row?.[head.split(',').indexOf('status')] ?? '';
+  };
+  const stop = async () => {
+    haproxy.kill('SIGTERM');
+    await ended;
+    rmSync(directory, { recursive: true, force: true });
+  };
+  await until(async () => {
+    if (haproxy.exitCode !== null) throw new Error('haproxy refuses these settings.');
+    return (await statusOf('tcp', 0).catch(() => '')) !== '';
+  });
+  const urls = {
+    http: `http://127.0.0.1:${http}`,
+    tcp: `http://127.0.0.1:${tcp}`,
+    https: `https://127.0.0.1:${https}`,
+  };
+  return {
+    ...{ urls, statusOf, stop },
+    async setState(at, state) {
+      const modes: Mode[] = certificate ? ['http', 'tcp', 'https'] : ['http', 'tcp'];
+      const command = connect(socket);
+      command.end(`${modes.map((mode) => `set server ${mode}/s${at} state ${state}`).join('; ')}\n`);
+      await once(command.resume(), 'close');
+    },
+    reload(next) {
+      writeCertificate(next);
+      haproxy.kill('SIGUSR2');
+    },
+  };
+}

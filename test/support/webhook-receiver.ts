@@ -1,0 +1,54 @@
+/** A receiver of webhooks: keeps what is sent to it, and responds as it is told. */
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { signatureOf } from '../../src/webhooks/delivery.ts';
+
+export interface Received {
+  headers: IncomingHttpHeaders;
+  body: string;
+}
+
+export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
+
+export async function startReceiver() {
+  const received: Received[] = [];
+  let response = { status: 204, body: '' };
+  const server = createServer(async (req, res) => {
+    let body = '';
+    for await (const chunk of req) body += chunk;
+    received.push({ headers: req.headers, body });
+    res.writeHead(response.status).end(response.body);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    received,
+    respond(status: number, body = ''): void {
+      response = { status, body };
+    },
+    close(): void {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+/** The messages so far. @throws Error for one that is not signed with this secret */
+export function signedMessages(
+  { received }: Pick<Receiver, 'received'>,
+  secret: string,
+): { type: string; timestamp: string; data: object }[] {
+  return received.map((one) => {
+    if (!isSigned(one, secret)) throw new Error(`Not signed with the secret of the webhook: ${one.body}`);
+    return JSON.parse(one.body);
+  });
+}
+
+/** The check of a receiver that knows this secret: any signature may be right. */
+export function isSigned({ headers, body }: Received, secret: string): boolean {
+  const [id, time] = [String(headers['webhook-id']), String(headers['webhook-timestamp'])];
+  return String(headers['webhook-signature'])
+    .split(' ')
+    .includes(signatureOf(secret, id, time, body));
+}
