@@ -13,29 +13,29 @@ const UNKNOWN = 'unknown';
 
 /**
  * @param trustedProxies addresses and CIDRs, already checked (setting `TRUSTED_PROXIES`)
- * @param onFault called once for each kind of fault
+ * @param onFault called once for each kind of fault, with the address of the peer that sent it
  */
 export function clientAddress(
   trustedProxies: readonly string[],
-  onFault?: (fault: ForwardedFault) => void,
+  onFault?: (fault: ForwardedFault, peer: string) => void,
 ): ClientAddress {
   const isTrusted = (address: string) => isInNetworks(address, trustedProxies);
   const reported = new Set<ForwardedFault>();
-  const report = (fault: ForwardedFault) => {
+  const report = (fault: ForwardedFault, peer: string) => {
     if (reported.has(fault)) return;
     reported.add(fault);
-    onFault?.(fault);
+    onFault?.(fault, peer);
   };
   return (req) => {
     const peer = normalAddress(req.socket.remoteAddress ?? '') ?? UNKNOWN;
     if (req.headers['x-forwarded-for'] === undefined) return peer;
     if (!isTrusted(peer)) {
-      report('untrusted');
+      report('untrusted', peer);
       return peer;
     }
     const address = normalAddress(proxyaddr(req, isTrusted));
     // Never fall back to the proxy's address: a relay token may be bound to the proxy's network.
-    if (address === undefined) report('unreadable');
+    if (address === undefined) report('unreadable', peer);
     return address ?? UNKNOWN;
   };
 }

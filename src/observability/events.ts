@@ -116,7 +116,7 @@ export interface Events {
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
   /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
-  forwardedFault(fault: 'untrusted' | 'unreadable'): void;
+  forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
   /** @param text names it and never its value */
   settingIgnored(text: string): void;
   redisUnprotected(): void;
@@ -240,8 +240,9 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
       metrics.auditLost.inc(facts.entries);
       line('error', 'audit entries lost')(facts);
     },
-    forwardedFault(fault) {
+    forwardedFault(fault, peer) {
       logger.warn(
+        { peer },
         fault === 'untrusted'
           ? 'X-Forwarded-For came from a peer that is not in TRUSTED_PROXIES: if it is your proxy, add its address'
           : 'X-Forwarded-For from a proxy in TRUSTED_PROXIES names no address: its callers count as one, with the address "unknown"',
