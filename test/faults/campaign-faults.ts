@@ -40,6 +40,8 @@ const BIN_ANSWERS = [
 const PROVIDER_ENDPOINTS: Endpoint[] = ['discovery', 'jwks', 'token', 'refresh', 'refresh', 'refresh', 'revocation'];
 /** Beyond those it has open already. */
 const SPARE_DESCRIPTORS = 3;
+/** Shorter than the least deadline for a command to Redis. */
+const BURST_MILLISECONDS = 400;
 
 /** What happens to the machine and the storage; one at a time. */
 export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault[] {
@@ -128,6 +130,16 @@ function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[]
       },
     },
     {
+      name: 'F25: Redis slow, in bursts',
+      async strike(milliseconds) {
+        const endsAt = performance.now() + milliseconds;
+        while (performance.now() < endsAt) {
+          redis.ask('CLIENT', 'PAUSE', String(BURST_MILLISECONDS), 'ALL');
+          await sleep(2 * BURST_MILLISECONDS);
+        }
+      },
+    },
+    {
       name: 'F7: Redis made a replica, and a master again',
       async strike(milliseconds) {
         redis.ask('REPLICAOF', '127.0.0.1', '1');
@@ -174,6 +186,13 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
         provider.delayMilliseconds = chance.between(100, Math.min(6_000, milliseconds));
         await sleep(milliseconds);
         provider.delayMilliseconds = undefined;
+      },
+    },
+    {
+      name: 'F27: the provider has new signing keys and no others',
+      async strike(milliseconds) {
+        await provider.replaceKey();
+        await sleep(milliseconds);
       },
     },
     {

@@ -1,8 +1,10 @@
 /** The journal of a campaign: requests, responses, violations, and when a cut connection is excused. */
 
 export interface Journal {
-  /** A person asked for something, and this came of it. */
-  note(what: string, outcome: Outcome): void;
+  /** A person asked for something, and this came of it after so long. */
+  note(what: string, outcome: Outcome, milliseconds: number): void;
+  /** How long half of those requests for this took at most that were served since then; undefined if none was. */
+  median(what: string, since: number): number | undefined;
   /** Something that must never happen. */
   wrong(what: string): void;
   readonly wrongs: readonly string[];
@@ -31,15 +33,21 @@ const AFTER_MILLISECONDS = 1_000;
 
 export function createJournal(): Journal {
   const tallies = new Map<string, Record<Outcome, number>>();
+  const served: { what: string; at: number; milliseconds: number }[] = [];
   const wrongs: string[] = [];
   const startedAt = performance.now();
   const faults: { name: string; cuts: Excused | undefined; until: number }[] = [];
   const lately = () => faults.filter(({ until }) => until + 3 * AFTER_MILLISECONDS >= performance.now());
   return {
-    note(what, outcome) {
+    note(what, outcome, milliseconds) {
       const tally = tallies.get(what) ?? { served: 0, refused: 0, cut: 0 };
       tally[outcome] += 1;
       tallies.set(what, tally);
+      if (outcome === 'served') served.push({ what, at: performance.now(), milliseconds });
+    },
+    median(what, since) {
+      const times = served.filter((one) => one.what === what && one.at >= since).map((one) => one.milliseconds);
+      return times.sort((one, other) => one - other)[Math.floor(times.length / 2)];
     },
     wrong(what) {
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);

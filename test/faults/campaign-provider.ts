@@ -27,6 +27,8 @@ export interface CampaignProvider {
   delayMilliseconds: number | undefined;
   /** Resolves once it is mended; answers that still hang are cut then. */
   break(breakage: Breakage): () => void;
+  /** From now on ID tokens are signed with another key, and the key set has no other one. */
+  replaceKey(): Promise<void>;
   /** Where the browser of this person is sent back to from this authorization request. */
   authorize(location: string, name: string): string;
   /** Whether it would take this refresh token. */
@@ -49,8 +51,7 @@ export async function startCampaignProvider(options: {
   usualDelayMilliseconds: () => number;
   isAdmin: (name: string) => boolean;
 }): Promise<CampaignProvider> {
-  const key = await generateKeyPair('ES256', { extractable: true });
-  const jwk = { ...(await exportJWK(key.publicKey)), alg: 'ES256', kid: 'campaign', use: 'sig' };
+  let signing = await newKey();
   const codes = new Map<string, Person & { nonce: string }>();
   const refreshTokens = new Map<string, Person>();
   const owners = new Map<string, string>();
@@ -86,7 +87,7 @@ export async function startCampaignProvider(options: {
       case 'discovery':
         return [200, metadata()];
       case 'jwks':
-        return [200, { keys: [jwk] }];
+        return [200, { keys: [signing.jwk] }];
       case 'token': {
         const code = form.get('code') ?? '';
         const asked = codes.get(code);
@@ -118,7 +119,7 @@ export async function startCampaignProvider(options: {
     owners.set(accessToken, userIdOf(provider.url, name));
     refreshTokens.set(refreshToken, { name, admin });
     const claims = { name, ...(nonce ? { nonce } : {}), ...(admin ? { groups: ['gatehouse-admins'] } : {}) };
-    const idToken = new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: jwk.kid });
+    const idToken = new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: signing.jwk.kid });
     idToken
       .setIssuer(provider.url)
       .setAudience(options.clientId)
@@ -126,7 +127,7 @@ export async function startCampaignProvider(options: {
       .setIssuedAt()
       .setExpirationTime('5m');
     return {
-      ...{ access_token: accessToken, refresh_token: refreshToken, id_token: await idToken.sign(key.privateKey) },
+      ...{ access_token: accessToken, refresh_token: refreshToken, id_token: await idToken.sign(signing.privateKey) },
       ...{ token_type: 'Bearer', expires_in: options.lifetimeSeconds() },
     };
   }
@@ -156,6 +157,9 @@ export async function startCampaignProvider(options: {
         for (const res of hanging) res.destroy();
       };
     },
+    async replaceKey() {
+      signing = await newKey();
+    },
     authorize(location, name) {
       const asked = new URL(location).searchParams;
       const code = randomBytes(16).toString('base64url');
@@ -174,6 +178,12 @@ export async function startCampaignProvider(options: {
     },
   };
   return provider;
+}
+
+async function newKey() {
+  const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+  const kid = randomBytes(8).toString('hex');
+  return { privateKey, jwk: { ...(await exportJWK(publicKey)), alg: 'ES256', kid, use: 'sig' } };
 }
 
 function endpointOf(url: string, form: URLSearchParams): Endpoint | undefined {

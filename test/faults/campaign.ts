@@ -1,5 +1,4 @@
 /** Runs a campaign: users at work while faults are drawn at random, and then a check of every promise. */
-import { execFileSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { relayThread } from '../relay/service.ts';
 import type { StoreKind } from '../support/fleet.ts';
@@ -7,6 +6,7 @@ import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import { type CampaignFault, machineFaults, outsideFaults } from './campaign-faults.ts';
 import { createJournal, type Journal } from './campaign-journal.ts';
+import { type Measures, measure, storedBytes } from './campaign-measures.ts';
 import { createPeople, type People } from './campaign-people.ts';
 import { type CampaignSite, startCampaignSite } from './campaign-site.ts';
 import type { Chance } from './chance.ts';
@@ -16,8 +16,8 @@ export interface CampaignPlan {
   chance: Chance;
   processes: number;
   people: number;
-  /** Without faults, before the memory is measured for the first time. */
-  warmUpSeconds: number;
+  /** Without faults, before the first measures and again before the last ones. */
+  calmSeconds: number;
   /** With faults. */
   seconds: number;
   /** How long one fault lasts, and how long it is quiet until the next. */
@@ -32,8 +32,10 @@ export interface CampaignAccount {
   refreshes: number;
   /** How often somebody was rightly told that an answer was lost. */
   losses: number;
-  /** Of the process that lived from the start to the end, in bytes: after the warm-up and at the end. */
-  memory: { warm: number; last: number };
+  before: Measures;
+  /** Of the storage in bytes, at half of the time. */
+  halfway: number;
+  after: Measures;
 }
 
 /** Until everything has to be well again after the last fault. */
@@ -46,24 +48,33 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
   try {
     const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
     const people = createPeople({ site, chance: chance.branch('people'), journal, names });
+    const calm = async () => {
+      const since = performance.now();
+      await sleep(plan.calmSeconds * 1_000);
+      return measure(site, journal.median('thread', since));
+    };
     people.start();
-    await sleep(plan.warmUpSeconds * 1_000);
-    const warm = memoryOf(site);
+    const before = await calm();
     const strikes = new Map<string, number>();
-    const endsAt = performance.now() + plan.seconds * 1_000;
     const [machine, outside] = [chance.branch('machine'), chance.branch('outside')];
-    const during = { plan, journal, strikes, endsAt };
-    await Promise.all([
-      strikeAtRandom({ ...during, chance: machine, faults: machineFaults(site, machine) }),
-      strikeAtRandom({ ...during, chance: outside, faults: outsideFaults(site, outside) }),
-    ]);
+    const halfOfTheFaults = async () => {
+      const during = { plan, journal, strikes, endsAt: performance.now() + plan.seconds * 500 };
+      await Promise.all([
+        strikeAtRandom({ ...during, chance: machine, faults: machineFaults(site, machine) }),
+        strikeAtRandom({ ...during, chance: outside, faults: outsideFaults(site, outside) }),
+      ]);
+    };
+    await halfOfTheFaults();
+    const halfway = storedBytes(site);
+    await halfOfTheFaults();
+    const after = await calm();
     await people.stop();
     await recover(site, people, journal);
     return {
       wrongs: [...journal.wrongs, ...site.ownEnds, ...alarmsIn(site.output())],
       ...{ journal, strikes, refreshes: site.provider.refreshes() },
       losses: people.all.reduce((sum, { losses }) => sum + losses, 0),
-      memory: { warm, last: memoryOf(site) },
+      ...{ before, halfway, after },
     };
   } finally {
     await site.close();
@@ -132,10 +143,4 @@ async function endPause({ vault }: CampaignSite, userId: string): Promise<void> 
     { ...stored.grant, failure: { ...stored.grant.failure, retryAt: Date.now() } },
     stored.version,
   );
-}
-
-/** Resident bytes of the process that nobody ends. */
-function memoryOf({ members: [first] }: CampaignSite): number {
-  const kilobytes = execFileSync('ps', ['-o', 'rss=', '-p', String(first?.program.pid)], { encoding: 'utf8' });
-  return Number(kilobytes) * 1_024;
 }

@@ -7,6 +7,7 @@ const FACTS: RunFacts = {
   files: {
     'test/faults/one.test.ts': {
       ranOn: '2026-11-21',
+      commit: '0123456789',
       tests: [
         { name: 'suite > F2: two at once', state: 'passed' },
         { name: 'suite > F3: stopped', state: 'passed' },
@@ -24,6 +25,7 @@ const FACTS: RunFacts = {
     },
     'test/faults/two.test.ts': {
       ranOn: '2026-11-20',
+      commit: 'abcdef0123+',
       tests: [
         { name: 'F1 to F22 at random > 600 s', state: 'passed' },
         { name: 'suite > F4: killed', state: 'skipped' },
@@ -42,7 +44,7 @@ test('tells of each fault how many tests tried it and how that went', () => {
   expect(text).toContain('| F3 | stopped | 2 | 1 FAILED |');
   expect(text).toContain('| F4 | killed | 0 | not tried |');
   expect(text).toContain(
-    'Run on 2026-11-20, 2026-11-21, Node 26.10.0, 2 cores, linux x64: 3 tests passed, 1 failed, 1 skipped.',
+    'Run on 2026-11-20, 2026-11-21, commits 0123456789, abcdef0123+, Node 26.10.0, 2 cores, linux x64: 3 tests passed, 1 failed, 1 skipped.',
   );
   expect(text).toContain('**1 did not hold**');
   expect(text).toContain('- suite > R35, F3: resumed');
@@ -60,5 +62,7 @@ test('says so where all held', () => {
   const { 'test/faults/two.test.ts': two } = FACTS.files;
   const text = reliabilityText({ ...FACTS, files: two ? { two } : {} }, FAULTS);
   expect(text).toContain('Everything that was tried held.');
-  expect(text).toContain('Run on 2026-11-20, Node 26.10.0, 2 cores, linux x64: 1 tests passed, 0 failed, 1 skipped.');
+  expect(text).toContain(
+    'Run on 2026-11-20, commit abcdef0123+, Node 26.10.0, 2 cores, linux x64: 1 tests passed, 0 failed, 1 skipped.',
+  );
 });

@@ -1,9 +1,10 @@
-/** Writes `docs/reliability.md`: the results of a long run of the fault tests. */
+/** Writes `docs/reliability.md`: the results of a long run of the fault tests, after each file, so that a run can be resumed. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import type { Reporter, TestModule } from 'vitest/node';
-import { cellsOf, type FaultTable, takeTables } from './report.ts';
+import { cellsOf, closeTables, type FaultTable, tablesOf } from './report.ts';
 
 export type Tried = { name: string; state: 'passed' | 'failed' | 'skipped' | 'pending' };
 
@@ -11,6 +12,8 @@ export type Tried = { name: string; state: 'passed' | 'failed' | 'skipped' | 'pe
 export interface FileFacts {
   /** ISO 8601 date. */
   ranOn: string;
+  /** The commit that was tested; see `currentCommit`. */
+  commit: string;
   tests: readonly Tried[];
   tables: readonly Omit<FaultTable, 'file'>[];
 }
@@ -31,27 +34,53 @@ const PROMISES = 'docs/security.md';
 const DOCUMENT = 'docs/reliability.md';
 const RESULTS = 'test/faults/results.json';
 
+/** The first characters of the commit's id, with a `+` where the working tree differs from it by more than these results. */
+export function currentCommit(): string {
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
+  const changed = git('status', '--porcelain', '--', '.', `:!${DOCUMENT}`, `:!${RESULTS}`);
+  return git('rev-parse', '--short=10', 'HEAD') + (changed === '' ? '' : '+');
+}
+
+const resultsSoFar = (): RunFacts['files'] => (existsSync(join(ROOT, RESULTS)) ? JSON.parse(read(RESULTS)).files : {});
+
+/** Files of which each test passed, or was left out, at this very commit. */
+export function filesThatHeld(commit: string): Set<string> {
+  const held = Object.entries(resultsSoFar()).filter(
+    ([, facts]) => facts.commit === commit && !commit.endsWith('+') && !facts.tests.some(isOpen),
+  );
+  return new Set(held.map(([path]) => path));
+}
+
+const isOpen = ({ state }: Tried) => state === 'failed' || state === 'pending';
+
 /** Loaded by the configuration of the long run alone. What was not run this time keeps what it showed the last time. */
 export default class ReliabilityReporter implements Reporter {
-  onTestRunEnd(modules: readonly TestModule[]): void {
-    const ranOn = new Date().toISOString().slice(0, 10);
-    const tables = takeTables();
-    const now = modules.map((module): [string, FileFacts] => [
-      relative(ROOT, module.moduleId),
-      {
-        ranOn,
-        tests: [...module.children.allTests()].map((test) => ({ name: test.fullName, state: test.result().state })),
-        tables: tables.filter(({ file }) => file === module.moduleId).map(({ title, rows }) => ({ title, rows })),
-      },
-    ]);
-    const facts: RunFacts = {
-      ...{ cores: availableParallelism(), node: process.version, system: `${process.platform} ${process.arch}` },
-      files: updated(existsSync(join(ROOT, RESULTS)) ? JSON.parse(read(RESULTS)).files : {}, now),
+  readonly #commit = currentCommit();
+
+  onTestModuleEnd(module: TestModule): void {
+    const facts = {
+      ranOn: new Date().toISOString().slice(0, 10),
+      commit: this.#commit,
+      tests: [...module.children.allTests()].map((test) => ({ name: test.fullName, state: test.result().state })),
+      tables: tablesOf(module.moduleId),
     };
-    writeFileSync(join(ROOT, RESULTS), `${JSON.stringify(facts, null, 1)}\n`);
-    writeFileSync(join(ROOT, DOCUMENT), reliabilityText(facts, faultsOf(read(PROMISES))));
+    write(updated(resultsSoFar(), [[relative(ROOT, module.moduleId), facts]]));
+  }
+
+  onTestRunEnd(): void {
+    closeTables();
+    write(updated(resultsSoFar(), []));
     process.stdout.write(`${DOCUMENT} is written.\n`);
   }
+}
+
+function write(files: RunFacts['files']): void {
+  const facts: RunFacts = {
+    ...{ cores: availableParallelism(), node: process.version, system: `${process.platform} ${process.arch}` },
+    files,
+  };
+  writeFileSync(join(ROOT, RESULTS), `${JSON.stringify(facts, null, 1)}\n`);
+  writeFileSync(join(ROOT, DOCUMENT), reliabilityText(facts, faultsOf(read(PROMISES))));
 }
 
 /** Files that are gone have shown nothing; a test that was left out this time does not hide what its file showed before. */
@@ -78,6 +107,7 @@ export function reliabilityText(facts: RunFacts, faults: Faults): string {
   const files = Object.values(facts.files);
   const [tests, tables] = [files.flatMap((file) => file.tests), files.flatMap((file) => file.tables)];
   const days = [...new Set(files.map(({ ranOn }) => ranOn))].sort();
+  const commits = [...new Set(files.map(({ commit }) => commit))];
   const count = (state: string) => tests.filter((test) => test.state === state).length;
   const failed = tests.filter(({ state }) => state === 'failed').map(({ name }) => name);
   const verdict =
@@ -92,7 +122,7 @@ platform and the BIN lookup service lie, stall and hang up, and random requests 
 no user gets a wrong response or that of another user, that no acknowledged write is lost, and that everything works again afterwards.
 What is promised for each fault stands in [security.md](security.md).
 
-Run on ${days.join(', ')}, Node ${facts.node.replace(/^v/, '')}, ${facts.cores} cores, ${facts.system}: ${count('passed')} tests passed, ${count('failed')} failed, ${count('skipped')} skipped. ${verdict}
+Run on ${days.join(', ')}, ${commits.length === 1 ? 'commit' : 'commits'} ${commits.join(', ')}, Node ${facts.node.replace(/^v/, '')}, ${facts.cores} cores, ${facts.system}: ${count('passed')} tests passed, ${count('failed')} failed, ${count('skipped')} skipped. ${verdict}
 
 ## The faults
 

@@ -38,13 +38,21 @@ export function openTables(): void {
   process.env[FOLDER] = mkdtempSync(join(tmpdir(), 'gatehouse-fault-tables-'));
 }
 
-/** Those of all processes of this run, by title; the folder is gone then. */
-export function takeTables(): FaultTable[] {
+/** Those of one file of tests, by title. @param file as an absolute path */
+export function tablesOf(file: string): Omit<FaultTable, 'file'>[] {
   const folder = process.env[FOLDER];
   if (folder === undefined) return [];
-  const tables = readdirSync(folder).map((file) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as FaultTable);
-  rmSync(folder, { recursive: true });
-  return tables.sort((one, other) => one.title.localeCompare(other.title));
+  return readdirSync(folder)
+    .map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as FaultTable)
+    .filter((table) => table.file === file)
+    .map(({ title, rows }) => ({ title, rows }))
+    .sort((one, other) => one.title.localeCompare(other.title));
+}
+
+/** To be called after the run. */
+export function closeTables(): void {
+  const folder = process.env[FOLDER];
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 }
 
 export function createFaultReport(): FaultReport {

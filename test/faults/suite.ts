@@ -34,8 +34,8 @@ import { killAtRandom } from './random-kills.ts';
 import { createFaultReport, LONG } from './report.ts';
 
 const PROCESSES = 4;
-/** By two policies on two stores: 32 in a short run, 500 in a long one. */
-const KILLS = LONG ? 125 : 8;
+/** By each of two policies on each of two stores. */
+const KILLS = LONG ? 250 : 8;
 /** In a short run the provider is slow by more than one lease; in a long one by three. */
 const TIMES = refreshTimes(2_000);
 const SLOW_MILLISECONDS = LONG ? 3 * TIMES.leaseMilliseconds : TIMES.leaseMilliseconds + 1_000;
