@@ -28,10 +28,10 @@ export type PeerName = keyof typeof PEERS;
 export const [LIBRARY_PEER, PLAIN_PEER] = Object.keys(PEERS) as [PeerName, PeerName];
 
 export interface Peer {
-  name: PeerName;
+  name: string;
   url: string;
   process: Measured;
-  redis: RedisServer;
+  redis: RedisServer | undefined;
   stop(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /** Starts and ends the processes that are measured, and reads their CPU time and memory. */
 import { readFileSync } from 'node:fs';
-import { isRunning, startProgram } from '../support/program.ts';
+import { isRunning, type Program, startProgram } from '../support/program.ts';
 
 export interface Measured {
   /** What it printed first. */
@@ -25,15 +25,25 @@ export async function startProcess(
 ): Promise<Measured> {
   const program = startProgram([process.execPath, file, ...(options.args ?? [])], options.env ?? {});
   const readyMilliseconds = await program.printed(options.ready ?? '\n');
+  return measured(program, { name: file, readyMilliseconds });
+}
+
+/** @param of `withChildren`: those that it has now count with it */
+export function measured(
+  program: Program,
+  of: { name: string; readyMilliseconds: number; withChildren?: boolean },
+): Measured {
+  const pids = [program.pid, ...(of.withChildren ? program.children() : [])];
+  const total = (read: (pid: number) => number) => pids.reduce((sum, pid) => sum + read(pid), 0);
   return {
     firstLine: program.stdout().split('\n')[0] ?? '',
-    readyMilliseconds,
-    cpuSeconds: () => cpuSecondsOf(program.pid),
-    memory: () => memoryOf(program.pid),
+    readyMilliseconds: of.readyMilliseconds,
+    cpuSeconds: () => total(cpuSecondsOf),
+    memory: () => total(memoryOf),
     get ended() {
       return program.ended.then(({ status }) => {
         if (status === 0) return program.stdout();
-        throw new Error(`${file} ended with ${status}: ${program.stderr()}`);
+        throw new Error(`${of.name} ended with ${status}: ${program.stderr()}`);
       });
     },
     async stop() {

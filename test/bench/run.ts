@@ -2,6 +2,7 @@
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { missingRedis } from '../support/redis-server.ts';
 import { benchAdmin } from './admin-lists.ts';
+import { apacheIsInstalled, INSTALL_APACHE } from './apache.ts';
 import { benchBinData } from './bin-data.ts';
 import { benchBinLookUps } from './bin-lookups.ts';
 import { type Effort, type Outcome, say } from './effort.ts';
@@ -51,6 +52,7 @@ const { check, seconds, runs, users, peers } = command.opts<Effort & { check?: t
 if (peers) installPeers();
 const missing = [
   peersAreInstalled() ? [] : [`The peers are not installed, and left out. To install them: ${INSTALL_COMMAND}`],
+  apacheIsInstalled() ? [] : [`Apache with mod_auth_openidc is left out. To install it on Debian: ${INSTALL_APACHE}`],
   missingRedis === undefined ? [] : ['There is no redis-server on PATH: what needs one, the peers too, is left out.'],
 ].flat();
 say(missing.map((line) => `${line}\n`).join(''));

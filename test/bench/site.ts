@@ -132,10 +132,10 @@ let signedIn = 0;
  * A browser that has signed in, there where people end who do so, by whatever forms there are on the way. Each time it is
  * another person: nobody has hundreds of sessions.
  */
-export async function signIn(url: string): Promise<SignedIn> {
+export async function signIn(url: string, path = '/sign-in?return_to=/session'): Promise<SignedIn> {
   const login = `person-${signedIn % PEOPLE}@example.test`;
   signedIn += 1;
-  const { agent, page } = await signInSite({ url }, login, { path: '/sign-in?return_to=/session' });
+  const { agent, page } = await signInSite({ url }, login, { path });
   const session = page.status === 200 && page.url === `${url}/session` ? JSON.parse(page.body) : {};
   if (session.signedIn !== true) throw new Error(`The sign-in at ${url} ended with ${page.status} at ${page.url}.`);
   return { cookie: agent.cookies.header(url), session };

@@ -2,11 +2,12 @@
 import { administratorOf } from '../relay/service.ts';
 import { openVault } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';
+import { APACHE_PEERS, apacheIsInstalled, startApache } from './apache.ts';
 import { isGood, openConnection, type Question, questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
 import { type Effort, type Outcome, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
-import { LIBRARY_PEER, PEERS, type PeerName, peersAreInstalled, startPeer } from './peers.ts';
+import { LIBRARY_PEER, PEERS, type Peer, type PeerName, peersAreInstalled, startPeer } from './peers.ts';
 import { startProcess } from './process.ts';
 import {
   type IdentityProvider,
@@ -45,7 +46,8 @@ export function benchThreads(effort: Effort): Promise<Outcome> {
     const platform = keep(await startPlatform());
     const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
     const peers = peersAreInstalled() && missingRedis === undefined ? (Object.keys(PEERS) as PeerName[]) : [];
-    const places = await Promise.all([...storages, ...peers].map(reservePlace));
+    const apaches = apacheIsInstalled() && missingRedis === undefined ? APACHE_PEERS : [];
+    const places = await Promise.all([...storages, ...peers, ...apaches].map(reservePlace));
     const provider = keep(await startIdentityProvider(places));
     const next = () => placeFrom(places);
     const runners = [await bare(platform, keep)];
@@ -53,11 +55,13 @@ export function benchThreads(effort: Effort): Promise<Outcome> {
       const site = keep(await startGatehouse({ ...at(platform, provider), place: next(), storage }));
       runners.push(...(await gatehouse(site, storage)));
     }
-    for (const name of peers) {
-      const peer = keep(await startPeer(name, { ...at(platform, provider), place: next() }));
-      const { cookie } = await signIn(peer.url);
-      runners.push(await runner(name, `${peer.url}/threads/current`, { cookie }, peer));
-    }
+    const enter = async (peer: Peer, path?: string) => {
+      const { cookie } = await signIn(peer.url, path);
+      runners.push(await runner(peer.name, `${peer.url}/threads/current`, { cookie }, peer));
+    };
+    const nextParts = () => ({ ...at(platform, provider), place: next() });
+    for (const name of peers) await enter(keep(await startPeer(name, nextParts())));
+    for (const name of apaches) await enter(keep(await startApache(name, nextParts())), '/session');
     assertOwnOwners(runners);
     return measure(runners, effort);
   });
