@@ -7,6 +7,7 @@ import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import type { Route } from '../http/route-table.ts';
+import type { Events } from '../observability/events.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Pages } from '../pages/pages.ts';
 import type { ProblemReferences } from '../pages/problem-references.ts';
@@ -59,6 +60,7 @@ export interface AdminParts extends Rooms {
 
 export function createAdmin(
   parts: Rooms & {
+    events: Pick<Events, 'keyRotationFailed'>;
     pages: Pages;
     limits: RateLimits;
     /** `stepUp`: the stronger sign-in that administrators need, if one is set. */
@@ -66,7 +68,7 @@ export function createAdmin(
     tourUrl: string | undefined;
   },
 ): Admin {
-  const { storage, sessions, audit, limits, signIn, publicUrl, clock } = parts;
+  const { storage, sessions, audit, events, limits, signIn, publicUrl, clock } = parts;
   const { store, sealedJson } = storage;
   const tokens = createAdminTokens({ store, sealedJson, clock });
   const guards = createAdminGuards({
@@ -77,7 +79,7 @@ export function createAdmin(
     origin: publicUrl.origin,
     stepUp: signIn.stepUp && { ...signIn.stepUp, home: `${publicUrl.basePath}/admin` },
   });
-  const keyRotation = createKeyRotation({ storage, audit, clock });
+  const keyRotation = createKeyRotation({ storage, audit, events, clock });
   const resources = adminResources({
     ...parts,
     pages: createAdminPages(parts.pages, { menu: MENU, tourUrl: parts.tourUrl }),

@@ -109,6 +109,8 @@ export interface Events {
   planConfirmed(facts: { account: string; plan: string; order: string }): void;
   /** The stored signing keys could not be opened, so new ones were made. */
   ownKeysReplaced(facts: { cause: unknown }): void;
+  /** An unexpected error ended a rotation of the encryption keys. */
+  keyRotationFailed(facts: { cause: unknown }): void;
   /** A scheduled check of a connected app found other problems than the one before it. `problems`: their names; none if it works. */
   appCheckChanged(facts: { app: string; name: string; problems: readonly string[] }): void;
   /** An entry of the audit trail, for log shippers: the log line has it in its field `audit`. */
@@ -234,6 +236,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     binCacheFailed: failure('warn', 'BIN cache failed'),
     planConfirmed: line('info', 'plan confirmed'),
     ownKeysReplaced: failure('warn', 'own signing keys replaced'),
+    keyRotationFailed: failure('error', 'key rotation failed'),
     appCheckChanged: (facts) => line(facts.problems.length > 0 ? 'warn' : 'info', 'connected app checked')(facts),
     audited: (facts) => trail.info(facts, 'audit'),
     auditLost(facts) {

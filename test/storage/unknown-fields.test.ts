@@ -297,6 +297,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         const rotation = createKeyRotation({
           storage: { store, sealer: createReplaceableSealer(sealer) },
           audit,
+          events: { keyRotationFailed: () => undefined },
           clock,
         });
         await rotation.chores[0]?.work();

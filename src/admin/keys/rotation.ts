@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Audit } from '../../audit/audit.ts';
 import { AppError } from '../../errors.ts';
+import type { Events } from '../../observability/events.ts';
 import type { RequestOrigin } from '../../sessions/actor.ts';
 import { assertAllSealWith } from '../../storage/key-roll-call.ts';
 import { rotateKeys } from '../../storage/key-rotation.ts';
@@ -39,9 +40,10 @@ export type KeyRotation = ReturnType<typeof createKeyRotation>;
 export function createKeyRotation(parts: {
   storage: Pick<Storage, 'store' | 'sealer'>;
   audit: Pick<Audit, 'trail'>;
+  events: Pick<Events, 'keyRotationFailed'>;
   clock: () => number;
 }) {
-  const { storage, audit, clock } = parts;
+  const { storage, audit, events, clock } = parts;
   const { store } = storage;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const underWay = new Set<Promise<unknown>>();
@@ -114,7 +116,9 @@ export function createKeyRotation(parts: {
       const code = error instanceof AppError ? error.code : undefined;
       // The next turn resumes it, here or in another process.
       if (error instanceof Stopped || code === 'storage_unavailable') return;
-      await failed((code === 'version_conflict' && (error as AppError).detail) || UNEXPECTED);
+      const refusal = code === 'version_conflict' ? (error as AppError).detail : undefined;
+      if (!refusal) events.keyRotationFailed({ cause: error });
+      await failed(refusal || UNEXPECTED);
     }
   };
 
@@ -175,7 +179,7 @@ const FRESH = { finishedAt: null, total: null, done: 0, unreadable: {}, droppabl
 const isOpen = ({ finishedAt }: Job) => finishedAt === null;
 
 const UNEXPECTED =
-  'An unexpected error ended it. To go on, and to see its cause, run this command: npm run gatehouse -- keys rotate';
+  'An unexpected error ended it; the log has its cause. To go on, run this command: npm run gatehouse -- keys rotate';
 
 /** The process ends. */
 class Stopped extends Error {}

@@ -108,7 +108,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     },
   );
 
-  test.skipIf(missing)('a failure that would come again ends it, and says what to do', async () => {
+  test.skipIf(missing)('a failure that would come again ends it, says what to do, and is logged', async () => {
     const { store, sealer } = await openVault(site.env);
     const walk = () => {
       throw new TypeError('a fault of ours');
@@ -121,14 +121,17 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
       return number !== undefined;
     });
     const underIt = { ...store, walk, acquireLease: async () => number, releaseLease: async () => true };
+    const logged: { cause: unknown }[] = [];
     const failing = createKeyRotation({
       storage: { store: underIt, sealer: createReplaceableSealer(sealer) },
       audit: { trail: { append: async () => undefined } } as unknown as Pick<Audit, 'trail'>,
+      events: { keyRotationFailed: (facts) => void logged.push(facts) },
       clock: Date.now,
     });
     await failing.start({ by: { kind: 'system' } } as never);
     await failing.close();
     expect((await failing.progress())?.failure).toContain('keys rotate');
+    expect(logged).toEqual([{ cause: expect.objectContaining({ message: 'a fault of ours' }) }]);
     await store.releaseLease(keys.keyRotationLease, 'kept');
     await store.close();
   });
