@@ -23,7 +23,7 @@ function warningOf(name: string, known: readonly string[]): string | undefined {
     .map((setting) => ({ setting, changes: changesBetween(name, setting) }))
     .filter(({ changes }) => changes <= max)
     .sort((one, other) => one.changes - other.changes);
-  return nearest && `${name} is ignored. Is ${nearest.setting} meant?`;
+  return nearest && `${name} is ignored. Did you mean ${nearest.setting}?`;
 }
 
 /** The fewest characters to insert, delete or replace (Levenshtein). */

@@ -33,7 +33,7 @@ export function createGrantImports(parts: {
 
   return {
     /**
-     * Stores the refresh token, unless the user has a connection that may work, or that cannot be read for want of its key.
+     * Stores the refresh token, unless the user has a connection that may work, or that cannot be read because its key is missing.
      * An interrupted import finds its own grant.
      * @param onNew called once before the write
      * @returns undefined where the grant is stored and has to be checked

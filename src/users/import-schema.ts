@@ -49,7 +49,8 @@ export type ImportEntry = z.output<typeof importEntry>;
 
 export const IMPORT_CAUSES = {
   ...FAILURE_WORDS,
-  unreadable: 'The user has a connection that cannot be read, for want of its key. It was not replaced.',
+  unreadable:
+    'The user has a connection that cannot be read because its encryption key is missing. It was not replaced.',
   malformed_json: 'This is not a JSON object.',
   invalid_entry: 'The entry is not valid.',
   unknown_app: 'There is no connected app with this id.',

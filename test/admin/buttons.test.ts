@@ -62,11 +62,18 @@ async function newest(login = 'user@example.test') {
 }
 
 test.each([
-  ['relay-tokens', {}, 'revoke', 'Revoke relay token', 'Relay token revoked. Every call is refused.', 'relay token'],
+  [
+    'relay-tokens',
+    {},
+    'revoke',
+    'Revoke relay token',
+    'Relay token revoked. Every further call with it is refused.',
+    'relay token',
+  ],
   [
     'admin-tokens',
     { name: 'Gone', scope: 'read', expiresAt: TOMORROW },
-    ...['revoke', 'Revoke admin token', 'Admin token revoked. Every call is refused.', 'admin token'],
+    ...['revoke', 'Revoke admin token', 'Admin token revoked. Every further call with it is refused.', 'admin token'],
   ],
   [
     'service-accounts',

@@ -44,7 +44,7 @@ test('relay tokens: one that another administrator has revoked meanwhile does no
   const done = await press(question);
   expect([done.status, noticeOn(done)]).toEqual([
     200,
-    '2 relay tokens revoked. Every call is refused. 1 was already gone.',
+    '2 relay tokens revoked. Every further call with them is refused. 1 was already gone.',
   ]);
   const late = await press(open);
   expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing was left to do: 3 were already gone.']);

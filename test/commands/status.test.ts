@@ -77,7 +77,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     const changes = { REDIS_URI: 'redis://:hidden-password@127.0.0.1', OTEL_PROPAGATORS: 'b3', HOSTNAME: 'web-1' };
     const { status, stdout } = await run(['config', 'check'], changes);
     expect(status).toBe(0);
-    expect(stdout).toContain('Warning: REDIS_URI is ignored. Is REDIS_URL meant?\n');
+    expect(stdout).toContain('Warning: REDIS_URI is ignored. Did you mean REDIS_URL?\n');
     expect(stdout).toContain('Warning: OTEL_PROPAGATORS is ignored: docs/operating.md has the OTEL_ settings');
     expect(stdout).not.toMatch(/HOSTNAME|hidden-password/);
   });

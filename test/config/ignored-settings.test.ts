@@ -16,7 +16,7 @@ test.each([
   ['DATADIR', 'DATA_DIR'],
   ['INTERNAL_HOST', 'INTERNAL_HOSTS'],
 ])('%s is taken for %s', (name, meant) => {
-  expect(warningsOf(name)).toEqual([`${name} is ignored. Is ${meant} meant?`]);
+  expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${meant}?`]);
 });
 
 test('every setting by its own name, an empty one, and names of other programs are not', () => {
@@ -33,12 +33,12 @@ test('a start that is refused names them as well, and one that is not logs them,
   await expect(startSite({ env: { ...misspelt, SESSION_SECRETS: '' } })).rejects.toMatchObject({
     faults: [
       expect.stringContaining('SESSION_SECRETS is required'),
-      'SESSION_SECRET is ignored. Is SESSION_SECRETS meant?',
+      'SESSION_SECRET is ignored. Did you mean SESSION_SECRETS?',
     ],
   });
   const site = await startSite({ env: misspelt });
   const log = site.logs().join('\n');
   await site.close();
-  expect(log).toContain('SESSION_SECRET is ignored. Is SESSION_SECRETS meant?');
+  expect(log).toContain('SESSION_SECRET is ignored. Did you mean SESSION_SECRETS?');
   expect(log).not.toContain('the-secret-itself');
 });

@@ -42,6 +42,6 @@ test('R115 of more, the newest 1,000 are counted', async () => {
   expect(await many.count()).toEqual({ count: 665, exact: false });
   expect(many.loads()).toBe(1_000);
   expect(lackingText({ scopes: ['files'], connections: 665, exact: false })).toBe(
-    'At least 665 connections lack files, and work on without it until the users add it. Save again to add it to the app.',
+    'At least 665 connections lack files. They keep working without it until their users allow it. Save again to add it to the app.',
   );
 });

@@ -106,7 +106,10 @@ export function adminTokenRoutes(parts: AdminParts) {
     event: 'admin_token.revoked',
     verb: 'Revoke',
     consequences: ['Every further call is refused.'],
-    notice: (count) => `${count === 1 ? 'Admin token' : `${count} admin tokens`} revoked. Every call is refused.`,
+    notice: (count) =>
+      count === 1
+        ? 'Admin token revoked. Every further call with it is refused.'
+        : `${count} admin tokens revoked. Every further call with them is refused.`,
     work: tokens.revoke,
   });
 

@@ -173,7 +173,7 @@ export function binUploadRoutes(parts: AdminParts) {
         const { upload } = req.context;
         // Browsers send a file without a name where none was chosen.
         if (!upload?.name) throw fileFault('Choose a file.');
-        if (containsCardNumber(upload.name)) throw fileFault('Its name holds a card number: rename the file.');
+        if (containsCardNumber(upload.name)) throw fileFault('The file name contains a card number. Rename the file.');
         const { version } = await stage(req, upload.bytes, { ...about, source: source || upload.name.slice(0, 200) });
         return { url: `${home}/uploads/${version.id}`, flash: {} };
       },

@@ -32,8 +32,12 @@ export const NOTICES = {
 export function lackingText({ scopes, connections, exact }: NonNullable<AppView['lacking']>): string {
   const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
   const [them, one] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
-  const lack = connections === 1 && exact ? 'One connection lacks' : `${count} connections lack`;
-  return `${lack} ${one}${scopes.join(', ')}, and ${connections === 1 && exact ? 'works' : 'work'} on without ${them} until the users add ${them}. Save again to add ${them} to the app.`;
+  const isOne = connections === 1 && exact;
+  const lack = `${isOne ? 'One connection lacks' : `${count} connections lack`} ${one}${scopes.join(', ')}.`;
+  const meanwhile = isOne
+    ? `It keeps working without ${them} until its user allows ${them}.`
+    : `They keep working without ${them} until their users allow ${them}.`;
+  return `${lack} ${meanwhile} Save again to add ${them} to the app.`;
 }
 
 export function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {

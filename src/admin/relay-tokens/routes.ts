@@ -98,7 +98,10 @@ export function relayTokenRoutes(parts: AdminParts) {
     consequences: [
       'Every further call is refused, on all instances within a second. Connect links that earlier calls created no longer work.',
     ],
-    notice: (count) => `${count === 1 ? 'Relay token' : `${count} relay tokens`} revoked. Every call is refused.`,
+    notice: (count) =>
+      count === 1
+        ? 'Relay token revoked. Every further call with it is refused.'
+        : `${count} relay tokens revoked. Every further call with them is refused.`,
     async work(id) {
       const isRevoked = await tokens.revoke(id);
       await grants.links.revokeAll({ relayTokenId: id });

@@ -121,4 +121,5 @@ export function searchRoutes(parts: AdminParts) {
   };
 }
 
-const unknownList = () => new AppError('invalid_request', { detail: 'There is no such list. Open it again.' });
+const unknownList = () =>
+  new AppError('invalid_request', { detail: 'This form names no list of the administration. Open the list again.' });

@@ -37,7 +37,7 @@ export function callsSentence(
   const calls = `${count.toLocaleString('en-GB')} ${count === 1 ? 'call' : 'calls'}`;
   const rules = [...new Set(parts.map((part) => /rule (\w+)/.exec(part)?.[1]))].filter(Boolean);
   const by = `${rules.length === 1 ? 'rule' : 'rules'} ${rules.join(', ')}`;
-  if (refused) return `Refused ${calls}${service ? ` of ${service}` : ''}${to}: ${by}`;
+  if (refused) return `Refused ${calls}${service ? ` by ${service}` : ''}${to}: ${by}`;
   return service ? `${service} made ${calls}${to}` : `Made ${calls}${to}`;
 }
 

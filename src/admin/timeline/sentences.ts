@@ -50,10 +50,10 @@ const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
   'revocation.abandoned': (_record, { to }) => `Gave up a revocation at the provider of ${to}`,
   'refresh.failed': ({ outcome }, { to }) =>
     because(`A refresh of the connection to ${to} failed`, failureWords(outcome && REFRESH_CAUSES[outcome])),
-  'relay.used': (_record, { to, service = 'a service' }) => `A call of ${service} to ${to} failed`,
+  'relay.used': (_record, { to, service = 'a service' }) => `A call by ${service} to ${to} failed`,
   'relay.refused': ({ outcome }, { app, service = 'a service' }) =>
     because(
-      `Refused a call of ${service}${app === undefined ? '' : ` to ${app}`}`,
+      `Refused a call by ${service}${app === undefined ? '' : ` to ${app}`}`,
       outcome?.replace('rule: ', 'rule '),
     ),
 };

@@ -334,11 +334,15 @@ describe('an app that is there', () => {
   test('R115 says before its scopes grow how many connections lack the new ones, and is saved once that was shown', async () => {
     const asked = await send(await open('connected-apps/second'), 'save', { moreScopes: 'files', name: 'Grown' });
     expect(asked.status).toBe(400);
-    expect(asked.body).toContain('One connection lacks files, and works on without it');
+    expect(asked.body).toContain(
+      'One connection lacks files. It keeps working without it until its user allows it. Save again',
+    );
     expect((await open('connected-apps/second')).body).toContain('<bdi>Second</bdi>');
     // Another scope has another number.
     const another = await send(asked, 'save', { moreScopes: 'files mail' });
-    expect(another.body).toContain('One connection lacks some of files, mail');
+    expect(another.body).toContain(
+      'One connection lacks some of files, mail. It keeps working without them until its user allows them.',
+    );
     expect((await send(another, 'save', {})).body).toContain('Saved.');
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
     expect(json.lacking).toEqual({ scopes: ['video'], connections: 1, exact: true });

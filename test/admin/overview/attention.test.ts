@@ -140,7 +140,7 @@ test('a webhook that fails, since when and with which response', async () => {
   expect(await ofKind('webhook_failing')).toMatchObject([
     {
       severity: 'bad',
-      text: `Webhook ${new URL(url).host} fails`,
+      text: `Webhook ${new URL(url).host} is failing`,
       detail: expect.stringMatching(/^Last response: /),
       since: expect.any(String),
       path: `/webhooks/${json.id}`,

@@ -53,7 +53,7 @@ describe('sentences', () => {
       'A refresh of the connection to Wiki failed: The provider could not be reached',
       said('refresh.failed', { outcome: 'unavailable' }),
     ],
-    ['Refused a call of nightly to Wiki: rule users', said('relay.refused', { outcome: 'rule: users' })],
+    ['Refused a call by nightly to Wiki: rule users', said('relay.refused', { outcome: 'rule: users' })],
     [
       'User disabled (not done: this has been changed in the meantime)',
       said(
@@ -76,7 +76,7 @@ describe('sentences', () => {
     ],
     ['Made 1 call', { refused: false, count: 1, parts: [] }, { service: undefined, app: undefined }],
     [
-      'Refused 3 calls of nightly: rules users, networks',
+      'Refused 3 calls by nightly: rules users, networks',
       {
         refused: true,
         count: 3,

@@ -88,7 +88,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
         'Signed in with Collaboration platform',
         expect.stringMatching(/^Consented to Collaboration platform: openid, /),
         'nightly reports made 3 calls to Collaboration platform',
-        'Refused a call of nightly reports to Collaboration platform: rule assertUser',
+        'Refused a call by nightly reports to Collaboration platform: rule assertUser',
       ]),
     );
     const sum = page.items.find(({ event }) => event === 'relay.calls');
@@ -186,7 +186,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(token.body).toContain('Relay token rotated');
     expect(token.body).not.toContain('Made 3 calls');
     const app = await admin.get(`${site.url}/admin/connected-apps/platform?kind=refusals`);
-    expect(app.body).toContain('Refused 1 call of nightly reports');
+    expect(app.body).toContain('Refused 1 call by nightly reports');
     expect(app.body).not.toContain('Signed in with');
   });
 

@@ -28,7 +28,7 @@ export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
     const isRecent = Date.parse(lastFailureAt ?? '') > clock() - DAY_MS;
     if (isRecent && lastFailureAt !== undefined && lastFailureAt > (lastAnswerAt ?? '')) {
       found.push({
-        ...{ kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service fails' },
+        ...{ kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' },
         detail: lastFailure ? `Last failure: ${lastFailure}` : null,
         ...{ ...common, action: 'Show' },
       });
