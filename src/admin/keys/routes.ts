@@ -43,7 +43,9 @@ const signingKey = z.object({
   kid: z.string(),
   signs: z.boolean(),
   madeAt: z.iso.datetime().nullable().describe('null if an earlier version of Gatehouse made it'),
-  signsFrom: z.iso.datetime().describe('a later time: it is published, and begins to sign then'),
+  signsFrom: z.iso
+    .datetime()
+    .describe('when the key starts signing; a future time means that it is only published so far'),
 });
 
 type SigningKey = z.output<typeof signingKey>;

@@ -66,7 +66,7 @@ const overviewJson = z.object({
     )
     .describe('the most frequent causes among the latest failed sign-ins of the range'),
   attention: z.array(attentionJson),
-  checkedAt: z.iso.datetime().describe('when it was looked for what needs attention'),
+  checkedAt: z.iso.datetime().describe('when the attention list was made'),
 });
 
 type OverviewView = z.output<typeof overviewJson>;

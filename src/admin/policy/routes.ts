@@ -59,7 +59,7 @@ const questionSchema = z.strictObject({
 type Question = z.output<typeof questionSchema>;
 
 const checked = z.object({
-  check: z.string().describe('what is demanded'),
+  check: z.string().describe('what the rule requires'),
   verdict: z.enum(['passed', 'failed', 'not_applicable']),
   detail: z.string().optional().describe('what to change; only if it failed'),
 });
@@ -183,7 +183,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
 
     explain: operation(
       {
-        summary: 'Say what each rule says to a relay call, whether it would be allowed, and how it is made',
+        summary: 'Explain how each rule judges a relay call, whether it would be allowed, and how to make it',
         body: questionSchema,
         response: explainedJson,
       },

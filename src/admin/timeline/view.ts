@@ -13,7 +13,7 @@ export const timelineQuery = pageQuery.extend({
 });
 
 export const timelineItemJson = z.object({
-  id: z.string().describe('unlike all others of this timeline'),
+  id: z.string().describe('unique within this timeline'),
   at: z.iso.datetime(),
   until: z.iso.datetime().nullable().describe('of a sum, which begins at the time above'),
   kind: z.enum(ACTIVITIES),

@@ -26,7 +26,7 @@ export const webhookJson = z.object({
   events: z.array(z.enum(WEBHOOK_EVENTS)),
   enabled: z.boolean(),
   createdAt: z.iso.datetime(),
-  overlapEndsAt: z.iso.datetime().nullable().describe('until when the previous secret signs, too'),
+  overlapEndsAt: z.iso.datetime().nullable().describe('until when the previous secret also signs messages'),
   failingSince: z.iso.datetime().nullable().describe('since when every attempt has failed'),
   lastResponse: z.object({ at: z.iso.datetime(), answer }).nullable(),
 });
