@@ -39,11 +39,11 @@ export interface Question {
   names?: readonly string[];
   /** On the button. */
   verb: string;
-  /** Has to be typed, for the worst. */
+  /** Text that must be typed to confirm an irreversible action. */
   typed?: string | undefined;
   /** Of what the question describes: posted with the form as `version`, so that `work` can refuse if it has changed. */
   version?: string | undefined;
-  /** What is one's own is marked. */
+  /** Warning if the action affects the administrator's own session or account. */
   own?: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The words for the expiry of a token. Pure. */
+/** Whether a token is active, expiring or expired. Pure. */
 import { DAY_MS } from '../time.ts';
 import { ENDING_DAYS } from './secret-age.ts';
 

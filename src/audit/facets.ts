@@ -3,7 +3,7 @@ import { keys } from '../storage/keys.ts';
 import { type Activity, activityOf, appOf } from './activity.ts';
 import { type AuditEntry, isChange } from './kinds.ts';
 
-/** Ids beside the texts of a filter, of those who are called so: an entry with one of them matches, too. */
+/** Ids of the users and apps whose names match the filter's texts; an entry with one of them matches too. */
 export interface NamedIds {
   who: readonly string[];
   whom: readonly string[];

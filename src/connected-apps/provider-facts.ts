@@ -25,7 +25,7 @@ export interface ProviderFacts {
   registrationEndpoint: string | undefined;
 }
 
-/** `issuer`: the provider calls itself so, and not as was asked. */
+/** `issuer`: the one in the provider's metadata, where it differs from the requested one. */
 export type FactsRead =
   | { facts: ProviderFacts; fault?: never; issuer?: never }
   | { facts?: never; fault: string; issuer?: string | undefined };

@@ -75,7 +75,7 @@ function planRefreshes(scene: Scene, connected: ReadonlyMap<string, unknown>, ch
     const share = (isWorkingHour(hour) ? 1.1 : 1) * Math.min(1, (now - hour) / HOUR_MS);
     timeline.at(hour, () => {
       const count = connected.size * checksPerHour * share * random.between(0.97, 1.03);
-      // So many that each event would cost too much.
+      // Thousands of events would cost too much: only the tally counts them.
       for (let one = 0; one < count; one += 1) rooms.audit.tallies.count('refresh.done');
     });
   }

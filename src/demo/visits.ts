@@ -68,7 +68,7 @@ export function userOf(
   return { id, issuer: sandbox.issuer, subject, name, email: login, admin: login === ADMINISTRATOR.login };
 }
 
-/** Plans every visit. Call `connections` once they have been played. */
+/** Plans every visit. Call `storeConnections` once the timeline has been played. */
 export function planVisits(scene: Scene) {
   const { rooms, timeline, random, apps, now, outage } = scene;
   /** When each person connected an app first and last. */
@@ -153,7 +153,7 @@ export function planVisits(scene: Scene) {
         if (at >= until) continue;
         const outcome = isFirst ? 'signed_in' : random.pick(OUTCOMES);
         attempt(person, apps.platform, at, outcome);
-        // Who has failed tries again.
+        // A user whose sign-in failed tries again.
         if (outcome !== 'signed_in') attempt(person, apps.platform, at + random.whole(50_000, 300_000), 'signed_in');
         if (isFirst && person.team) attempt(person, apps.team, at + random.whole(90_000, 600_000), 'signed_in');
       }

@@ -90,7 +90,7 @@ export interface ConnectionView {
   connectedAt?: string | undefined;
   /** When the provider last issued tokens for it, or ended it. */
   checkedAt?: string | undefined;
-  /** When it last worked, if that is too long ago to say that it does. */
+  /** When it last worked; set only if that is more than two check intervals ago. */
   notCheckedSince?: string | undefined;
   lastUsedAt?: string | undefined;
   /** Where calls with it go. */

@@ -61,7 +61,7 @@ export function relayConnectLinks(parts: {
       const { token, address, requestId } = caller;
       const relayToken = { id: token.id, name: token.name };
       const { link, url } = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken });
-      // To disable or delete the user ends the links that are listed; this one may not have been.
+      // Disabling or deleting the user revokes the links listed by then; this one may have been created later.
       await authorized().catch(async (error: unknown) => {
         await links.revoke(link.id);
         throw error;

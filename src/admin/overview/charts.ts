@@ -55,7 +55,7 @@ export function chartsOf(spans: readonly { at: string; counts: Counts }[]) {
     function barOf(at: string, values: readonly number[], x: number) {
       let top = CHART_SIZE.height;
       const parts = values.map((value, place) => {
-        // What happened at all can be seen.
+        // Every non-zero value stays visible.
         const height = value === 0 ? 0 : Math.max(2, (value / max) * CHART_SIZE.height);
         top -= height;
         return { y: round(top), height: round(height), tone: series[place]?.[2] ?? 'good' };
