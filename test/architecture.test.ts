@@ -31,7 +31,7 @@ const LINES: string[][] = [
   ['config'],
   // By itself, since the sandbox imports this file alone of `config`.
   ['config/networks.ts'],
-  ['remembered.ts', 'once.ts', 'time.ts', 'json.ts', 'version.ts'],
+  ['remembered.ts', 'once.ts', 'time.ts', 'text.ts', 'json.ts', 'version.ts'],
 ];
 
 /** A room, and those of its own line that it may import. */
@@ -53,6 +53,7 @@ const PROGRAMS: Record<string, string[]> = {
     'errors.ts',
     'config/networks.ts',
     'remembered.ts',
+    'text.ts',
     'time.ts',
     'version.ts',
   ],

@@ -1,5 +1,6 @@
 /** One curl line for each call of the API, with tokens from environment variables. Pure. */
 import type { Credentials, SecurityScheme } from '../http/description.ts';
+import { shellQuoted } from '../text.ts';
 import type { ApiOperation } from './document.ts';
 import type { JsonSchema } from './schema-fields.ts';
 
@@ -33,11 +34,11 @@ function credentialsOf([first = {}]: Credentials): string[] {
 
 function bodyOf(type: string, schema: JsonSchema): string[] {
   if (type === 'application/json') {
-    return ['-H "Content-Type: application/json"', `-d ${quoted(JSON.stringify(sampleOf(schema)))}`];
+    return ['-H "Content-Type: application/json"', `-d ${shellQuoted(JSON.stringify(sampleOf(schema)))}`];
   }
   if (type !== 'application/x-www-form-urlencoded') return [`-H "Content-Type: ${type}"`, '--data-binary "@$FILE"'];
   const fields = Object.entries(sampleOf(schema) as Record<string, unknown>);
-  return fields.map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`);
+  return fields.map(([name, value]) => `--data-urlencode ${shellQuoted(`${name}=${value}`)}`);
 }
 
 /** The smallest value that has every required field. Exported for the tests. */
@@ -58,5 +59,3 @@ export function sampleOf(schema: JsonSchema): unknown {
 }
 
 const variableOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
-/** For a POSIX shell. */
-const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

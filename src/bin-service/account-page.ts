@@ -1,6 +1,7 @@
 /** The data of the account page, from the account, its usage and the result of the last action. */
 import type { FormView } from '../pages/form.ts';
 import type { MadeSecret, Notice, PageFrame } from '../pages/page-data.ts';
+import { capitalised } from '../text.ts';
 import { isoTime } from '../time.ts';
 import type { Account } from './accounts.ts';
 import type { addressesForm, keyForm } from './key-forms.ts';
@@ -71,7 +72,7 @@ declare module '../pages/page-data.ts' {
 export function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
   const counted = Math.min(used, plan.monthlyRequests);
   return {
-    plan: titleOf(plan.name),
+    plan: capitalised(plan.name),
     used: counted,
     limit: plan.monthlyRequests,
     usedText: formatted(counted),
@@ -108,7 +109,7 @@ export function accountPage(parts: {
     free: meterOf(free, used.free, month),
     plans: plans.map((plan) => ({
       name: plan.name,
-      title: titleOf(plan.name),
+      title: capitalised(plan.name),
       limitText: formatted(plan.monthlyRequests),
       rateText: rateOf(plan),
       support: plan.support,
@@ -117,7 +118,7 @@ export function accountPage(parts: {
     account: account && {
       id: account.id,
       plan: account.plan && meterOf(account.plan, used.account, month),
-      asked: account.requested && { title: titleOf(account.requested.name), order: account.requested.order },
+      asked: account.requested && { title: capitalised(account.requested.name), order: account.requested.order },
       keys: account.keys.map(({ id, name, hint, createdAt, networks }) => ({
         ...{ id, name, hint, networks: networks.join('\n') },
         createdAt: isoTime(createdAt),
@@ -130,10 +131,6 @@ const NEW_KEY: FormView<typeof keyForm> = { values: { name: '', networks: '' }, 
 
 function rateOf({ requestsPerMinute }: Plan): string | undefined {
   return requestsPerMinute === undefined ? undefined : `${formatted(requestsPerMinute)} a minute`;
-}
-
-function titleOf(name: string): string {
-  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 function formatted(count: number): string {

@@ -1,6 +1,7 @@
 /** Facts about a provider for the form of a new app, or why they cannot be read. */
 import { ADDRESS_ADVICE } from '../outbound/address-policy.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { capitalised } from '../text.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate } from './issuer.ts';
 import { failedCall, failedCallWords, ProviderError } from './provider-error.ts';
@@ -47,7 +48,7 @@ export function createProviderFacts(parts: {
   return async (place) => {
     const { issuer, discoveryUrl } = place;
     const rule = hasDiscovery(place) ? await examine(discoveryUrl ?? issuer) : undefined;
-    if (rule) return { fault: asSentence(ADDRESS_ADVICE[rule]) };
+    if (rule) return { fault: capitalised(ADDRESS_ADVICE[rule]) };
     try {
       return { facts: factsOf(await metadata.load(place)) };
     } catch (error) {
@@ -111,5 +112,3 @@ function otherIssuer(error: unknown): string | undefined {
   const named = reason === 'issuer_mismatch' ? facts.issuer : undefined;
   return named !== undefined && named.length <= 2000 && !isIssuerTemplate(named) ? named : undefined;
 }
-
-const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,5 +1,6 @@
 /** Why a call brought no usable response, in words for administrators. */
 import { codeOf } from '../errors.ts';
+import { capitalised } from '../text.ts';
 import { ADDRESS_ADVICE, type AddressRule } from './address-policy.ts';
 import { ProxyFailure } from './dispatcher.ts';
 import { RefusedAddress } from './judged-lookup.ts';
@@ -37,9 +38,8 @@ const isTimeout = (code: string) => /TIMEOUT|TIMEDOUT/.test(code);
 const REACH = 'Check that this server can reach it: the firewall, and the proxy in HTTPS_PROXY where there is one.';
 
 export function addressError(url: string, rule: AddressRule): OutboundError {
-  const advice = ADDRESS_ADVICE[rule];
   const words = `the address policy refuses ${hostOf(url)} (${rule})`;
-  return new OutboundError('address', words, advice.charAt(0).toUpperCase() + advice.slice(1));
+  return new OutboundError('address', words, capitalised(ADDRESS_ADVICE[rule]));
 }
 
 /** @param signal aborted once the deadline of the whole call has passed */

@@ -1,4 +1,5 @@
 /** What templates write values with, as `it.show`: words, dates, links and small pieces of HTML. */
+import { capitalised } from '../text.ts';
 import { DAY_MS } from '../time.ts';
 import type { FieldFault } from './page-data.ts';
 import { problemText, whoseText } from './problem-texts.ts';
@@ -68,7 +69,7 @@ const SHOW = {
   /** A form that has not been sent yet. */
   form: <Values>(values: Values) => ({ values, faults: [] as FieldFault[], dropped: [] as string[] }),
   number: (value: number) => value.toLocaleString('en-GB'),
-  capitalised: (text: string) => text.charAt(0).toUpperCase() + text.slice(1),
+  capitalised,
   bin: knownDigits,
   cardDigits,
   flag,

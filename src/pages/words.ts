@@ -1,4 +1,5 @@
 /** What users read in place of codes other than those of problems: health, scopes, sources, events. */
+import { capitalised } from '../text.ts';
 import type { BinSource, ConnectionHealth, DisconnectOutcome } from './page-data.ts';
 
 export type Tone = 'good' | 'notice' | 'bad' | 'idle';
@@ -102,6 +103,5 @@ export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[o
 /** Undefined for a scope of a provider that we do not know. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
 /** @param answer the status of a response, or why there was none */
-export const webhookAnswerText = (answer: string): string =>
-  WEBHOOK_ANSWER_TEXTS.get(answer) ?? answer.charAt(0).toUpperCase() + answer.slice(1);
+export const webhookAnswerText = (answer: string): string => WEBHOOK_ANSWER_TEXTS.get(answer) ?? capitalised(answer);
 export const webhookEventText = (event: string): string => WEBHOOK_EVENT_TEXTS.get(event) ?? event;

@@ -13,8 +13,8 @@ import { isResourceOf } from './resource.ts';
 import type { UserAssertions } from './user-assertion.ts';
 
 export const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token';
-const GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:token-exchange';
-const SUBJECT_TOKEN_TYPES = {
+export const EXCHANGE_GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+export const SUBJECT_TOKEN_TYPES = {
   assertion: 'urn:ietf:params:oauth:token-type:jwt',
   idToken: 'urn:ietf:params:oauth:token-type:id_token',
   user: 'urn:gatehouse:token-type:user',
@@ -22,8 +22,9 @@ const SUBJECT_TOKEN_TYPES = {
 
 /** RFC 8693 section 2.1. The messages are for `error_description`. */
 export const exchangeRequestSchema = z.object({
-  grant_type: z.literal(GRANT_TYPE, {
-    error: ({ input }) => (input === undefined ? 'Give the grant_type.' : `The grant_type here is ${GRANT_TYPE}.`),
+  grant_type: z.literal(EXCHANGE_GRANT_TYPE, {
+    error: ({ input }) =>
+      input === undefined ? 'Give the grant_type.' : `The grant_type here is ${EXCHANGE_GRANT_TYPE}.`,
   }),
   subject_token: z
     .string('Give subject_token and subject_token_type.')

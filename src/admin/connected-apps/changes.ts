@@ -20,6 +20,7 @@ import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import { AppError } from '../../errors.ts';
 import type { ConnectLinks } from '../../grants/connect-links.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
+import { capitalised } from '../../text.ts';
 import { audited } from '../change.ts';
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
@@ -52,7 +53,7 @@ export function createConnectedAppChanges(parts: {
     if (faults.length === 0) return;
     throw new AppError('invalid_request', {
       detail: 'This registration is not valid: "errors" says where and why.',
-      faults: faults.map((fault) => ({ ...fault, detail: asSentence(fault.detail) })),
+      faults: faults.map((fault) => ({ ...fault, detail: capitalised(fault.detail) })),
     });
   };
 
@@ -171,5 +172,3 @@ function conflict(): AppError {
     detail: 'Someone else changed this app in the meantime. Read it again and repeat the change.',
   });
 }
-
-const asSentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);

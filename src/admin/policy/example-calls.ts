@@ -1,6 +1,8 @@
 /** Ready calls of the relay in curl, TypeScript and Python. The relay token and proofs are environment variables. */
 import type { RelayScope } from '../../relay/policy.ts';
+import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exchange.ts';
 import { sessionCookieName } from '../../sessions/browser-sessions.ts';
+import { shellQuoted } from '../../text.ts';
 
 /** What the call is for. The texts may come from a form: each language quotes them. */
 export interface ExampleCall {
@@ -34,9 +36,9 @@ interface ExampleRequest {
 
 const PROOF: Value = { text: '', env: 'ASSERTION' };
 const TOKEN_TYPES = {
-  assertion: 'urn:ietf:params:oauth:token-type:jwt',
-  id_token: 'urn:ietf:params:oauth:token-type:id_token',
-  none: 'urn:gatehouse:token-type:user',
+  assertion: SUBJECT_TOKEN_TYPES.assertion,
+  id_token: SUBJECT_TOKEN_TYPES.idToken,
+  none: SUBJECT_TOKEN_TYPES.user,
 };
 
 /** @param publicHref as in `PublicUrl` */
@@ -87,7 +89,7 @@ function requestOf(call: ExampleCall): ExampleRequest {
     case 'token:exchange': {
       const proven: Value = proof === 'id_token' ? { text: '', env: 'ID_TOKEN' } : PROOF;
       const form: Fields = [
-        ['grant_type', 'urn:ietf:params:oauth:grant-type:token-exchange'],
+        ['grant_type', EXCHANGE_GRANT_TYPE],
         ['subject_token', named ?? proven],
         ['subject_token_type', TOKEN_TYPES[named === undefined && proof === 'none' ? 'assertion' : proof]],
         ...(app === undefined ? [] : ([['audience', app]] as const)),
@@ -113,8 +115,6 @@ function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
   ];
   return [`curl -sS ${shellQuoted(url)}`, ...options].join(' \\\n  ');
 }
-
-const shellQuoted = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /** JSON is a subset of the literals of TypeScript and, without `true`, `false` and `null`, of Python. */
 const literal = (value: unknown) => JSON.stringify(value);
