@@ -231,6 +231,17 @@ export function callbackUrlOf(appId: string, publicUrl: string): string {
   return `${publicUrl}/oauth/callback/${appId}`;
 }
 
+/** The URLs to register at the provider of an app. */
+export function providerUrls(appId: string, publicUrl: string) {
+  return {
+    callback: callbackUrlOf(appId, publicUrl),
+    postLogout: `${publicUrl}/`,
+    backchannelLogout: `${publicUrl}/oauth/backchannel-logout/${appId}`,
+    /** Of our public keys, for `private_key_jwt`. */
+    jwks: `${publicUrl}/.well-known/jwks.json`,
+  };
+}
+
 /** False where the app is disabled or its `callbackUrls` lack the URL that is always sent. Then no request is sent. */
 export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));

@@ -3,6 +3,7 @@ import type { Request } from 'express';
 import { z } from 'zod';
 import type { AuditTrail } from '../../audit/trail.ts';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
+import { providerUrls } from '../../connected-apps/connected-app.ts';
 import type { DynamicRegistration, RequestedClient, Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import type { ReadProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { AppError } from '../../errors.ts';
@@ -74,14 +75,15 @@ const STAND_IN = { clientId: 'given by the provider', clientSecret: 'given by th
 const NOT_OFFERED = 'This provider does not support dynamic client registration: register the app there by hand.';
 
 function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
+  const urls = providerUrls(app.id, publicHref);
   return {
     name: app.name,
     callbackUrls: app.callbackUrls,
     scopes: app.scopes,
     tokenEndpointAuthMethod: app.tokenEndpointAuthMethod,
-    postLogoutUrl: `${publicHref}/`,
-    backchannelLogoutUrl: `${publicHref}/oauth/backchannel-logout/${app.id}`,
-    jwksUrl: `${publicHref}/.well-known/jwks.json`,
+    postLogoutUrl: urls.postLogout,
+    backchannelLogoutUrl: urls.backchannelLogout,
+    jwksUrl: urls.jwks,
   };
 }
 

@@ -5,9 +5,9 @@ import { nearMiss } from '../../connected-apps/callback-url.ts';
 import {
   type ConnectedApp,
   type ConnectedAppRegistration,
-  callbackUrlOf,
   connectedAppSchema,
   isUsable,
+  providerUrls,
 } from '../../connected-apps/connected-app.ts';
 import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
 import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
@@ -100,7 +100,7 @@ export function appView(
 ): Omit<AppView, 'lastCheck'> {
   const { clientSecret: secret, ...registration } = app;
   const usable = isUsable(app, publicHref);
-  const own = callbackUrlOf(app.id, publicHref);
+  const urls = providerUrls(app.id, publicHref);
   return {
     ...registration,
     source: registered ? 'administration' : 'file',
@@ -110,11 +110,15 @@ export function appView(
     clientSecretExpiresAt: isoOrNull(registered?.secretExpiresAt),
     createdAt: isoOrNull(registered?.createdAt),
     changedAt: isoOrNull(registered?.changedAt),
-    callbackUrl: own,
-    postLogoutRedirectUri: `${publicHref}/`,
-    backchannelLogoutUri: `${publicHref}/oauth/backchannel-logout/${app.id}`,
+    callbackUrl: urls.callback,
+    postLogoutRedirectUri: urls.postLogout,
+    backchannelLogoutUri: urls.backchannelLogout,
     usable,
-    unusable: usable ? null : app.disabled ? DISABLED : notRegistered(nearMiss(app.callbackUrls, own, publicHref)),
+    unusable: usable
+      ? null
+      : app.disabled
+        ? DISABLED
+        : notRegistered(nearMiss(app.callbackUrls, urls.callback, publicHref)),
   };
 }
 

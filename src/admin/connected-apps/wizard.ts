@@ -1,13 +1,14 @@
 /** Registers an app in two steps: where the provider is, and the registration there and here. Then its check shows how it works. */
 import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
-import { type ConnectedApp, callbackUrlOf, isUsable } from '../../connected-apps/connected-app.ts';
+import { type ConnectedApp, callbackUrlOf, isUsable, providerUrls } from '../../connected-apps/connected-app.ts';
 import { PRESETS, type Preset, presetApp } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { formField, queryField } from '../../http/body.ts';
 import { checked } from '../../http/operation.ts';
 import { type FormView, formHandler, typedIn } from '../../pages/form.ts';
 import type { FieldFault } from '../../pages/page-data.ts';
+import { uncapitalised } from '../../text.ts';
 import type { AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { type CheckNow, checkPage } from './check.ts';
@@ -215,9 +216,7 @@ function withPlaceholders(preset: Preset | undefined, values: Values): { values:
   const open = openPlaceholders(preset, values);
   const typed = new Map(open.map(({ name }, place) => [name, values.placeholder[place] ?? '']));
   const faults = open.flatMap(({ name, title }, place) =>
-    typed.get(name) === ''
-      ? [{ field: `placeholder-${place}`, text: `Enter ${title.charAt(0).toLowerCase()}${title.slice(1)}.` }]
-      : [],
+    typed.get(name) === '' ? [{ field: `placeholder-${place}`, text: `Enter ${uncapitalised(title)}.` }] : [],
   );
   if (faults.length > 0) return { values, faults };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => typed.get(name) ?? whole);
@@ -230,22 +229,23 @@ function withPlaceholders(preset: Preset | undefined, values: Values): { values:
 
 /** What to enter at the provider. @param facts undefined: not known, so every URL is shown */
 function urlsFor(id: string, facts: ProviderFacts | undefined, publicHref: string) {
+  const urls = providerUrls(id, publicHref);
   const has = (isOffered: boolean | undefined) => isOffered !== false;
   return [
-    { label: 'Callback URL', url: callbackUrlOf(id, publicHref), isShown: true },
+    { label: 'Callback URL', url: urls.callback, isShown: true },
     {
       label: 'Post-logout redirect URL',
-      url: `${publicHref}/`,
+      url: urls.postLogout,
       isShown: has(facts?.endpoints.includes('end-session')),
     },
     {
       label: 'Back-channel logout URL',
-      url: `${publicHref}/oauth/backchannel-logout/${id}`,
+      url: urls.backchannelLogout,
       isShown: has(facts?.backchannelLogout),
     },
     {
       label: 'JWKS URL, if you authenticate by private_key_jwt',
-      url: `${publicHref}/.well-known/jwks.json`,
+      url: urls.jwks,
       isShown: has(facts?.authMethods.includes('private_key_jwt')),
     },
   ].filter(({ isShown }) => isShown);
