@@ -1,14 +1,18 @@
-/** The text of `keys status`. */
-import type { KeyReport } from '../storage/key-report.ts';
+/** The words of `keys status` for keys and processes, which `status` uses too. */
+import type { KeyReport, ListedKey } from '../storage/key-report.ts';
 import type { KeyHolder } from '../storage/key-roll-call.ts';
 import { tableText } from './terminal.ts';
 
 export function keyReportText({ keys, processes }: KeyReport): string {
-  const rows = keys.map((key) => [key.kid, stateOf(key), key.records.toLocaleString('en-GB'), kindsOf(key.kinds)]);
-  return [tableText([['key', 'state', 'records', 'of these'], ...rows]), '', runningText(processes)].join('\n');
+  const rows = keys.map((key) => [key.kid, keyState(key), key.records.toLocaleString('en-GB'), kindsOf(key.kinds)]);
+  return [
+    tableText([['key', 'state', 'records', 'of these'], ...rows]),
+    '',
+    `Running processes: ${processesText(processes)}`,
+  ].join('\n');
 }
 
-function stateOf({ seals, held, droppable }: KeyReport['keys'][number]): string {
+export function keyState({ seals, held, droppable }: ListedKey): string {
   if (seals) return 'seals';
   if (!held) return 'given up';
   return droppable ? 'can be dropped' : 'opens, still needed';
@@ -20,10 +24,11 @@ function kindsOf(kinds: Record<string, number>): string {
     .join(', ');
 }
 
-function runningText(processes: readonly KeyHolder[]): string {
+/** Such as "2 (1 seals with k1, 1 seals with k2)". */
+export function processesText(processes: readonly KeyHolder[]): string {
   const bySealing = Map.groupBy(processes, ({ seals }) => seals);
   const parts = [...bySealing].map(
     ([kid, holders]) => `${holders.length} ${holders.length === 1 ? 'seals' : 'seal'} with ${kid}`,
   );
-  return `Running processes: ${processes.length}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`;
+  return `${processes.length}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`;
 }

@@ -9,6 +9,7 @@ import { listKeys } from '../storage/key-report.ts';
 import { callKeyRoll } from '../storage/key-roll-call.ts';
 import { keys, SCHEMA } from '../storage/keys.ts';
 import { VERSION } from '../version.ts';
+import { keyState, processesText } from './key-report.ts';
 import { withStorage } from './open-storage.ts';
 import { operatorTrail } from './operator-trail.ts';
 import { type Readiness, readReadiness } from './readiness.ts';
@@ -100,14 +101,14 @@ type Held = Extract<Status, { processes: unknown[] }>;
 function rowsOf({ processes, keys: held, connections, sessions, lastBackup }: Held): string[][] {
   const byHealth = Object.entries(connections).filter(([, count]) => count > 0);
   return [
-    ['processes', processesText(processes)],
-    ['keys', held.map(({ kid, seals, held: isHeld }) => `${kid} (${keyState(seals, isHeld)})`).join(', ')],
+    ['processes', processes.length === 0 ? 'NONE RUNNING' : processesText(processes)],
+    ['keys', held.map((key) => `${key.kid} (${keyState(key)})`).join(', ')],
     [
       'connections',
       byHealth.map(([health, count]) => `${health.replaceAll('_', ' ')}: ${numberText(count)}`).join(', ') || 'none',
     ],
     ['sessions', numberText(sessions)],
-    ['last backup', lastBackup ? `${lastBackup.at}` : 'none in the audit trail'],
+    ['last backup', lastBackup ? lastBackup.at : 'none in the audit trail'],
   ];
 }
 
@@ -116,15 +117,4 @@ const numberText = (count: number) => count.toLocaleString('en-GB');
 function hereText(here: Readiness | null, management: string): string {
   if (here === null) return `nothing responds at ${management} (MANAGEMENT_HOST, MANAGEMENT_PORT)`;
   return here.ready ? 'ready' : `NOT READY: ${here.reason ?? 'no reason given'}`;
-}
-
-function processesText(processes: Held['processes']): string {
-  const bySealing = Map.groupBy(processes, ({ seals }) => seals);
-  const groups = [...bySealing].map(([kid, { length }]) => `${length} with the key ${kid}`);
-  return processes.length === 0 ? 'NONE RUNS' : `${processes.length} running: ${groups.join(', ')}`;
-}
-
-function keyState(seals: boolean, isHeld: boolean): string {
-  if (!isHeld) return 'given up';
-  return seals ? 'seals' : 'opens';
 }

@@ -13,6 +13,7 @@ interface Storage {
 }
 
 export type KeyReport = Awaited<ReturnType<typeof reportKeys>>;
+export type ListedKey = Awaited<ReturnType<typeof listKeys>>[number];
 
 /** Reads every record, which takes a minute for a million of them. */
 export async function reportKeys(storage: Storage) {

@@ -51,7 +51,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     await run(['backup', join(site.dataDirectory, '..', `${kind}.backup`)]);
     const text = (await run(['status'])).stdout;
     expect(text).toMatch(/^version +\d+\.\d+\.\d+.*\nstorage +\w+.*, responds, schema \d+\nthis machine +ready\n/);
-    expect(text).toMatch(/\nprocesses +1 running: 1 with the key \S+\nkeys +\S+ \(seals\)\nconnections +active: 1\n/);
+    expect(text).toMatch(/\nprocesses +1 \(1 seals with \S+\)\nkeys +\S+ \(seals\)\nconnections +active: 1\n/);
     expect(text).toMatch(/\nlast backup +\d{4}-\d\d-\d\dT.*Z\n$/);
     expect(text).not.toContain(site.env.ENCRYPTION_KEYS?.split(':')[1] ?? '');
     if (redis) expect(text).not.toContain('redis://');
@@ -130,7 +130,7 @@ test('status without a running process says so, with status 1', async () => {
   const site = await startSite({ env: { DATA_DIR: data } });
   await site.close();
   const { status, stdout } = await runCommand(['status'], site.env);
-  expect(stdout).toMatch(/\nthis machine +nothing responds.*\nprocesses +NONE RUNS\n/);
+  expect(stdout).toMatch(/\nthis machine +nothing responds.*\nprocesses +NONE RUNNING\n/);
   expect(status).toBe(1);
 
   rmSync(data, { recursive: true });
