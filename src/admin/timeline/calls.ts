@@ -13,6 +13,8 @@ export interface Calls {
   count: number;
   /** In words: how many of them ended in which way. */
   parts: string[];
+  /** The rules that refused them. */
+  rules: string[];
 }
 
 /** @param other which of the two the counts are divided by */
@@ -24,18 +26,18 @@ export function callsOfHours(hours: readonly HourOfUse[], other: 'token' | 'app'
       [other]: group[0]?.other,
       count: group.reduce((sum, { count }) => sum + count, 0),
       parts: group.map(partOf),
+      rules: [...new Set(group.filter(isRefusal).map(({ result }) => result))],
     })),
   );
 }
 
 /** @param names those of the service and the app, where the sentence needs them */
 export function callsSentence(
-  { refused, count, parts }: Calls,
+  { refused, count, rules }: Calls,
   { service, app }: { service: string | undefined; app: string | undefined },
 ): string {
   const to = app === undefined ? '' : ` to ${app}`;
   const calls = `${count.toLocaleString('en-GB')} ${count === 1 ? 'call' : 'calls'}`;
-  const rules = [...new Set(parts.map((part) => /rule (\w+)/.exec(part)?.[1]))].filter(Boolean);
   const by = `${rules.length === 1 ? 'rule' : 'rules'} ${rules.join(', ')}`;
   if (refused) return `Refused ${calls}${service ? ` by ${service}` : ''}${to}: ${by}`;
   return service ? `${service} made ${calls}${to}` : `Made ${calls}${to}`;

@@ -48,7 +48,7 @@ export function createTimelines(
         const { items } = await grants.index.page({ userId: user.id, limit: MAX_CONNECTIONS });
         const ofApps = items.map(async ({ appId: app }) => {
           const hours = await relay.uses.hoursOfConnection(user.id, app);
-          return hours.map((hour) => ({ ...hour, app, refused: false, parts: [] }));
+          return hours.map((hour) => ({ ...hour, app, refused: false, parts: [], rules: [] }));
         });
         return (await Promise.all(ofApps)).flat();
       };

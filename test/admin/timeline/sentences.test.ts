@@ -71,16 +71,17 @@ describe('sentences', () => {
   test.each([
     [
       'nightly made 1,200 calls to Wiki',
-      { refused: false, count: 1_200, parts: [] },
+      { refused: false, count: 1_200, parts: [], rules: [] },
       { service: 'nightly', app: 'Wiki' },
     ],
-    ['Made 1 call', { refused: false, count: 1, parts: [] }, { service: undefined, app: undefined }],
+    ['Made 1 call', { refused: false, count: 1, parts: [], rules: [] }, { service: undefined, app: undefined }],
     [
       'Refused 3 calls by nightly: rules users, networks',
       {
         refused: true,
         count: 3,
         parts: ['a: 1 refused by rule users', 'b: 1 refused by rule networks', 'c: 1 refused by rule users'],
+        rules: ['users', 'networks'],
       },
       { service: 'nightly', app: undefined },
     ],
