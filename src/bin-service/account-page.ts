@@ -69,7 +69,7 @@ declare module '../pages/page-data.ts' {
   }
 }
 
-export function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
+function meterOf(plan: Plan, used: number, month: Month): UsageMeter {
   const counted = Math.min(used, plan.monthlyRequests);
   return {
     plan: capitalised(plan.name),

@@ -22,6 +22,6 @@ export function presetAdvice({ differences }: RecognisedPreset): string[] {
   return differences.map(({ field, advised, facts }) => [`${field}: ${advised}.`, ...facts.map(factText)].join(' '));
 }
 
-export function factText({ text, confirmed }: PresetFact): string {
+function factText({ text, confirmed }: PresetFact): string {
   return confirmed === false ? `${text} (Not confirmed.)` : text;
 }

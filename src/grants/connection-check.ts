@@ -136,10 +136,10 @@ export function createConnectionCheck(parts: {
       again = again.slice(limit);
       if (some.length === 0) {
         if (read >= due) break;
-        const options = { limit: Math.min(limit, due - read) };
+        const pageOptions = { limit: Math.min(limit, due - read) };
         const page = await store.page(
           keys.connections('app', app.id),
-          after === undefined ? options : { ...options, after },
+          after === undefined ? pageOptions : { ...pageOptions, after },
         );
         some = page.items.map(({ member }) => member);
         after = page.next;

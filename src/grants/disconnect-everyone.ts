@@ -28,8 +28,6 @@ const BATCH = 10;
 const LEASE_MS = 15_000;
 const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
 
-export type DisconnectEveryone = ReturnType<typeof createDisconnectEveryone>;
-
 export function createDisconnectEveryone(parts: {
   store: Store;
   index: Pick<ConnectionIndex, 'oldest' | 'count' | 'drop'>;

@@ -7,8 +7,6 @@ interface Scope {
   requestId: string | undefined;
 }
 
-export type RequestScope = ReturnType<typeof createRequestScope>;
-
 export function createRequestScope() {
   const scopes = new AsyncLocalStorage<Scope>();
   return {

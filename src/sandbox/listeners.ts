@@ -2,7 +2,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, isIPv6 } from 'node:net';
 
-export const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-service'] as const;
+const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-service'] as const;
 export type ListenerName = (typeof LISTENER_NAMES)[number];
 
 export interface Listeners {

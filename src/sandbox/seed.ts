@@ -20,7 +20,7 @@ export const webUrlSchema = z
   .string('must be a URL')
   .refine((url) => /^https?:$/.test(URL.parse(url)?.protocol ?? ''), 'must be an http: or https: URL');
 
-export const networkSchema = z.string().superRefine((text, context) => {
+const networkSchema = z.string().superRefine((text, context) => {
   const fault = networkFault(text);
   if (fault) context.addIssue({ code: 'custom', message: fault });
 });

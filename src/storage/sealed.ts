@@ -20,9 +20,6 @@ export class SealError extends Error {
 
 export type Sealer = ReturnType<typeof createSealer>;
 
-/** A sealer whose keys can be replaced while it is used. */
-export type ReplaceableSealer = ReturnType<typeof createReplaceableSealer>;
-
 interface Header {
   alg: string;
   enc: string;
@@ -88,6 +85,7 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
   };
 }
 
+/** A sealer whose keys can be replaced while it is used. */
 export function createReplaceableSealer(initial: Sealer) {
   let current = initial;
   return {

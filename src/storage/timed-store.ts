@@ -2,11 +2,11 @@
 import type { Store } from './store.ts';
 
 /** Those of requests and background work, not those of whole copies. */
-export const TIMED_COMMANDS = [
+const TIMED_COMMANDS = [
   ...(['get', 'getUnless', 'write', 'page', 'count', 'increment', 'counter'] as const),
   ...(['append', 'readLog', 'logEntries', 'removeEntries', 'acquireLease', 'renewLease', 'releaseLease'] as const),
 ] satisfies (keyof Store)[];
-export type TimedCommand = (typeof TIMED_COMMANDS)[number];
+type TimedCommand = (typeof TIMED_COMMANDS)[number];
 
 /** @param timesOf returns where the times of a command go, failed ones included */
 export function timedStore(

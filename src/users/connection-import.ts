@@ -45,8 +45,6 @@ const CONCURRENCY = 8;
 /** For one token, while others of its app may succeed. */
 const MAX_CALLS = 5;
 
-export type ConnectionImport = ReturnType<typeof startImport>;
-
 /** One import; its entries come in one or more batches. */
 export function startImport(parts: ImportParts) {
   const { apps, users, imports, charge, audit, clock, patience } = parts;

@@ -12,7 +12,7 @@ export const timelineQuery = pageQuery.extend({
     .describe('only this kind; relay: sums by the hour; changes: actions of administrators'),
 });
 
-export const timelineItemJson = z.object({
+const timelineItemJson = z.object({
   id: z.string().describe('unique within this timeline'),
   at: z.iso.datetime(),
   until: z.iso.datetime().nullable().describe('of a sum, which begins at the time above'),
