@@ -6,10 +6,10 @@ import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { formField, formFields, queryField, queryFields } from '../http/body.ts';
-import { localPath } from '../http/return-path.ts';
 import type { Flash } from '../pages/flash.ts';
 import { type FormView, formHandler } from '../pages/form.ts';
 import type { AdminParts } from './admin.ts';
+import { adminPath } from './admin-path.ts';
 import type { AdminPageData, PageRequest } from './page.ts';
 
 declare module '../pages/page-data.ts' {
@@ -73,11 +73,8 @@ export function confirmation<T>(
   const { menuPath, find, ask, work, home } = parts;
 
   /** A page of the administration; any other address that a link gives does not count. */
-  const backOf = (req: Request): string | undefined => {
-    const path = localPath(formField(req.body, 'back') ?? queryField(req, 'back'), publicUrl);
-    const home = `${publicUrl.basePath}/admin/`;
-    return path?.startsWith(home) ? path : undefined;
-  };
+  const backOf = (req: Request): string | undefined =>
+    adminPath(formField(req.body, 'back') ?? queryField(req, 'back'), publicUrl);
 
   const shown = pages.page(
     'admin/confirm',

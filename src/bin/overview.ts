@@ -84,7 +84,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
     previous: previous && origin !== 'file' ? previousView(previous) : null,
     ...coverageOf(shown.coverage),
     quota,
-    service: { status: quota ? statusOf(service) : 'not_set', ...service },
+    service: { status: quota ? serviceStatusOf(service) : 'not_set', ...service },
     lookups: { month, outcomes },
     cache: { ...cache, hitRate: lookUps === 0 ? null : cache.hits / lookUps },
   };
@@ -111,7 +111,11 @@ function sharesOf(counts: Readonly<Record<string, number>>, nameOf: (key: string
     .sort((one, other) => other.rows - one.rows || one.name.localeCompare(other.name));
 }
 
-function statusOf({ lastAnswerAt, lastFailureAt }: ServiceHealth): 'never_asked' | 'answering' | 'failing' {
+/** What the last call to the service brought. */
+export function serviceStatusOf({
+  lastAnswerAt,
+  lastFailureAt,
+}: ServiceHealth): 'never_asked' | 'answering' | 'failing' {
   if (lastAnswerAt === undefined && lastFailureAt === undefined) return 'never_asked';
   return (lastAnswerAt ?? '') >= (lastFailureAt ?? '') ? 'answering' : 'failing';
 }

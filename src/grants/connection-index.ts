@@ -135,12 +135,6 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
         ? undefined
         : store.count(indexOf({ appId, state }), state === 'in_doubt' ? clock() : undefined),
 
-    /** The connections that are in one of the two broken states now, newest failure first. */
-    async broken(state: 'in_doubt' | 'reconnect_needed', limit: number): Promise<ListedConnection[]> {
-      const { items } = await store.page(indexOf({ state }), { limit, order: 'descending', after: untilNow() });
-      return items.map(({ member }) => connectionOf(member));
-    },
-
     /** The oldest connections of an app that were made by that time. */
     async oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]> {
       const { items } = await store.page(keys.connections('app', appId), { limit });

@@ -3,6 +3,7 @@ import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import { notDoneWords } from '../../audit/outcome.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { UserStore } from '../../users/user-store.ts';
+import { displayName } from '../users/view.ts';
 
 const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   user: 'A user',
@@ -26,7 +27,7 @@ export async function auditRows(
 ): Promise<AuditRow[]> {
   const ids = new Set(records.flatMap(({ userId, target, actor }) => [userId, target && userOf(target), actor.id]));
   const found = await Promise.all([...ids].map(async (id) => [id, id && (await users.find(id))] as const));
-  const names = new Map(found.flatMap(([id, user]) => (id && user ? [[id, user.name ?? user.email ?? id]] : [])));
+  const names = new Map(found.flatMap(([id, user]) => (id && user ? [[id, displayName(user) ?? id]] : [])));
   return records.map((record) =>
     rowOf(
       record,

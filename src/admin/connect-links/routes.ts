@@ -6,6 +6,7 @@ import type { AdminParts } from '../admin.ts';
 import type { Columns } from '../csv.ts';
 import type { AdminPageOfList } from '../page.ts';
 import { createResource } from '../resource.ts';
+import { displayName } from '../users/view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
@@ -73,7 +74,7 @@ export function connectLinkRoutes(parts: AdminParts) {
   const named = async (link: LinkView) => {
     const user = await users.store.find(link.user);
     const appName = apps.find(link.app)?.name ?? link.app;
-    return { ...link, appName, userName: user?.name ?? user?.email ?? link.user };
+    return { ...link, appName, userName: displayName(user) ?? link.user };
   };
 
   const list = pages.page('admin/connect-links', async ({ req, res }) => {

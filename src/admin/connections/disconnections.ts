@@ -14,7 +14,7 @@ import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
 import { throwUnknown } from '../resource.ts';
 import { type Selection, selectionOf, workOnEach } from '../selection.ts';
-import { splitId } from '../users/view.ts';
+import { displayName, splitId } from '../users/view.ts';
 import { disconnectedNotice } from './disconnect-notice.ts';
 import { progressJson, progressView } from './view.ts';
 
@@ -37,7 +37,7 @@ export function disconnectionRoutes(parts: AdminParts) {
   const find = async (id: string): Promise<Named | undefined> => {
     const { userId, rest: appId } = splitId(id);
     const [found, user] = await Promise.all([connections.find(userId, appId), users.store.find(userId)]);
-    return found && { id, user: user?.name ?? user?.email ?? userId, app: apps.find(appId)?.name ?? appId };
+    return found && { id, user: displayName(user) ?? userId, app: apps.find(appId)?.name ?? appId };
   };
 
   const end = async (req: Request, id = String(req.params.id)): Promise<Disconnected> => {

@@ -10,7 +10,7 @@ import { listPage } from '../list-page.ts';
 import { type ListQuery, listQuery, pageOptions } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
-import { splitId } from '../users/view.ts';
+import { displayName, splitId } from '../users/view.ts';
 import { throwGone } from './disconnections.ts';
 import {
   type ConnectionRow,
@@ -83,7 +83,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
 
   const named = async (revocation: PendingRevocation): Promise<NamedRevocation> => {
     const user = await users.store.find(revocation.userId);
-    return { ...revocationView(revocation), appName: apps.find(revocation.app)?.name, who: user?.name ?? user?.email };
+    return { ...revocationView(revocation), appName: apps.find(revocation.app)?.name, who: displayName(user) };
   };
 
   const listed = async (

@@ -8,7 +8,7 @@ import type { AdminParts } from '../admin.ts';
 import { ADMIN_TOKEN_PREFIX } from '../admin-tokens/admin-token.ts';
 import { matches } from '../listing.ts';
 import { shownReference } from '../sign-ins/view.ts';
-import { splitId } from '../users/view.ts';
+import { displayName, splitId } from '../users/view.ts';
 
 export interface Hit {
   id: string;
@@ -48,7 +48,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
   const nowhere = () => undefined;
 
   /** `USER.REST`, the form of the ids of sessions and connections. Addresses have dots, too. */
-  const splitted = (q: string) => (q.includes('@') ? { userId: '', rest: '' } : splitId(q));
+  const splitUserId = (q: string) => (q.includes('@') ? { userId: '', rest: '' } : splitId(q));
 
   const referenceIn = (q: string) => (REQUEST_ID.test(q) ? q.slice(-8) : REFERENCE.test(q) ? q : undefined);
 
@@ -87,7 +87,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
     const { items } = await users.store.search({ q, after: undefined, limit: MAX_HITS + 1 });
     return items.map(({ user: { id, name, email, subject } }) => ({
       id,
-      name: name ?? email ?? subject,
+      name: displayName({ name, email }) ?? subject,
       detail: (name === undefined ? undefined : email) ?? null,
       path: `/admin/users/${encodeURIComponent(id)}`,
       exact: isOneOf(q, id, name, email, subject),
@@ -95,7 +95,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
   };
 
   const byConnection: Find = async (q) => {
-    const { userId, rest: app } = splitted(q);
+    const { userId, rest: app } = splitUserId(q);
     const connection = app === '' ? undefined : await grants.connections.find(userId, app);
     if (!connection) return [];
     const user = await users.store.find(userId);
@@ -105,7 +105,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
   };
 
   const bySession: Find = async (q) => {
-    const { userId, rest: ref } = splitted(q);
+    const { userId, rest: ref } = splitUserId(q);
     const open = ref === '' ? [] : await sessions.ofUsers.list(userId);
     return open
       .filter((session) => session.ref === ref)

@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { AppError } from '../../errors.ts';
 import { formField, queryField } from '../../http/body.ts';
 import { operation } from '../../http/operation.ts';
-import { localPath } from '../../http/return-path.ts';
 import type { AdminParts } from '../admin.ts';
+import { adminPath } from '../admin-path.ts';
 import type { AdminPageData } from '../page.ts';
 import { finders, MAX_HITS } from './finders.ts';
 import { searchable } from './typed.ts';
@@ -93,8 +93,8 @@ export function searchRoutes(parts: AdminParts) {
 
   /** As `submit`, for the search and the filters of one list: leads to the list with the fields that are set. */
   const narrow: RequestHandler = (req, res) => {
-    const list = localPath(formField(req.body, 'list'), publicUrl);
-    if (!list?.startsWith(`${publicUrl.basePath}/admin/`)) throw unknownList();
+    const list = adminPath(formField(req.body, 'list'), publicUrl);
+    if (list === undefined) throw unknownList();
     const { _csrf, list: _list, ...fields } = req.body as Record<string, unknown>;
     const set = Object.keys(fields).flatMap((name) => {
       const value = searchable(formField(fields, name) ?? '');

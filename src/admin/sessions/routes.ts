@@ -14,7 +14,7 @@ import { type ListQuery, listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from '../selection.ts';
-import { splitId } from '../users/view.ts';
+import { displayName, splitId } from '../users/view.ts';
 import { isOwn, type OwnedSession, type SessionRow, sessionJson, sessionView, withOwn } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
@@ -83,7 +83,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     find: (req) => selectionOf(req, find, throwEnded),
     ask({ items: chosen }, req) {
       const names = chosen.map(
-        ({ user, browser }) => `${user.name ?? user.email ?? user.id}, ${browser ?? 'unknown browser'}`,
+        ({ user, browser }) => `${displayName(user) ?? user.id}, ${browser ?? 'unknown browser'}`,
       );
       const count = chosen.length;
       return {

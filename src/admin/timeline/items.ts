@@ -5,6 +5,7 @@ import type { AuditRecord } from '../../audit/kinds.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import { HOUR_MS, isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
+import { displayName } from '../users/view.ts';
 import { type Calls, callsSentence } from './calls.ts';
 import { attemptSentence, sentenceOf, textOf } from './sentences.ts';
 import type { TimelineItem } from './view.ts';
@@ -25,11 +26,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     };
     return {
       app: (id: string) => connectedApps.apps.find(id)?.name ?? id,
-      user: (id: string) =>
-        once(`user ${id}`, async () => {
-          const user = await users.store.find(id);
-          return user?.name ?? user?.email;
-        }),
+      user: (id: string) => once(`user ${id}`, async () => displayName(await users.store.find(id))),
       token: (id: string) => once(`token ${id}`, async () => (await relay.tokens.find(id))?.name),
     };
   };
@@ -68,7 +65,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
   };
 
   const fromAttempt = async (record: SignInRecord, names: Names): Promise<TimelineItem> => {
-    const { id, startedAt, outcome, purpose, userId, name, email, presumed, address, browser } = record;
+    const { id, startedAt, outcome, purpose, userId, email, presumed, address, browser } = record;
     const cause = signInRecords.causeOf(record);
     const app = { id: record.app, name: names.app(record.app) };
     return {
@@ -78,7 +75,11 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       kind: 'sign_ins',
       event: outcome === undefined ? 'sign_in.open' : `sign_in.${outcome === 'refused' ? 'refused' : 'failed'}`,
       text: attemptSentence(app.name, { purpose, cause: cause?.words, ended: outcome !== undefined }),
-      actor: { kind: userId === undefined ? 'anonymous' : 'user', id: userId ?? null, name: name ?? email ?? null },
+      actor: {
+        kind: userId === undefined ? 'anonymous' : 'user',
+        id: userId ?? null,
+        name: displayName(record) ?? null,
+      },
       user: userId === undefined ? null : await namedUser(userId, names),
       app,
       address: address ?? null,

@@ -26,7 +26,7 @@ import { throwUnknown } from '../resource.ts';
 import { type OwnedSession, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
-import { type UserView, userJson, userView } from './view.ts';
+import { displayName, type UserView, userJson, userView } from './view.ts';
 
 declare module '../../pages/page-data.ts' {
   interface PageData {
@@ -135,7 +135,7 @@ export function userRoutes(parts: AdminParts) {
     const user = await find(req);
     const all = await withAll(user);
     return {
-      title: user.name ?? user.email ?? 'User',
+      title: displayName(user) ?? 'User',
       user: all,
       timeline: await timelineSection(req, (query) => timelines.ofUser(user, query)),
       sessions: all.sessions.map((session) => withOwn(req, session, appNameOf(session.app))),
@@ -234,7 +234,7 @@ const OWN = {
 };
 
 function questionOf(wanted: Exclude<Change, 'enable'>, user: User, connected: readonly unknown[]): Question {
-  const name = user.name ?? user.email ?? user.subject;
+  const name = displayName(user) ?? user.subject;
   if (wanted === 'sign-out') {
     const consequences = ['All sessions of this user end at once. They can sign in again.'];
     return { action: 'Sign out', name, consequences, verb: 'Sign out everywhere' };

@@ -37,6 +37,13 @@ export function ownerView({ id, name, email }: Owner): z.output<typeof ownerJson
   return { id, name: name ?? null, email: email ?? null };
 }
 
+/** What pages call a user; undefined where neither the name nor the address is known. */
+export function displayName(
+  user: { name?: string | null | undefined; email?: string | null | undefined } | undefined,
+): string | undefined {
+  return user?.name ?? user?.email ?? undefined;
+}
+
 /** The parts of `USER.REST`, the id of a session or a connection. Both are empty if it has another form. */
 export function splitId(id: string): { userId: string; rest: string } {
   const at = id.indexOf('.');

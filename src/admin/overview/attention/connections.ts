@@ -26,7 +26,7 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
   };
 
   const inState = async (state: 'reconnect_needed' | 'in_doubt'): Promise<Attention[]> => {
-    const listed = await index.broken(state, MAX_BROKEN);
+    const { items: listed } = await index.page({ state, limit: MAX_BROKEN });
     const more = listed.length === MAX_BROKEN ? 'At least ' : '';
     return Promise.all(
       [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {

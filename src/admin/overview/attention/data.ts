@@ -1,6 +1,7 @@
 /** The BIN data with its service, and the encryption key. */
 import { BUILT_IN_AS_OF } from '../../../bin/built-in-dataset.ts';
 import { isOutdated } from '../../../bin/lookup-result.ts';
+import { serviceStatusOf } from '../../../bin/overview.ts';
 import { relativeTime } from '../../../pages/relative-time.ts';
 import { DAY_MS } from '../../../time.ts';
 import type { AdminParts } from '../../admin.ts';
@@ -24,9 +25,9 @@ export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
         ...{ ...common, action: 'Show' },
       });
     }
-    const { lastFailureAt, lastFailure, lastAnswerAt } = service ?? {};
+    const { lastFailureAt, lastFailure } = service ?? {};
     const isRecent = Date.parse(lastFailureAt ?? '') > clock() - DAY_MS;
-    if (isRecent && lastFailureAt !== undefined && lastFailureAt > (lastAnswerAt ?? '')) {
+    if (service && isRecent && serviceStatusOf(service) === 'failing') {
       found.push({
         ...{ kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' },
         detail: lastFailure ? `Last failure: ${lastFailure}` : null,

@@ -2,7 +2,7 @@
 import { relativeTime } from '../../../pages/relative-time.ts';
 import { DAY_MS, isoTime } from '../../../time.ts';
 import type { AdminParts } from '../../admin.ts';
-import { ENDING_DAYS } from '../../secret-age.ts';
+import { stateOf } from '../../expiry.ts';
 import type { Attention } from './view.ts';
 
 /** The newest that are looked at. */
@@ -16,9 +16,9 @@ export function tokensIn({ relay, tokens, clock }: Pick<AdminParts, 'relay' | 't
     about: { kind: 'relay_token_ending' | 'admin_token_ending'; words: string; pathOf: (id: string) => string },
   ): Attention[] =>
     items
-      .filter(({ expiresAt }) => expiresAt < clock() + ENDING_DAYS * DAY_MS && expiresAt > clock() - EXPIRED_MS)
+      .filter((token) => stateOf(token, clock()) !== 'active' && token.expiresAt > clock() - EXPIRED_MS)
       .map(({ id, name, expiresAt }) => {
-        const isOver = expiresAt <= clock();
+        const isOver = stateOf({ expiresAt }, clock()) === 'expired';
         return {
           kind: about.kind,
           severity: isOver ? 'bad' : 'notice',
