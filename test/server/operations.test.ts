@@ -53,7 +53,8 @@ beforeAll(async () => {
       REDIS_SENTINEL_NAME: sentinels.name,
       REDIS_DURABILITY: 'replicas',
     },
-    env: { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: '5' },
+    // The check of an app sends a made-up code: the provider's refusal of it would count among those of refresh tokens.
+    env: { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: '5', CONNECTION_CHECK_SECONDS: '0' },
   });
   fleet.tokens.lifetimeSeconds = 5;
   people = [];
