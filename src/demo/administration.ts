@@ -3,6 +3,7 @@ import type { AuditEntry } from '../audit/kinds.ts';
 import { newServiceAccountId } from '../relay/service-account.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
+import { PAUSES_SECONDS } from '../webhooks/message.ts';
 import { newWebhookId, WEBHOOK_EVENTS } from '../webhooks/webhook-store.ts';
 import { registrationOf } from './apps.ts';
 import type { Scene } from './history.ts';
@@ -15,8 +16,10 @@ const ADMIN_TOKENS = [
   { name: 'metrics-export', scope: 'read', days: 25, validDays: 30 },
 ] as const;
 const WEEKLY = [22, 15, 8, 1];
-/** The attempts of one message come after at most these seconds. */
-const DELIVERY_SECONDS = [0, 6, 75, 420, 2_500, 10_500, 30_500, 62_500];
+/** By when each attempt of a message is due: a pause is up to a tenth longer. */
+const DELIVERIES_MS = PAUSES_SECONDS.map((_pause, at) =>
+  PAUSES_SECONDS.slice(0, at + 1).reduce<number>((sum, pause) => sum + pause * 1_100, 0),
+);
 
 /** @returns plans a change by the administrator with its entry in the audit trail; `make` makes it and returns what the entry names */
 export function changesOf({ rooms, timeline, now, sandbox }: Pick<Scene, 'rooms' | 'timeline' | 'now' | 'sandbox'>) {
@@ -97,8 +100,8 @@ function planWebhooks(scene: Scene): void {
 /** Delivers what was just announced, and repeats it as Gatehouse would. */
 function planDeliveries({ rooms, timeline }: Scene): void {
   const now = timeline.clock();
-  for (const seconds of DELIVERY_SECONDS) {
-    timeline.at(now + seconds * 1_000, async () => {
+  for (const milliseconds of DELIVERIES_MS) {
+    timeline.at(now + milliseconds, async () => {
       await rooms.webhooks.messages.settle();
       await rooms.webhooks.messages.deliver();
     });

@@ -5,6 +5,15 @@ import { createSealedJson } from '../storage/sealed-json.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
 import { DAY_MS } from '../time.ts';
 
+/** The settings of a relay token that the demo's tokens leave alone. */
+export const BARE_POLICY = {
+  assertUser: false,
+  fullScope: false,
+  acceptIdTokens: false,
+  networks: [],
+  binCallsPerMonth: null,
+};
+
 /** @returns its text */
 export async function createDemoToken({ store, sealer }: OpenedStorage): Promise<string> {
   const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
@@ -13,11 +22,8 @@ export async function createDemoToken({ store, sealer }: OpenedStorage): Promise
     scopes: ['threads:read', 'connections:read', 'connect_links:create'],
     apps: ['platform'],
     users: 'all',
+    ...BARE_POLICY,
     assertUser: true,
-    fullScope: false,
-    acceptIdTokens: false,
-    networks: [],
-    binCallsPerMonth: null,
     expiresAt: Date.now() + DAY_MS,
   });
   await tokens.close();

@@ -34,6 +34,9 @@ const person = (
   team,
 });
 
+/** Is sent a link with which to connect the second app. */
+export const QUENTIN = person('Quentin Dubois', 'Microsoft Edge on Windows', BRANCH, 1.1, 3);
+
 export const PEOPLE: readonly Person[] = [
   person('Amara Obi', 'Chrome on Windows', OFFICE, 2.2, 30, true),
   person('Benoit Lefevre', 'Firefox on Linux', OFFICE, 1.8, 30, true),
@@ -51,7 +54,7 @@ export const PEOPLE: readonly Person[] = [
   person('Noor Haddad', 'Firefox on macOS', BRANCH, 1.6, 13, true),
   person('Oskar Lund', 'Chrome on Windows', OFFICE, 1.3, 10),
   person('Priya Nair', 'Safari on iOS', '192.0.2.130', 1.4, 7, true),
-  person('Quentin Dubois', 'Microsoft Edge on Windows', BRANCH, 1.1, 3),
+  QUENTIN,
   person('Rosa Delgado', 'Chrome on macOS', OFFICE, 1.6, 1, true),
 ];
 

@@ -4,8 +4,9 @@ import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
 import { changesOf } from './administration.ts';
 import { hourOf, isWeekend, startOfHour } from './calendar.ts';
+import { BARE_POLICY } from './demo-token.ts';
 import type { Scene } from './history.ts';
-import { PEOPLE } from './people.ts';
+import { PEOPLE, QUENTIN } from './people.ts';
 import { userOf } from './visits.ts';
 
 type Wanted = Parameters<Scene['rooms']['relayTokens']['create']>[1];
@@ -69,16 +70,7 @@ const SERVICES: readonly Service[] = [
     people: [4, 14],
   },
 ];
-const BARE_POLICY = {
-  assertUser: false,
-  fullScope: false,
-  acceptIdTokens: false,
-  networks: [],
-  binCallsPerMonth: null,
-};
 const LINK_AGE_MS = 360_000;
-/** Has not connected the second app yet. */
-const QUENTIN = { name: 'Quentin Dubois', login: 'quentin.dubois@example.test' };
 
 export function planServices(scene: Scene, serviceAccount: string): void {
   const change = changesOf(scene);

@@ -41,7 +41,7 @@ export interface Outcome extends Pick<WebhookTry, 'answer' | 'responseBody'> {
 }
 
 /** The pause before each of the eight attempts, about 16 hours in total. */
-const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
+export const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
 /** Older ones are dropped, so that the record cannot grow without end. */
 const MAX_MANUAL_TRIES = 20;
 
