@@ -186,6 +186,17 @@ describe('releases', () => {
     );
   });
 
+  test.each([
+    ['docs/deploy.md', /^VERSION=v(.+)$/gm, 1],
+    ['docs/upgrading.md', /^VERSION=v(.+)$/gm, 1],
+    ['docs/upgrading.md', /annotated tag \(`v([^`]+)`\)/g, 1],
+    ['docs/kubernetes.md', /\/gatehouse:(\S+) /g, 2],
+    ['kubernetes.yaml', /\/gatehouse:(\S+)$/gm, 1],
+  ])('%s names the release of package.json, and not what main has become since', (path, named, count) => {
+    const [release] = version.split('.dev');
+    expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(release));
+  });
+
   test('docs/upgrading.md names the one beside which this program is run', () => {
     expect(read('docs/upgrading.md')).toContain(`beside ${RELEASE},`);
   });

@@ -17,7 +17,6 @@ import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
-import { RELEASE } from '../support/release.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { emptyFolder, programsOf, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 
@@ -97,8 +96,6 @@ describe('the programs that the documents call', () => {
     expect([...text.matchAll(/\bgit clone (.+)$/gm)].map(([, rest]) => rest)).toEqual([
       '--branch "$VERSION" "$REPOSITORY" "/opt/gatehouse-$VERSION"',
     ]);
-    // A release, and not what main has become since.
-    for (const path of ['docs/deploy.md', 'docs/upgrading.md']) expect(read(path)).toContain(`\nVERSION=v${RELEASE}\n`);
   });
 });
 
