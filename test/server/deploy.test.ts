@@ -1,7 +1,7 @@
-/** docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md and docs/keys.md for what it sets up. */
+/** docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md for what it sets up. */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -34,13 +34,15 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
 /** The two parts of a document: for a machine set up step by step, and for containers. */
 const partsOf = (path: string) => read(path).split('\n## Containers\n') as [string, string?];
-const onMachine = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md'].map((path) => partsOf(path)[0]);
+const onMachine = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md', 'docs/upgrading.md'].map(
+  (path) => partsOf(path)[0],
+);
 const inContainers = ['docs/deploy.md', 'docs/backup.md'].map((path) => partsOf(path)[1] ?? '');
 
 describe('the programs that the documents call', () => {
   /** Of the shell, coreutils, util-linux, findutils, passwd, apt and systemd: a Debian without these is none that starts. */
   const BARE = [
-    ...['.', 'break', 'cd', 'exit', 'export', 'set', 'umask', 'unset'],
+    ...['.', ':', 'break', 'cd', 'exit', 'export', 'printf', 'set', 'umask', 'unset'],
     ...[
       'base64',
       'cat',
@@ -51,6 +53,7 @@ describe('the programs that the documents call', () => {
       'head',
       'install',
       'ln',
+      'ls',
       'mkdir',
       'mktemp',
       'mv',
@@ -85,17 +88,19 @@ describe('the programs that the documents call', () => {
     expect(called.filter((name) => !brought.includes(name))).toEqual([]);
   });
 
-  test('for containers are Docker’s and those of a bare Debian', () => {
+  test('for containers are Docker’s, those of a bare Debian, and openssl', () => {
     const called = inContainers.flatMap(steps);
     expect(called).toContain('docker');
-    expect(called.filter((name) => ![...BARE, 'docker'].includes(name))).toEqual([]);
+    expect(called.filter((name) => ![...BARE, 'docker', 'openssl'].includes(name))).toEqual([]);
+    expect(partsOf('docs/deploy.md')[1]).toContain('You need `openssl`');
   });
 
   test('and the repository’s address is left to whoever follows', () => {
     expect(text).toMatch(/^REPOSITORY=https:\/\/git\.example\.com\//m);
-    expect([...text.matchAll(/\bgit clone (.+)$/gm)].map(([, rest]) => rest)).toEqual([
-      '--branch "$VERSION" "$REPOSITORY" "/opt/gatehouse-$VERSION"',
-    ]);
+    for (const part of [text, read('docs/upgrading.md')])
+      expect([...part.matchAll(/\bgit .*clone .+$/gm)].map(([line]) => line)).toEqual([
+        'git -c advice.detachedHead=false clone --branch "$VERSION" "$REPOSITORY" "/opt/gatehouse-$VERSION"',
+      ]);
   });
 });
 
@@ -157,6 +162,7 @@ describe('step 3', () => {
       .replaceAll(/\/(etc|opt)\/gatehouse\b/g, `${folder}/$1`)
       .replaceAll('/usr/local/sbin/', `${folder}/bin/`)
       .replaceAll('/usr/local/bin', `${folder}/local/bin`)
+      .replaceAll('/usr/sbin', `${folder}/usr/sbin`)
       .replaceAll(/-o root -g (?:gatehouse|root) /g, '');
     return runSteps(moved, { folder, stands });
   };
@@ -276,6 +282,48 @@ describe('step 3', () => {
       '<a b><$c>',
     ]);
     expect(modeOf(join(folder, 'bin', 'as-gatehouse'))).toBe('755');
+  });
+
+  test('on a machine of 1.0.0-rc.1, docs/upgrading.md moves the secrets into the same files, with the same modes', () => {
+    const { folder, env } = followSettings();
+    const settings = readFileSync(env, 'utf8');
+    const secrets = { SESSION_SECRETS: 'first/+=,second', ENCRYPTION_KEYS: generateEncryptionKey(new Date()) };
+    const [steps = ''] = stepsOf(sectionOf(read('docs/upgrading.md'), '## From 1.0.0-rc.1'));
+    const move = () => follow(steps, folder, {});
+    for (const path of SECRET_FILES) rmSync(join(folder, path));
+    // As 1.0.0-rc.1 had it, or with quotes.
+    const [first = '', ...rest] = settings.split('\n');
+    const before = `SESSION_SECRETS='${secrets.SESSION_SECRETS}'\nENCRYPTION_KEYS=${secrets.ENCRYPTION_KEYS}`;
+    writeFileSync(env, [first, before, ...rest].join('\n'));
+    expect(move()).toMatchObject({ status: 0, errors: '' });
+    expect(readFileSync(env, 'utf8')).toBe(settings);
+    expect(SECRET_FILES.map((path) => readFileSync(join(folder, path), 'utf8').trimEnd())).toEqual(
+      Object.values(secrets),
+    );
+    expect([modeOf(env), ...SECRET_FILES.map((path) => modeOf(join(folder, path)))]).toEqual(['640', '600', '600']);
+    // A second run would find no secrets, and must not empty the files.
+    expect(move().status).not.toBe(0);
+    expect(readFileSync(join(folder, 'etc/session-secrets'), 'utf8')).toBe(`${secrets.SESSION_SECRETS}\n`);
+  });
+
+  test('a command of it finds its programs from cron, too, and asks the first process unless told otherwise', () => {
+    const { folder } = followSettings();
+    expect(follow(commandSteps, folder, { runuser: '', npm: '' }).status).toBe(0);
+    // Where Debian and nodejs.org have them. The PATH of cron has neither folder.
+    for (const [path, body] of [
+      ['usr/sbin/runuser', 'shift 3; exec "$@"'],
+      ['local/bin/npm', 'echo "npm $*, asks $MANAGEMENT_PORT"'],
+    ] as const) {
+      mkdirSync(join(folder, path, '..'), { recursive: true });
+      writeFileSync(join(folder, path), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
+    }
+    const run = (env: NodeJS.ProcessEnv) => {
+      const fromCron = { env: { PATH: '/usr/bin:/bin', ...env }, encoding: 'utf8' } as const;
+      return spawnSync('sh', ['-c', `${join(folder, 'bin', 'as-gatehouse')} npm run x`], fromCron);
+    };
+    expect(run({})).toMatchObject({ status: 0, stderr: '', stdout: 'npm run x, asks 13000\n' });
+    expect(run({ MANAGEMENT_PORT: '13001' }).stdout).toBe('npm run x, asks 13001\n');
+    expect(read('docs/backup.md')).toContain("\nenv -i PATH=/usr/bin:/bin sh -c '/usr/local/sbin/as-gatehouse npm ");
   });
 });
 
