@@ -20,6 +20,9 @@ const DAY = 24 * HOUR;
 const LAST_BACKUP = 'gatehouse_last_backup_age_seconds';
 const SECRET = 'gatehouse_client_secret_remaining_seconds';
 
+/** For days, which promtool plays through in minutes otherwise. */
+const COARSE = { scrapeSeconds: 120, evaluationSeconds: 120 };
+
 type Labels = Record<string, string>;
 /** The value at so many seconds from the beginning; undefined where nothing is scraped. */
 type Course = (seconds: number) => number | undefined;
@@ -36,6 +39,8 @@ interface Scenario {
   /** Default: one hour. */
   seconds?: number;
   scrapeSeconds?: number;
+  /** Between two evaluations of the rules. Default: 30. */
+  evaluationSeconds?: number;
   changes: Change[];
   /** Alerts that fire at any time, with those of their labels that tell an app or a process. */
   fires: string[];
@@ -79,7 +84,12 @@ const writeLabels = (labels: Labels) =>
 const isWithin = (part: Labels, whole: Labels) => Object.entries(part).every(([name, value]) => whole[name] === value);
 
 /** Which alerts fire at any time of the scenario. */
-function firing({ seconds = HOUR, scrapeSeconds = SCRAPE_SECONDS, changes }: Scenario): string[] {
+function firing({
+  seconds = HOUR,
+  scrapeSeconds = SCRAPE_SECONDS,
+  evaluationSeconds = 30,
+  changes,
+}: Scenario): string[] {
   const used = new Set<Change>();
   const count = Math.floor(seconds / scrapeSeconds);
   const input = INSTANCES.flatMap((instance) =>
@@ -107,7 +117,7 @@ function firing({ seconds = HOUR, scrapeSeconds = SCRAPE_SECONDS, changes }: Sce
     file,
     JSON.stringify({
       rule_files: [RULES],
-      evaluation_interval: '30s',
+      evaluation_interval: `${evaluationSeconds}s`,
       tests: [{ interval: `${scrapeSeconds}s`, input_series: input, promql_expr_test: [expectation] }],
     }),
   );
@@ -257,6 +267,12 @@ const QUIET: Record<string, Scenario> = {
       everywhere(LAST_BACKUP, () => 25.5 * HOUR),
       everywhere(SECRET, () => 14.5 * DAY),
     ],
+    fires: [],
+  },
+  'a first backup within two days': {
+    seconds: 2 * DAY + HOUR,
+    ...COARSE,
+    changes: [everywhere(LAST_BACKUP, (seconds) => (seconds < 1.9 * DAY ? undefined : seconds % DAY))],
     fires: [],
   },
   'a process whose caches are full, and another that grows and is small': {
@@ -419,6 +435,15 @@ const LOUD: Record<string, Scenario> = {
       },
     ],
     fires: [`GatehouseMemoryGrows of ${ONE}`],
+  },
+  'two days in which no backup was made at all, with a restart between': {
+    seconds: 2 * DAY + HOUR,
+    ...COARSE,
+    changes: [
+      everywhere(LAST_BACKUP, () => undefined),
+      everywhere('gatehouse_ready', dips(1, undefined, DAY, DAY + HOUR / 20)),
+    ],
+    fires: ['GatehouseBackupOld'],
   },
   'a night whose backup was not made': {
     changes: [everywhere(LAST_BACKUP, (seconds) => 25.5 * HOUR + seconds)],
