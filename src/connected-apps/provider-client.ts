@@ -44,6 +44,8 @@ export interface ProviderClient {
   userinfo(app: ConnectedApp, token: AccessToken, subject: string): Promise<Claims | undefined>;
   /** The id of the token's account by the app's setting `account`; undefined without one. @throws ProviderError */
   accountId(app: ConnectedApp, token: AccessToken): Promise<string | undefined>;
+  /** True where every client gets the same `sub` for an account. False also where the provider does not say. */
+  hasPublicSubjects(app: ConnectedApp): Promise<boolean>;
   /** The URL that signs the user out at the provider; undefined where that is not possible. */
   endSessionUrl(
     app: ConnectedApp,
@@ -210,6 +212,11 @@ export function createProviderClient(parts: {
     },
 
     accountId: async (app, token) => readAccountId(await connect(app), token),
+
+    async hasPublicSubjects(app) {
+      const { subject_types_supported: types } = await metadata.load(app);
+      return Array.isArray(types) && types.length > 0 && types.every((type) => type === 'public');
+    },
 
     async endSessionUrl(app, request) {
       if (!app.providerSignOut) return undefined;

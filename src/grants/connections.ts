@@ -179,9 +179,10 @@ export function createConnections(parts: {
      * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
      * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
      * (RFC 7009 section 2.1).
+     * @param owner the user to whom the account at the provider belongs: their connection, too, must not end
      */
-    async discard(userId: string, app: ConnectedApp, response: TokenResponse): Promise<void> {
-      if (await grants.load(userId, app.id)) return;
+    async discard(userId: string, app: ConnectedApp, response: TokenResponse, owner = userId): Promise<void> {
+      if ((await grants.load(userId, app.id)) || (await grants.load(owner, app.id))) return;
       const planned = await revocations.plan({ userId, appId: app.id, ...revocationToken(response) });
       // Not awaited: a planned revocation is retried later.
       void revocations.attempt(app, userId, planned).catch(() => undefined);

@@ -2,8 +2,8 @@
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { AppError } from '../errors.ts';
-import type { Origin } from '../observability/events.ts';
 import type { NewSession } from '../sessions/browser-sessions.ts';
+import type { SessionUser } from '../sessions/session.ts';
 import { isRecent } from '../sessions/step-up.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import type { Fail } from './fail.ts';
@@ -36,7 +36,7 @@ export interface SessionPort {
 }
 
 export function createCompletion(parts: FlowParts, fail: Fail) {
-  const { connections, users, admin, clock } = parts;
+  const { apps, provider, connections, users, admin, clock } = parts;
 
   /** Names the failure if the store was down or the provider has signed the user out; returns other errors as they are. */
   const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
@@ -51,6 +51,21 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     if (acr !== admin.acr) throw fail('step_up_refused', { appId });
     if (authTime === undefined) throw fail('auth_time_missing', { appId });
     if (!isRecent(authTime, clock())) throw fail('step_up_refused', { appId });
+  };
+
+  /**
+   * True where the user would have this id, too, if the account were theirs. A provider may know a user by another `sub` for
+   * each client (OpenID Connect Core section 8), so another `sub` shows another account only for the client that the user
+   * signed in with, or where all are public.
+   */
+  const isComparable = async (
+    app: ConnectedApp,
+    account: SessionUser,
+    { userId, signInApp }: { userId: string; signInApp: string | undefined },
+  ): Promise<boolean> => {
+    if (account.issuer !== (await users.find(userId))?.issuer) return false;
+    const isSameClient = signInApp !== undefined && apps.find(signInApp)?.clientId === app.clientId;
+    return isSameClient || provider.hasPublicSubjects(app).catch(() => false);
   };
 
   return {
@@ -108,18 +123,24 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     async connection(
       { app, scopes, response, claims, accountId }: Authorization,
       { userId, link, trial }: { userId: string; link?: UsedLink | undefined; trial?: boolean | undefined },
-      origin: Origin | undefined,
+      { signInApp, info: { origin } }: Pick<CallbackRequest, 'signInApp' | 'info'>,
       log: AttemptLog,
     ): Promise<void> {
       const about = { appId: app.id, purpose: 'connect', link } as const;
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
-      if (link && 'id' in account && account.id !== userId && account.issuer === (await users.find(userId))?.issuer) {
-        await connections.discard(userId, app, response);
+      const discard = () => connections.discard(userId, app, response, 'id' in account ? account.id : undefined);
+      if (
+        link &&
+        'id' in account &&
+        account.id !== userId &&
+        (await isComparable(app, account, { userId, signInApp }))
+      ) {
+        await discard();
         throw fail('link_other_account', about);
       }
       if (trial && app.signIn) {
         if (!claims || !maySignIn(app, claims)) {
-          await connections.discard(userId, app, response);
+          await discard();
           throw fail('not_permitted', about);
         }
         log.passed('permitted');
@@ -130,7 +151,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
           throw unsaved('connection_not_saved', cause);
         });
       if (!isMade) {
-        await connections.discard(userId, app, response);
+        await discard();
         throw fail('link_ended', about);
       }
       log.passed('connection');

@@ -25,6 +25,8 @@ export interface CallbackRequest {
   callback: URL;
   /** Of the signed-in user. */
   userId: string | undefined;
+  /** Id of the app that the session began with. */
+  signInApp: string | undefined;
   info: RequestInfo;
   session: SessionPort;
 }
@@ -175,7 +177,7 @@ export function createSignInFlow(parts: FlowParts) {
     callback.search = request.callback.search;
     const authorization = await authorize(app, pending, { callback, state, log });
     if (transaction.purpose === 'sign_in') await complete.signIn(authorization, request, log);
-    else await complete.connection(authorization, transaction, request.info.origin, log);
+    else await complete.connection(authorization, transaction, request, log);
     return transaction.returnTo;
   };
 

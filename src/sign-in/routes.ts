@@ -192,6 +192,7 @@ export function signInRoutes(parts: {
         appId: String(req.params.app),
         callback,
         userId: req.context.session?.user.id,
+        signInApp: req.context.session?.app,
         info: { ...requestInfo(req), browserSecret: secrets?.current, earlierBrowserSecret: secrets?.earlier },
         session: { begin: (...given) => beginSession(req, res, ...given), end: () => browser.end(req, res) },
       });

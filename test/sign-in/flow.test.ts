@@ -43,7 +43,12 @@ function flowWith(users: Record<string, unknown>) {
   } as unknown as Parameters<typeof createSignInFlow>[0]);
   const finish = () =>
     flow.finish({
-      ...{ appId: 'platform', callback: new URL(`${HREF}/oauth/callback/platform?code=c&state=s`), userId: undefined },
+      ...{
+        appId: 'platform',
+        callback: new URL(`${HREF}/oauth/callback/platform?code=c&state=s`),
+        userId: undefined,
+        signInApp: undefined,
+      },
       info: { reference: 'REF1', browserSecret: 'b1' },
       session,
     });

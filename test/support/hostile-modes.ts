@@ -30,6 +30,8 @@ export interface Scene {
 /** Every member bends one thing; what is left out behaves well. */
 export interface Mode {
   metadata?: (metadata: Json, scene: Scene) => Json;
+  /** What a client knows a user as, where `sub` is pairwise. */
+  subject?: (sub: string, clientId: string) => string;
   /** The parameters of the callback, before the browser is sent back. */
   callback?: (parameters: URLSearchParams, scene: Scene) => void;
   claims?: (claims: Json, scene: Scene) => Json;

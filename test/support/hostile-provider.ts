@@ -75,6 +75,7 @@ export interface LogoutTokenChanges {
 }
 
 interface IssuedCode {
+  clientId: string;
   nonce: string | undefined;
   challenge: string | undefined;
   redirectUri: string;
@@ -83,14 +84,21 @@ interface IssuedCode {
 }
 
 export async function startHostileProvider(
-  options: { clientId?: string; clientSecret?: string; person?: Person } = {},
+  options: {
+    clientId?: string;
+    /** Of further clients, with the same secret. */
+    otherClientIds?: string[];
+    clientSecret?: string;
+    person?: Person;
+  } = {},
 ): Promise<HostileProvider> {
   const hits: Hit[] = [];
   const trapped: Hit[] = [];
   const clientId = options.clientId ?? 'hostile-client_1';
+  const clientIds = [clientId, ...(options.otherClientIds ?? [])];
   const clientSecret = options.clientSecret ?? 'a:b%/+ ü, a secret with marks';
   const codes = new Map<string, IssuedCode>();
-  const refreshTokens = new Map<string, Pick<IssuedCode, 'scope' | 'person'>>();
+  const refreshTokens = new Map<string, Pick<IssuedCode, 'clientId' | 'scope' | 'person'>>();
   const accessTokens = new Map<string, Person>();
   const generations: SigningKeys[] = [await makeKeys('')];
   let mode: Mode = {};
@@ -137,12 +145,14 @@ export async function startHostileProvider(
     const code = randomUUID();
     mode.issued?.(code);
     const redirectUri = request.get('redirect_uri') ?? '';
+    const askedBy = request.get('client_id') ?? '';
     codes.set(code, {
+      clientId: askedBy,
       nonce: request.get('nonce') ?? undefined,
       challenge: request.get('code_challenge') ?? undefined,
       redirectUri,
       scope: request.get('scope') ?? '',
-      person,
+      person: { ...person, sub: mode.subject?.(person.sub, askedBy) ?? person.sub },
     });
     const parameters = new URLSearchParams({ code, state: request.get('state') ?? '', iss: issuer });
     mode.callback?.(parameters, scene());
@@ -231,7 +241,7 @@ export async function startHostileProvider(
     const { nonce } = grant;
     const proper = {
       iss: issuer,
-      aud: clientId,
+      aud: grant.clientId,
       iat: now,
       exp: now + 300,
       auth_time: now,
@@ -247,13 +257,13 @@ export async function startHostileProvider(
     const basic = /^Basic (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (basic === undefined) {
       const secret = form.get('client_secret') ?? clientSecret;
-      return form.get('client_id') === clientId && secret === clientSecret;
+      return clientIds.includes(form.get('client_id') ?? '') && secret === clientSecret;
     }
     const pair = Buffer.from(basic, 'base64').toString('utf8');
     const halves = [pair.slice(0, pair.indexOf(':')), pair.slice(pair.indexOf(':') + 1)];
     const [id, secret] =
       mode.basic === 'raw' ? halves : halves.map((half) => new URLSearchParams(`x=${half}`).get('x'));
-    return id === clientId && secret === clientSecret;
+    return clientIds.includes(id ?? '') && secret === clientSecret;
   }
 
   const endpointsNow = () => ({
