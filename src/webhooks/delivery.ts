@@ -10,6 +10,10 @@ import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024 };
 /** Enough for an error message of the receiver. */
 const MAX_BODY_CHARACTERS = 1_000;
+/** Are searched for secrets, since one may begin before the end of what is kept and be recognised only further on. */
+const MAX_SEARCHED_CHARACTERS = 4_096;
+/** The longest beginning of a secret that is not recognised: 18 digits of a card number, each with a separator. */
+const MAX_CUT_OFF_CHARACTERS = 36;
 
 export function createDelivery(parts: {
   webhooks: Pick<WebhookStore, 'target'>;
@@ -56,7 +60,9 @@ export function createDelivery(parts: {
 
 /** Administrators read it: a receiver that repeats a secret, a token or a card number must not show it to them. */
 function beginningOf(text: string): string | undefined {
-  return scrubSecrets(text).slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
+  const scrubbed = scrubSecrets(text.slice(0, MAX_SEARCHED_CHARACTERS));
+  const whole = text.length > MAX_SEARCHED_CHARACTERS ? scrubbed.slice(0, -MAX_CUT_OFF_CHARACTERS) : scrubbed;
+  return whole.slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
 }
 
 /** A webhook sealed with a lost key must not stop the messages of others. Its own are retried and finally fail. */
