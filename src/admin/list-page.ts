@@ -13,7 +13,7 @@ interface Place {
   row: number | undefined;
 }
 
-/** What the views of a list are given, as `list`. Links are queries of the page's own address. */
+/** What the views of a list are given, as `list`. Links are paths below the origin. */
 export interface ListView {
   /** Of the search and of each filter; '' if it is not set. */
   values: Readonly<Record<string, string>>;
@@ -26,11 +26,11 @@ export interface ListView {
   previous: string | undefined;
   next: string | undefined;
   csv: string;
-  /** Of the list, below the origin, without a query. */
+  /** Of the list, without a query. */
   path: string;
   /** The search and the filters alone, for other addresses. */
   query: string;
-  /** This page, to come back to: its address below the origin. */
+  /** This page, to come back to. */
   here: string;
 }
 
@@ -54,17 +54,22 @@ const ENTRY = /^([1-9]\d{0,8})~([\w-]*)$/;
 /**
  * Tokens and card numbers in the search are shortened (`searchable`), so that no link of the page repeats them.
  * @param names of the filters and the search, in the order of the page
+ * @param path of the page; to be given where a form of another address may show the page again
  * @throws AppError `invalid_request` for a place that no page links to
  */
-export function listPage<Name extends string>(req: Request, names: readonly Name[], limit = PAGE_ROWS): ListPage<Name> {
+export function listPage<Name extends string>(
+  req: Request,
+  names: readonly Name[],
+  { limit = PAGE_ROWS, path = req.originalUrl.split('?')[0] ?? '' } = {},
+): ListPage<Name> {
   const fieldOf = (name: string) => queryField(req, name) ?? '';
-  const [path = ''] = req.originalUrl.split('?');
   const values = Object.fromEntries(names.map((name) => [name, searchable(fieldOf(name))])) as Record<Name, string>;
   const { place, trail } = placeOf(fieldOf);
   const filters = Object.entries<string>(values).filter(([, value]) => value.trim() !== '');
   const queryOf = (added: readonly (readonly [string, string | undefined])[]) =>
     `?${new URLSearchParams([...filters, ...added.filter(isGiven)])}`;
   const linkTo = ({ after, row }: Place, way: readonly Place[]) =>
+    path +
     queryOf(
       after === ''
         ? []
@@ -81,7 +86,7 @@ export function listPage<Name extends string>(req: Request, names: readonly Name
     return linkTo(trail.at(-1) ?? { after: '', row: 1 }, trail.slice(0, -1));
   };
   const here = () => {
-    const whole = path + linkTo(place, trail);
+    const whole = linkTo(place, trail);
     return whole.length <= MAX_HERE ? whole : path;
   };
 
@@ -101,7 +106,7 @@ export function listPage<Name extends string>(req: Request, names: readonly Name
         isNarrowed: filters.length > 0,
         previous: previous(),
         next: next === undefined ? undefined : linkTo({ after: next, row: nextRow }, [...trail, place]),
-        csv: queryOf([['format', 'csv']]),
+        csv: path + queryOf([['format', 'csv']]),
         path,
         query: queryOf([]).slice(1),
         here: here(),

@@ -102,7 +102,7 @@ export function webhookRoutes(parts: AdminParts) {
     res: Response,
     webhook: Webhook,
   ): Promise<{ messages: MessageView[]; list: ListView } | undefined> => {
-    const { query, values, wantsCsv, view } = listPage(req, ['state']);
+    const { query, values, wantsCsv, view } = listPage(req, ['state'], { path: `${resource.home}/${webhook.id}` });
     const state = MESSAGE_STATES.find((one) => one === values.state);
     if (wantsCsv) {
       const read = (page: { after?: string; limit: number }) => messagesOf(webhook, { ...page, state });

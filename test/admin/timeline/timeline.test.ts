@@ -199,12 +199,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       new RegExp(`href="([^"]+#timeline)" rel="${rel}"`).exec(body)?.[1]?.replaceAll('&amp;', '&');
     const first = await admin.get(`${site.url}/admin/users/${userId}?kind=sign_ins`);
     expect(linkOf(first.body, 'prev')).toBeUndefined();
-    const second = await admin.get(`${site.url}/admin/users/${userId}${linkOf(first.body, 'next')}`);
+    const second = await admin.get(`${site.url}${linkOf(first.body, 'next')}`);
     const shown = [...textsOf(first.body), ...textsOf(second.body)];
     const { items } = await timeline(`users/${userId}`, '?kind=sign_ins&limit=200');
     expect(shown).toEqual(items.map(({ text }) => text).slice(0, shown.length));
     expect(textsOf(first.body)).toHaveLength(25);
-    const again = await admin.get(`${site.url}/admin/users/${userId}${linkOf(second.body, 'prev')}`);
+    const again = await admin.get(`${site.url}${linkOf(second.body, 'prev')}`);
     expect(textsOf(again.body)).toEqual(textsOf(first.body));
   });
 });

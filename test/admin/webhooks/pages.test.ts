@@ -79,11 +79,21 @@ test('a test that is sent twice by one form counts once, and what the receiver s
   expect(first.body).not.toContain('<script>alert');
 });
 
-test('hours out of bounds are a fault of the rotation, and nothing is rotated', async () => {
+test('hours out of bounds are a fault of the rotation: nothing is rotated, and the links lead to the page of the webhook', async () => {
   const { id } = await make('/rotation');
+  receiver.respond(200, '');
+  for (let sent = 0; sent <= 50; sent += 1) await admin.call('POST', `/webhooks/${id}/test`);
   for (const overlapHours of ['', '-1', '721', '1.5']) {
     const refused = await agent.submit(await open(`${HOME}/${id}`), { overlapHours }, { button: 'Create new secret' });
     expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('id="overlapHours-fault"')]);
+    const own = new URL(`${HOME}/${id}`, site.url).href;
+    for (const words of ['CSV', 'Next']) {
+      const { url, status } = await agent.follow(refused, words);
+      expect([url.split('?')[0], status]).toEqual([own, 200]);
+    }
+    const filtered = await agent.submit(refused, { state: 'given_up' });
+    expect([filtered.url, filtered.status]).toEqual([`${own}?state=given_up`, 200]);
+    expect((await agent.follow(filtered, 'Clear')).url.replace(/\?$/, '')).toBe(own);
   }
   expect((await admin.call('GET', `/audit?event=webhook.rotated&whom=${id}`)).json.items).toEqual([]);
 });
