@@ -81,6 +81,38 @@ test('a menu and its dialog by keyboard: Cancel has the focus, Esc closes, and t
   expect(await rows(page)).toBe(before - 1);
 });
 
+test('of two questions, the one that was asked last stays, even if the other comes later', async () => {
+  const page = await openPage();
+  await openTokens(page);
+  const answers = new Map<string, () => void>();
+  await page.route('**/admin/relay-tokens/*/revoke*', async (route) => {
+    const response = await route.fetch();
+    const name = /the relay token <bdi>(\w+)/.exec(await response.text())?.[1] ?? '';
+    await new Promise<void>((resolve) => answers.set(name, resolve));
+    await route.fulfill({ response });
+  });
+  // The menu of a row covers those of the rows below.
+  for (const name of ['second', 'third']) {
+    await page
+      .locator('.menu-row summary', { hasText: `Actions for ${name}` })
+      .first()
+      .click();
+    await page.locator('.menu-row[open]').getByRole('link', { name: 'Revoke…' }).click();
+    await expect.poll(() => [...answers.keys()]).toContain(name);
+  }
+  const finished = async (name: string) => {
+    const event = page.waitForEvent('requestfinished', (request) => request.url().includes('/revoke'));
+    answers.get(name)?.();
+    await event;
+  };
+  await finished('third');
+  await page.getByRole('dialog', { name: 'Revoke the relay token third?' }).waitFor();
+  await finished('second');
+  // The script reads the response after that.
+  await page.waitForTimeout(100);
+  expect(await page.getByRole('dialog').getByRole('heading').innerText()).toBe('Revoke the relay token third?');
+});
+
 test('selected rows are counted, and asked about together', async () => {
   const page = await openPage();
   await openTokens(page);

@@ -4,15 +4,22 @@ dialog.className = 'confirm-dialog';
 dialog.setAttribute('aria-labelledby', 'confirm-title');
 document.body.append(dialog);
 let opener;
+/** Counts the questions: a response to an earlier one is too late. */
+let latest = 0;
 
 async function ask(url, from) {
+  latest += 1;
+  const mine = latest;
   try {
     const response = await fetch(url, { headers: { accept: 'text/html' } });
-    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    const text = await response.text();
+    if (mine !== latest) return;
+    const page = new DOMParser().parseFromString(text, 'text/html');
     const question = page.querySelector('[data-confirm]');
     if (!question) throw new Error('not a question');
     dialog.replaceChildren(document.importNode(question, true));
   } catch {
+    if (mine !== latest) return;
     // A session that has ended, a thing that is gone: the page itself says so.
     location.assign(url);
     return;
