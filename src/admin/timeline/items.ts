@@ -16,7 +16,7 @@ export type Found = { entry: AuditRecord } | { attempt: SignInRecord } | { calls
 export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'relay' | 'connectedApps' | 'users'>) {
   const { signInRecords, relay, connectedApps, users } = parts;
 
-  /** Each name is read once for a page. */
+  /** Each name is read once for a page; undefined for a user or token that is gone. */
   const createNames = () => {
     const read = new Map<string, Promise<string | undefined>>();
     const once = (key: string, load: () => Promise<string | undefined>) => {
@@ -26,7 +26,11 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     };
     return {
       app: (id: string) => connectedApps.apps.find(id)?.name ?? id,
-      user: (id: string) => once(`user ${id}`, async () => displayName(await users.store.find(id))),
+      user: (id: string) =>
+        once(`user ${id}`, async () => {
+          const user = await users.store.find(id);
+          return user && (displayName(user) ?? id);
+        }),
       token: (id: string) => once(`token ${id}`, async () => (await relay.tokens.find(id))?.name),
     };
   };
@@ -41,27 +45,32 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     const app = namedApp(appOf(record) ?? (target?.kind === 'connected_app' ? target.id : undefined), names);
     const signIn = event.startsWith('sign_in.') ? textOf(facts?.reference) : undefined;
     const attempt = signIn === undefined ? undefined : await signInRecords.find(signIn);
-    const actorName = actor.name ?? (actor.id === undefined ? undefined : await nameOfActor(actor, names));
+    const namedActor = await toActor(actor, names);
     const text = sentenceOf(record, {
       app: app?.name,
-      service: actor.kind === 'relay_token' ? actorName : undefined,
+      service: actor.kind === 'relay_token' ? (namedActor.name ?? undefined) : undefined,
       target: target && target.id !== about ? (target.name ?? app?.name ?? (await names.user(target.id))) : undefined,
       purpose: attempt?.purpose ?? 'unknown',
       cause: attempt && signInRecords.causeOf(attempt)?.words,
     });
     return {
       ...{ id, at, until: null, kind: activityOf(record), event, text, app, calls: null },
-      actor: { kind: actor.kind, id: actor.id ?? null, name: actorName ?? null },
+      actor: namedActor,
       user: await namedUser(userId ?? (actor.kind === 'user' ? actor.id : undefined), names),
       address: address ?? null,
-      signIn: signIn ?? null,
+      signIn: attempt && signIn ? signIn : null,
       details: detailsOf({ ...facts, requestId }),
     };
   };
 
-  const nameOfActor = async ({ kind, id = '' }: AuditRecord['actor'], names: Names) => {
-    if (kind === 'user' || kind === 'administrator') return names.user(id);
-    return kind === 'relay_token' ? names.token(id) : names.app(id);
+  /** With the name that it had at the time, if that is known. */
+  const toActor = async ({ kind, id, name }: AuditRecord['actor'], names: Names) => {
+    const isUser = kind === 'user' || kind === 'administrator';
+    const page = isUser ? 'users' : kind === 'relay_token' ? 'relay-tokens' : undefined;
+    const nameOf = isUser ? names.user : page ? names.token : names.app;
+    const present = id === undefined ? undefined : await nameOf(id);
+    const path = id && page && present ? `/admin/${page}/${encodeURIComponent(id)}` : null;
+    return { kind, id: id ?? null, name: name ?? present ?? null, path };
   };
 
   const fromAttempt = async (record: SignInRecord, names: Names): Promise<TimelineItem> => {
@@ -75,11 +84,10 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       kind: 'sign_ins',
       event: outcome === undefined ? 'sign_in.open' : `sign_in.${outcome === 'refused' ? 'refused' : 'failed'}`,
       text: attemptSentence(app.name, { purpose, cause: cause?.words, ended: outcome !== undefined }),
-      actor: {
-        kind: userId === undefined ? 'anonymous' : 'user',
-        id: userId ?? null,
-        name: displayName(record) ?? null,
-      },
+      actor: await toActor(
+        { kind: userId === undefined ? 'anonymous' : 'user', id: userId, name: displayName(record) },
+        names,
+      ),
       user: userId === undefined ? null : await namedUser(userId, names),
       app,
       address: address ?? null,
@@ -101,7 +109,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       kind: refused ? 'refusals' : 'relay',
       event: refused ? 'relay.calls_refused' : 'relay.calls',
       text: callsSentence(calls, { service, app: app?.name ?? (isToken ? undefined : appOfPage(about, names)) }),
-      actor: { kind: 'relay_token', id: token ?? about, name: service ?? (await names.token(about)) ?? null },
+      actor: await toActor({ kind: 'relay_token', id: token ?? about, name: service }, names),
       user: null,
       app,
       address: null,

@@ -19,12 +19,22 @@ const timelineItemJson = z.object({
   kind: z.enum(ACTIVITIES),
   event: z.string().describe('as in the audit trail; or relay.calls, relay.calls_refused: a sum; or sign_in.open'),
   text: z.string().describe('what happened, as a sentence with names'),
-  actor: z.object({ kind: z.string(), id: z.string().nullable(), name: z.string().nullable() }).nullable(),
-  user: named.nullable().describe('the user concerned'),
+  actor: z
+    .object({
+      kind: z.string(),
+      id: z.string().nullable(),
+      name: z.string().nullable(),
+      path: z
+        .string()
+        .nullable()
+        .describe('of its page, below the public address; null if there is none, or no longer'),
+    })
+    .nullable(),
+  user: named.nullable().describe('the user concerned; the name is null once the user is deleted'),
   app: named.nullable(),
   address: z.string().nullable(),
   calls: z.int().nullable().describe('of a sum: how many'),
-  signIn: z.string().nullable().describe('id or reference of the record of the sign-in'),
+  signIn: z.string().nullable().describe('id or reference of the record of the sign-in, while it is kept'),
   details: z.record(z.string(), z.string()),
 });
 

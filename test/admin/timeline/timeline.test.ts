@@ -190,6 +190,40 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(app.body).not.toContain('Signed in with');
   });
 
+  test.skipIf(skip())('no link leads to a user, a token or a sign-in that is gone', async () => {
+    const { agent: other } = await signIn(site, 'second@example.test');
+    const goneId = ((await getJson(other, `${site.url}/session`)).json.user as { id: string }).id;
+    const { id, token } = await api.makeToken({ name: 'soon revoked' });
+    const asUser = { 'gatehouse-user-assertion': await assertionOf(site, other.cookies.header(site.url)) };
+    expect((await relayThread(site, token, asUser)).status).toBe(200);
+    await until(async () =>
+      texts(await timeline('connected-apps/platform')).includes('soon revoked made 1 call to Collaboration platform'),
+    );
+    const isLinked = async () => {
+      const { body } = await admin.get(`${site.url}/admin/connected-apps/platform`);
+      const section = /<section class="panel timeline".*?<\/section>/s.exec(body)?.[0] ?? '';
+      const links = [...section.matchAll(/href="(\/admin\/(?:users|relay-tokens|sign-ins)\/[^"]*)"/g)].map(
+        ([, path]) => path,
+      );
+      for (const path of new Set(links)) expect([path, (await admin.get(site.url + path)).status]).toEqual([path, 200]);
+      expect(links.filter((path) => path?.startsWith('/admin/sign-ins/')).length).toBeGreaterThan(0);
+      return [
+        section.includes(goneId),
+        section.includes(id),
+        links.some((path) => path?.endsWith(goneId)),
+        links.some((path) => path?.endsWith(id)),
+      ];
+    };
+    expect(await isLinked()).toEqual([true, true, true, true]);
+    expect((await api.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
+    expect((await api.call('DELETE', `/users/${goneId}`)).status).toBe(200);
+    expect(await isLinked()).toEqual([true, true, false, false]);
+    const signedIn = (await timeline('connected-apps/platform', '?kind=sign_ins')).items.filter(
+      ({ actor }) => actor?.id === goneId,
+    );
+    expect(signedIn.map(({ signIn: record }) => record)).toEqual([null]);
+  });
+
   test.skipIf(skip())('the pages lead on to what is older, and back', async () => {
     for (let n = 0; n < 30; n += 1) await signIn(site);
     await until(async () => (await timeline(`users/${userId}`, '?limit=200')).items.length > 60);
