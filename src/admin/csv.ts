@@ -1,9 +1,8 @@
 /** Exports a list as CSV (RFC 4180): every row that the filters select, streamed. */
 import type { Request, Response } from 'express';
 import type { AuditTrail } from '../audit/trail.ts';
-import { sendLines } from '../http/send-lines.ts';
-import { actorOf } from '../sessions/actor.ts';
 import { allPages } from '../storage/paging.ts';
+import { sendExport } from './export.ts';
 
 /** Each column of the table with the value of its cell; times as in JSON. */
 export type Columns<T> = Readonly<Record<string, (item: T) => string | number | boolean | null | undefined>>;
@@ -22,20 +21,18 @@ const ROWS_AT_ONCE = 200;
 /** Spreadsheets would read UTF-8 as another character set without it. */
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** Writes the export to the audit trail first. */
+/** @throws AppError as `sendExport` */
 export async function sendCsv<T>(req: Request, res: Response, parts: Export<T>): Promise<void> {
   const { trail, name, columns, values, read } = parts;
   const set = Object.entries(values).flatMap(([key, value]) => (value === '' ? [] : [[key, value]]));
-  const target = { kind: 'list', id: name };
-  await trail.append({ event: 'list.exported', target, facts: Object.fromEntries(set), ...actorOf(req) });
+  const entry = { event: 'list.exported', target: { kind: 'list', id: name }, facts: Object.fromEntries(set) } as const;
   const lines = async function* () {
     yield BYTE_ORDER_MARK + line(Object.keys(columns));
     for await (const items of allPages<T>(read, ROWS_AT_ONCE)) {
       yield items.map((item) => line(Object.values(columns).map((value) => value(item)))).join('');
     }
   };
-  res.type('text/csv').set('Content-Disposition', `attachment; filename="${name}.csv"`);
-  await sendLines(res, lines());
+  await sendExport(req, res, { trail, entry, name: `${name}.csv`, lines: lines() });
 }
 
 function line(cells: readonly (string | number | boolean | null | undefined)[]): string {

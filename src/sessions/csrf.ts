@@ -27,6 +27,12 @@ export const crossSiteGuard: RequestHandler = (req, _res, next) => {
   next(foreign ? failed('cross-site read') : undefined);
 };
 
+/** For a GET that leaves something behind, such as an audit entry, which also a link must not. @throws AppError `csrf_failed` */
+export function refuseOtherSites(req: Request): void {
+  const site = req.get('sec-fetch-site');
+  if (site === 'cross-site' || site === 'same-site') throw failed('foreign Sec-Fetch-Site');
+}
+
 function tokenOf(req: Request): string {
   return req.get('x-csrf-token') ?? formField(req.body, '_csrf') ?? '';
 }

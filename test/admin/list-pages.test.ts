@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
+import { ask, PAGE } from '../support/ask.ts';
 import { linkOn, type Page, type UserAgent } from '../support/browserless.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 
@@ -127,6 +128,38 @@ describe('the export', () => {
       const [entry] = json.items as { facts: object }[];
       expect(Object.values(entry?.facts ?? {})).toEqual([token.slice(0, 16)]);
       await admin.call('DELETE', `/relay-tokens/${id}`);
+    },
+  );
+
+  test.each(['/admin/relay-tokens?format=csv', '/admin/audit?format=csv', '/admin/api/audit?format=ndjson'])(
+    '%s: no other site and no HEAD begins it, or writes an entry',
+    async (path) => {
+      const entries = async () => {
+        const [lists, trail] = await Promise.all(
+          ['list.exported', 'audit.exported'].map((event) => admin.call('GET', `/audit?event=${event}&limit=200`)),
+        );
+        return [lists?.json.items, trail?.json.items].flat().length;
+      };
+      const before = await entries();
+      const send = (method: string, fetchSite: string) =>
+        ask(site.url + path, {
+          method,
+          headers: {
+            ...PAGE,
+            cookie: agent.cookies.header(site.url),
+            'sec-fetch-site': fetchSite,
+            'sec-fetch-mode': 'navigate',
+          },
+        });
+      for (const from of ['cross-site', 'same-site']) {
+        const refused = await send('GET', from);
+        expect([from, refused.status, refused.headers['content-disposition']]).toEqual([from, 403, undefined]);
+      }
+      const head = await send('HEAD', 'none');
+      expect([head.status, head.headers.allow, head.headers['content-disposition']]).toEqual([405, 'GET', undefined]);
+      expect(await entries()).toBe(before);
+      for (const from of ['none', 'same-origin']) expect([from, (await send('GET', from)).status]).toEqual([from, 200]);
+      expect(await entries()).toBe(before + 2);
     },
   );
 

@@ -5,11 +5,10 @@ import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
-import { sendLines } from '../../http/send-lines.ts';
-import { actorOf } from '../../sessions/actor.ts';
 import { DAY_MS, isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
 import { type Columns, sendCsv } from '../csv.ts';
+import { sendExport } from '../export.ts';
 import { listPage } from '../list-page.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageOfList } from '../page.ts';
@@ -98,12 +97,11 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
 
   const stream = async (req: Request, res: Response, filter: AuditFilter) => {
     const { filter: named } = await withNamedIds(filter, names);
-    await trail.append({ event: 'audit.exported', ...actorOf(req), facts: factsOf(filter) });
-    res.type('application/x-ndjson').set('Content-Disposition', 'attachment; filename="audit.ndjson"');
     const lines = async function* () {
       for await (const record of trail.export(named)) yield `${JSON.stringify(record)}\n`;
     };
-    await sendLines(res, lines());
+    const entry = { event: 'audit.exported', facts: factsOf(filter) } as const;
+    await sendExport(req, res, { trail, entry, name: 'audit.ndjson', type: 'application/x-ndjson', lines: lines() });
   };
 
   const list = pages.page('admin/audit', async ({ req, res }) => {
