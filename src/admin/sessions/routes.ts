@@ -68,12 +68,11 @@ export function adminSessionRoutes(parts: AdminParts) {
       await sendCsv(req, res, { trail: audit.trail, name: 'sessions', columns, values, read });
       return undefined;
     }
-    const total = query.q ? undefined : sessions.ofUsers.count();
-    const { items, next } = await listed(query);
+    const [{ items, next }, total] = await Promise.all([listed(query), query.q ? undefined : sessions.ofUsers.count()]);
     return {
       title: 'Sessions',
       sessions: items.map((session) => withOwn(req, session, appNameOf(session))),
-      list: view({ rows: items.length, next, total: await total }),
+      list: view({ rows: items.length, next, total }),
     };
   });
 
