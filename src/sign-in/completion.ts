@@ -9,7 +9,7 @@ import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import type { Fail } from './fail.ts';
 import type { CallbackRequest, FlowParts } from './flow.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
-import type { Transaction, UsedLink } from './transaction.ts';
+import type { Transaction } from './transaction.ts';
 
 /** What the provider granted, verified. */
 export interface Authorization {
@@ -122,11 +122,11 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     /** @throws SignInError */
     async connection(
       { app, scopes, response, claims, accountId }: Authorization,
-      { userId, link, trial }: { userId: string; link?: UsedLink | undefined; trial?: boolean | undefined },
+      { userId, link, linkPath, trial }: Extract<Transaction, { purpose: 'connect' }>,
       { signInApp, info: { origin } }: Pick<CallbackRequest, 'signInApp' | 'info'>,
       log: AttemptLog,
     ): Promise<void> {
-      const about = { appId: app.id, purpose: 'connect', link } as const;
+      const about = { appId: app.id, purpose: 'connect', linkPath } as const;
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
       const discard = () => connections.discard(userId, app, response, 'id' in account ? account.id : undefined);
       if (
@@ -146,7 +146,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         log.passed('permitted');
       }
       const isMade = await connections
-        .make({ userId, app, response, scopes, account, chosen: true, link: link?.id, origin })
+        .make({ userId, app, response, scopes, account, chosen: true, link, origin })
         .catch((cause: unknown) => {
           throw unsaved('connection_not_saved', cause);
         });

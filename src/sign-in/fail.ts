@@ -7,14 +7,15 @@ import { AppError } from '../errors.ts';
 import { OutboundError } from '../outbound/outbound.ts';
 import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from '../sign-in-record/failures.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import type { Transaction, UsedLink } from './transaction.ts';
+import type { Transaction } from './transaction.ts';
 
 export type Fail = (failure: SignInFailure, about?: FailureAbout) => SignInError;
 
 interface FailureAbout {
   appId?: string | undefined;
   purpose?: Transaction['purpose'];
-  link?: UsedLink | undefined;
+  /** Of the page of the connect link that is used. */
+  linkPath?: string | undefined;
   cause?: unknown;
   facts?: SignInFacts;
   /** Another user is signed in: the page offers to sign out. */
@@ -22,14 +23,14 @@ interface FailureAbout {
 }
 
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
-  const nextStep = (failure: SignInFailure, { appId, purpose, link, signOutFirst }: FailureAbout) => {
+  const nextStep = (failure: SignInFailure, { appId, purpose, linkPath, signOutFirst }: FailureAbout) => {
     const app = appId === undefined ? undefined : apps.find(appId);
     const another = { label: 'Use another account', url: `${publicHref}/sign-in?app=${appId}&prompt=select_account` };
     const other = app && failure === 'other_user_signed_in' ? another : undefined;
     if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, other };
     if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
-    if (link) {
-      const { href } = new URL(link.path, publicHref);
+    if (linkPath !== undefined) {
+      const { href } = new URL(linkPath, publicHref);
       if (failure === 'link_other_account') return { ...another, url: `${href}?prompt=select_account` };
       return { label: 'Open the link again', url: href };
     }

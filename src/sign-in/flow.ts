@@ -208,5 +208,6 @@ export function createSignInFlow(parts: FlowParts) {
 }
 
 function purposeOf(transaction: Transaction) {
-  return { purpose: transaction.purpose, link: transaction.purpose === 'connect' ? transaction.link : undefined };
+  const linkPath = transaction.purpose === 'connect' ? transaction.linkPath : undefined;
+  return { purpose: transaction.purpose, linkPath };
 }

@@ -170,9 +170,9 @@ export function signInRoutes(parts: {
         throw new AppError('not_found', { detail: 'The app has changed since this link was made. Ask for a new one.' });
       const home = `${site.home}connections/${app.id}`;
       const wanted = returnUrl ?? home;
-      const link = { id, path: req.baseUrl + req.path };
+      const link = { link: id, linkPath: req.baseUrl + req.path };
       const hints = readHints((name) => req.body[name]);
-      await begin(req, res, { purpose: 'connect', user, link, app, home, wanted, scopes, hints });
+      await begin(req, res, { purpose: 'connect', user, ...link, app, home, wanted, scopes, hints });
     }),
 
     /** An administrator signs in with an app to try it. The own session stays. */

@@ -9,6 +9,7 @@ import type { Events } from '../observability/events.ts';
 import type { Pages } from '../pages/pages.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import type { Users } from '../users/users.ts';
 import { backchannelLogout } from './backchannel-logout.ts';
@@ -23,7 +24,7 @@ export type SignIn = ReturnType<typeof createSignIn>;
 
 export function createSignIn(parts: {
   config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
-  store: Store;
+  storage: { store: Store; sealedJson: SealedJson };
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'verifyLogoutToken'>;
   grants: Pick<Grants, 'connections' | 'links'>;
   users: Users;
@@ -35,23 +36,24 @@ export function createSignIn(parts: {
   events: Events;
   clock: () => number;
 }) {
-  const { config, store, sessions, pages, events, clock } = parts;
+  const { config, sessions, pages, events, clock } = parts;
+  const { store, sealedJson } = parts.storage;
   const { publicUrl, sessionSecrets } = config;
   const admin = { ...config.admin };
   const { origin, href, basePath } = publicUrl;
   const { apps, provider, verifyLogoutToken } = parts.connectedApps;
   const { connections, links } = parts.grants;
   const { store: users, lifecycle } = parts.users;
+  const site = { origin, href, home: `${basePath}/` };
   const states = createStateSigner({ secrets: sessionSecrets, randomBytes });
   const flow = createSignInFlow({
     ...{ apps, provider, connections, users, admin, events, clock },
     recorder: parts.signInRecords,
-    transactions: createTransactions({ store, clock }),
+    transactions: createTransactions({ store, sealedJson, home: site.home, clock }),
     states,
     publicHref: href,
     recordUrl: (attempt) => `${href}/admin/sign-ins/${attempt}`,
   });
-  const site = { origin, href, home: `${basePath}/` };
   return {
     routes: {
       signIn: signInRoutes({ apps, flow, links, sessions, limits: parts.limits, pages, events, site }),

@@ -8,14 +8,17 @@ import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
 import type { FlowParts } from './flow.ts';
 import { describeRedirectUri } from './redirect-uri.ts';
-import { fingerprintOf, type Transaction, type UsedLink } from './transaction.ts';
+import { fingerprintOf, type Transaction } from './transaction.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
   /** @param stepUp asks for the stronger sign-in of the administration, which only its own app can give */
   | { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean }
-  /** @param trial an administrator tries the app: the attempt ends at its record */
-  | { purpose: 'connect'; user: SessionUser; link?: UsedLink | undefined; trial?: boolean };
+  /**
+   * @param link the id of the connect link that is used, and `linkPath` the local path of its page
+   * @param trial an administrator tries the app: the attempt ends at its record
+   */
+  | { purpose: 'connect'; user: SessionUser; link?: string; linkPath?: string; trial?: boolean };
 
 export type StartRequest = StartPurpose & {
   app: ConnectedApp;
@@ -37,7 +40,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
     log.passed('started', app.id);
     const trial = request.purpose === 'connect' && request.trial ? true : undefined;
     log.learn({ purpose, user, trial });
-    const about = { appId: app.id, purpose, link: 'link' in request ? request.link : undefined };
+    const about = { appId: app.id, purpose, linkPath: 'linkPath' in request ? request.linkPath : undefined };
     if (app.disabled) throw fail('disabled_app', about);
     const redirectUri = callbackUrlOf(app.id, publicHref);
     const seen = describeRedirectUri(redirectUri, app.callbackUrls);
@@ -46,7 +49,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
     const transaction: Transaction = {
       ...(request.purpose === 'connect'
-        ? { purpose: request.purpose, userId: request.user.id, link: request.link, trial }
+        ? { purpose, userId: request.user.id, link: request.link, linkPath: request.linkPath, trial }
         : { purpose: request.purpose }),
       appId: app.id,
       registration: fingerprintOf(app),

@@ -1,6 +1,8 @@
 /** Pending authorization requests: stored by browser and state, bounded in time and number, taken once. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { CONNECT_LINK_PREFIX } from '../grants/connect-links.ts';
 import { hashOf, keys } from '../storage/keys.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 
 export type Transaction = {
@@ -22,34 +24,45 @@ export type Transaction = {
   | {
       purpose: 'connect';
       userId: string;
-      link?: UsedLink | undefined;
+      /** The id of the connect link that is used. */
+      link?: string | undefined;
+      /** The local path of its page, where a failed attempt can be repeated. */
+      linkPath?: string | undefined;
       /** An administrator tries the app: the attempt ends at its record, also if it fails. */
       trial?: boolean | undefined;
     }
 );
 
-/** The connect link that is used. */
-export interface UsedLink {
-  id: string;
-  /** The local path of its page, where a failed attempt can be repeated. */
-  path: string;
-}
-
 /** Seconds within which a user has to come back from the provider. */
 export const TRANSACTION_SECONDS = 600;
 const MAX_PENDING = 10;
 
-type Pending = Record<string, Transaction>;
+/** In the store. `sealed`: what would reveal the secret of a connect link. */
+type StoredTransaction = Transaction & { sealed?: string };
+type Pending = Record<string, StoredTransaction>;
 
 export type Transactions = ReturnType<typeof createTransactions>;
 
 /**
  * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
- * nonce are derived from the browser's cookie (connected-apps/nonce-and-verifier.ts). The path of a connect link serves
- * only its signed-in user.
+ * nonce are derived from the browser's cookie (connected-apps/nonce-and-verifier.ts), and paths with the secret of a connect
+ * link are sealed.
+ * @param parts `home`: where the browser goes if such a path cannot be opened
  */
-export function createTransactions(parts: { store: Store; clock: () => number }) {
-  const { store, clock } = parts;
+export function createTransactions(parts: { store: Store; sealedJson: SealedJson; home: string; clock: () => number }) {
+  const { store, sealedJson, home, clock } = parts;
+
+  const seal = async (transaction: Transaction, key: string): Promise<StoredTransaction> => {
+    const returnTo = transaction.returnTo.includes(CONNECT_LINK_PREFIX) ? transaction.returnTo : undefined;
+    const linkPath = transaction.purpose === 'connect' ? transaction.linkPath : undefined;
+    if (returnTo === undefined && linkPath === undefined) return transaction;
+    const sealed = await sealedJson.seal({ returnTo, linkPath }, key);
+    const rest = { ...transaction, linkPath: undefined, sealed };
+    return returnTo === undefined ? rest : { ...rest, returnTo: home };
+  };
+
+  const open = async ({ sealed, ...transaction }: StoredTransaction, key: string): Promise<Transaction> =>
+    sealed === undefined ? transaction : { ...transaction, ...(await sealedJson.open<object>(sealed, key)) };
 
   const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
     const record = await store.get(key);
@@ -72,12 +85,13 @@ export function createTransactions(parts: { store: Store; clock: () => number })
      */
     async put(browserSecret: string, state: string, transaction: Transaction, isNew = false): Promise<void> {
       const key = keys.transactions(browserSecret);
+      const stored = await seal(transaction, key);
       for (let first = true; ; first = false) {
         const { pending, version } = isNew && first ? { pending: {}, version: 0 } : await load(key);
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
-        const next = { ...Object.fromEntries(newest), [nameOf(state)]: transaction };
+        const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
         if (await save(key, next, version)) return;
       }
     },
@@ -90,7 +104,7 @@ export function createTransactions(parts: { store: Store; clock: () => number })
         const { [nameOf(state)]: taken, ...rest } = pending;
         if (!taken) return undefined;
         // A caller that loses the race reads again and finds no transaction.
-        if (await save(key, rest, version)) return taken;
+        if (await save(key, rest, version)) return open(taken, key);
       }
     },
   };

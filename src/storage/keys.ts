@@ -21,7 +21,7 @@
  * | `problem:{REFERENCE}` | the failure behind the reference on an error page: time, code, route, user id, class of the cause | 30 days |
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while it is under way | 60 s |
- * | `transactions:{BROWSER_HASH}` | the browser's pending authorization requests, at most 10 | 600 s |
+ * | `transactions:{BROWSER_HASH}` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
  * | `grant:{USER}:APP` | one grant (sealed whole): token set, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last sign of life |
@@ -137,6 +137,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
   'own-keys': 'deleted',
   'service-account': 'left',
   flash: 'deleted',
+  transactions: 'deleted',
   webhook: 'left',
   revocation: 'left',
   'connect-link': 'deleted',

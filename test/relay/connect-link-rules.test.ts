@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../src/storage/keys.ts';
 import { sessionOf } from '../grants/vault-desk.ts';
 import { type Asked, ask, JSON_BODY } from '../support/ask.ts';
-import type { UserAgent } from '../support/browserless.ts';
+import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { openVault, type StoreKind, type Vault } from '../support/fleet.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -70,6 +70,68 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     // As if the other process had listed the links to revoke just before.
     await vault.store.write([{ delete: keys.relayToken(id) }]);
     expect((await agent.get(url)).status).toBe(404);
+  });
+
+  /** A signed-in user agent that stops before the callback, and a link as far as that. */
+  const stoppedAtCallback = async () => {
+    let stops = false;
+    const browser = createUserAgent({ stopAt: (url) => stops && url.includes('/oauth/callback/') });
+    await signIn(site, 'user@example.test', { agent: browser });
+    const { id, url } = JSON.parse((await create()).body) as { id: string; url: string };
+    stops = true;
+    const { url: callback } = await throughConsent(browser, await browser.get(url));
+    stops = false;
+    return { browser, id, url, callback };
+  };
+  const throughConsent = async (browser: UserAgent, page: Page) => {
+    const consent = await browser.submit(page, {}, { button: 'Connect' });
+    return consent.status === 0 ? consent : browser.submit(consent, {}, { button: 'Allow' });
+  };
+  const pending = async () => {
+    const found = [];
+    for await (const records of vault.store.walk())
+      found.push(...records.filter(({ key }) => key.startsWith('transactions')));
+    return found;
+  };
+
+  test('R44 while its user is at the provider, no record holds the secret of a link, and a refusal leads back to it', async (context) => {
+    skipWithout(context, missing);
+    const { browser, id, url, callback } = await stoppedAtCallback();
+    const other = createUserAgent();
+    await other.get(url);
+    expect((await pending()).length).toBeGreaterThanOrEqual(2);
+    for await (const records of vault.store.walk())
+      for (const { key, value } of records) expect(key + value).not.toMatch(/gthl_[0-9A-Za-z]{12}/);
+    const denied = new URL(callback);
+    denied.searchParams.delete('code');
+    denied.searchParams.set('error', 'access_denied');
+    const refused = await browser.get(denied.href);
+    expect([refused.status, refused.body]).toEqual([403, expect.stringContaining(url)]);
+    // Both still lead to the page of the link.
+    const { page } = await signIn(site, 'user@example.test', { agent: other, path: new URL(url).pathname });
+    expect([page.status, page.url]).toEqual([200, url]);
+    expect((await admin.call('GET', `/connect-links/${id}`)).json).toMatchObject({ used: false });
+  });
+
+  test('F29 a request that v1.0.0-rc.1 began is finished: a link that was revoked meanwhile connects nothing', async (context) => {
+    skipWithout(context, missing);
+    for (const isRevoked of [true, false]) {
+      const { browser, id, callback } = await stoppedAtCallback();
+      for (const { key, value, version } of await pending()) {
+        const asBefore = Object.entries(JSON.parse(value) as Record<string, object>).map(([name, one]) => {
+          const { sealed: _, linkPath: __, ...rest } = one as Record<string, unknown>;
+          // This is also what it reads of a request that this version began.
+          if (rest.purpose === 'connect') expect(rest.link).toBe(id);
+          return [name, rest];
+        });
+        const put = { put: key, value: JSON.stringify(Object.fromEntries(asBefore)), ifVersion: version };
+        await vault.store.write([{ ...put, lifetimeSeconds: 600 }]);
+      }
+      const before = await vault.read(user);
+      if (isRevoked) expect((await admin.call('DELETE', `/connect-links/${id}`)).status).toBe(204);
+      expect((await browser.get(callback)).status).toBe(isRevoked ? 404 : 200);
+      expect((await vault.read(user)).accessToken === before.accessToken).toBe(isRevoked);
+    }
   });
 
   test('R114 a link works for 30 minutes and no longer', async (context) => {

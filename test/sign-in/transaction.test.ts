@@ -5,19 +5,24 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createTransactions, type Transaction, type Transactions } from '../../src/sign-in/transaction.ts';
 import { keys } from '../../src/storage/keys.ts';
+import { createReplaceableSealer } from '../../src/storage/sealed.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { makeSealer } from '../support/encryption-keys.ts';
 
 let directory: string;
 let store: Store;
 let transactions: Transactions;
 let now: number;
+let sealer: ReturnType<typeof createReplaceableSealer>;
 beforeEach(async () => {
   now = 1_800_000_000_000;
   const clock = () => now;
+  sealer = createReplaceableSealer(makeSealer());
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-pending-'));
   store = await createSqliteStore({ directory, clock, random: Math.random });
-  transactions = createTransactions({ store, clock });
+  transactions = createTransactions({ store, clock, sealedJson: createSealedJson(sealer), home: '/home' });
 });
 afterEach(async () => {
   await store.close();
@@ -59,4 +64,20 @@ test('R9 it is taken once, however many ask at the same time, and by its browser
   expect(taken.filter((one) => one !== undefined)).toHaveLength(1);
   expect(await take(2)).toBeDefined();
   expect(await store.get(keys.transactions('b1'))).toBeUndefined();
+});
+
+test('R44 the paths of connect links are sealed, and without their key the browser goes to the start page', async () => {
+  const path = '/connect/gthl_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
+  const [signingIn, connecting]: Transaction[] = [
+    { ...transaction(1), returnTo: `${path}?prompt=login` },
+    { ...transaction(2), purpose: 'connect', userId: 'u1', link: '8KqVabcdefg', linkPath: path },
+  ];
+  for (const isKeyLost of [false, true]) {
+    await transactions.put('b1', 'state-1', signingIn as Transaction);
+    await transactions.put('b1', 'state-2', connecting as Transaction);
+    expect((await store.get(keys.transactions('b1')))?.value).not.toContain('gthl_');
+    if (isKeyLost) sealer.replace(makeSealer());
+    expect(await take(1)).toEqual({ ...signingIn, ...(isKeyLost && { returnTo: '/home' }) });
+    expect(await take(2)).toEqual({ ...connecting, linkPath: isKeyLost ? undefined : path });
+  }
 });

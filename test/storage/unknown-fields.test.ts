@@ -99,6 +99,7 @@ const sessionsOf = (desk: Desk) =>
 const transactionOf = ({ clock }: Desk) => ({
   ...{ purpose: 'sign_in' as const, appId: APP.id, registration: 'r', returnTo: '/', attempt: 'a', startedAt: clock() },
 });
+const transactionsOf = (desk: Desk) => createTransactions({ ...desk, sealedJson, home: '/' });
 const grantsOf = (desk: Desk) => createGrantStore({ ...desk, sealer });
 const revocationsOf = (desk: Desk) =>
   createRevocations({
@@ -219,8 +220,8 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         listsOf(desk).add(keys.sessionsOfUser('u2'), { hash: 'i', startedAt: desk.clock() }, 1, IN_STORE),
     },
     transactions: {
-      make: (desk) => createTransactions(desk).put('browser', 'one', transactionOf(desk)),
-      change: (desk) => createTransactions(desk).put('browser', 'two', transactionOf(desk)),
+      make: (desk) => transactionsOf(desk).put('browser', 'one', transactionOf(desk)),
+      change: (desk) => transactionsOf(desk).put('browser', 'two', transactionOf(desk)),
     },
     grant: {
       make: (desk) => grantsOf(desk).save(consentedGrant(consentOf('a1'), undefined, desk.clock()), 0),

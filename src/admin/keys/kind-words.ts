@@ -9,6 +9,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'own-keys': 'signing keys',
   'service-account': 'service accounts',
   flash: 'notices after a change',
+  transactions: 'requests at a provider',
   webhook: 'webhooks',
   revocation: 'unconfirmed revocations',
   'connect-link': 'connect links',
