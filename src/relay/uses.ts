@@ -42,7 +42,7 @@ export function createRelayUses(parts: {
   clock: () => number;
   /** Whether there is an app with this id: a service may send any text in its place. */
   isApp: (id: string) => boolean;
-  /** Counts each call. `app`: as the service sent it, if at all */
+  /** Counts each call. */
   count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
 }) {
   const { store, audit, clock, isApp, count } = parts;
@@ -99,7 +99,9 @@ export function createRelayUses(parts: {
 
   return {
     /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour; never throws. */
-    note(use: RelayUse): void {
+    note(call: RelayUse): void {
+      // A text that is no app's id is neither counted nor recorded.
+      const use = call.app !== undefined && isApp(call.app) ? call : { ...call, app: undefined };
       const at = clock();
       const hour = Math.floor(at / HOUR_MS);
       const { token, route, app, userId, serviceAccount, result } = use;
