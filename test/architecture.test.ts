@@ -27,6 +27,7 @@ const LINES: string[][] = [
   ['pages'],
   ['sessions'],
   ['http', 'outbound', 'storage', 'observability'],
+  ['file-fault.ts'],
   ['errors.ts'],
   ['config'],
   // By itself, since the sandbox imports this file alone of `config`.

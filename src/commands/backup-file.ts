@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
 import { AppError, codeOf } from '../errors.ts';
+import { fileFault } from '../file-fault.ts';
 import { parseJson } from '../json.ts';
 import { createCopyTally, lineOf } from '../storage/copy-tally.ts';
 import type { KeptItem } from '../storage/store.ts';
-import { fileFault } from './file-fault.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 const FORMAT = 'gatehouse-backup';

@@ -1,7 +1,7 @@
 /** Runs one command line: writes its result or refusal to the terminal and sets the exit status. */
 import { CommanderError } from 'commander';
 import { AppError, EX_CONFIG, StartRefused } from '../errors.ts';
-import { fileFault } from './file-fault.ts';
+import { fileFault } from '../file-fault.ts';
 import { createProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { link, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { AppError, codeOf } from '../errors.ts';
-import { fileFault } from './file-fault.ts';
+import { fileFault } from '../file-fault.ts';
 
 /**
  * Creates a file that only its owner can read. It gets its name once the work is done and flushed to disk.

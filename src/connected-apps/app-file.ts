@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
 import type { ConfigSource } from '../config/setting.ts';
+import { fileFault } from '../file-fault.ts';
 import { isObject, parseJson } from '../json.ts';
 import type { AddressPolicy } from '../outbound/address-policy.ts';
 import { type ConnectedApp, connectedAppSchema } from './connected-app.ts';
@@ -70,11 +71,11 @@ function parseEntry(
   const faulty = new Set(shapeFaults.map(({ pointer }) => pointer.split('/')[1] ?? ''));
   const valid = validFields(entry, faulty);
   const { clientSecret: secretAt, ...registration } = valid;
-  const clientSecret = secretAt && readSecret(secretAt, source);
+  const { clientSecret, fault: secretFault } = readSecret(secretAt, source);
   const place = `CONNECTED_APPS_FILE, app ${position + 1}${valid.id === undefined ? '' : ` (${valid.id})`}`;
   const faults = [
     ...shapeFaults.map(inWords),
-    ...(secretAt && !clientSecret ? ['/clientSecret: the place that it names is empty or cannot be read.'] : []),
+    ...(secretFault === undefined ? [] : [`/clientSecret: ${secretFault}`]),
     ...(secretAt ? [] : secretFaults(registration, faulty)),
     ...coherenceFaults(registration, (field) => faulty.has(field)).map(inWords),
     ...(policy ? addressTexts(registration, policy) : []),
@@ -110,13 +111,32 @@ function inWords({ pointer, detail }: InputFault): string {
   return `${pointer.slice(1) || 'whole entry'}: ${detail}`;
 }
 
-function readSecret(at: z.output<typeof secretSource>, source: ConfigSource): string | undefined {
-  if ('env' in at) return source.env[at.env]?.trim() || undefined;
-  try {
-    return source.readFile(at.file).trim() || undefined;
-  } catch {
-    return undefined;
+function readSecret(
+  at: z.output<typeof secretSource> | undefined,
+  source: ConfigSource,
+): { clientSecret?: string; fault?: string } {
+  if (at === undefined) return {};
+  const place = placeText(at);
+  if ('env' in at) {
+    const text = source.env[at.env];
+    return secretOr(`${place} is ${text === undefined ? 'not set' : 'empty'}.`, text);
   }
+  try {
+    return secretOr(`${place} is empty.`, source.readFile(at.file));
+  } catch (error) {
+    return { fault: fileFault(error, place) ?? `${place} cannot be read.` };
+  }
+}
+
+function secretOr(fault: string, text = ''): { clientSecret: string } | { fault: string } {
+  const clientSecret = text.trim();
+  return clientSecret === '' ? { fault } : { clientSecret };
+}
+
+/** Names only what looks like a place: the secret itself may stand there by mistake (R22). */
+function placeText(at: z.output<typeof secretSource>): string {
+  if ('env' in at) return /^[A-Z][A-Z0-9_]*$/.test(at.env) ? `the variable ${at.env}` : 'the variable that it names';
+  return at.file.startsWith('/') ? at.file : 'the file that it names';
 }
 
 function duplicateFaults(ids: readonly string[]): string[] {

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { fileFault } from '../../src/commands/file-fault.ts';
+import { fileFault } from '../../src/file-fault.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { runCommand } from '../support/terminal.ts';

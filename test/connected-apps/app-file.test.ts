@@ -213,6 +213,28 @@ describe('faults', () => {
     expect(faults.join()).not.toContain(SECRET);
   });
 
+  test.each([
+    [{ env: 'NOT_SET' }, 'the variable NOT_SET is not set.'],
+    [{ env: 'EMPTY' }, 'the variable EMPTY is empty.'],
+    [{ env: SECRET.replaceAll('-', '_') }, 'the variable that it names is not set.'],
+    [{ file: '/run/denied' }, '/run/denied: this user has no permission for it. Check its owner'],
+    [{ file: '/run/none' }, '/run/none: there is no such file or folder.'],
+    [{ file: '/run/empty' }, '/run/empty is empty.'],
+    [{ file: '/run/strange' }, '/run/strange cannot be read.'],
+    [{ file: SECRET }, 'the file that it names: there is no such file or folder.'],
+  ])('a client secret that cannot be read (%o) says where and why', (clientSecret, expected) => {
+    const codes: Record<string, string> = { '/run/denied': 'EACCES', '/run/strange': 'ESTRANGE' };
+    const readFile = (path: string) => {
+      if (path === '/run/empty') return ' \n';
+      throw Object.assign(new Error(path), { code: codes[path] ?? 'ENOENT' });
+    };
+    const { faults } = parseConnectedApps(JSON.stringify([{ ...GOOD, clientSecret }]), {
+      env: { EMPTY: ' ' },
+      readFile,
+    });
+    expect(faults[0]).toContain(`app 1 (platform), /clientSecret: ${expected}`);
+  });
+
   test('all of all apps are told at once, secrets and ids included', () => {
     const { faults } = parse([
       { ...GOOD, id: '!', clientSecret: { env: 'NOT_SET' }, scopes: ['profile'], callbackUrls: ['*', '#'] },

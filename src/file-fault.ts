@@ -1,5 +1,5 @@
 /** Says in plain words why a file cannot be used. */
-import { codeOf } from '../errors.ts';
+import { codeOf } from './errors.ts';
 
 /** By the code of the system. */
 const WORDS: Readonly<Record<string, string>> = {
