@@ -12,9 +12,10 @@ export function keyReportText({ keys, processes }: KeyReport): string {
   ].join('\n');
 }
 
-export function keyState({ seals, held, droppable }: ListedKey): string {
+export function keyState({ seals, held, droppable, unused }: ListedKey): string {
   if (seals) return 'seals';
   if (!held) return 'given up';
+  if (unused) return 'not used yet';
   return droppable ? 'can be dropped' : 'opens, still needed';
 }
 

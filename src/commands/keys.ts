@@ -1,7 +1,8 @@
 /** The commands `keys generate`, `keys status`, `keys rotate` and `keys forget` for the encryption keys. */
 import type { Command } from 'commander';
 import { AppError } from '../errors.ts';
-import { reportKeys } from '../storage/key-report.ts';
+import { keysInUse } from '../storage/key-check.ts';
+import { listKeys, reportKeys } from '../storage/key-report.ts';
 import { generateEncryptionKey } from '../storage/key-ring.ts';
 import { assertAllSealWith } from '../storage/key-roll-call.ts';
 import { countDue, forgetKey, type RotationResult, rotateKeys } from '../storage/key-rotation.ts';
@@ -37,10 +38,10 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     .option(JSON_FLAG, 'print {"key", "resealed", "unreadable", "droppable"} (use npm run -s)')
     .addHelpText('after', ROTATE_HELP)
     .action(async ({ json = false }: JsonOption) => {
-      const { kid, result } = await withStorage(terminal.source, (storage) => rotate(storage, terminal));
+      const { kid, result, unused } = await withStorage(terminal.source, (storage) => rotate(storage, terminal));
       const { resealed, retired: droppable } = result;
       const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
-      printResult(terminal, { json, data, text: rotationText(kid, result) });
+      printResult(terminal, { json, data, text: rotationText(kid, result, unused) });
     });
 
   addForget(keys, terminal);
@@ -66,9 +67,16 @@ const ROTATE_HELP = `
 1. Make a key with: npm run -s gatehouse -- keys generate
 2. Put it last in ENCRYPTION_KEYS of every process, and then first. If there is one process, put it first at once.
 3. Run this command. It may be interrupted and run again.
-4. Remove the old key from ENCRYPTION_KEYS.`;
+4. Remove the old key from ENCRYPTION_KEYS. Keep a copy elsewhere as long as you keep backups from before.`;
 
-async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<{ kid: string; result: RotationResult }> {
+interface Rotation {
+  kid: string;
+  result: RotationResult;
+  /** Keys behind the first one that have never sealed. */
+  unused: readonly string[];
+}
+
+async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<Rotation> {
   const { store, sealer } = storage;
   const kid = sealer.sealingKid;
   const assertAllUse = () => assertAllSealWith(store, kid);
@@ -77,14 +85,23 @@ async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<{ kid
     rotateKeys(store, sealer, advance, assertAllUse),
   );
   await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
-  return { kid, result };
+  const unused = (await listKeys(storage)).filter((key) => key.unused).map((key) => key.kid);
+  return { kid, result, unused };
 }
 
-function rotationText(kid: string, { resealed, unreadable, retired }: RotationResult): string {
+function rotationText(
+  kid: string,
+  { resealed, unreadable, retired }: RotationResult,
+  unused: readonly string[],
+): string {
   const lines = [`Every record is sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
   for (const [kind, count] of unreadable)
     lines.push(
       `${count.toLocaleString('en-GB')} of the kind ${kind} cannot be opened by any key and were not changed.`,
+    );
+  for (const other of unused)
+    lines.push(
+      `${other} stands behind it. To change to it, put it first, restart every process (or reload), and run this again.`,
     );
   if (retired.length > 0) lines.push(`Remove from ENCRYPTION_KEYS: ${retired.join(', ')}`);
   return lines.join('\n');
@@ -111,6 +128,10 @@ async function forget({ store, sealer }: OpenedStorage, kid: string, yes: boolea
     throw new AppError('invalid_request', { detail });
   }
   const records = (await countSealed(store, sealer)).get(kid);
+  if (!records && !(await keysInUse(store)).includes(kid)) {
+    const detail = `No key with the id "${kid}" is known. To see the ids, run: npm run gatehouse -- keys status`;
+    throw new AppError('invalid_request', { detail });
+  }
   if (yes) {
     await auditOperator(store, { event: 'key.retired', facts: { kid } });
     await forgetKey(store, sealer, kid);

@@ -46,6 +46,11 @@ export function keysInUse(store: Store): Promise<string[]> {
   return allMembers(store, keys.keysInUse);
 }
 
+/** The ids of keys that `retireKey` was called with. */
+export function keysReplaced(store: Store): Promise<string[]> {
+  return allMembers(store, keys.keysReplaced);
+}
+
 /** When each of these keys was first used, in milliseconds since the epoch. */
 export async function firstUses(store: Store): Promise<ReadonlyMap<string, number>> {
   const { items } = await store.page(keys.keysInUse, { limit: 500 });
@@ -61,6 +66,7 @@ export async function resealKeyCheck(store: Store, sealer: Sealer): Promise<void
 /** From now on the store can be opened without this key. */
 export async function retireKey(store: Store, kid: string): Promise<void> {
   await store.write([{ delete: keys.keyCheckOf(kid) }]);
+  await store.write([{ index: keys.keysReplaced, add: kid, score: Date.now() }]);
   await store.write([{ index: keys.keysInUse, remove: kid }]);
 }
 

@@ -1,7 +1,7 @@
 /** A report on the encryption keys: how many records each seals, which processes use it, and whether it can be dropped. */
 
 import { isoOrNull } from '../time.ts';
-import { firstUses } from './key-check.ts';
+import { firstUses, keysReplaced } from './key-check.ts';
 import { callKeyRoll } from './key-roll-call.ts';
 import type { Sealer } from './sealed.ts';
 import { countSealed, sumOf } from './sealed-records.ts';
@@ -32,7 +32,7 @@ export async function reportKeys(storage: Storage) {
 
 /** The keys that are held or in use, and these others. Reads no record. */
 export async function listKeys({ store, sealer }: Storage, others: readonly string[] = []) {
-  const inUse = await firstUses(store);
+  const [inUse, replaced] = await Promise.all([firstUses(store), keysReplaced(store)]);
   return [...new Set([...sealer.kids, ...inUse.keys(), ...others])].map((kid) => ({
     kid,
     /** It is the first of ENCRYPTION_KEYS. */
@@ -41,6 +41,8 @@ export async function listKeys({ store, sealer }: Storage, others: readonly stri
     held: sealer.kids.includes(kid),
     /** A start without it is not refused. */
     droppable: !inUse.has(kid),
+    /** No process has sealed with it yet: a new key that is not the first one. */
+    unused: sealer.kids.includes(kid) && !inUse.has(kid) && !replaced.includes(kid),
     /** When a process first sealed with it (ISO 8601); null if none has, or once it was replaced. */
     firstUsedAt: isoOrNull(inUse.get(kid)),
   }));

@@ -10,6 +10,7 @@
  * | `key-rotation` | the last rotation that an administrator started: key, progress, result | 30 days |
  * | lease `key-rotation-lease` | which process works on it | 15 s after its holder's last sign of life |
  * | index `keys-in-use` | ids of the keys that may seal something, by their first use | until a key is dropped |
+ * | index `keys-replaced` | ids of the keys that a rotation replaced, or that were given up, by the time | for ever |
  * | `out-of-service` | a note that this storage is being filled, is being moved, or was moved: no server starts with it | until filled; 20 s after the last sign of life of the migration; for ever |
  * | lease `storage-copy` | which command fills or moves this storage | 10 s after its holder's last sign of life |
  * | channel `key-roll-call`, `key-roll-call:CALLER` (`key-roll-call.ts`) | a question to all processes, and the keys of each one | |
@@ -175,6 +176,7 @@ export const keys = {
   keyCheckOf: (kid: string) => `key-check:${kid}`,
   schema: 'schema',
   keysInUse: 'keys-in-use',
+  keysReplaced: 'keys-replaced',
   keyRotation: 'key-rotation',
   keyRotationLease: 'key-rotation-lease',
   outOfService: 'out-of-service',

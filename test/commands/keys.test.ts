@@ -63,6 +63,13 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
 
     check('R48, R49: a key is changed, and dropped only once nothing needs it', async () => {
       const person = await fleet.signIn(UMA);
+      const behind = `${first},${second}`;
+      const nothing = await run(behind, 'rotate');
+      expect([nothing.status, nothing.stdout]).toEqual([
+        0,
+        `Every record is sealed with ${kids[0]}: 0 were sealed again.\n${kids[1]} stands behind it. To change to it, put it first, restart every process (or reload), and run this again.\n`,
+      ]);
+      expect((await run(behind, 'status')).stdout).toContain(`${kids[1]}  not used yet  0`);
       await restart(`${second},${first}`);
       const early = await run(`${second},${first}`, 'status');
       expect(early.stdout).toContain(`${kids[0]}  opens, still needed  3`);
@@ -79,6 +86,8 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       );
       const again = JSON.parse((await run(`${second},${first}`, 'rotate', '--json')).stdout);
       expect(again).toEqual({ key: kids[1], resealed: 0, unreadable: {}, droppable: [] });
+      expect((await run(`${second},${first}`, 'status')).stdout).toContain(`${kids[0]}  can be dropped  0`);
+      expect((await run(`${second},${first}`, 'rotate')).stdout).not.toContain('stands behind it');
 
       await restart(second);
       expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
@@ -111,6 +120,15 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       const person = await fleet.signIn(UMA);
       const held = await run(second, 'forget', kids[1] ?? '', '--yes');
       expect([held.status, held.stderr]).toEqual([1, expect.stringContaining('it is not lost')]);
+      const unknown = await run(third, 'forget', 'nosuch', '--yes');
+      // Without the lost key the storage is not opened for another one.
+      expect(unknown.status).toBe(78);
+      const misspelt = await run(second, 'forget', 'nosuch', '--yes');
+      expect([misspelt.status, misspelt.stdout, misspelt.stderr]).toEqual([
+        1,
+        '',
+        expect.stringContaining('No key with the id "nosuch" is known. To see the ids, run: npm run'),
+      ]);
       const asked = await run(third, 'forget', kids[1] ?? '');
       expect([asked.status, asked.stderr]).toEqual([1, '']);
       expect(asked.stdout).toMatch(/would give up \d+ records[\s\S]*- grant: 1/);

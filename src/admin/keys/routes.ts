@@ -60,6 +60,7 @@ const keysJson = z.object({
       records: z.int().nullable().describe('that it seals; null until counted'),
       kinds: z.record(z.string(), z.int()).nullable().describe('the same by kind of record'),
       droppable: z.boolean().describe('a start without it is not refused'),
+      unused: z.boolean().describe('no process has sealed with it yet: a new key that is not the first one'),
       firstUsedAt: z.iso.datetime().nullable().describe('null before its first use, and once it was replaced'),
     }),
   ),
