@@ -7,14 +7,18 @@ const TIMEOUT_MS = 3_000;
 
 const readyzBody = z.object({ ready: z.boolean(), reason: z.string().optional() });
 
-export type Readiness = z.output<typeof readyzBody>;
+/** `ready` is null if something responds, but not as this version does: another version, or another program. */
+export interface Readiness {
+  ready: boolean | null;
+  reason?: string | undefined;
+}
 
-/** Null if nothing responds there as `/readyz` does. */
+/** Null if nothing responds there. */
 export async function readReadiness(management: { host: string; port: number }): Promise<Readiness | null> {
   try {
     const url = `http://${hostAndPort(management)}/readyz`;
     const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    return readyzBody.safeParse(parseJson(await response.text())).data ?? null;
+    return readyzBody.safeParse(parseJson(await response.text())).data ?? { ready: null };
   } catch {
     return null;
   }

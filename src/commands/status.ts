@@ -116,5 +116,6 @@ const numberText = (count: number) => count.toLocaleString('en-GB');
 
 function hereText(here: Readiness | null, management: string): string {
   if (here === null) return `nothing responds at ${management} (MANAGEMENT_HOST, MANAGEMENT_PORT)`;
+  if (here.ready === null) return `something responds at ${management}, but not as this version of Gatehouse does`;
   return here.ready ? 'ready' : `NOT READY: ${here.reason ?? 'no reason given'}`;
 }

@@ -1,5 +1,8 @@
 /** `config check` and `status`: what an operator asks before a start, and when something is wrong. */
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
@@ -64,6 +67,24 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(JSON.parse(stdout)).toMatchObject({ here: null, management: `127.0.0.1:${port}`, processes: [{}] });
     const text = (await run(['status'], { MANAGEMENT_PORT: port })).stdout;
     expect(text).toContain(`nothing responds at 127.0.0.1:${port} (MANAGEMENT_HOST, MANAGEMENT_PORT)`);
+  });
+
+  check('status says that something responds here, but not as this version does', async () => {
+    // As /readyz of 1.0.0-rc.1 did.
+    const older = createServer((_request, response) => response.end('ready\n')).listen(0, '127.0.0.1');
+    await once(older, 'listening');
+    const { port } = older.address() as AddressInfo;
+    try {
+      const { status, stdout } = await run(['status'], { MANAGEMENT_PORT: String(port) });
+      expect([status, stdout]).toEqual([
+        0,
+        expect.stringContaining(
+          `\nthis machine  something responds at 127.0.0.1:${port}, but not as this version of Gatehouse does\n`,
+        ),
+      ]);
+    } finally {
+      older.close();
+    }
   });
 
   check('config check finds nothing wrong with what runs', async () => {
