@@ -9,9 +9,14 @@ if (existsSync('.env')) process.loadEnvFile('.env');
 const logs = openLogSink(process.stdout.fd);
 // Loaded after the signal handlers are set, because loading takes most of the start.
 const starting = import('./start.ts').then(({ startGatehouse }) => startGatehouse(process.env, logs));
-stopOnSignals(async () => {
+stopOnSignals(async (signal) => {
+  const since = performance.now();
   // A signal during the start waits until everything is open, and then closes it in order.
   await (await starting).close().finally(() => logs.flush());
+  const seconds = Math.round(performance.now() - since) / 1_000;
+  const { announce } = await import('./observability/announce.ts');
+  const msg = 'Gatehouse has stopped';
+  await announce({ text: `${msg}.\n`, msg, facts: { signal, seconds } }, process.stdout, logs);
 });
 // A signal during the start waits as well. If the start fails, the process ends by that.
 reloadOnSignal(() =>

@@ -5,20 +5,20 @@ const SAME_SIGNAL_MS = 1_000;
 
 /**
  * Call it before anything is started: as process 1 of a container, a program without a handler ignores signals.
- * @param close the process exits with 0 once it resolves, with 1 if it rejects
+ * @param close gets the first signal. The process exits with 0 once it resolves, with 1 if it rejects
  */
-export function stopOnSignals(close: () => Promise<void>): void {
+export function stopOnSignals(close: (signal: NodeJS.Signals) => Promise<void>): void {
   // Failing output (a full disk, a closed pipe) must not end the process.
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   let stoppedAt: number | undefined;
-  const stop = () => {
+  const stop = (signal: NodeJS.Signals) => {
     const now = performance.now();
     if (stoppedAt !== undefined) {
       if (now - stoppedAt >= SAME_SIGNAL_MS) process.exit(1);
       return;
     }
     stoppedAt = now;
-    close().then(
+    close(signal).then(
       () => process.exit(0),
       () => process.exit(1),
     );

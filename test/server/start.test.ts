@@ -289,6 +289,10 @@ describe('good settings', () => {
     expect(await program.ended).toEqual({ status: 0, signal: null });
     expect(isRunning(child)).toBe(false);
     expect(program.stderr()).not.toMatch(/Warning|Error/);
+    const last = linesOf(program.stdout()).at(-1);
+    expect(last).toMatchObject({ level: 30, msg: 'Gatehouse has stopped', signal: 'SIGTERM' });
+    expect(last?.seconds).toBeGreaterThanOrEqual(0);
+    expect(last?.seconds).toBeLessThan(60);
   });
 
   // The first process of a container would not even hear it without a handler, and be killed after the grace.
