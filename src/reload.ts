@@ -6,7 +6,7 @@ import type { ConnectedApp } from './connected-apps/connected-app.ts';
 import { AppError, StartRefused } from './errors.ts';
 import type { Events } from './observability/events.ts';
 import type { ReadSettings } from './read-settings.ts';
-import { checkKeyRing } from './storage/key-check.ts';
+import { assertKeyRing, checkKeyRing } from './storage/key-check.ts';
 import { createStorageSealer, type Storage } from './storage/storage.ts';
 
 /** The other secret settings are read again only at a restart. */
@@ -37,11 +37,13 @@ export function createReload(parts: {
     const changes = changesBetween(current, next);
     const changesKeys = changes.settings?.includes('ENCRYPTION_KEYS');
     const nextSealer = changesKeys ? createStorageSealer(next.encryptionKeys) : undefined;
-    if (nextSealer) await checkKeyRing(store, nextSealer);
+    if (nextSealer) await assertKeyRing(store, nextSealer);
     if (Object.values(changes).some((names) => names !== undefined)) {
       const facts = { ...changes, process: `${process.pid} on ${hostname()}` };
       await audit.trail.append({ event: 'settings.reloaded', actor: { kind: 'operator' }, facts });
     }
+    // Only now: each start demands a key from then on, and a reload that fails must not take a new one into use.
+    if (nextSealer) await checkKeyRing(store, nextSealer);
     // From here on nothing can fail, and no request sees half of it.
     if (nextSealer) sealer.replace(nextSealer);
     use(next);

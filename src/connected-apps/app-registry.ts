@@ -45,7 +45,8 @@ export async function createAppRegistry(parts: {
   let fromFile = apps.list();
   let inFile = idsOf(fromFile);
   let opened = new Map<string, RegisteredApp>();
-  let seenChange = -1;
+  /** The change counter and the keys of the last load: a new key may open an app that could not be opened before. */
+  let loaded = '';
 
   const open = async (id: string, { value, version }: StoredRecord): Promise<RegisteredApp> => {
     const cached = opened.get(id);
@@ -85,11 +86,12 @@ export async function createAppRegistry(parts: {
 
   const load = async (): Promise<void> => {
     const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
-    if (change === seenChange) return;
+    const current = [change, ...sealer.kids].join(' ');
+    if (current === loaded) return;
     const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
     opened = new Map(readable.map((one) => [one.app.id, one]));
     replaceApps();
-    seenChange = change;
+    loaded = current;
   };
 
   /** An app of the file replaces a registered one with the same id. */
@@ -157,6 +159,7 @@ export async function createAppRegistry(parts: {
       fromFile = replaced;
       inFile = idsOf(replaced);
       replaceApps();
+      reloadInBackground();
     },
 
     /** Undefined where the id is taken. */

@@ -18,14 +18,27 @@ const CONTENT = 'gatehouse';
  * @throws StorageRefused if a key in use is missing, or a sentinel cannot be opened
  */
 export async function checkKeyRing(store: Store, sealer: Sealer, lost: readonly string[] = []): Promise<void> {
+  const read = async (key: string) => (await store.get(key))?.value ?? (await writeSentinel(store, sealer, key));
+  await check(store, sealer, lost, read);
+  await noteInUse(store, sealer.sealingKid);
+}
+
+/** Checks the same and writes nothing. @throws StorageRefused */
+export function assertKeyRing(store: Store, sealer: Sealer): Promise<void> {
+  return check(store, sealer, [], async (key) => (await store.get(key))?.value);
+}
+
+type ReadSentinel = (key: string) => Promise<string | undefined>;
+
+async function check(store: Store, sealer: Sealer, lost: readonly string[], read: ReadSentinel): Promise<void> {
   const inUse = await keysInUse(store);
   const missing = inUse.find((kid) => !sealer.kids.includes(kid) && !lost.includes(kid));
   if (missing !== undefined) throw await keyMissing(store, sealer, missing);
-  await checkSentinel(store, sealer, STORE_SENTINEL, lost);
+  await checkSentinel(sealer, STORE_SENTINEL, await read(STORE_SENTINEL), lost);
   for (const kid of new Set([...inUse, sealer.sealingKid])) {
-    if (sealer.kids.includes(kid)) await checkSentinel(store, sealer, keys.keyCheckOf(kid));
+    const key = keys.keyCheckOf(kid);
+    if (sealer.kids.includes(kid)) await checkSentinel(sealer, key, await read(key));
   }
-  if (!inUse.includes(sealer.sealingKid)) await noteInUse(store, sealer.sealingKid);
 }
 
 /** True for a store that Gatehouse has never opened, or that has lost everything. */
@@ -75,8 +88,12 @@ async function noteInUse(store: Store, kid: string): Promise<void> {
   await store.write([{ index: keys.keysInUse, add: kid, score: Date.now() }]);
 }
 
-async function checkSentinel(store: Store, sealer: Sealer, key: string, lost: readonly string[] = []): Promise<void> {
-  const value = (await store.get(key))?.value ?? (await writeSentinel(store, sealer, key));
+async function checkSentinel(
+  sealer: Sealer,
+  key: string,
+  value: string | undefined,
+  lost: readonly string[] = [],
+): Promise<void> {
   if (value === undefined || lost.includes(sealer.kidOf(value) ?? '')) return;
   try {
     await sealer.open(value, key);

@@ -4,9 +4,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { type Fleet, LOGINS, type Member, type StoreKind, startFleet } from '../support/fleet.ts';
+import { administratorOf } from '../relay/service.ts';
+import { ask } from '../support/ask.ts';
+import { type Fleet, LOGINS, type Member, openVault, type StoreKind, startFleet } from '../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
@@ -215,6 +218,27 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     await reloadAll();
     expect((await processes()).map(({ opens }: { opens: string[] }) => opens)).toEqual([[kidOf(next)], [kidOf(next)]]);
     for (const member of fleet.members) expect((await fleet.thread(member, person)).status).toBe(200);
+  });
+
+  check('uses an app that another process sealed with a key that this one got only now', async () => {
+    const [member, sealing] = [fleet.member(0), fleet.member(1)];
+    const old = read('keys');
+    write('keys', `${generateEncryptionKey(new Date())},${old}`);
+    await reload(sealing);
+    const vault = await openVault({ ...fleet.env, ENCRYPTION_KEYS: old });
+    const admin = await administratorOf({ url: sealing.url }, vault);
+    await vault.store.close();
+    const registered = { ...sandboxApp(fleet, 'second'), clientSecret: CLIENT_SECRET };
+    expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
+    const headers = { host: new URL(fleet.url).host };
+    const statusAt = async ({ url }: Member) => (await ask(`${url}/sign-in?app=second`, { headers })).status;
+    await until(async () => (await statusAt(sealing)) === 303, 3_000);
+    await sleep(1_000);
+    expect(await statusAt(member)).toBe(404);
+    expect(await reload(member)).toMatchObject({ settings: ['ENCRYPTION_KEYS'] });
+    await until(async () => (await statusAt(member)) === 303, 3_000);
+    expect((await admin.call('DELETE', '/connected-apps/second')).status).toBeLessThan(300);
+    await until(async () => (await statusAt(member)) === 404);
   });
 
   check('uses new keys of the BIN lookup service and the collector at their next calls', async () => {

@@ -1,0 +1,50 @@
+/** A reload that fails at its audit entry takes nothing into use. */
+import { randomBytes } from 'node:crypto';
+import { expect, test, vi } from 'vitest';
+import { AppError } from '../../src/errors.ts';
+import type { ReadSettings } from '../../src/read-settings.ts';
+import { createReload } from '../../src/reload.ts';
+import { checkKeyRing, keysInUse } from '../../src/storage/key-check.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createReplaceableSealer } from '../../src/storage/sealed.ts';
+import { createStorageSealer } from '../../src/storage/storage.ts';
+import { emptyPlace } from '../support/places.ts';
+
+const old = generateEncryptionKey(new Date());
+const ring = (...texts: string[]) => {
+  const parsed = parseEncryptionKeys(texts.join());
+  if (!('keys' in parsed)) throw new Error('No keys.');
+  return parsed.keys;
+};
+const settingsOf = (...texts: string[]) =>
+  ({
+    secrets: new Map([['ENCRYPTION_KEYS', texts.join()]]),
+    encryptionKeys: ring(...texts),
+    fromFile: [],
+  }) as unknown as ReadSettings;
+
+test('F19: the key that it would have added is not demanded at the next start', async () => {
+  const place = await emptyPlace('SQLite');
+  await place.look(async (store) => {
+    const sealer = createReplaceableSealer(createStorageSealer(ring(old)));
+    await checkKeyRing(store, sealer);
+    const append = vi.fn().mockRejectedValueOnce(new AppError('storage_unavailable')).mockResolvedValue(undefined);
+    const events = { settingsReloaded: vi.fn(), reloadRefused: vi.fn() };
+    const use = vi.fn();
+    const reload = createReload({
+      ...{ initial: settingsOf(old), storage: { store, sealer }, audit: { trail: { append } }, events, use },
+    } as unknown as Parameters<typeof createReload>[0]);
+    const added = `added:${randomBytes(32).toString('base64url')}`;
+
+    await reload(() => settingsOf(added, old));
+    expect([events.reloadRefused.mock.calls.length, use.mock.calls.length]).toEqual([1, 0]);
+    expect(await keysInUse(store)).toEqual([sealer.sealingKid]);
+    expect(await store.get(keys.keyCheckOf('added'))).toBeUndefined();
+    await checkKeyRing(store, createStorageSealer(ring(old)));
+
+    await reload(() => settingsOf(added, old));
+    expect([sealer.sealingKid, await keysInUse(store)]).toEqual(['added', expect.arrayContaining(['added'])]);
+  });
+  await place.dispose();
+});
