@@ -188,8 +188,16 @@ export function createConnections(parts: {
       void revocations.attempt(app, userId, planned).catch(() => undefined);
     },
 
-    /** Deletes the grant and revokes it at the provider, if its app still exists. Undefined where there was no grant. */
-    async end(userId: string, appId: string, context: EndedBy = {}): Promise<Disconnected | undefined> {
+    /**
+     * Deletes the grant and revokes it at the provider, if its app still exists. Undefined where there was no grant.
+     * @param patience as in `revocations.attempt`
+     */
+    async end(
+      userId: string,
+      appId: string,
+      context: EndedBy = {},
+      patience?: AbortSignal,
+    ): Promise<Disconnected | undefined> {
       const app = findApp(appId);
       // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
       // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
@@ -202,7 +210,8 @@ export function createConnections(parts: {
             ? await revocations.plan({ userId, appId, grantVersion, ...revocationToken(stored.grant) })
             : undefined;
         if (await grants.remove(userId, appId, grantVersion)) {
-          const attempted = app && planned !== undefined ? await revocations.attempt(app, userId, planned) : undefined;
+          const attempted =
+            app && planned !== undefined ? await revocations.attempt(app, userId, planned, patience) : undefined;
           const { outcome: revocation = 'unconfirmed', said } = attempted ?? {};
           events.connectionRemoved({ userId, app: appId, revocation, said, ...context });
           return { revocation, said };

@@ -103,8 +103,7 @@ export function createRevocations(parts: {
     return id;
   };
 
-  /** Calls the provider now. */
-  const attempt = async (app: ConnectedApp, userId: string, id: string): Promise<AttemptResult> => {
+  const call = async (app: ConnectedApp, userId: string, id: string): Promise<AttemptResult> => {
     const { revocation, version = 0 } = (await load(userId, id)) ?? {};
     if (!revocation) return { outcome: 'revoked' };
     const { outcome, said } = await provider.revoke(app, revocation.token, revocation.hint);
@@ -118,6 +117,22 @@ export function createRevocations(parts: {
     const postponed = { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause };
     await save(id, postponed, version);
     return { outcome: 'pending', said };
+  };
+
+  /**
+   * Calls the provider now.
+   * @param patience once it is aborted, the call goes on in the background and counts as pending
+   */
+  const attempt = async (app: ConnectedApp, userId: string, id: string, patience?: AbortSignal) => {
+    const calling = call(app, userId, id);
+    const result = await (patience ? Promise.race([calling, aborted(patience)]) : calling);
+    if (result) return result;
+    void calling.then(({ outcome }) => noteEnd(userId, app, outcome)).catch(() => undefined);
+    return { outcome: 'pending' } satisfies AttemptResult;
+  };
+
+  const noteEnd = (userId: string, app: ConnectedApp, outcome: AttemptResult['outcome']): void => {
+    if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, outcome: 'confirmed' });
   };
 
   /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
@@ -161,8 +176,7 @@ export function createRevocations(parts: {
       return drop(userId, id);
     }
     if (!(await finishRemoval(userId, id))) return drop(userId, id);
-    const { outcome } = await attempt(app, userId, id);
-    if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, outcome: 'confirmed' });
+    noteEnd(userId, app, (await call(app, userId, id)).outcome);
   };
 
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
@@ -199,6 +213,13 @@ export function createRevocations(parts: {
       await Promise.allSettled(due.map(({ member }) => retry(...placeOf(member))));
     },
   };
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    signal.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
 }
 
 function memberOf(userId: string, id: string): string {

@@ -4,6 +4,7 @@ import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.t
 import { type Administrator, administratorOf } from '../relay/service.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { grantOf } from './many.ts';
 
 let site: TestSite;
 let desk: VaultDesk;
@@ -86,3 +87,29 @@ test('sessions and connections: those that have ended are counted', async () => 
     expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing was left to do: 2 were already gone.']);
   }
 });
+
+test('connections: a provider that does not answer is waited for 5 s in all, and its late answers are noted', async () => {
+  const users = Array.from({ length: 25 }, (_, at) => `u${String(at).padStart(22, '0')}`);
+  for (const user of users) await desk.grants.save(grantOf(user, 'platform'), 0);
+  const { promise: until, resolve: answer } = Promise.withResolvers<void>();
+  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'hold', until });
+  const question = await ask(
+    'connections/end',
+    users.map((user) => `${user}.platform`),
+  );
+  const before = Date.now();
+  const done = await press(question);
+  expect(Date.now() - before).toBeLessThan(8_000);
+  expect([done.status, noticeOn(done)]).toEqual([
+    200,
+    '25 connections ended here. The provider has confirmed 0 of them.',
+  ]);
+  for (const user of users) expect(await desk.grants.load(user, 'platform')).toBeUndefined();
+  expect((await admin.call('GET', '/revocations?limit=200')).json.items).toHaveLength(25);
+
+  answer();
+  heal();
+  await expect.poll(async () => (await admin.call('GET', '/revocations')).json.items, { timeout: 5_000 }).toEqual([]);
+  const confirmed = async () => (await admin.call('GET', `/audit?event=revocation.confirmed&whom=${users[24]}`)).json;
+  await expect.poll(confirmed).toMatchObject({ items: [{ userId: users[24], outcome: 'confirmed' }] });
+}, 30_000);

@@ -40,13 +40,13 @@ export function disconnectionRoutes(parts: AdminParts) {
     return found && { id, user: displayName(user) ?? userId, app: apps.find(appId)?.name ?? appId };
   };
 
-  const end = async (req: Request, id = String(req.params.id)): Promise<Disconnected> => {
+  const end = async (req: Request, id: string, patience?: AbortSignal): Promise<Disconnected> => {
     const { userId, rest: appId } = splitId(id);
     const { actor: by, ...origin } = actorOf(req);
     if (!(await connections.find(userId, appId))) throwGone();
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const ended = await audited(trail, req, { event: 'connection.removed', target, userId }, () =>
-      connections.end(userId, appId, { by, origin, audited: true }),
+      connections.end(userId, appId, { by, origin, audited: true }, patience),
     );
     if (ended === undefined) throwGone();
     const { revocation, said } = ended;
@@ -85,7 +85,8 @@ export function disconnectionRoutes(parts: AdminParts) {
       };
     },
     async work(req, selection) {
-      const result = await workOnEach(selection, ({ id }) => end(req, id));
+      const patience = AbortSignal.timeout(MAX_WAIT_MS);
+      const result = await workOnEach(selection, ({ id }) => end(req, id, patience));
       return { url: `${basePath}/admin/connections`, flash: { notice: disconnectedNotice(result) } };
     },
   });
@@ -124,7 +125,7 @@ export function disconnectionRoutes(parts: AdminParts) {
 
     end: operation(
       { summary: 'Disconnect: deleted here at once, revoked at the provider', response: endedJson },
-      async ({ req }) => ({ id: String(req.params.id), ...disconnectedJson(await end(req)) }),
+      async ({ req }) => ({ id: String(req.params.id), ...disconnectedJson(await end(req, String(req.params.id))) }),
     ),
     endAll: operation(
       { summary: 'Disconnect all users from an app, in the background', response: progressJson, status: 202 },
@@ -143,6 +144,9 @@ export function disconnectionRoutes(parts: AdminParts) {
     ),
   };
 }
+
+/** A form waits no longer for all of the providers; what they have not confirmed by then is pending. */
+const MAX_WAIT_MS = 5_000;
 
 const STARTED: Notice = { tone: 'info', text: 'Everyone is being disconnected. The progress is shown below the list.' };
 

@@ -94,7 +94,7 @@ export function adminSessionRoutes(parts: AdminParts) {
       };
     },
     async work(req, { items, gone }) {
-      // The administrator's own comes last: nothing could be ended after it.
+      // The administrator's own comes last: after it, the form could not be sent again for others that failed.
       const ordered = items.toSorted((one, other) => Number(isOwn(req, one)) - Number(isOwn(req, other)));
       const result = await workOnEach({ items: ordered, gone }, ({ id }) => end(req, id));
       const count = result.done.length;
