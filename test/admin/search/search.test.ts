@@ -147,6 +147,23 @@ test('what administrators create: by id, by name, and tokens by their prefix', a
   }
 });
 
+test('a webhook by its URL, of which no secret is in a URL or in the audit trail', async () => {
+  const secret = 'T0A1B2C3/B0A1B2C3/0123456789abcdefghijABCD';
+  const url = `${site.sandbox.platformUrl}/slack/${secret}`;
+  const { json: hook } = await admin.call('POST', '/webhooks', { url, events: ['connection.created'] });
+  const { path, hops } = await typed(url);
+  expect(path).toBe(`/admin/webhooks/${hook.id}`);
+  expect((await search(url)).groups).toMatchObject([{ kind: 'webhook', items: [{ id: hook.id }] }]);
+  const list = await agent.submit(await agent.get(`${site.url}/admin/webhooks`), { q: url });
+  expect(list.body).toContain(`href="/admin/webhooks/${hook.id}"`);
+  const csv = await agent.follow(list, 'CSV');
+  expect(csv.body).toContain(`"${hook.id}"`);
+  const { json } = await admin.call('GET', '/audit?event=list.exported&limit=1');
+  expect(json.items).toMatchObject([{ facts: { q: `${site.sandbox.platformUrl}/slack` } }]);
+  for (const text of [...hops, ...list.visited, csv.url, JSON.stringify(json), ...site.logs()])
+    expect(text).not.toContain(secret);
+});
+
 test('a page of the administration by its name, where nothing else has that name', async () => {
   expect((await search('bin data')).groups).toEqual(only('page', { id: 'bin', name: 'BIN data', path: '/admin/bin' }));
   expect((await typed('BIN data')).path).toBe('/admin/bin');
