@@ -1,5 +1,6 @@
 /** Reads the text that names the columns of a data set file, such as `start=LOW,end=HIGH,country=ISO`. */
 import { z } from 'zod';
+import { containsCardNumber } from '../observability/card-numbers.ts';
 import { COLUMN_NAMES, type FileColumns } from './record.ts';
 
 export const fileColumns = z.string().transform(columnsIn);
@@ -10,7 +11,8 @@ export function columnsIn(text: string, context: z.core.$RefinementCtx): FileCol
     return [field.trim(), name.join('=').trim()] as const;
   });
   const columns: FileColumns = Object.fromEntries(pairs);
-  if (!pairs.every(([field, name]) => COLUMN_NAMES.includes(field) && name !== ''))
+  if (containsCardNumber(text)) context.addIssue('Leave the card number out.');
+  else if (!pairs.every(([field, name]) => COLUMN_NAMES.includes(field) && name !== ''))
     context.addIssue(`Give FIELD=COLUMN, comma-separated; fields: ${COLUMN_NAMES.join(', ')}.`);
   else if (!columns.start || !columns.country) context.addIssue('Give at least the columns of start and country.');
   return columns;

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
 import { AppError } from '../errors.ts';
 import { formField, formFields } from '../http/body.ts';
+import { containsCardNumber } from '../observability/card-numbers.ts';
 import type { Flash } from './flash.ts';
 import type { FieldFault } from './page-data.ts';
 import type { Pages } from './pages.ts';
@@ -44,7 +45,7 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
     const values = valuesIn(schema, req.body);
     const parsed = schema.safeParse(values, ADVICE);
     const refuse = (status: number, faults: FieldFault[]) =>
-      show(req, res.status(status), { ...withoutSecrets(values, parts.secrets), faults });
+      show(req, res.status(status), { ...withoutSecrets(withoutCardNumbers(values, faults), parts.secrets), faults });
     if (!parsed.success) return refuse(400, fieldFaults(parts, inputFaults(parsed.error)));
     try {
       return await pages.redirectAfter(req, res, () => work(req, parsed.data));
@@ -135,6 +136,14 @@ function withoutSecrets<S extends z.ZodObject>(
 ): Omit<FormView<S>, 'faults'> {
   const dropped = secrets.filter((name) => values[name] !== '');
   return { values: { ...values, ...Object.fromEntries(dropped.map((name) => [name, ''])) }, dropped };
+}
+
+/** A field that was refused is left blank if it holds a card number. */
+function withoutCardNumbers<Values extends object>(values: Values, faults: readonly FieldFault[]): Values {
+  const refused = new Set(faults.map(({ field }) => field));
+  const hasOne = (value: unknown) => typeof value === 'string' && containsCardNumber(value);
+  const blank = Object.entries(values).filter(([name, value]) => refused.has(name) && hasOne(value));
+  return { ...values, ...Object.fromEntries(blank.map(([name]) => [name, ''])) };
 }
 
 export function fieldFaults<S extends z.ZodObject>(
