@@ -70,12 +70,9 @@ export function createAdminPages(pages: Pages, frame: AdminFrame) {
       return { handler, show };
     },
 
-    /** Handles a form without fields: does the work, then redirects to the page that shows the flash. */
+    /** Handles a form without fields: does the work, once for a double click, then redirects to the page that shows the flash. */
     button(work: (req: Request) => Promise<{ url: string; flash: Flash }>): RequestHandler {
-      return async (req, res) => {
-        const { url, flash } = await work(req);
-        await pages.redirect(req, res, url, flash);
-      };
+      return (req, res) => pages.redirectAfter(req, res, () => work(req));
     },
   };
 }

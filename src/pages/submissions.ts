@@ -38,7 +38,8 @@ export function createSubmissions({ store }: { store: Pick<Store, 'get' | 'write
 
   return {
     async once(req, work) {
-      if (formField(req.body, '_form') === undefined) return work();
+      // Forms with another file can have the same values.
+      if (formField(req.body, '_form') === undefined || req.context.upload) return work();
       const key = keys.submission(hashOf(JSON.stringify([sessionOf(req).ref, req.originalUrl, req.body])));
       if (!(await store.write([{ put: key, value: UNDER_WAY, ifVersion: 0, lifetimeSeconds }]))) {
         const url = await resultOf(key);
