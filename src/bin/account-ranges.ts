@@ -44,12 +44,11 @@ export function coverBin(bin: number, ranges: readonly NumberRange[]): boolean {
   return next >= (bin + 1) * NUMBERS_OF_BIN;
 }
 
-/** The facts in which all of these agree. `country` is empty if they name several. */
-export function sharedFacts(entries: readonly EntryFacts[]): EntryFacts {
-  const shared = <T>(read: (entry: EntryFacts) => T): T | undefined => {
-    const [first, ...others] = entries.map(read);
-    return others.every((value) => value === first) ? first : undefined;
-  };
-  const facts = recordOf((field) => shared((entry) => factIn(entry, field)));
-  return { ...facts, country: shared(({ country }) => country) ?? '' };
+/** The facts in which both agree. `country` is empty if they name different ones. */
+export function sharedFacts(one: EntryFacts, other: EntryFacts): EntryFacts {
+  const facts = recordOf((field) => {
+    const fact = factIn(one, field);
+    return fact === factIn(other, field) ? fact : undefined;
+  });
+  return { ...facts, country: one.country === other.country ? one.country : '' };
 }

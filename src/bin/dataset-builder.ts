@@ -7,13 +7,14 @@ import {
   type NumberRange,
   sharedFacts,
 } from './account-ranges.ts';
+import { createBinParts } from './bin-parts.ts';
 import { countryByAlpha2 } from './country.ts';
-import { type Dataset, type DatasetAbout, findRow, openDataset, type PackedDataset, type Table } from './dataset.ts';
+import { type Dataset, type DatasetAbout, findRow, openDataset, type Table } from './dataset.ts';
 import { createFactsWriter, createNumbers, readFacts } from './facts.ts';
 import { networkOfBin, networkOfScheme } from './network.ts';
 import { parseBin } from './parse-bin.ts';
 import { internationalPhone } from './phone.ts';
-import { flattenRanges } from './ranges.ts';
+import { distinct, flattenRanges } from './ranges.ts';
 import type { EntryFacts } from './record.ts';
 
 /**
@@ -27,8 +28,18 @@ export interface DatasetEntry extends EntryFacts {
 
 export type EntryFault = 'not_6_to_11_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
 
+/** A BIN that several entries divide, with their rows of facts. `whole`: they hold all of it. */
+interface DividedBin {
+  bin: number;
+  rows: ReadonlySet<number>;
+  whole: boolean;
+}
+
 export interface DatasetBuilder {
-  /** Returns why the entry was refused, or undefined. */
+  /**
+   * Returns why the entry was refused, or undefined.
+   * @throws RangeError with the code `TOO_LONG` if there are too many entries
+   */
   add(entry: DatasetEntry): EntryFault | undefined;
   finish(about: DatasetAbout): Dataset;
 }
@@ -44,11 +55,18 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
   return builder.finish(about);
 }
 
-/** Adds entries one by one, so that a file of any length can be streamed. */
+/**
+ * Of entries, and of different texts in them: then each table has fewer ranges than `flattenRanges` takes, and a thread needs
+ * less memory than `checkUpload` gives it. The largest known data set has half as many.
+ */
+export const MAX_ROWS = 750_000;
+/** The `code` of the error for a data set with more. */
+export const TOO_LONG = 'DATASET_TOO_LONG';
+
+/** Adds entries one by one, so that a file can be streamed. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
-  /** The account ranges that divide a BIN of 8 digits. */
-  const dividing = new Map<number, (NumberRange & { row: number })[]>();
+  const parts = createBinParts();
   const facts = createFactsWriter();
   const schemes = new Map<string, number>();
   const countries = new Map<string, number>();
@@ -59,63 +77,75 @@ export function createDatasetBuilder(): DatasetBuilder {
     hasAccountRanges = true;
     const bins = binsOfRange(range, NUMBERS_OF_BIN);
     if (bins.whole) tables.get(8)?.add(...bins.whole, row);
-    for (const bin of bins.parts) {
-      const ranges = dividing.get(bin);
-      if (ranges) ranges.push({ ...range, row });
-      else dividing.set(bin, [{ ...range, row }]);
-    }
+    for (const bin of bins.parts) parts.add(bin, range, row);
   };
 
   /** Gives each shorter BIN to the ranges that hold it completely. Returns the BINs of so many digits that are divided. */
-  const divideBins = (): Map<number, Set<number>> => {
-    const divided = new Map([[8, new Set(dividing.keys())]]);
+  const divideBins = (): Map<number, Uint32Array> => {
+    const divided = new Map([[8, parts.bins()]]);
     for (const digits of [7, 6]) {
-      const bins = new Set([...(divided.get(digits + 1) ?? [])].map((bin) => Math.floor(bin / 10)));
+      const bins = createNumbers();
+      for (const bin of divided.get(digits + 1) ?? []) bins.push(Math.floor(bin / 10));
       tables.get(digits + 1)?.forEach((from, to, row) => {
         const { whole, parts } = binsOfRange({ from, to }, 10);
         if (whole) tables.get(digits)?.add(...whole, row);
-        for (const bin of parts) bins.add(bin);
+        for (const bin of parts) bins.push(bin);
       });
-      divided.set(digits, bins);
+      divided.set(digits, distinct(bins.finish()));
     }
     return divided;
   };
 
-  /** The rows of a divided BIN; `whole`: they hold all of it. */
-  const rowsOf = (bin: number, digits: number, packed: PackedDataset): { rows: Set<number>; whole: boolean } => {
-    const text = String(bin).padStart(digits, '0');
-    if (digits === 8) {
-      const around = findRow(packed, text);
-      const ranges = dividing.get(bin) ?? [];
+  /** The BINs of 8 digits that are divided. */
+  function* longestDivided(searched: readonly Table[]): Generator<DividedBin> {
+    for (const { bin, ranges } of parts.divided()) {
+      const around = findRow(searched, String(bin).padStart(8, '0'));
       const rows = new Set(ranges.map(({ row }) => row));
-      return { rows: around ? rows.add(around.row) : rows, whole: around !== undefined || coverBin(bin, ranges) };
+      if (around) rows.add(around.row);
+      yield { bin, rows, whole: around !== undefined || coverBin(bin, ranges) };
     }
-    const longer = Array.from({ length: 10 }, (_, digit) => findRow(packed, `${text}${digit}`));
-    const found = longer.filter((one) => one !== undefined);
-    const whole = found.length === longer.length && found.every(({ table }) => !table.part);
-    return { rows: new Set(found.map(({ row }) => row)), whole };
+  }
+
+  /** Shorter ones, which the BINs of one more digit divide. */
+  function* shorterDivided(searched: readonly Table[], digits: number, bins: Uint32Array): Generator<DividedBin> {
+    for (const bin of bins) {
+      const text = String(bin).padStart(digits, '0');
+      const longer = Array.from({ length: 10 }, (_, digit) => findRow(searched, `${text}${digit}`));
+      const found = longer.filter((one) => one !== undefined);
+      const whole = found.length === longer.length && found.every(({ table }) => !table.part);
+      yield { bin, rows: new Set(found.map(({ row }) => row)), whole };
+    }
+  }
+
+  /** The row of the facts that these rows share. Read one by one, because all rows of a file may divide one BIN. */
+  const sharedRow = (rows: ReadonlySet<number>): number => {
+    let shared: EntryFacts | undefined;
+    for (const row of rows) {
+      if (rows.size === 1) return row;
+      const record = readFacts(facts.written(), row);
+      const entry = { ...record, country: record.country?.alpha2 ?? '' };
+      shared = shared ? sharedFacts(shared, entry) : entry;
+    }
+    return facts.add(shared ?? { country: '' });
   };
 
-  /** For divided BINs: the facts that their rows share. */
-  const sharedTables = (packed: PackedDataset, digits: number, bins: Iterable<number>): Table[] => {
+  const sharedTables = (digits: number, divided: Iterable<DividedBin>): Table[] => {
     const wholes = createTable();
     const parts = createTable();
-    for (const bin of bins) {
-      const { rows, whole } = rowsOf(bin, digits, packed);
-      const records = Array.from(rows, (row) => readFacts(packed.facts, row));
-      const entries = records.map((record) => ({ ...record, country: record.country?.alpha2 ?? '' }));
-      (whole ? wholes : parts).add(bin, bin, facts.add(sharedFacts(entries)));
-    }
-    return [
+    for (const { bin, rows, whole } of divided) (whole ? wholes : parts).add(bin, bin, sharedRow(rows));
+    const all: Table[] = [
       { digits, exact: true, ...wholes.finish() },
       { digits, exact: true, part: true, ...parts.finish() },
     ];
+    return all.filter(({ starts }) => starts.length > 0);
   };
 
   return {
     add(entry) {
       const fault = faultOf(entry);
       if (fault) return fault;
+      if (size === MAX_ROWS || facts.texts > MAX_ROWS)
+        throw Object.assign(new RangeError('The data set is too long.'), { code: TOO_LONG });
       const complete = withInternationalPhone(withNetworkRules(entry));
       const row = facts.add(complete);
       const range = accountRangeOf(complete);
@@ -129,15 +159,13 @@ export function createDatasetBuilder(): DatasetBuilder {
     finish(about) {
       const coverage = { schemes: Object.fromEntries(schemes), countries: Object.fromEntries(countries) };
       const divided = hasAccountRanges ? divideBins() : [];
-      const whole = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
-      const pack = (all: Table[]) => ({ ...about, size, coverage, tables: all, facts: facts.finish() });
-      let packed: PackedDataset = pack(whole);
+      let searched: Table[] = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
       // The longest first, because shorter BINs share what the longer ones share.
       for (const [digits, bins] of divided) {
-        const shared = sharedTables(packed, digits, bins).filter(({ starts }) => starts.length > 0);
-        packed = pack([...shared, ...packed.tables]);
+        const found = digits === 8 ? longestDivided(searched) : shorterDivided(searched, digits, bins);
+        searched = [...sharedTables(digits, found), ...searched];
       }
-      return openDataset(packed);
+      return openDataset({ ...about, size, coverage, tables: searched, facts: facts.finish() });
     },
   };
 }

@@ -4,7 +4,6 @@ import type { Dataset, PackedDataset, Table } from './dataset.ts';
 import { readFacts } from './facts.ts';
 import { NO_OWNER } from './ranges.ts';
 import { isEmptyRecord } from './record.ts';
-import { createSlices } from './slices.ts';
 
 /** A prefix of 6 digits counts as the hundred BINs of 8 digits that it stands for (ISO/IEC 7812-1). */
 export const datasetChange = z.object({
@@ -21,9 +20,8 @@ const DIGITS = 8;
 const ALL_BINS = 10 ** DIGITS;
 
 /** Each list has the data sets in the order in which look-ups use them (`findLocalFacts`). */
-export async function compareDatasets(before: readonly Dataset[], after: readonly Dataset[]): Promise<DatasetChange> {
+export function compareDatasets(before: readonly Dataset[], after: readonly Dataset[]): DatasetChange {
   const change = { before: 0, after: 0, added: 0, removed: 0, changed: 0 };
-  const slices = createSlices();
   const [factsBefore, factsAfter] = [walkerOf(before), walkerOf(after)];
   const edges = edgesOf([...new Set([...before, ...after])].map(({ packed }) => packed));
   for (const [at, from] of edges.entries()) {
@@ -34,7 +32,6 @@ export async function compareDatasets(before: readonly Dataset[], after: readonl
     if (old === undefined && next !== undefined) change.added += bins;
     else if (old !== undefined && next === undefined) change.removed += bins;
     else if (old !== next) change.changed += bins;
-    if (slices.isOver()) await slices.next();
   }
   return change;
 }

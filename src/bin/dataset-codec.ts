@@ -1,6 +1,8 @@
 /** Encodes a data set for the store: a gzipped block with a JSON header and arrays of 32-bit numbers. */
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { gunzip, gzip } from 'node:zlib';
+import { createGzip, gunzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
 
 /**
@@ -23,10 +25,16 @@ interface Header extends DatasetAbout {
   texts: string[];
 }
 
-const pack = promisify(gzip);
 const unpack = promisify(gunzip);
 
-export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
+/** What the store keeps, with what describes it. */
+export interface EncodedDataset extends DatasetAbout {
+  /** Number of entries. */
+  size: number;
+  bytes: Uint8Array;
+}
+
+export async function encodeDataset(dataset: PackedDataset): Promise<EncodedDataset> {
   const { source, asOf, licence, size, coverage, tables, facts } = dataset;
   const header: Header = {
     format: formatOf(dataset),
@@ -39,18 +47,15 @@ export async function encodeDataset(dataset: PackedDataset): Promise<Buffer> {
   const json = Buffer.from(JSON.stringify(header));
   const words = Math.ceil(json.length / WORD);
   const arrays = [...tables.flatMap(({ starts, owners }) => [starts, owners]), facts.cells];
-  return pack(
-    Buffer.concat([
-      bytesOf(Uint32Array.of(words)),
-      json,
-      Buffer.alloc(words * WORD - json.length, ' '),
-      ...arrays.map(bytesOf),
-    ]),
-  );
+  const padding = Buffer.alloc(words * WORD - json.length, ' ');
+  const parts = [bytesOf(Uint32Array.of(words)), json, padding, ...arrays.map(bytesOf)];
+  // Part by part, because all of them together can have a hundred megabytes.
+  const bytes = await buffer(Readable.from(parts).pipe(createGzip()));
+  return { source, asOf, licence, size, bytes };
 }
 
 /** Rejects if the data is damaged or has an unknown format. */
-export async function decodeDataset(packed: Buffer): Promise<PackedDataset> {
+export async function decodeDataset(packed: Uint8Array): Promise<PackedDataset> {
   const bytes = await unpack(packed, { maxOutputLength: MAX_BYTES });
   let at = 0;
   const take = (count: number): Uint32Array => {

@@ -7,10 +7,9 @@ import { createGunzip } from 'node:zlib';
 import { parse } from 'csv-parse';
 import { validLines } from './csv-lines.ts';
 import type { Dataset, DatasetAbout } from './dataset.ts';
-import { createDatasetBuilder, type EntryFault } from './dataset-builder.ts';
+import { createDatasetBuilder, type EntryFault, MAX_ROWS, TOO_LONG } from './dataset-builder.ts';
 import { type RowShape, SHAPE_NAMES, shapeOfHeader } from './dataset-rows.ts';
 import type { FileColumns } from './record.ts';
-import { createSlices } from './slices.ts';
 
 export interface RowFault {
   /** The header is line 1. */
@@ -76,25 +75,15 @@ export async function readDatasetFile(path: string, options: FileOptions = {}): 
   }
 }
 
-/** As `readDatasetFile`, for a file that arrives as a stream. Rejects if the stream ends early. */
+/** As `readDatasetFile`, for a file that arrives as a stream. */
 export async function readDatasetStream(
   chunks: AsyncIterable<Buffer>,
   about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>,
   options: Omit<FileOptions, 'about'> = {},
 ): Promise<DatasetFileResult> {
-  let streamError: unknown;
-  async function* watched() {
-    try {
-      yield* chunks;
-    } catch (error) {
-      streamError = error;
-      throw error;
-    }
-  }
   try {
-    return await readChunks(watched(), about, options);
+    return await readChunks(chunks, about, options);
   } catch (error) {
-    if (streamError !== undefined) throw streamError;
     return { problem: unreadable(about.source, error) };
   }
 }
@@ -108,14 +97,8 @@ async function readChunks(
   const parser = parse({ bom: true, info: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true });
   const lines = (bytes: AsyncIterable<Buffer>) =>
     validLines(decoded(bytes, options.maxBytes), (line) => reading.skip(line, 'not_csv'));
-  const slices = createSlices();
   const rows = async (source: AsyncIterable<Row>) => {
-    for await (const { record, info } of source) {
-      reading.row(record, info.lines);
-      if (slices.isOver()) await slices.next();
-    }
-    // The end works on all rows at once: it has a slice of its own.
-    await slices.next();
+    for await (const { record, info } of source) reading.row(record, info.lines);
   };
   const { gzipped, bytes } = await sniffed(chunks, options.onBytes);
   if (gzipped) await pipeline(bytes, createGunzip(), lines, parser, rows);
@@ -223,6 +206,8 @@ export function unreadable(path: string, error: unknown): string {
   if (code === 'EISDIR') return `${path} is a directory: name the CSV file itself.`;
   if (code === TOO_LARGE)
     return `${path} is larger, once it is unpacked, than any data set. Check that it is the right file.`;
+  if (code === TOO_LONG)
+    return `${path} has more than ${MAX_ROWS.toLocaleString('en-GB')} rows or different texts. Leave out what you do not need.`;
   if (code.startsWith('Z_'))
     return `${path} is damaged: it starts like a gzip file but cannot be unpacked. Download it again.`;
   return `${path} cannot be read as CSV (${code}): check that it is the right file and complete.`;

@@ -60,7 +60,7 @@ export function openDataset(packed: PackedDataset): Dataset {
 }
 
 function findLongest(packed: PackedDataset, bin: Bin): DatasetHit | undefined {
-  const found = findRow(packed, bin);
+  const found = findRow(packed.tables, bin);
   if (!found) return undefined;
   const { digits, part } = found.table;
   const record = readFacts(packed.facts, found.row);
@@ -68,7 +68,7 @@ function findLongest(packed: PackedDataset, bin: Bin): DatasetHit | undefined {
   return isEmptyRecord(record) ? undefined : { record, digitsMatched: part ? digits - 1 : digits };
 }
 
-export function findRow({ tables }: PackedDataset, bin: string): { row: number; table: Table } | undefined {
+export function findRow(tables: readonly Table[], bin: string): { row: number; table: Table } | undefined {
   for (const table of tables) {
     const { digits, exact } = table;
     if (digits > bin.length || (exact && digits < bin.length)) continue;

@@ -43,7 +43,7 @@ function doubled(values: Uint32Array): Uint32Array {
   return larger;
 }
 
-/** `add` returns the row of the facts, and an existing row if it has the same ones. */
+/** `add` returns the row of the facts, and an existing row if it has the same ones. `written`: without a copy. */
 export function createFactsWriter() {
   const texts = createTexts();
   const rows = createRows();
@@ -62,6 +62,11 @@ export function createFactsWriter() {
       }
       return rows.rowOf(row);
     },
+    /** The number of different texts. */
+    get texts(): number {
+      return texts.all.length;
+    },
+    written: (): PackedFacts => ({ cells: rows.written(), columns: COLUMNS, texts: texts.all }),
     finish: (): PackedFacts => ({ cells: rows.finish(), columns: COLUMNS, texts: texts.all }),
   };
 }
@@ -110,6 +115,7 @@ function createRows() {
       if (count * COLUMNS === cells.length) grow();
       return count - 1;
     },
+    written: () => cells,
     finish: () => cells.slice(0, count * COLUMNS),
   };
 }

@@ -41,12 +41,17 @@ function edgesOf({ starts, ends }: RangeList): Uint32Array {
   const edges = new Uint32Array(starts.length * 2);
   edges.set(starts);
   for (let index = 0; index < ends.length; index++) edges[starts.length + index] = (ends[index] ?? 0) + 1;
-  edges.sort();
+  return distinct(edges);
+}
+
+/** The numbers in ascending order, each once. Sorts them in place. */
+export function distinct(numbers: Uint32Array): Uint32Array {
+  numbers.sort();
   let count = 0;
-  for (const edge of edges) {
-    if (count === 0 || edge !== edges[count - 1]) edges[count++] = edge;
+  for (const number of numbers) {
+    if (count === 0 || number !== numbers[count - 1]) numbers[count++] = number;
   }
-  return edges.slice(0, count);
+  return numbers.slice(0, count);
 }
 
 /** Assigns segments to the narrowest ranges first. A path-compressed "next free" chain skips assigned segments. */

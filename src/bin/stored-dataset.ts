@@ -5,7 +5,7 @@ import type { Store, Write } from '../storage/store.ts';
 import { HOUR_MS, isoTime } from '../time.ts';
 import { type Dataset, type DatasetAbout, openDataset } from './dataset.ts';
 import type { DatasetChange } from './dataset-change.ts';
-import { decodeDataset, encodeDataset } from './dataset-codec.ts';
+import { decodeDataset, type EncodedDataset, encodeDataset } from './dataset-codec.ts';
 import type { FileReport } from './dataset-file.ts';
 import { BUILT_IN_ID } from './rollback.ts';
 
@@ -29,25 +29,39 @@ export interface DatasetVersions {
   previous?: DatasetVersion | undefined;
 }
 
+/** What an upload was compared with. */
+export interface Replaced extends Pick<Dataset, 'source' | 'asOf' | 'size'> {
+  /** Of the import that was the current one, or `BUILT_IN_ID`. */
+  id: string;
+}
+
 /** An uploaded data set that waits for an administrator to import it, and what that would change. */
 export interface StagedDataset {
   version: DatasetVersion;
   change: DatasetChange;
+  replaces: Replaced;
   /** ISO 8601. */
   expiresAt: string;
 }
 
+interface Checked extends Pick<StagedDataset, 'change' | 'replaces'> {
+  dataset: EncodedDataset;
+  report: FileReport;
+}
+
 export interface StoredDatasets {
+  /** The id of the current import, or `BUILT_IN_ID`. */
+  currentId(): Promise<string>;
   versions(): Promise<DatasetVersions | undefined>;
   /** Undefined if another import has removed it. Rejects if it is damaged, and with `storage_unavailable`. */
   load(version: DatasetVersion): Promise<Dataset | undefined>;
   /** Stores the data set completely before it becomes the current one. The current one becomes the previous. */
   save(dataset: Dataset, report: FileReport, onPart?: (bytes: number) => void): Promise<DatasetVersion>;
   /** Stores the data set for an hour, without using it. There is one at a time: it replaces an earlier one. */
-  stage(dataset: Dataset, report: FileReport, change: DatasetChange): Promise<StagedDataset>;
+  stage(upload: Checked): Promise<StagedDataset>;
   /** Undefined once it was imported, discarded or replaced, or has expired. */
   staged(id: string): Promise<StagedDataset | undefined>;
-  /** Makes a staged data set the current one, as `save` does. Undefined as for `staged`. */
+  /** Makes a staged data set the current one, as `save` does. Undefined as for `staged`, or if it `replaces` another one by now. */
   importStaged(id: string): Promise<DatasetVersion | undefined>;
   /** Returns false if it is gone already. */
   discardStaged(id: string): Promise<boolean>;
@@ -101,23 +115,22 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   const listVersion = (id: string) => store.write([{ index: keys.binDatasetVersions, add: id, score: clock() }]);
 
   const saveParts = async (
-    dataset: Dataset,
+    { bytes: packed, ...about }: EncodedDataset,
     report: FileReport,
     options: SaveOptions = {},
   ): Promise<DatasetVersion> => {
     const id = randomUUID();
-    const packed = await encodeDataset(dataset.packed);
     const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
     await listVersion(id);
     let part = 0;
     for (let start = 0; start < packed.length; start += PART_BYTES, part++) {
       const bytes = packed.subarray(start, start + PART_BYTES);
-      await store.write([{ put: keys.binDatasetPart(id, part), value: bytes.toString('base64'), ...lifetime }]);
+      const value = Buffer.from(bytes).toString('base64');
+      await store.write([{ put: keys.binDatasetPart(id, part), value, ...lifetime }]);
       options.onPart?.(bytes.length);
     }
-    const { source, asOf, licence, size } = dataset;
     return {
-      ...{ id, source, asOf, licence, size, report, digest: digestOf(packed), bytes: packed.length },
+      ...{ ...about, id, report, digest: digestOf(packed), bytes: packed.length },
       importedAt: isoTime(clock()),
       parts: part,
     };
@@ -136,10 +149,12 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
 
   const makeCurrent = async (
     current: DatasetVersion,
+    replaces?: string,
     claim?: () => Promise<Write | undefined>,
   ): Promise<DatasetVersion | undefined> => {
     let dropped: string | undefined;
     const changed = await change((now) => {
+      if (replaces !== undefined && idIn(now) !== replaces) return undefined;
       dropped = now?.previous?.id;
       return { ...now, current, ...(now && { previous: now.current }) };
     }, claim);
@@ -154,7 +169,8 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   };
   const stagedOf = async (id: string) => {
     const { staged, version } = await readStaged();
-    return staged?.version.id === id ? { staged, version } : undefined;
+    // What an older program staged does not say what it replaces.
+    return staged?.version.id === id && staged.replaces ? { staged, version } : undefined;
   };
 
   const removeParts = async (id: string): Promise<void> => {
@@ -176,16 +192,17 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   };
 
   return {
+    currentId: async () => idIn((await read()).versions),
     versions: async () => (await read()).versions,
     load: (version) => loadParts(store, version),
     async save(dataset, report, onPart) {
-      const version = await saveParts(dataset, report, { onPart });
+      const version = await saveParts(await encodeDataset(dataset.packed), report, { onPart });
       await makeCurrent(version);
       return version;
     },
-    async stage(dataset, report, change) {
+    async stage({ dataset, report, change, replaces }) {
       const version = await saveParts(dataset, report, { lifetimeSeconds: STAGED_SECONDS });
-      const staged: StagedDataset = { version, change, expiresAt: isoTime(clock() + STAGED_SECONDS * 1000) };
+      const staged: StagedDataset = { version, change, replaces, expiresAt: isoTime(clock() + STAGED_SECONDS * 1000) };
       const value = JSON.stringify(staged);
       for (;;) {
         const { staged: earlier, version: ifVersion } = await readStaged();
@@ -201,7 +218,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       if (!found || !(await keepParts(found.staged.version))) return undefined;
       const current = { ...found.staged.version, importedAt: isoTime(clock()) };
       // In the same write, since another process that replaces or discards the upload deletes its parts.
-      return makeCurrent(current, async () => {
+      return makeCurrent(current, found.staged.replaces.id, async () => {
         const upload = await stagedOf(id);
         return upload && { delete: keys.binDatasetUpload, ifVersion: upload.version };
       });
@@ -234,6 +251,8 @@ async function loadParts(store: Store, { id, parts, digest }: DatasetVersion): P
   return openDataset(await decodeDataset(whole));
 }
 
-function digestOf(bytes: Buffer): string {
+const idIn = (versions: DatasetVersions | undefined): string => versions?.current?.id ?? BUILT_IN_ID;
+
+function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64url');
 }

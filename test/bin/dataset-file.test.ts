@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parse } from 'csv-parse/sync';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { DatasetEntry } from '../../src/bin/dataset-builder.ts';
+import { createDatasetBuilder, type DatasetEntry } from '../../src/bin/dataset-builder.ts';
 import { readDatasetFile, readDatasetStream } from '../../src/bin/dataset-file.ts';
 import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
 import { createStoredDatasets } from '../../src/bin/stored-dataset.ts';
@@ -216,32 +216,6 @@ test('what is said of the source, date and licence counts more than the file, an
   expect(bytes).toBe(readFileSync(path).length);
 });
 
-test('a large file that arrives at once is read in slices, between which others are served', async () => {
-  const rows = Array.from({ length: 50_000 }, (_, at) => `${40_000_000 + at * 7},VISA,DEBIT,,Bank ${at % 999},,,DK,,`);
-  const bytes = Buffer.from([BIN_LIST, ...rows].join('\n'));
-  async function* chunks() {
-    for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
-  }
-  // In milliseconds of work by this thread, whatever else the machine does.
-  const worked = () => {
-    const { user, system } = process.threadCpuUsage();
-    return (user + system) / 1000;
-  };
-  const begun = worked();
-  let [last, longest, isDone] = [begun, 0, false];
-  const turn = () => {
-    longest = Math.max(longest, worked() - last);
-    last = worked();
-    if (!isDone) setImmediate(turn);
-  };
-  setImmediate(turn);
-  const { report } = await readDatasetStream(chunks(), { source: 'large', asOf: '2026-11-01' });
-  isDone = true;
-  turn();
-  expect(report?.taken).toBe(50_000);
-  expect(longest).toBeLessThan((worked() - begun) / 3);
-});
-
 describe('files that cannot be used', () => {
   test.each([
     [
@@ -256,6 +230,27 @@ describe('files that cannot be used', () => {
     ['a broken gzip file', () => write('set.gz', gzipSync(BIN_LIST.repeat(99)).subarray(0, 60)), /damaged/],
   ])('%s gives one sentence that says what to do', async (_name, path, problem) => {
     expect((await readDatasetFile(path())).problem).toMatch(problem);
+  });
+
+  test('one with too many rows is read no further', async () => {
+    let lines = 0;
+    async function* chunks() {
+      yield Buffer.from(`${BIN_LIST}\n`);
+      for (; lines < 2_000_000; lines += 1000) yield Buffer.from('999900,VISA,DEBIT,,,,,US,,\n'.repeat(1000));
+    }
+    const { problem } = await readDatasetStream(chunks(), { source: 'long.csv', asOf: '2026-11-01' });
+    expect(problem).toBe('long.csv has more than 750,000 rows or different texts. Leave out what you do not need.');
+    expect(lines).toBeLessThan(800_000);
+  });
+
+  test('one with too many different texts is refused', () => {
+    const builder = createDatasetBuilder();
+    const facts = (at: number) => ({ brand: `A${at}`, bank: { name: `B${at}`, city: `C${at}` } });
+    const add = (at: number) => builder.add({ start: '999900', end: '999900', country: 'US', ...facts(at) });
+    for (let at = 0; at < 249_000; at++) add(at);
+    expect(() => {
+      for (let at = 249_000; at < 251_000; at++) add(at);
+    }).toThrow('too long');
   });
 
   test('one that is small packed and larger unpacked than it may be is read no further', async () => {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Dataset, openDataset } from '../../src/bin/dataset.ts';
+import { type Dataset, openDataset, type PackedDataset } from '../../src/bin/dataset.ts';
 import { decodeDataset, encodeDataset } from '../../src/bin/dataset-codec.ts';
 import type { DatasetFile } from '../../src/bin/dataset-file.ts';
 import type { PackedFacts } from '../../src/bin/facts.ts';
@@ -42,6 +42,14 @@ function datasetNamed(bank: string, rows = 1): Dataset {
   );
 }
 
+const recoded = async (packed: PackedDataset) => decodeDataset((await encodeDataset(packed)).bytes);
+
+async function uploadOf(dataset: Dataset, replaces = BUILT_IN_ID) {
+  const { source, asOf, size, packed } = dataset;
+  const encoded = await encodeDataset(packed);
+  return { dataset: encoded, report: REPORT, change: CHANGE, replaces: { id: replaces, source, asOf, size } };
+}
+
 const bankIn = (dataset: Dataset | undefined) => dataset?.find(NUMBER)?.record.bank?.name;
 
 test('the stored form holds everything, and is refused where it is of another format or cut off', async () => {
@@ -64,7 +72,7 @@ test('the stored form holds everything, and is refused where it is of another fo
     },
     { start: '51206812300', end: '51206812399', country: 'SE' },
   );
-  const packed = await encodeDataset(dataset.packed);
+  const { bytes: packed } = await encodeDataset(dataset.packed);
   expect(await decodeDataset(packed)).toEqual(dataset.packed);
   await expect(decodeDataset(packed.subarray(0, packed.length / 2))).rejects.toThrow();
   await expect(decodeDataset(Buffer.from('no data set'))).rejects.toThrow();
@@ -77,7 +85,7 @@ test('a data set of a newer program has further columns, which are ignored; one 
   const find = ({ facts }: { facts: PackedFacts }) => openDataset({ ...packed, facts }).find(NUMBER)?.record;
   const newer = { columns: columns + 2, cells: Uint32Array.of(...cells, 1, 2), texts };
   const whole = find(packed);
-  expect(find(await decodeDataset(await encodeDataset({ ...packed, facts: newer })))).toEqual(whole);
+  expect(find(await recoded({ ...packed, facts: newer }))).toEqual(whole);
   const { number: _number, prepaid: _prepaid, ...others } = whole ?? {};
   expect(find({ facts: { columns: 8, cells: cells.slice(0, 8), texts } })).toEqual(others);
 });
@@ -88,7 +96,7 @@ test('equal facts are kept once, and thousands of different ones are told apart'
   const dataset = datasetOf(
     ...starts.map((start, index) => ({ start, end: start, country: 'SE', bank: bankOf(index) })),
   );
-  const read = openDataset(await decodeDataset(await encodeDataset(dataset.packed)));
+  const read = openDataset(await recoded(dataset.packed));
   for (const [index, start] of starts.entries()) expect(read.find(bin(start))?.record.bank).toEqual(bankOf(index));
   const again = datasetOf(
     ...[...starts, ...starts].map((start, index) => {
@@ -240,9 +248,9 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
     const [one, other] = [await openStore(), await openStore()];
     const [here, there] = [one, other].map((store) => createStoredDatasets({ store, clock }));
     if (!here || !there) throw new TypeError('unreachable');
-    await here.save(datasetNamed('first'), REPORT);
+    const first = await here.save(datasetNamed('first'), REPORT);
     const running = await goLive(other);
-    const { version } = await here.stage(datasetNamed('second', 30_000), REPORT, CHANGE);
+    const { version } = await here.stage(await uploadOf(datasetNamed('second', 30_000), first.id));
     expect(await there.staged(version.id)).toMatchObject({ version: { id: version.id }, change: CHANGE });
     expect((await there.versions())?.current?.source).toBe('test');
     expect(bankIn(running.current())).toBe('first');
@@ -257,24 +265,37 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
   test('an upload that is discarded or replaced, or whose parts are gone, leaves nothing and is not imported', async () => {
     const store = await openStore();
     const stored = createStoredDatasets({ store, clock });
-    const first = (await stored.stage(datasetNamed('first'), REPORT, CHANGE)).version;
-    const second = (await stored.stage(datasetNamed('second'), REPORT, CHANGE)).version;
+    const first = (await stored.stage(await uploadOf(datasetNamed('first')))).version;
+    const second = (await stored.stage(await uploadOf(datasetNamed('second')))).version;
     expect([await stored.staged(first.id), await stored.importStaged(first.id)]).toEqual([undefined, undefined]);
     expect(await store.get(keys.binDatasetPart(first.id, 0))).toBeUndefined();
     expect([await stored.discardStaged(first.id), await stored.discardStaged(second.id)]).toEqual([false, true]);
     expect(await store.get(keys.binDatasetPart(second.id, 0))).toBeUndefined();
     expect(await store.count(keys.binDatasetVersions)).toBe(0);
-    const third = (await stored.stage(datasetNamed('third'), REPORT, CHANGE)).version;
+    const third = (await stored.stage(await uploadOf(datasetNamed('third')))).version;
     await store.write([{ delete: keys.binDatasetPart(third.id, 0) }]);
     expect(await stored.importStaged(third.id)).toBeUndefined();
     expect(await stored.versions()).toBeUndefined();
   });
 
+  test('an upload that was compared with another data set than the current one is not imported', async () => {
+    const store = await openStore();
+    const stored = createStoredDatasets({ store, clock });
+    const { version } = await stored.stage(await uploadOf(datasetNamed('upload')));
+    const first = await stored.save(datasetNamed('first'), REPORT);
+    expect(await stored.importStaged(version.id)).toBeUndefined();
+    expect(await stored.currentId()).toBe(first.id);
+    // It can still be discarded, or imported after a rollback to what it was compared with.
+    await stored.rollback(BUILT_IN_ID);
+    expect(await stored.importStaged(version.id)).toMatchObject({ id: version.id });
+    expect(await stored.currentId()).toBe(version.id);
+  });
+
   test.for(['replaced', 'discarded'])('an upload that is imported while it is %s stays whole', async (how) => {
     const store = await openStore();
     const stored = createStoredDatasets({ store, clock });
-    const { version } = await stored.stage(datasetNamed('first'), REPORT, CHANGE);
-    const replace = () => stored.stage(datasetNamed('second'), REPORT, CHANGE);
+    const { version } = await stored.stage(await uploadOf(datasetNamed('first')));
+    const replace = async () => stored.stage(await uploadOf(datasetNamed('second')));
     /** Another process acts at this moment, once. */
     const withRace = (isMoment: (steps: readonly Write[]) => boolean, race: () => Promise<unknown>): Store => {
       let isOver = false;
@@ -292,11 +313,11 @@ describe.each(['SQLite', 'Redis'] as const)('with %s', (kind) => {
       steps.some((step) => ('put' in step ? step.put : 'delete' in step ? step.delete : '') === keys.binDatasetUpload);
     const importing = () => stored.importStaged(version.id);
     const late = createStoredDatasets({ store: withRace(isOfUpload, importing), clock });
-    await (how === 'replaced' ? late.stage(datasetNamed('second'), REPORT, CHANGE) : late.discardStaged(version.id));
+    await (how === 'replaced' ? late.stage(await uploadOf(datasetNamed('second'))) : late.discardStaged(version.id));
     expect((await stored.versions())?.current?.id).toBe(version.id);
     expect(bankIn(await stored.load(version))).toBe('first');
 
-    const next = await stored.stage(datasetNamed('third'), REPORT, CHANGE);
+    const next = await stored.stage(await uploadOf(datasetNamed('third'), version.id));
     const early = createStoredDatasets({
       store: withRace(isOfUpload, how === 'replaced' ? replace : () => stored.discardStaged(next.version.id)),
       clock,

@@ -1,12 +1,14 @@
 /** BIN data by upload: a file is checked and kept for an hour, an administrator sees what it would change, and imports or discards it. */
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { z } from 'zod';
-import { compareDatasets, datasetChange } from '../../bin/dataset-change.ts';
-import { type DatasetFile, type FileReport, readDatasetStream } from '../../bin/dataset-file.ts';
+import { datasetChange } from '../../bin/dataset-change.ts';
+import type { FileReport } from '../../bin/dataset-file.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
 import type { FileColumns } from '../../bin/record.ts';
-import type { DatasetVersion, StagedDataset } from '../../bin/stored-dataset.ts';
+import type { DatasetVersion, Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
+import { checkUpload } from '../../bin/upload.ts';
 import { AppError } from '../../errors.ts';
 import { operation } from '../../http/operation.ts';
 import { assertUploadSize } from '../../http/upload.ts';
@@ -25,17 +27,21 @@ declare module '../../pages/page-data.ts' {
     'admin/bin-import': AdminPageData & { form: FormView<typeof uploadForm>; maxMegabytes: number };
     'admin/bin-upload': AdminPageData & {
       upload: UploadView;
-      /** The data set in use, which the upload is compared with. */
-      inUse: { source: string; asOf: string; rows: number };
+      replaces: Replaced;
       /** `BIN_DATASET_FILE` is set, so that an import is kept without being used. */
       isFileInUse: boolean;
     };
   }
 }
 
-const MAX_UNPACKED_BYTES = 256 * 2 ** 20;
+/** Takes less than the 60 seconds for which nginx waits (docs/deploy.md). */
+const MAX_UNPACKED_BYTES = 96 * 2 ** 20;
 const SHAPE_ADVICE = 'For another file, name its columns.';
 const LEASE_MS = 15_000;
+/** A form that is sent twice: the browser gives the first one up, which ends at once. */
+const MAX_WAIT_MS = 2_000;
+const POLL_MS = 100;
+const CHANGED = 'The BIN data in use has changed since this file was uploaded, so an import would change other BINs.';
 
 const shownText = z
   .string()
@@ -93,32 +99,38 @@ export function binUploadRoutes(parts: AdminParts) {
   const home = `${publicUrl.basePath}/admin/bin`;
   // One at a time, so that uploads take no more memory than an import by the command.
   const leases = createLeases({ store: storage.store, milliseconds: LEASE_MS });
-  const inUse = () => bins.dataset.current() ?? bins.builtIn();
 
   /** @throws AppError `invalid_request` for a file that cannot be used */
-  const stage = async (
-    req: Request,
-    bytes: Readable,
-    { source, date: asOf, licence, columns }: About,
-  ): Promise<StagedDataset> => {
-    const held = await leases.hold(keys.choreLease('bin-upload'), async () => {
-      const about = { source, asOf, ...(licence ? { licence } : {}) };
-      const options = { columns, maxBytes: MAX_UNPACKED_BYTES, shapeAdvice: SHAPE_ADVICE };
-      const read = await readDatasetStream(bytes, about, options).catch((cause: unknown) => {
-        throw new AppError('invalid_request', { detail: 'The upload was interrupted: send the file again.', cause });
+  const check = async (req: Request, bytes: Readable, { source, date: asOf, licence, columns }: About) => {
+    const about = { source, asOf, ...(licence ? { licence } : {}) };
+    // Read first: if another import comes in between, the upload says that it replaces an older one, and is refused.
+    const id = await stored.currentId();
+    await bins.dataset.refresh();
+    const { packed, ...used } = bins.dataset.current() ?? bins.builtIn();
+    const inUse = bins.dataset.current() && packed;
+    const upload = { about, columns, maxBytes: MAX_UNPACKED_BYTES, shapeAdvice: SHAPE_ADVICE, inUse };
+    const left = new AbortController();
+    req.res?.once('close', () => left.abort());
+    const checked = await checkUpload(bytes, upload, left.signal).catch((cause: unknown) => {
+      if (req.complete && !left.signal.aborted) throw cause;
+      throw new AppError('invalid_request', { detail: 'The upload was interrupted: send the file again.', cause });
+    });
+    if (checked.problem !== undefined) throw new AppError('invalid_request', { detail: checked.problem });
+    return { ...checked, replaces: { id, source: used.source, asOf: used.asOf, size: used.size } };
+  };
+
+  const stage = async (req: Request, bytes: Readable, about: About): Promise<StagedDataset> => {
+    const deadline = performance.now() + MAX_WAIT_MS;
+    for (;;) {
+      const held = await leases.hold(keys.choreLease('bin-upload'), async () => {
+        const upload = await check(req, bytes, about);
+        const entry = { event: 'bin_dataset.uploaded', facts: factsOf(about.source, upload.report) } as const;
+        return audited(audit.trail, req, entry, () => stored.stage(upload));
       });
-      if (read.problem !== undefined) throw new AppError('invalid_request', { detail: read.problem });
-      const { dataset, report } = read as DatasetFile;
-      const builtIn = bins.builtIn();
-      const change = await compareDatasets([...new Set([inUse(), builtIn])], [dataset, builtIn]);
-      const entry = { event: 'bin_dataset.uploaded', facts: factsOf(source, report) } as const;
-      return audited(audit.trail, req, entry, () => stored.stage(dataset, report, change));
-    });
-    if (held) return held.value;
-    throw new AppError('overloaded', {
-      detail: 'Another upload is being checked. Try again in a moment.',
-      retryAfterSeconds: 10,
-    });
+      if (held) return held.value;
+      if (performance.now() > deadline) throw busy();
+      await sleep(POLL_MS);
+    }
   };
 
   const find = async (req: Request): Promise<StagedDataset> => {
@@ -127,13 +139,21 @@ export function binUploadRoutes(parts: AdminParts) {
     return staged;
   };
 
+  /** @throws AppError `version_conflict` if an import would no longer change what the upload says */
+  const findValid = async (req: Request): Promise<StagedDataset> => {
+    const staged = await find(req);
+    if ((await stored.currentId()) === staged.replaces.id) return staged;
+    throw new AppError('version_conflict', { detail: CHANGED, words: { nextStep: 'Upload the file again.' } });
+  };
+
   const importStaged = async (req: Request): Promise<DatasetVersion> => {
-    const { version } = await find(req);
+    const { version } = await findValid(req);
     const facts = factsOf(version.source, version.report);
     const imported = await audited(audit.trail, req, { event: 'bin_dataset.imported', facts }, async () => {
       const made = await stored.importStaged(version.id);
-      if (!made) throw uploadGone();
-      return made;
+      if (made) return made;
+      await findValid(req);
+      throw uploadGone();
     });
     await bins.dataset.refresh();
     return imported;
@@ -158,9 +178,8 @@ export function binUploadRoutes(parts: AdminParts) {
   );
 
   const preview = pages.page('admin/bin-upload', async ({ req }) => {
-    const staged = await find(req);
-    const { source, asOf, size } = inUse();
-    const shown = { upload: uploadView(staged), inUse: { source, asOf, rows: size }, isFileInUse: isFileInUse(bins) };
+    const staged = await findValid(req);
+    const shown = { upload: uploadView(staged), replaces: staged.replaces, isFileInUse: isFileInUse(bins) };
     return { title: 'Check the new BIN data', ...shown };
   });
 
@@ -211,7 +230,7 @@ export function binUploadRoutes(parts: AdminParts) {
     ),
     one: operation(
       { summary: 'Read what an uploaded BIN data set would change', response: uploadJson },
-      async ({ req }) => uploadView(await find(req)),
+      async ({ req }) => uploadView(await findValid(req)),
     ),
     import: operation(
       { summary: 'Import an uploaded BIN data set: every process uses it', response: versionJson },
@@ -238,6 +257,12 @@ const factsOf = (source: string, { taken, skipped }: FileReport) => ({ source, r
 function fileFault(detail: string): AppError {
   return new AppError('invalid_request', { detail, faults: [{ pointer: '#/file', rule: 'invalid', detail }] });
 }
+
+const busy = () =>
+  new AppError('overloaded', {
+    detail: 'Another upload is being checked. Try again in a moment.',
+    retryAfterSeconds: 10,
+  });
 
 const uploadGone = () =>
   new AppError('not_found', {

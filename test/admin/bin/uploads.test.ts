@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../../relay/service.ts';
-import { ask, DATA, PAGE } from '../../support/ask.ts';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 import { useBrowser } from '../../support/browser.ts';
 import type { Page, UserAgent } from '../../support/browserless.ts';
@@ -136,6 +136,80 @@ test('of two administrators who roll back at the same time, the second is told, 
   expect([again.status, again.json]).toMatchObject([200, { id: previous.id, source: 'one.csv' }]);
 });
 
+test('an upload that was compared with other data than is in use now is neither shown nor imported', async () => {
+  const one = await upload(fileOf(rowOf('40001234', 'One')), 'date=2026-11-01&source=one.csv');
+  await admin.call('POST', `/bin/uploads/${one.json.id}/import`, {});
+  const late = await upload(fileOf(rowOf('40001234', 'Late')), 'date=2026-11-02&source=late.csv');
+  const page = `${site.url}/admin/bin/uploads/${late.json.id}`;
+  const shown = await agent.get(page);
+  expect(shown.body).toContain('one.csv');
+  await admin.call('POST', '/bin/rollback', {});
+  const { dataset } = await seen();
+  for (const method of ['GET', 'POST']) {
+    const path = `/bin/uploads/${late.json.id}${method === 'POST' ? '/import' : ''}`;
+    expect(await admin.call(method, path)).toMatchObject({ status: 409, json: { code: 'version_conflict' } });
+  }
+  expect((await agent.get(page)).status).toBe(409);
+  const refused = await agent.submit(shown, {}, { button: 'Import 1 row' });
+  expect([refused.status, refused.body.includes('Upload the file again.')]).toEqual([409, true]);
+  expect((await seen()).dataset).toEqual(dataset);
+  expect((await admin.call('DELETE', `/bin/uploads/${late.json.id}`)).status).toBe(204);
+});
+
+/** By the form of the page, with the fields given. */
+async function sendForm(fields: Record<string, string>, file?: string) {
+  const { json: session } = await getJson(agent, `${site.url}/session`);
+  const form = new FormData();
+  const all = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: '', columns: '', ...fields };
+  for (const [name, value] of Object.entries(all)) form.append(name, value);
+  form.append('file', new Blob([file ?? '']), file === undefined ? '' : 'rows.csv');
+  const headers = { ...PAGE, cookie: agent.cookies.header(site.url), origin: site.url };
+  const response = await fetch(`${site.url}/admin/bin/import`, {
+    ...{ method: 'POST', headers, body: form, redirect: 'manual' },
+  });
+  return { status: response.status, location: response.headers.get('location'), body: await response.text() };
+}
+
+test('of a form that is sent again with another file, that file counts', async () => {
+  const bankIn = async (bank: string) => {
+    const { status, location } = await sendForm({ _form: 'f1' }, fileOf(rowOf('40001234', bank)));
+    expect(status).toBe(303);
+    return location;
+  };
+  const [first, second] = [await bankIn('One'), await bankIn('Two')];
+  expect(second).not.toBe(first);
+  expect((await agent.get(new URL(second ?? '', site.url).href)).status).toBe(200);
+});
+
+test('a double click on the button imports once, and leads to the same page', async () => {
+  const { json } = await upload(fileOf(rowOf('40001234', 'Twice')), 'date=2026-11-01&source=twice.csv');
+  const page = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
+  const form = new URLSearchParams();
+  for (const name of ['_csrf', '_form'])
+    form.set(name, page.body.match(new RegExp(`name="${name}" value="([^"]+)"`))?.[1] ?? '');
+  const headers = { ...PAGE, ...FORM, cookie: agent.cookies.header(site.url), origin: site.url };
+  const click = () => ask(`${page.url}/import`, { method: 'POST', headers, body: form.toString() });
+  const both = await Promise.all([click(), click()]);
+  expect(both.map(({ status }) => status)).toEqual([303, 303]);
+  expect(both[0]?.headers.location).toBe(both[1]?.headers.location);
+  const { json: trail } = await admin.call('GET', '/audit?limit=3');
+  const entries = trail.items as { event: string; outcome?: string; facts: { source?: string } }[];
+  const imports = entries.filter(
+    ({ event, facts }) => event === 'bin_dataset.imported' && facts.source === 'twice.csv',
+  );
+  expect(imports.map(({ outcome }) => outcome ?? 'done')).toEqual(['done']);
+});
+
+test('a form does not repeat card numbers', async () => {
+  for (const name of ['source', 'licence', 'columns']) {
+    const value = name === 'columns' ? `start=${CARD},country=ISO` : CARD;
+    const { status, body } = await sendForm({ [name]: value, date: '' }, fileOf(rowOf('40001234', 'B')));
+    expect([status, body.includes('Leave the card number out.'), body.includes(CARD)]).toEqual([400, true, false]);
+  }
+  const columns = await upload('LOW,ISO\n', `date=2026-11-01&source=x&columns=start=${CARD},country=ISO`);
+  expect([columns.status, JSON.stringify(columns.json).includes(CARD)]).toEqual([400, false]);
+});
+
 test('what cannot be used is refused with its cause, and a card number is not repeated', async () => {
   const about = 'date=2026-11-01&source=x';
   const refused = async (body: string | Buffer, query = about) => {
@@ -161,28 +235,18 @@ test('what cannot be used is refused with its cause, and a card number is not re
 
 test('a form with a file needs its CSRF token before the file, and keeps what was typed', async () => {
   const { json: session } = await getJson(agent, `${site.url}/session`);
-  const send = async (fields: Record<string, string>, file?: string) => {
-    const form = new FormData();
-    for (const [name, value] of Object.entries(fields)) form.append(name, value);
-    form.append('file', new Blob([file ?? '']), file === undefined ? '' : 'rows.csv');
-    const headers = { ...PAGE, cookie: agent.cookies.header(site.url), origin: site.url };
-    const response = await fetch(`${site.url}/admin/bin/import`, {
-      ...{ method: 'POST', headers, body: form, redirect: 'manual' },
-    });
-    return { status: response.status, location: response.headers.get('location'), body: await response.text() };
-  };
   const good = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: 'mine', columns: '' };
-  expect((await send({ ...good, _csrf: 'x' }, fileOf(rowOf('40001234', 'B')))).status).toBe(403);
-  expect((await send({ ...good, _csrf: 'x' }, 'x'.repeat(3 * 2 ** 20))).status).toBe(403);
-  const noFile = await send(good);
+  expect((await sendForm({ ...good, _csrf: 'x' }, fileOf(rowOf('40001234', 'B')))).status).toBe(403);
+  expect((await sendForm({ ...good, _csrf: 'x' }, 'x'.repeat(3 * 2 ** 20))).status).toBe(403);
+  const noFile = await sendForm(good);
   expect([noFile.status, noFile.body.includes('Choose a file.'), noFile.body.includes('value="mine"')]).toEqual([
     ...[400, true, true],
   ]);
-  const noRows = await send(good, 'a,b\n');
+  const noRows = await sendForm(good, 'a,b\n');
   expect([noRows.status, noRows.body.includes('not the header of a known data set')]).toEqual([400, true]);
   // The field for the columns, which the advice names, is in view.
   expect(noRows.body).toMatch(/<details open>\s*<summary>Advanced/);
-  const done = await send(good, fileOf(rowOf('40001234', 'B')));
+  const done = await sendForm(good, fileOf(rowOf('40001234', 'B')));
   expect([done.status, done.location]).toEqual([303, expect.stringMatching(/\/admin\/bin\/uploads\/[\w-]+/)]);
 });
 
