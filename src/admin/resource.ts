@@ -58,6 +58,8 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     records: Pick<Records<unknown, T>, 'find' | 'page'> & Partial<Pick<Records<unknown, T>, 'count'>>;
     /** The name of an item in the audit trail. */
     nameOf(item: T): string;
+    /** The name of an item in the question before it is removed; that of the audit trail unless given. */
+    shownAs?(item: T): string;
     /** The texts that `q` is searched in. */
     textsOf(item: T): readonly string[];
     /** By parameter. */
@@ -67,7 +69,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   },
 ) {
   const { audit, publicUrl } = parts;
-  const { name, records, nameOf, textsOf, filters = {}, schema, toJson } = about;
+  const { name, records, nameOf, shownAs = nameOf, textsOf, filters = {}, schema, toJson } = about;
   const path = `${name.replaceAll(' ', '-')}s`;
   /** Of the page with the list. */
   const home = `${publicUrl.basePath}/admin/${path}`;
@@ -175,7 +177,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
           return {
             action: `${verb} ${what}`,
             consequences: [...consequences, 'This cannot be undone.'],
-            ...(items.length === 1 && first ? { name: nameOf(first) } : { names: items.map(nameOf) }),
+            ...(items.length === 1 && first ? { name: shownAs(first) } : { names: items.map(shownAs) }),
             verb: `${verb} ${items.length === 1 ? name : what}`,
           };
         },

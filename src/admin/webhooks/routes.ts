@@ -68,6 +68,8 @@ export function webhookRoutes(parts: AdminParts) {
     name: 'webhook',
     records,
     nameOf: (webhook) => hostOf(webhook),
+    // Several may have the same host.
+    shownAs: (webhook) => `${hostOf(webhook)} (${webhook.id.slice(0, 8)})`,
     textsOf: ({ id, url }) => [id, url],
     filters: {
       event: { schema: z.enum(WEBHOOK_EVENTS), accepts: ({ events }, event) => events.some((one) => one === event) },

@@ -98,6 +98,18 @@ test('hours out of bounds are a fault of the rotation: nothing is rotated, and t
   expect((await admin.call('GET', `/audit?event=webhook.rotated&whom=${id}`)).json.items).toEqual([]);
 });
 
+test('webhooks of one host are told apart in the list, and in the question before they are deleted', async () => {
+  const [one, other] = [await make('/alike'), await make('/alike')];
+  const list = await open(`${HOME}?q=alike`);
+  const question = await open(`${HOME}/remove?id=${one.id}&id=${other.id}`);
+  for (const { id } of [one, other]) {
+    expect(list.body).toContain(`>${id.slice(0, 8)}</code>`);
+    expect(question.body).toContain(`<bdi>${new URL(receiver.url).origin} (${id.slice(0, 8)})</bdi>`);
+  }
+  const { json } = await admin.call('GET', `/audit?event=webhook.created&whom=${one.id}`);
+  expect(json.items).toMatchObject([{ target: { name: new URL(receiver.url).origin } }]);
+});
+
 test('what is not there has no page', async () => {
   const { id } = await make('/gone');
   for (const path of ['whAAAAAAAAAAA', `${id}/messages/msg_AAAAAAAAAAAAAAAAAAAAAA`, `${id}/messages/x`, 'remove']) {
