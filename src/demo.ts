@@ -115,7 +115,8 @@ function prepare(sandbox: Sandbox): Environment {
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
-    CONNECTION_CHECK_SECONDS: '60',
+    // Often enough to be seen, and seldom enough that hardly a check gets a new token just before the tour ends it.
+    CONNECTION_CHECK_SECONDS: '600',
     DEMO_CLIENT_SECRET: apps.platform.clientSecret,
   };
   const lines = Object.entries({ ...settings, [DEMO_PID]: process.pid }).map(([name, value]) => `${name}=${value}\n`);
