@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import type { KeptItem } from '../../../src/storage/store.ts';
 import { storeContract } from '../../support/store-contract.ts';
 
 storeContract('the SQLite store', async () => {
@@ -29,6 +31,34 @@ test('F12: a clock that is set back makes no lease last longer than it was given
     expect(await store.acquireLease('l', 'B', 1_000)).toBeUndefined();
     now += 200;
     expect(await store.acquireLease('l', 'B', 1_000)).toBeGreaterThan(0);
+  } finally {
+    await store.close();
+    await rm(directory, { recursive: true });
+  }
+});
+
+test('an item of a copy costs the same in a large load as in a small one', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
+  const store = await createSqliteStore({ directory, durable: false });
+  // Few members fit in a page, so that a load changes thousands of pages.
+  const index = 'm'.repeat(1_000);
+  let loaded = 0;
+  /** CPU microseconds for each of 3,000 items. */
+  const costOf = async (itemsOfLoad: number): Promise<number> => {
+    const items = Array.from({ length: 3_000 }, (): KeptItem => {
+      loaded += 1;
+      return { index, member: randomUUID(), score: loaded };
+    });
+    const before = process.cpuUsage();
+    for (let at = 0; at < items.length; at += itemsOfLoad) await store.load(items.slice(at, at + itemsOfLoad));
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / items.length;
+  };
+  try {
+    await costOf(200);
+    const small = await costOf(200);
+    // With a savepoint around the load, many times as much.
+    expect(await costOf(3_000)).toBeLessThan(2.5 * small);
   } finally {
     await store.close();
     await rm(directory, { recursive: true });
