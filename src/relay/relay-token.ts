@@ -37,6 +37,8 @@ type StoredSecret = { hash: string; until?: number };
 type StoredToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly StoredSecret[] };
 /** A parsed token: the id of its record, and the hash that the record must hold. */
 type ParsedToken = { id: string; hash: Buffer };
+/** `readAt`: by `performance.now`. */
+type ReadToken = { secrets: readonly StoredSecret[]; token: RelayToken; readAt: number };
 
 /** How long a record is cached. A revocation takes effect after this at the latest, even if the process missed the notice. */
 const MAX_CACHE_AGE_MS = 400;
@@ -57,7 +59,7 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     beside: (id) => [keys.relayTokenUse(id)],
   });
   const uses = createUseNotes({ store, clock, keyOf: keys.relayToken, noteKeyOf: keys.relayTokenUse });
-  const cache = remembered<{ record: Versioned<StoredToken>; readAt: number }>(MAX_CACHED);
+  const cache = remembered<ReadToken>(MAX_CACHED);
   const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
 
   // Saves hashing the secret on each call. Only valid tokens are cached, so that guesses cannot evict them.
@@ -69,14 +71,15 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     return parsed && { id: parsed.id, hash: Buffer.from(hashOf(parsed.secret)) };
   };
 
-  const findForCall = async (id: string): Promise<Versioned<StoredToken> | undefined> => {
+  const findForCall = async (id: string): Promise<ReadToken | undefined> => {
     const readAt = performance.now();
     const cached = cache.get(id);
-    if (cached && readAt - cached.readAt < MAX_CACHE_AGE_MS) return cached.record;
+    if (cached && readAt - cached.readAt < MAX_CACHE_AGE_MS) return cached;
     const record = await records.read(id);
-    if (record) cache.set(id, { record, readAt });
+    const found = record && { secrets: record.value.secrets, token: tokenOf(record, clock()), readAt };
+    if (found) cache.set(id, found);
     else cache.delete(id);
-    return record;
+    return found;
   };
 
   /** The other processes drop their cached record; one that misses the notice does so after `MAX_CACHE_AGE_MS`. */
@@ -103,15 +106,15 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
     async verify(text: string): Promise<RelayToken | undefined> {
       const parsed = parse(text);
-      const record = parsed && (await findForCall(parsed.id));
-      if (!parsed || !record) return undefined;
+      const found = parsed && (await findForCall(parsed.id));
+      if (!parsed || !found) return undefined;
       const now = clock();
-      const isSecret = record.value.secrets.some(
+      const isSecret = found.secrets.some(
         ({ hash, until }) => isSameHash(parsed.hash, hash) && (until === undefined || now < until),
       );
-      if (!isSecret || now >= record.value.expiresAt) return undefined;
+      if (!isSecret || now >= found.token.expiresAt) return undefined;
       parsedTokens.set(text, parsed);
-      return tokenOf(record, now);
+      return found.token;
     },
 
     /** Records a use, at most once a minute. Never rejects; callers need not await it. */
