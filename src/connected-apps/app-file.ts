@@ -93,10 +93,10 @@ function validFields(entry: unknown, faulty: ReadonlySet<string>): AnyFields {
 }
 
 function secretFaults(app: PartialRegistration, faulty: ReadonlySet<string>): string[] {
-  const { tokenEndpointAuthMethod = 'client_secret_basic' } = app;
+  const { tokenEndpointAuthMethod } = app;
   // Where the method or the whole entry has a fault, it is unknown whether a secret is needed.
   const unknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
-  const needed = tokenEndpointAuthMethod.startsWith('client_secret_');
+  const needed = tokenEndpointAuthMethod?.startsWith('client_secret_');
   return needed && !unknown ? [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`] : [];
 }
 

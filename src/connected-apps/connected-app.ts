@@ -87,17 +87,10 @@ const account = z.strictObject({
   }),
 });
 
+const PROMPT_ADVICE = 'Give values such as "consent", "login" and "select_account", or "off" to send none.';
 /** OpenID Connect Core section 3.1.2.1. `none` would let no user sign in or consent. */
-const prompt = z.union(
-  [
-    z.literal('off'),
-    z
-      .array(z.string().regex(/^(?!none$)[a-z_]{1,40}$/))
-      .min(1)
-      .max(5),
-  ],
-  { error: 'Give values such as "consent", "login" and "select_account", or "off" to send none.' },
-);
+const promptValue = z.string().regex(/^(?!none$)[a-z_]{1,40}$/, PROMPT_ADVICE);
+const prompt = z.union([z.literal('off'), z.array(promptValue).min(1).max(5)], { error: PROMPT_ADVICE });
 
 export const apiBaseUrlSchema = absoluteUrl.refine((value) => !value.includes('?'), {
   message: 'An API base URL has no query.',

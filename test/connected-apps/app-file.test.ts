@@ -143,6 +143,11 @@ describe('faults', () => {
       { callbackUrls: ['https://*.example.com', 'http://a.example.com'] },
       ['/callbackUrls/0', '/callbackUrls/1'],
     ],
+    [
+      'callback URL with dots between its slashes',
+      { callbackUrls: ['https://a.example.com/b/../c', 'https://a.example.com/%2e'] },
+      ['/callbackUrls/0', '/callbackUrls/1'],
+    ],
     ['return URL', { returnUrls: ['https://a.example.com/#a'] }, ['/returnUrls/0']],
     ['protocol parameter', { parameters: { audience: 'a', Redirect_URI: 'b' } }, ['/parameters/Redirect_URI']],
     [
@@ -182,6 +187,11 @@ describe('faults', () => {
       ['/apiBaseUrlFrom/hosts'],
     ],
     [
+      'hosts of calls, not named',
+      { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'instance_url' } },
+      ['/apiBaseUrlFrom/hosts'],
+    ],
+    [
       'hosts of calls in another member, everywhere',
       { apiBaseUrl: 'https://api.example.com', apiBaseUrlFrom: { member: 'access_token', hosts: ['*'] } },
       ['/apiBaseUrlFrom/member', '/apiBaseUrlFrom/hosts/0'],
@@ -210,6 +220,7 @@ describe('faults', () => {
   ])('%s', (_what, changes, expected) => {
     const { faults } = parse([{ ...GOOD, ...changes }]);
     expect(new Set(places(faults))).toEqual(new Set(expected));
+    for (const fault of faults) expect(fault).toMatch(/: \S.{8,}\.$/);
     expect(faults.join()).not.toContain(SECRET);
   });
 
