@@ -34,11 +34,17 @@ const PROMISES = 'docs/security.md';
 const DOCUMENT = 'docs/reliability.md';
 const RESULTS = 'test/faults/results.json';
 
-/** The first characters of the commit's id, with a `+` where the working tree differs from it by more than these results. */
+/** What a fault test runs: the program, the tests and the packages, without the figures that runs leave behind. */
+const TESTED = ['src', 'views', 'test', 'package.json', 'package-lock.json', ':!test/**/results.json'];
+
+/**
+ * The first characters of the id of the last commit that changed what is tested, so that a run is resumed also after its results
+ * were committed. With a `+` where the working tree differs.
+ */
 export function currentCommit(): string {
   const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
-  const changed = git('status', '--porcelain', '--', '.', `:!${DOCUMENT}`, `:!${RESULTS}`);
-  return git('rev-parse', '--short=10', 'HEAD') + (changed === '' ? '' : '+');
+  const changed = git('status', '--porcelain', '--', ...TESTED);
+  return git('log', '-1', '--format=%h', '--abbrev=10', '--', ...TESTED) + (changed === '' ? '' : '+');
 }
 
 const resultsSoFar = (): RunFacts['files'] => (existsSync(join(ROOT, RESULTS)) ? JSON.parse(read(RESULTS)).files : {});

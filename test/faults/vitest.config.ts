@@ -1,6 +1,6 @@
 /**
  * The long run of `npm run faults`: every test file that shows a fault of the table, one after the other, with a report. A run that
- * was ended is resumed by the next one: files that held at this very commit are left out, unless they are named.
+ * was ended is resumed by the next one: files that held since program and tests last changed are left out, unless they are named.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
