@@ -22,9 +22,9 @@ export default defineConfig({
     include: files,
     setupFiles: [...shared.setupFiles, join(import.meta.dirname, 'leave-out.ts')],
     maxWorkers: 1,
-    // Without a change the slowest takes three seconds.
-    testTimeout: 10_000,
-    hookTimeout: 15_000,
+    // Without a change the slowest takes three seconds, and ten on a busy machine: a test that starved would count as one that noticed.
+    testTimeout: 40_000,
+    hookTimeout: 40_000,
     sequence: { sequencer: AsListed },
   },
 });
