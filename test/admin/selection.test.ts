@@ -73,12 +73,17 @@ test('sessions and connections: those that have ended are counted', async () => 
     (await Promise.all(users.map((user) => admin.call('GET', `/${path}?user=${user}`)))).map(
       ({ json }) => (json.items as [{ id: string }])[0].id,
     );
-  for (const [path, says] of [
-    ['sessions', 'The session has ended. Pages that are open in that browser stop working at once.'],
-    ['connections', 'Disconnected. The provider has confirmed that the access is withdrawn (status 200).'],
+  for (const [path, asks, says] of [
+    ['sessions', 'End 2 sessions', 'The session has ended. Pages that are open in that browser stop working at once.'],
+    [
+      'connections',
+      'Disconnect 2 connections',
+      'Disconnected. The provider has confirmed that the access is withdrawn (status 200).',
+    ],
   ] as const) {
     const ids = await idsOf(path);
     const question = await ask(`${path}/end`, ids);
+    expect(question.body).toMatch(new RegExp(`<h1 id="confirm-title">${asks}\\?</h1>.*>${asks}</button>`, 's'));
     const open = await ask(`${path}/end`, ids);
     await admin.call('DELETE', `/${path}/${ids[0]}`);
     const done = await press(question);

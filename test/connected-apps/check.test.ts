@@ -10,7 +10,7 @@ import { CHECKS, type CheckName, type Finding } from '../../src/connected-apps/f
 import { createObservations, type Observations } from '../../src/connected-apps/observations.ts';
 import { createProviderMetadata } from '../../src/connected-apps/provider-metadata.ts';
 import { keys } from '../../src/storage/keys.ts';
-import { status } from '../support/hostile-answers.ts';
+import { type Answer, status } from '../support/hostile-answers.ts';
 import type { ModeName } from '../support/hostile-provider.ts';
 import { useProtocol } from './protocol.ts';
 import { INK, templateApp, tenants } from './tenants.ts';
@@ -111,6 +111,25 @@ test.each([
   expect(finding).toMatchObject({ result, detail: expect.stringMatching(detail) });
 });
 
+test.each([
+  [true, undefined, 'fine', /^Token responses state the lifetime/],
+  [true, 600, 'fine', /^Token responses state the lifetime/],
+  [false, 600, 'fine', /the setting of 600 s is used\.$/],
+  [false, undefined, 'cannot_tell', /only a 401 of the platform/],
+  [undefined, undefined, 'cannot_tell', /only a 401 of the platform/],
+] as const)('expires_in seen: %s, a lifetime of %s set: %s', async (expiresIn, set, result, detail) => {
+  const seen = { at: Date.now(), refreshToken: true, ...(expiresIn === undefined ? {} : { expiresIn }) };
+  await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+  const finding = await found('lifetime', at.appOf(set && { accessTokenLifetimeSeconds: set }));
+  await at.store.write([{ delete: keys.observation(at.app.id) }]);
+  const pointer = result === 'fine' ? undefined : '#/accessTokenLifetimeSeconds';
+  expect([finding?.result, finding?.detail, finding?.pointer]).toEqual([
+    result,
+    expect.stringMatching(detail),
+    pointer,
+  ]);
+});
+
 describe('each fault is named where it lies', () => {
   const FAULTS: [ModeName, CheckName, string][] = [
     ['discovery-wrong-issuer', 'issuer', '#/issuer'],
@@ -126,6 +145,18 @@ describe('each fault is named where it lies', () => {
   test.each(FAULTS)('%s: %s', async (mode, name, pointer) => {
     at.provider.set(mode);
     expect(await found(name)).toMatchObject({ result: 'problem', pointer, advice: expect.stringMatching(/\w/) });
+  });
+
+  test.each([
+    ['jwks-status-500', 'keys', /^The provider's keys cannot be read: keys unavailable, status 500\.$/],
+    [
+      'discovery-private-token-endpoint',
+      'endpoints',
+      /^The token_endpoint may not be called: the address policy refuses 10\.0\.0\.8:443 /,
+    ],
+  ] as const)('%s: with the reason', async (mode, name, detail) => {
+    at.provider.set(mode);
+    expect((await found(name))?.detail).toMatch(detail);
   });
 
   test('a provider that names no key set', async () => {
@@ -173,6 +204,19 @@ describe('each fault is named where it lies', () => {
       result: 'problem',
       pointer: '#/clientSecret',
     });
+  });
+
+  test('a client that the provider authenticates by the other method: that one is to be set', async () => {
+    const token: Answer = (res, context) => {
+      const isBasic = res.req.headers.authorization !== undefined;
+      status(isBasic ? 401 : 400, { error: isBasic ? 'invalid_client' : 'invalid_grant' })(res, context);
+    };
+    at.provider.set({ answers: { token } });
+    expect(await found('client_authentication')).toMatchObject({
+      ...{ result: 'problem', pointer: '#/tokenEndpointAuthMethod' },
+      advice: 'It accepts them by client_secret_post: set tokenEndpointAuthMethod to that.',
+    });
+    expect(at.provider.hitsOf('token')).toHaveLength(2);
   });
 
   test.each([

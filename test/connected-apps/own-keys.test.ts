@@ -72,6 +72,7 @@ test('a rotation by hand shows the next key to every process, once', async () =>
   await own.rotate();
   await other.rotate();
   expect(await kids(own)).toHaveLength(before.length + 1);
+  expect(await kids(process())).toEqual(await kids(own));
   now += DAY;
   expect(await other.verify(await sign(own), { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });

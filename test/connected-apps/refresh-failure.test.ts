@@ -61,6 +61,11 @@ describe('R40: refresh, classified by status and body', () => {
     expect(at.provider.hitsOf('refresh')).toHaveLength(1);
   });
 
+  test('a sentence in place of an error code is not repeated', async () => {
+    const outcome = await refreshed(answers(400, { error: 'denied: ask "Bob" for it' }));
+    expect(outcome).toEqual({ kind: 'doubtful', reason: 'status_400' });
+  });
+
   test.each<[ModeName, string]>([
     ['refresh-reset', 'connection'],
     ['refresh-reset-after-headers', 'connection'],

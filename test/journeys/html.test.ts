@@ -20,8 +20,12 @@ async function faultsOf({ body, url }: Page): Promise<string[]> {
   );
 }
 
+/** A heading, sentence, button or entry without words. */
+const EMPTY = /<(h[1-4]|p|li|button|legend|label|dt)\b(?![^>]*(?:aria-label|role="status"))[^>]*>\s*<\/\1>/g;
+
 async function expectValid(...pages: Page[]): Promise<void> {
   expect((await Promise.all(pages.map(faultsOf))).flat()).toEqual([]);
+  expect(pages.flatMap(({ url, body }) => (body.match(EMPTY) ?? []).map((empty) => `${url}: ${empty}`))).toEqual([]);
 }
 
 const PATH = { path: '/sign-in?app=platform' };

@@ -61,6 +61,7 @@ describe('starting from a provider', () => {
     expect(page.body).toContain('placeholder="');
     const missing = await send(page, 'read_provider', {});
     expect([missing.status, missing.body]).toEqual([400, expect.stringContaining('href="#placeholder-0"')]);
+    expect(missing.body).toMatch(/href="#placeholder-0">Enter \w/);
     expect(missing.body).not.toContain('href="#issuer"');
     // Nobody listens there, so the form stays: its issuer can be corrected now.
     const fields = { placeholder: '127.0.0.1:9' };
@@ -86,6 +87,8 @@ describe('starting from a provider', () => {
     const page = await send(await start('zoom'), 'read_provider', {});
     expect([page.status, page.body]).toEqual([200, expect.stringContaining(`${site.url}/oauth/callback/zoom`)]);
     expect(page.body).toContain('Endpoints</dt><dd>authorization, token, revocation');
+    expect(page.body).toContain('Callback URL');
+    expect(page.body).not.toContain('Post-logout redirect URL');
     const refused = await send(page, 'save', { clientId: '' });
     expect([refused.status, fieldsOf(refused)]).toEqual([400, expect.objectContaining({ name: 'Zoom' })]);
     expect(refused.body).toContain('<em>Not confirmed.</em>');
@@ -105,6 +108,8 @@ describe('somebody who has never seen it', () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
     expect(page.status).toBe(200);
     expect(page.body).toContain('The provider responded.');
+    for (const words of ['Post-logout redirect URL', 'Back-channel logout URL', 'JWKS URL'])
+      expect(page.body).toContain(words);
     for (const words of ['revocation', 'end-session', 'Revokes the grant at the provider', 'PKCE (S256)'])
       expect(page.body).toContain(words);
     expect(page.body).toContain('value="platform_read_only"');

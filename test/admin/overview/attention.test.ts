@@ -101,6 +101,16 @@ test('broken connections by app, with the usual cause', async () => {
   expect(body).toContain('href="/admin/connections?app=platform&amp;health=reconnect_needed"');
 });
 
+test('connections of an app that is gone are named by its id', async () => {
+  const member = JSON.stringify([userId, 'gone']);
+  const list = keys.connections('state', 'in_doubt');
+  await desk.store.write([{ index: list, add: member, score: Date.now() }]);
+  expect(await ofKind('connections_in_doubt')).toMatchObject([
+    { text: '1 connection to gone cannot be refreshed', path: '/connections?app=gone&health=in_doubt' },
+  ]);
+  await desk.store.write([{ index: list, remove: member }]);
+});
+
 test('tokens that expire within two weeks, and not those that expired long ago', async () => {
   const soon = await admin.makeToken({ name: 'nightly', expiresAt: inDays(6.5) });
   await admin.makeToken({ name: 'later', expiresAt: inDays(15) });

@@ -110,10 +110,11 @@ test('the sign-ins of an address that no user has', async () => {
 
 test('an audit entry by its id, and by the id of its request', async () => {
   const { json } = await admin.call('GET', '/audit?event=sign_in.succeeded&limit=1');
-  const [entry] = json.items as { id: string; at: string; requestId: string }[];
+  const [entry] = json.items as { id: string; at: string; requestId: string; actor: { name: string } }[];
   const { groups } = await search(String(entry?.id));
   const hits = groups.find(({ kind }) => kind === 'audit_entry');
-  expect(hits?.items).toMatchObject([{ id: entry?.id, name: 'Signed in', exact: true }]);
+  const detail = expect.stringContaining(String(entry?.actor.name));
+  expect(hits?.items).toMatchObject([{ id: entry?.id, name: 'Signed in', detail, exact: true }]);
   const page = await agent.get(`${site.url}${hits?.items[0]?.path}`);
   expect(page.body).toContain(entry?.requestId.slice(0, 8) ?? '');
   const refused = await ask(`${site.url}/admin/api/users`, { headers: { authorization: 'Bearer gtha_wrong' } });

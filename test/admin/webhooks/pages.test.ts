@@ -45,6 +45,7 @@ test('messages are narrowed by their state, and exported with the answers of the
   expect(csv.headers.get('content-disposition')).toBe('attachment; filename="webhook-messages.csv"');
   const [, ...lines] = csv.body.trimEnd().split('\r\n');
   expect(lines).toEqual(['503', '500'].map((answer) => expect.stringContaining(`"given_up","${answer}","1"`)));
+  expect((await open(HOME)).body).toContain(`href="${HOME}/${id}"`);
   const webhooks = await open(`${HOME}?state=failing&format=csv`);
   expect(webhooks.body).toContain(`"${receiver.url}","${id}"`);
   for (const { body } of [csv, webhooks, await open(`${HOME}/${id}`)]) expect(body).not.toContain(secret);
