@@ -21,7 +21,7 @@ export interface RequestContext {
   /** On the fast path: the headers that every response carries, still to be sent with the head; names and values alternate. */
   unsentHeaders?: readonly string[] | undefined;
   /** On the fast path: headers for this response alone, in the same form. */
-  addedHeaders?: readonly string[] | undefined;
+  addedHeaders?: string[] | undefined;
   /** The admin token of a call to the admin API; set by the guard that checked it. */
   adminToken?: { id: string; name: string } | undefined;
 }

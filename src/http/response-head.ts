@@ -31,11 +31,13 @@ export function addHeaders(
   res: ServerResponse,
   headers: Readonly<Record<string, string>>,
 ): void {
+  const collected = context.unsentHeaders && (context.addedHeaders ?? []);
   for (const name in headers) {
     const value = headers[name] ?? '';
-    if (context.unsentHeaders) context.addedHeaders = [...(context.addedHeaders ?? []), name, value];
+    if (collected) collected.push(name, value);
     else res.setHeader(name, value);
   }
+  context.addedHeaders = collected;
 }
 
 export function sendJson(

@@ -37,8 +37,8 @@ type StoredSecret = { hash: string; until?: number };
 type StoredToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly StoredSecret[] };
 /** A parsed token: the id of its record, and the hash that the record must hold. */
 type ParsedToken = { id: string; hash: Buffer };
-/** `readAt`: by `performance.now`. */
-type ReadToken = { secrets: readonly StoredSecret[]; token: RelayToken; readAt: number };
+/** `secrets`: with the bytes of their hashes. `readAt`: by `performance.now`. */
+type ReadToken = { secrets: readonly { hash: Buffer; until?: number }[]; token: RelayToken; readAt: number };
 
 /** How long a record is cached. A revocation takes effect after this at the latest, even if the process missed the notice. */
 const MAX_CACHE_AGE_MS = 400;
@@ -76,10 +76,14 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     const cached = cache.get(id);
     if (cached && readAt - cached.readAt < MAX_CACHE_AGE_MS) return cached;
     const record = await records.read(id);
-    const found = record && { secrets: record.value.secrets, token: tokenOf(record, clock()), readAt };
-    if (found) cache.set(id, found);
-    else cache.delete(id);
-    return found;
+    if (!record) {
+      cache.delete(id);
+      return undefined;
+    }
+    const secrets = record.value.secrets.map((secret) => ({ ...secret, hash: Buffer.from(secret.hash) }));
+    const token = { secrets, token: tokenOf(record, clock()), readAt };
+    cache.set(id, token);
+    return token;
   };
 
   /** The other processes drop their cached record; one that misses the notice does so after `MAX_CACHE_AGE_MS`. */

@@ -49,12 +49,11 @@ export function isOpaqueTokenId(text: string): boolean {
 
 /** Compares a secret with the stored hash in constant time (R50). */
 export function matchesHash(secret: string, hash: string): boolean {
-  return isSameHash(Buffer.from(hashOf(secret)), hash);
+  return isSameHash(Buffer.from(hashOf(secret)), Buffer.from(hash));
 }
 
-/** The same for a caller that has cached the secret's hash. */
-export function isSameHash(given: Buffer, hash: string): boolean {
-  const stored = Buffer.from(hash);
+/** The same for a caller that has cached both hashes. */
+export function isSameHash(given: Buffer, stored: Buffer): boolean {
   return given.length === stored.length && timingSafeEqual(given, stored);
 }
 

@@ -65,16 +65,14 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   const find = async (id: string) => (await load(id)).user;
 
-  // Needed for each relayed call of a service. An entry is valid only for the version that was just read.
+  // Needed for each relayed call of a service. An entry is current only if the store says that its version is.
   const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
-  const stateOf = async (id: string, prefetched?: UserReading): Promise<UserState> => {
-    const stored = await read(id, prefetched);
-    if (!stored) return 'unknown';
+  const stateOf = async (id: string): Promise<UserState> => {
     const cached = states.get(id);
-    if (cached?.version === stored.version) return cached.state;
-    const isDisabled = (JSON.parse(stored.value) as User).disabledAt !== undefined;
-    const state = isDisabled ? 'disabled' : 'active';
-    states.set(id, { version: stored.version, state });
+    const stored = await store.getUnless(keys.user(id), cached?.version);
+    if (stored === 'unchanged') return cached?.state ?? 'unknown';
+    const state = stateIn(stored);
+    if (stored) states.set(id, { version: stored.version, state });
     return state;
   };
 
@@ -138,9 +136,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     find,
     stateOf,
     isDisabled: async (id: string, prefetched?: UserReading): Promise<boolean> =>
-      (await stateOf(id, prefetched)) === 'disabled',
+      stateIn(await read(id, prefetched)) === 'disabled',
 
-    /** Starts the read that `stateOf`, `isDisabled` and `noteSignIn` need. */
+    /** Starts the read that `isDisabled` and `noteSignIn` need. */
     prefetch(id: string): UserReading {
       const record = store.get(keys.user(id));
       // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
@@ -230,6 +228,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     count: (): Promise<number> => store.count(keys.users),
   };
+}
+
+function stateIn(record: StoredRecord | undefined): UserState {
+  if (!record) return 'unknown';
+  return (JSON.parse(record.value) as User).disabledAt === undefined ? 'active' : 'disabled';
 }
 
 /** The search terms of a user, sorted, each followed by the user's id. */
