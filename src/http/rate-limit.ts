@@ -69,6 +69,8 @@ export function createRateLimits(parts: {
   const callers = remembered<Entry>(MAX_CALLERS);
   /** Callers at their limit, which must not be evicted in their minute (R97). Few: each has sent as many requests as its limit. */
   const limited = new Map<string, Entry>();
+  /** Callers whose last requests are still to be added to the store. */
+  const unsaved = new Set<Entry>();
 
   const entryOf = (kind: LimitKind, id: string): Entry => {
     const caller = BY_ADDRESS.has(kind) ? callerNetwork(id) : id;
@@ -97,7 +99,6 @@ export function createRateLimits(parts: {
   const flushEntry = async (entry: Entry): Promise<void> => {
     const { kind, caller } = entry;
     const pending = entry.own - entry.stored;
-    if (pending === 0 || entry.own < entry.limit * STORED_FROM[kind]) return;
     entry.stored += pending;
     const total = await store
       .increment(keys.limit(kind, caller, entry.minute), pending, { lifetimeSeconds: LIFETIME_SECONDS })
@@ -106,12 +107,13 @@ export function createRateLimits(parts: {
     retainIfLimited(entry);
   };
 
-  /** Writes pending counts to the store now. */
+  /** Writes pending counts of this minute to the store now. */
   const flush = async (): Promise<void> => {
     const minute = Math.floor(clock() / MINUTE_MS);
-    for (const table of [callers, limited])
-      for (const [name, entry] of table.entries()) if (entry.minute !== minute) table.delete(name);
-    await Promise.all([...new Set([...callers.values(), ...limited.values()])].map(flushEntry));
+    for (const [name, entry] of limited) if (entry.minute !== minute) limited.delete(name);
+    const due = [...unsaved].filter((entry) => entry.minute === minute);
+    unsaved.clear();
+    await Promise.all(due.map(flushEntry));
   };
 
   const refusal = (kind: LimitKind, count: number) =>
@@ -143,6 +145,7 @@ export function createRateLimits(parts: {
       const entry = entryBelowLimit(kind, caller, limit);
       if (!entry) return 0;
       entry.own += 1;
+      if (entry.own >= entry.limit * STORED_FROM[kind]) unsaved.add(entry);
       retainIfLimited(entry);
       return countOf(entry);
     },
