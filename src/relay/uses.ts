@@ -29,6 +29,8 @@ export interface HourOfUse {
 }
 
 const WRITE_INTERVAL_MS = 2_000;
+/** Connections that share a transaction of SQLite, and a round trip to Redis. */
+const WRITTEN_AT_ONCE = 50;
 const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
 const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
 const MAX_PENDING = 10_000;
@@ -63,6 +65,15 @@ export function createRelayUses(parts: {
     }
   };
 
+  /** @param counted uses of one connection */
+  const addServices = async (counted: readonly CountedUse[]): Promise<void> => {
+    const { userId = '', app = '' } = counted[0]?.use ?? {};
+    const place = { key: keys.relayUsesOf(userId, app), owner: keys.grant(userId, app) };
+    await changeJson<ServiceUse[]>(store, { ...place, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
+      counted.reduce(withService, stored),
+    );
+  };
+
   const writeAll = async (): Promise<void> => {
     const batch = [...pending.values()];
     pending = new Map();
@@ -73,15 +84,10 @@ export function createRelayUses(parts: {
     for (const [app, counted] of Map.groupBy(batch, ({ use }) => appIn(use))) {
       if (app !== undefined) await addHours('app', app, counted, ({ token }) => token.id);
     }
-    for (const counted of batch) {
-      const { route, userId, app, result } = counted.use;
-      if (userId === undefined || app === undefined || result !== 'answered') continue;
-      // Reading the state of a connection, or creating a connect link, is not a use.
-      if (route === 'connections:read' || route === 'connect_links:create') continue;
-      const place = { key: keys.relayUsesOf(userId, app), owner: keys.grant(userId, app) };
-      await changeJson<ServiceUse[]>(store, { ...place, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
-        withService(stored, counted),
-      );
+    const ofConnections = batch.filter(({ use }) => isUseOfConnection(use));
+    const connections = [...Map.groupBy(ofConnections, ({ use }) => `${use.userId} ${use.app}`).values()];
+    while (connections.length > 0) {
+      await Promise.all(connections.splice(0, WRITTEN_AT_ONCE).map(addServices));
     }
   };
 
@@ -167,6 +173,12 @@ function entryOf({ token, route, app, userId, serviceAccount, result, address, r
     outcome: refused ? `rule: ${result}` : result,
     facts: { route, serviceAccount, onceAnHour: true },
   };
+}
+
+/** Reading the state of a connection, or creating a connect link, is not a use. */
+function isUseOfConnection({ route, userId, app, result }: RelayUse): boolean {
+  const isCall = route !== 'connections:read' && route !== 'connect_links:create';
+  return isCall && userId !== undefined && app !== undefined && result === 'answered';
 }
 
 function isRefusal(result: UseResult): result is Exclude<UseResult, 'answered' | 'failed'> {

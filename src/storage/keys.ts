@@ -156,6 +156,8 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'sign-ins',
   'live-sessions',
   'last-use',
+  'relay-uses',
+  'relay-uses-of',
   'limit',
   'problem',
   'plan-use',
