@@ -29,7 +29,7 @@ import { createRateLimits, type RateLimits, USUAL_LIMITS } from './rate-limits.t
 import { createSecondFactor, type SecondFactor } from './second-factor.ts';
 import type { Seed } from './seed.ts';
 import { addSeedThreads, addSeedTokens, appsOf } from './seeding.ts';
-import { createSigningKeys, type SigningKeys } from './signing-keys.ts';
+import { createSigningKeys, generateKeys, type SigningKey, type SigningKeys } from './signing-keys.ts';
 import type { Switches } from './switches.ts';
 import { createThreads, type Threads } from './threads.ts';
 
@@ -63,6 +63,8 @@ export interface SandboxOptions {
   rateLimits?: Partial<RateLimits>;
   /** A further approval of the same app by the same account ends the oldest one. Default: no limit. */
   approvalsKept?: number;
+  /** Sign ID tokens until the first rotation; from `generateKeys`. Default: new ones. */
+  signingKeys?: readonly SigningKey[];
   /** For dynamic registration; the admin console can make more. Default: none. */
   initialAccessToken?: string;
   binService: RequestListener;
@@ -109,7 +111,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   const secondFactor = createSecondFactor({ now });
   const apiTokens = createApiTokens({ now });
   addSeedTokens(seed, accounts, apiTokens);
-  const signingKeys = await createSigningKeys();
+  const signingKeys = createSigningKeys(options.signingKeys ?? (await generateKeys()));
   const refreshTokens: RefreshTokens = { policy: 'rotating', graceSeconds: 60, ...options.refreshTokens };
   const rateLimits: RateLimits = { ...USUAL_LIMITS, ...options.rateLimits };
   const platformClient = { clientId: PLATFORM_CLIENT_ID, clientSecret: randomBytes(32).toString('base64url') };

@@ -1,4 +1,4 @@
-/** The keys that sign ID tokens, generated at each start and at each rotation, and kept in memory. */
+/** The keys that sign ID tokens, generated for each start and at each rotation, and kept in memory. */
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
@@ -17,9 +17,15 @@ export interface SigningKeys {
   signWithWrongKey(idToken: string): Promise<string>;
 }
 
-export async function createSigningKeys(): Promise<SigningKeys> {
-  let current = await generateKeys();
-  let next: typeof current = [];
+export interface SigningKey {
+  jwk: JWK;
+  privateKey: CryptoKey;
+}
+
+/** @param first the keys that sign until the first rotation, from `generateKeys` */
+export function createSigningKeys(first: readonly SigningKey[]): SigningKeys {
+  let current = first;
+  let next: readonly SigningKey[] = [];
 
   return {
     get jwks() {
@@ -45,7 +51,8 @@ export async function createSigningKeys(): Promise<SigningKeys> {
   };
 }
 
-function generateKeys(): Promise<{ jwk: JWK; privateKey: CryptoKey }[]> {
+/** One for each algorithm. */
+export function generateKeys(): Promise<SigningKey[]> {
   return Promise.all(
     ALGORITHMS.map(async (alg) => {
       const { privateKey } = await generateKeyPair(alg, { extractable: true });

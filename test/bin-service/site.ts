@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { type RunningBinService, startBinService } from '../../src/bin-service/start.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { CLIENT_SECRET } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, signingKeys } from '../support/gatehouse.ts';
 import { watchedLog } from '../support/log-watch.ts';
 import { freePort } from '../support/ports.ts';
 import { startProgram } from '../support/program.ts';
@@ -55,6 +55,7 @@ export async function startBinSiteWithAccounts(
   const sandbox = await startSandbox({
     clients: [{ clientId: 'bin-service', clientSecret: CLIENT_SECRET, redirectUris: [`${url}/account/callback`] }],
     binService: (_req, res) => void res.end(),
+    signingKeys: await signingKeys(),
   });
   const site = await startBinSite({
     PORT: String(port),

@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { createBinService } from '../../src/bin-service/service.ts';
 import type { EventLoopMonitor } from '../../src/http/limits.ts';
 import { containsCardNumber } from '../../src/observability/card-numbers.ts';
+import { once } from '../../src/once.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { generateKeys } from '../../src/sandbox/signing-keys.ts';
 import { type RunningGatehouse, startGatehouse } from '../../src/start.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { createUserAgent, type Page, type UserAgent } from './browserless.ts';
@@ -15,6 +17,9 @@ import { freePort } from './ports.ts';
 
 export const PASSWORD = 'gatehouse-demo';
 export const CLIENT_SECRET = 'test-client-secret-0123456789';
+
+/** Of all sandboxes in this process: to generate them costs more than the rest of a sandbox's start. */
+export const signingKeys = once(generateKeys);
 
 export interface TestGatehouse {
   url: string;
@@ -54,6 +59,7 @@ export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
       settings: { requirePkce: true },
     })),
     binService: createBinService(),
+    signingKeys: await signingKeys(),
     ...options.sandbox,
   });
   const apps = options.apps?.({ url, sandbox }) ?? [sandboxApp({ url, sandbox }, 'platform', options.app)];
