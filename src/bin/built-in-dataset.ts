@@ -1,5 +1,7 @@
 /** The built-in data set: the prefixes of banks-db, and the public example of the BIN lookup service. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import type { Dataset } from './dataset.ts';
 import { createDataset, type DatasetEntry } from './dataset-builder.ts';
@@ -51,7 +53,7 @@ const EXAMPLE: DatasetEntry = {
 };
 
 // Read at the start, because a process may run out of file descriptors later.
-const banksDb: { data: unknown } = createRequire(import.meta.url)('banks-db');
+const banksDb = readBanks(join(dirname(createRequire(import.meta.url).resolve('banks-db')), 'banks'));
 let dataset: Dataset | undefined;
 
 /** Built at the first call, which blocks the process for about 70 ms. */
@@ -60,9 +62,17 @@ export function builtInDataset(): Dataset {
   return dataset;
 }
 
+/** One file for each bank, in the order of banks-db itself, which takes four times as long to load them as modules. */
+function readBanks(directory: string): unknown[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.json'))
+    .sort()
+    .map((path) => JSON.parse(readFileSync(join(directory, path), 'utf8')));
+}
+
 /** If several banks share a prefix, the last one wins, as in banks-db itself. */
 function readBanksDb(): Dataset {
-  const banks = banksSchema.parse(banksDb.data);
+  const banks = banksSchema.parse(banksDb);
   return createDataset({ ...ABOUT, entries: banks.flatMap(entriesOf).concat(EXAMPLE) });
 }
 
