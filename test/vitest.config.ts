@@ -86,8 +86,9 @@ export default defineConfig({
           name: 'one process',
           include: ['test/**/*.test.ts'],
           exclude: [...MANY_PROCESSES, ...HELD_TO_DEADLINES, '**/node_modules/**'],
-          // More files than there are cores: many tests wait for a deadline.
-          maxWorkers: availableParallelism() + 6,
+          // More files than there are cores, because many tests wait for a deadline; but each process costs
+          // seconds to load and compile the program.
+          maxWorkers: availableParallelism() + 2,
           sequence: { groupOrder: 0 },
         },
       },
