@@ -30,7 +30,7 @@ import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
-import { PATIENTLY } from '../support/until.ts';
+import { PATIENTLY, until } from '../support/until.ts';
 import { emptyFolder, runSteps, sectionOf, stepsOf, writtenTo } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -351,7 +351,9 @@ describe('R90 the Dockerfile’s steps by hand, in an empty folder', () => {
       const child = spawn(program, programArguments, { cwd: app, env, stdio: ['ignore', 'ignore', 'inherit'] });
       const ended = new Promise((resolve) => child.once('exit', resolve));
       try {
-        await expect.poll(() => checkHealth(managementPort)).toBe(0);
+        // Each check is a process: there is no use in one before anything listens.
+        await until(() => isReached('127.0.0.1', Number(managementPort)));
+        await expect.poll(() => checkHealth(managementPort), { ...PATIENTLY, interval: 500 }).toBe(0);
         const page = await fetch(`${env.PUBLIC_URL}/`, { headers: { accept: 'text/html' } });
         expect([page.status, (await page.text()).includes(`${path}/assets/gatehouse.css`)]).toEqual([200, true]);
         const elsewhere = otherAddresses();
