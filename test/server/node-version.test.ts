@@ -21,7 +21,8 @@ function runWith(version: string, command: string[]) {
   writeFileSync(join(bin, 'node'), node, { mode: 0o755 });
   const [file = '', ...args] = command;
   // Of settings there is none: a Node that is new enough gets to the point where that is told.
-  const env = { PATH: `${bin}:/usr/bin:/bin` };
+  const { NODE_COMPILE_CACHE = '' } = process.env;
+  const env = { PATH: `${bin}:/usr/bin:/bin`, NODE_COMPILE_CACHE };
   return spawnSync(file, args, { cwd: folder, env, encoding: 'utf8', timeout: 30_000 });
 }
 
