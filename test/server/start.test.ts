@@ -320,72 +320,72 @@ async function startBeforeLockedStorage(): Promise<{ program: Program; unlock: (
   return { program: start(NODE), unlock: () => other.isOpen && other.close() };
 }
 
-describe('R90 before the storage is open', () => {
+describe('a process that starts before its storage is open', () => {
   let started: Awaited<ReturnType<typeof startBeforeLockedStorage>>;
   beforeAll(async () => {
     await makePlace();
     started = await startBeforeLockedStorage();
   });
-  beforeEach(() =>
-    expect
-      .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
-      .toMatchObject({ status: 503, headers: { 'retry-after': '1' } }),
-  );
   afterAll(async () => {
     started.unlock();
     await clearPlace();
   });
 
-  test('whoever has waited for the storage long enough is told when to ask again', async () => {
-    const since = performance.now();
-    expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
-    expect(performance.now() - since).toBeGreaterThan(2_000);
-  });
+  describe('R90 before it is open', () => {
+    beforeEach(() =>
+      expect
+        .poll(() => manage('/readyz').catch(() => ({ status: 0 })))
+        .toMatchObject({ status: 503, headers: { 'retry-after': '1' } }),
+    );
 
-  test('the management port answers 503 at once; what comes to the other waits, and is served', async () => {
-    const url = env.PUBLIC_URL ?? '';
-    const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
-    const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    started.unlock();
-    expect((await early).map(({ status }) => status)).toEqual([200, 401]);
-    expect((await manage('/readyz')).status).toBe(200);
-  });
-});
+    test('whoever has waited for the storage long enough is told when to ask again', async () => {
+      const since = performance.now();
+      expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+      expect(performance.now() - since).toBeGreaterThan(2_000);
+    });
 
-describe('a process that is ready', () => {
-  let program: Program;
-  beforeAll(async () => {
-    await makePlace();
-    program = start(NODE);
-    await ready(program);
-  });
-  afterAll(clearPlace);
-
-  test('R90 readiness is false while the store cannot be written, and true again afterwards', async () => {
-    const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
-    try {
-      other.exec('BEGIN IMMEDIATE');
-      const unready = await manage('/readyz');
-      expect(unready.status).toBe(503);
-      expect(JSON.parse(unready.body)).toEqual({
-        ready: false,
-        reason: 'storage',
-        storage: `SQLite in ${join(directory, 'data')}`,
-        detail: 'The database stayed locked past the deadline',
-      });
-      expect((await manage('/healthz')).status).toBe(200);
-      other.exec('ROLLBACK');
+    test('the management port answers 503 at once; what comes to the other waits, and is served', async () => {
+      const url = env.PUBLIC_URL ?? '';
+      const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
+      const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      started.unlock();
+      expect((await early).map(({ status }) => status)).toEqual([200, 401]);
       expect((await manage('/readyz')).status).toBe(200);
-    } finally {
-      other.close();
-    }
+    });
   });
 
-  // SIGTERM ends most of the programs here.
-  test('SIGINT: node ends with 0', async () => {
-    program.signal('SIGINT');
-    expect(await program.ended).toEqual({ status: 0, signal: null });
+  describe('once it is ready', () => {
+    beforeAll(async () => {
+      started.unlock();
+      await ready(started.program);
+    });
+
+    test('R90 readiness is false while the store cannot be written, and true again afterwards', async () => {
+      const other = new DatabaseSync(join(directory, 'data', DATABASE_FILE));
+      try {
+        other.exec('BEGIN IMMEDIATE');
+        const unready = await manage('/readyz');
+        expect(unready.status).toBe(503);
+        expect(JSON.parse(unready.body)).toEqual({
+          ready: false,
+          reason: 'storage',
+          storage: `SQLite in ${join(directory, 'data')}`,
+          detail: 'The database stayed locked past the deadline',
+        });
+        expect((await manage('/healthz')).status).toBe(200);
+        other.exec('ROLLBACK');
+        expect((await manage('/readyz')).status).toBe(200);
+      } finally {
+        other.close();
+      }
+    });
+
+    // SIGTERM ends most of the programs here.
+    test('SIGINT: node ends with 0', async () => {
+      started.program.signal('SIGINT');
+      expect(await started.program.ended).toEqual({ status: 0, signal: null });
+    });
   });
 });
 
