@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
@@ -57,6 +58,10 @@ function openOnFullDisk(disk: string): number {
 /** A port may be taken before there is anything that responds. */
 const answers = async (url: string) =>
   (await fetch(url, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined))?.status === 200;
+/** Nothing is printed that a test could wait for, and a start takes seconds. */
+const untilAnswers = async (url: string) => {
+  while (!(await answers(url))) await sleep(250);
+};
 
 function startInto(sink: (typeof SINKS)[number], file: string, env: Record<string, string>): ChildProcess {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
@@ -101,11 +106,11 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
       child = startInto(sink, program.file, env);
       const ended = once(child, 'exit');
       const manage = (path: string) => ask(`http://127.0.0.1:${managementPort}${path}`);
-      const isReady = () => answers(`http://127.0.0.1:${managementPort}/readyz`);
-      await until(isReady);
+      const ready = `http://127.0.0.1:${managementPort}/readyz`;
+      await untilAnswers(ready);
       for (let n = 0; n < REQUESTS; n += 1) await ask(`http://127.0.0.1:${port}/45717360`, FORWARDED);
       await until(async () => /^gatehouse_log_lines_dropped_total [1-9]/m.test((await manage('/metrics')).body));
-      expect(await isReady()).toBe(true);
+      expect(await answers(ready)).toBe(true);
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);
     },
@@ -116,7 +121,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
     const port = await freePort(3);
     child = startInto(sink, 'src/sandbox/main.ts', { SANDBOX_PORT: String(port) });
     const ended = once(child, 'exit');
-    await until(() => answers(`http://127.0.0.1:${port}/`));
+    await untilAnswers(`http://127.0.0.1:${port}/`);
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
   });
@@ -128,7 +133,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
     child = startInto(sink, 'src/demo.ts', env);
     const ended = once(child, 'exit');
     const ready = `http://127.0.0.1:${managementPort}/readyz`;
-    await until(() => answers(ready));
+    await untilAnswers(ready);
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
   });
