@@ -9,9 +9,18 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'v
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { administratorOf } from '../relay/service.ts';
 import { ask } from '../support/ask.ts';
-import { type Fleet, LOGINS, type Member, openVault, type StoreKind, startFleet } from '../support/fleet.ts';
+import {
+  createMember,
+  type Fleet,
+  LOGINS,
+  type Member,
+  openVault,
+  type StoreKind,
+  startFleet,
+} from '../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
+import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { runCommand } from '../support/terminal.ts';
 import { until } from '../support/until.ts';
@@ -38,6 +47,7 @@ async function reload(member: Member) {
 describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let fleet: Fleet;
+  const printed: (() => string)[] = [];
   let files: Record<'apps' | 'sessions' | 'keys' | 'client' | 'redis' | 'bins' | 'traces', string>;
   /** Is the BIN lookup service and the collector of traces. */
   let receiver: Server;
@@ -65,7 +75,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
       received.push({ path: request.url ?? '', authorization: request.headers.authorization });
       request.resume().on('end', () => response.writeHead(404, { 'content-type': 'application/json' }).end('{}'));
     }).listen(0, '127.0.0.1');
-    fleet = await startFleet({ kind, processes: 2 });
+    // The processes are started below, once the files are written that their settings name.
+    fleet = await startFleet({ kind, processes: 0 });
     const folder = dirname(fleet.dataDirectory);
     const at = (name: string) => join(folder, name);
     files = {
@@ -90,11 +101,11 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
       write('redis', fleet.redis.url);
       Object.assign(inFiles, { REDIS_URL: '', REDIS_URL_FILE: files.redis });
     }
-    for (const member of fleet.members) {
-      await member.kill();
-      Object.assign(member.env, inFiles);
-      await member.start();
+    for (const PORT of [new URL(fleet.url).port, String(await freePort())]) {
+      const own = { PORT, MANAGEMENT_PORT: String(await freePort()) };
+      (fleet.members as Member[]).push(createMember({ ...fleet.env, ...inFiles, ...own }, printed));
     }
+    await Promise.all(fleet.members.map((member) => member.start()));
   });
   afterAll(async () => {
     await fleet?.close();
@@ -186,7 +197,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     expect((await fleet.thread(member, before)).status).toBe(401);
     expect((await fleet.thread(member, after)).status).toBe(200);
     await reload(fleet.member(1));
-    expect(fleet.output()).not.toContain(next);
+    expect(printed.map((text) => text()).join('\n')).not.toContain(next);
   });
 
   check('rotates the encryption keys without a restart, and refuses to drop one in use', async () => {
