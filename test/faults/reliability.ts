@@ -34,8 +34,11 @@ const PROMISES = 'docs/security.md';
 const DOCUMENT = 'docs/reliability.md';
 const RESULTS = 'test/faults/results.json';
 
-/** What a fault test runs: the program, the tests and the packages, without the figures that runs leave behind. */
-const TESTED = ['src', 'views', 'test', 'package.json', 'package-lock.json', ':!test/**/results.json'];
+/** What a fault test runs or reads, without what runs leave behind. */
+const TESTED = [
+  ...['src', 'views', 'test', 'package.json', 'package-lock.json', 'Dockerfile', 'compose.yaml', 'docs'],
+  ...[':!test/**/results.json', `:!${DOCUMENT}`, ':!docs/performance.md', ':!docs/bench.svg'],
+];
 
 /**
  * The first characters of the id of the last commit that changed what is tested, so that a run is resumed also after its results
@@ -49,7 +52,7 @@ export function currentCommit(): string {
 
 const resultsSoFar = (): RunFacts['files'] => (existsSync(join(ROOT, RESULTS)) ? JSON.parse(read(RESULTS)).files : {});
 
-/** Files of which each test passed, or was left out, at this very commit. */
+/** Files of which each test passed, or was left out, in a run of this commit. */
 export function filesThatHeld(commit: string): Set<string> {
   const held = Object.entries(resultsSoFar()).filter(
     ([, facts]) => facts.commit === commit && !commit.endsWith('+') && !facts.tests.some(isOpen),
