@@ -59,9 +59,12 @@ function openOnFullDisk(disk: string): number {
 const answers = async (url: string) =>
   (await fetch(url, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined))?.status === 200;
 /** Nothing is printed that a test could wait for, and a start takes seconds. */
-const untilAnswers = async (url: string) => {
-  while (!(await answers(url))) await sleep(250);
-};
+const untilAnswers = (url: string) =>
+  until(async () => {
+    const isThere = await answers(url);
+    if (!isThere) await sleep(250);
+    return isThere;
+  });
 
 function startInto(sink: (typeof SINKS)[number], file: string, env: Record<string, string>): ChildProcess {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
