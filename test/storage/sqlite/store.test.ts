@@ -37,28 +37,29 @@ test('F12: a clock that is set back makes no lease last longer than it was given
   }
 });
 
-test('an item of a copy costs the same in a large load as in a small one', async () => {
+test('an item of a copy costs about the same in a large load as in a small one', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
   const store = await createSqliteStore({ directory, durable: false });
   // Few members fit in a page, so that a load changes thousands of pages.
   const index = 'm'.repeat(1_000);
   let loaded = 0;
-  /** CPU microseconds for each of 3,000 items. */
+  /** CPU microseconds of this thread for 3,000 items. */
   const costOf = async (itemsOfLoad: number): Promise<number> => {
     const items = Array.from({ length: 3_000 }, (): KeptItem => {
       loaded += 1;
       return { index, member: randomUUID(), score: loaded };
     });
-    const before = process.cpuUsage();
+    const before = process.threadCpuUsage();
     for (let at = 0; at < items.length; at += itemsOfLoad) await store.load(items.slice(at, at + itemsOfLoad));
-    const { user, system } = process.cpuUsage(before);
-    return (user + system) / items.length;
+    const { user, system } = process.threadCpuUsage(before);
+    return user + system;
   };
+  const leastOf = async (itemsOfLoad: number): Promise<number> =>
+    Math.min(await costOf(itemsOfLoad), await costOf(itemsOfLoad), await costOf(itemsOfLoad));
   try {
-    await costOf(200);
-    const small = await costOf(200);
+    const small = await leastOf(200);
     // With a savepoint around the load, many times as much.
-    expect(await costOf(3_000)).toBeLessThan(2.5 * small);
+    expect(await leastOf(3_000)).toBeLessThan(2.5 * small);
   } finally {
     await store.close();
     await rm(directory, { recursive: true });
