@@ -29,7 +29,7 @@ export interface HourOfUse {
 }
 
 const WRITE_INTERVAL_MS = 2_000;
-/** Connections that share a transaction of SQLite, and a round trip to Redis. */
+/** Connections written at the same time: on SQLite they share a transaction. */
 const WRITTEN_AT_ONCE = 50;
 const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
 const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;

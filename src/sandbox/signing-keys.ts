@@ -1,4 +1,4 @@
-/** The keys that sign ID tokens, generated for each start and at each rotation, and kept in memory. */
+/** The keys that sign ID tokens, given or generated at the start, generated at each rotation, and kept in memory. */
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 

@@ -129,7 +129,7 @@ test('what is told to the others is told once, from half of the limit on, and wh
   expect(() => limits.take('address', 'a')).toThrow(REFUSED);
 });
 
-test('what is written every 300 ms costs nothing for the many who are far from their limit', async () => {
+test('a flush costs little for callers that are far from their limit', async () => {
   const worked = () => process.threadCpuUsage().user;
   const beforeRequests = worked();
   for (let n = 0; n < 50_000; n += 1) limits.take('guess', addressOf(n));

@@ -90,7 +90,7 @@ const isWithin = (part: Labels, whole: Labels) => Object.entries(part).every(([n
 
 /**
  * Which alerts fire at any time of the scenario. promtool plays only the rules that read a metric which changes in it. To each other rule
- * the scenario is the night without a request, in which all rules are played.
+ * the scenario is the night without a request, in which all rules are played; one with a longer window needs a scenario of its own.
  */
 function firing({
   seconds = HOUR,

@@ -145,7 +145,7 @@ function prepareJobs(database: DatabaseSync): (batch: readonly Job[]) => (() => 
       return () => job.fail(error);
     }
   };
-  // Within a savepoint, each statement takes the longer the more has been changed: seconds for a large copy. A job alone
-  // is undone with the transaction.
+  // Inside a savepoint, the more the transaction has changed, the longer each statement takes: seconds for a large copy.
+  // A job that runs alone is undone with its transaction.
   return (batch) => (batch.length > 1 ? batch.map(runJob) : batch.map((job) => job.start()));
 }

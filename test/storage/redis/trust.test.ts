@@ -141,8 +141,8 @@ describe.concurrent('a start is refused', () => {
       /localhost:\d+ \(REDIS_SENTINELS\) has a certificate of an unknown authority \(\w+\)\. .*CA_FILE/,
     ],
   ])('%s, with what mends it', async ([, env, words]) => {
-    const told = await refusalOf(await settings(env()));
-    expect(told).toMatch(words);
-    expect(told).not.toContain(PASSWORD);
+    const refusal = await refusalOf(await settings(env()));
+    expect(refusal).toMatch(words);
+    expect(refusal).not.toContain(PASSWORD);
   });
 });
