@@ -139,8 +139,10 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await apply()).toMatchObject({ applied: true });
     write(second(moved));
     expect(await apply('--dry-run')).toMatchObject({ status: 0, apps: [{ changed: ['issuer', 'signIn'] }] });
-    await until(async () => (await stored('second')) !== undefined);
-    await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
+    // A running process uses the app a moment after it is stored.
+    await until(
+      async () => (await signIn(site, 'user@example.test', { path: '/sign-in?app=second' })).page.status === 200,
+    );
     expect(await apply()).toMatchObject({
       status: 1,
       applied: false,
