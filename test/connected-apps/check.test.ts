@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createAppCheck } from '../../src/connected-apps/check.ts';
+import { checkDiscovery } from '../../src/connected-apps/check-discovery.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { CHECKS, type CheckName, type Finding } from '../../src/connected-apps/finding.ts';
 import { createObservations, type Observations } from '../../src/connected-apps/observations.ts';
@@ -381,6 +382,247 @@ describe('each fault is named where it lies', () => {
       pointer: '#/discoveryUrl',
     });
     server.close();
+  });
+
+  test.each<[number, 'fine' | 'problem', string]>([
+    [0, 'fine', 'The clocks agree.'],
+    [1, 'fine', 'The clocks agree.'],
+    [-1, 'fine', 'The clocks agree.'],
+    [2, 'fine', "This clock is 2 s ahead of the provider's."],
+    [-2, 'fine', "This clock is 2 s behind the provider's."],
+    [20, 'fine', "This clock is 20 s ahead of the provider's."],
+    [-20, 'fine', "This clock is 20 s behind the provider's."],
+    [21, 'problem', "This clock is 21 s ahead of the provider's."],
+    [-21, 'problem', "This clock is 21 s behind the provider's."],
+  ])('a clock that is %i s ahead: %s', async (seconds, result, detail) => {
+    const theirs = Date.parse('2026-11-21T12:00:00Z');
+    // The header is rounded down, so half a second has passed on average.
+    clock = () => theirs + 500 + seconds * 1000;
+    const finding = await withDiscovery({ date: new Date(theirs).toUTCString() }, () => found('clock'));
+    expect([finding?.result, finding?.detail]).toEqual([result, detail]);
+    expect(finding?.advice).toBe(
+      result === 'problem'
+        ? 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.'
+        : undefined,
+    );
+  });
+
+  test('a response without a date says nothing about the clocks', async () => {
+    expect(await withDiscovery({ date: '' }, () => found('clock'))).toEqual({
+      ...{ check: 'clock', result: 'cannot_tell', detail: 'The response of the provider has no date.' },
+    });
+  });
+
+  /** While discovery responds with these headers. */
+  const withDiscovery = async <T>(headers: Record<string, string>, run: () => Promise<T>): Promise<T> => {
+    const discovery: Answer = (res, { body }) => {
+      if (headers.date === '') res.sendDate = false;
+      const { date, ...others } = headers;
+      res.writeHead(200, { 'content-type': 'application/json', ...(date && { date }), ...others }).end(body);
+    };
+    at.provider.set({ answers: { discovery } });
+    return run();
+  };
+
+  test.each([
+    ['https://idp.example.com/token', 'fine', 'The connection is protected and the certificate is valid.'],
+    [
+      'http://127.0.0.1:9/token',
+      'cannot_tell',
+      'The provider is called without TLS, which is allowed on this machine only.',
+    ],
+  ])(
+    'endpoints that are set by hand need no discovery; the protection is that of %s',
+    async (token, result, detail) => {
+      const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints() } });
+      const byHand = { ...app, endpoints: { ...app.endpoints, token } };
+      expect((await checkDiscovery({ outbound: at.outbound, clock }, byHand)).findings).toEqual([
+        { check: 'discovery', result: 'fine', detail: 'The endpoints are set by hand, so discovery is not needed.' },
+        { check: 'tls', result, detail },
+      ]);
+      expect(at.provider.hits).toEqual([]);
+      expect(await found('issuer', app)).toMatchObject({
+        ...{ result: 'cannot_tell', detail: 'Without discovery the issuer is what was set.' },
+      });
+    },
+  );
+
+  test('a provider without an endpoint for pushed requests', async () => {
+    const findings = await check(at.appOf({ par: 'required' }));
+    expect(findings.find((one) => one.check === 'callback_registered')).toEqual({
+      ...{ check: 'callback_registered', result: 'cannot_tell', detail: 'Not tried: fix the problem below first.' },
+    });
+    expect(findings.find((one) => one.check === 'request')).toEqual({
+      ...{ check: 'request', result: 'problem' },
+      detail: 'Requests are to be pushed (PAR), and the provider names no endpoint for that.',
+      advice: 'Set par to "auto", or ask the operator of the provider.',
+      pointer: '#/par',
+    });
+  });
+
+  test.each<[number, object, CheckName, Partial<Finding>]>([
+    [
+      ...([400, { error: 'invalid_scope' }, 'scopes'] as const),
+      { result: 'problem', detail: 'The provider refuses the scopes that this app asks for.', pointer: '#/scopes' },
+    ],
+    [
+      ...([400, { error: 'invalid_scope' }, 'callback_registered'] as const),
+      { result: 'cannot_tell', detail: 'The provider checked no further than the scopes.' },
+    ],
+    [
+      ...([400, { error: 'invalid_redirect_uri' }, 'callback_registered'] as const),
+      {
+        ...{ result: 'problem', pointer: '#/callbackUrls' },
+        detail:
+          'The provider refused the pushed authorization request (push refused, status 400, invalid_redirect_uri).',
+      },
+    ],
+    [
+      ...([400, { error: 'invalid_redirect_uri' }, 'request'] as const),
+      { result: 'cannot_tell', detail: 'Not tried: fix the problem above first.' },
+    ],
+    [
+      ...([503, {}, 'callback_registered'] as const),
+      {
+        result: 'cannot_tell',
+        detail: 'The authorization endpoint could not be called: push failed, status 503.',
+      },
+    ],
+    [
+      ...([503, {}, 'request'] as const),
+      { result: 'cannot_tell', detail: 'The provider did not redirect to the callback URL.' },
+    ],
+  ])('a pushed request that is refused with %i %j: %s', async (code, body, name, expected) => {
+    const server = createServer((_req, res) => {
+      res.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const par = `http://127.0.0.1:${(server.address() as AddressInfo).port}/par`;
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: par }) });
+    expect(await found(name, at.appOf({ par: 'required' }))).toMatchObject(expected);
+    server.close();
+  });
+
+  test.each<[string, (callback: string) => string, Partial<Finding>]>([
+    [
+      'a page of the provider',
+      () => 'https://idp.example.com/login',
+      { result: 'cannot_tell', detail: 'The provider redirects to a page of its own and reports no error.' },
+    ],
+    [
+      'an address that only begins like the callback URL',
+      (callback) => `${callback}-2?error=login_required`,
+      { result: 'cannot_tell', detail: 'The provider redirects to a page of its own and reports no error.' },
+    ],
+    [
+      'the callback URL',
+      (callback) => `${callback}?error=login_required`,
+      { result: 'fine', detail: 'The provider redirects to the callback URL.' },
+    ],
+  ])('a redirect to %s', async (_words, target, expected) => {
+    const [callback = ''] = at.app.callbackUrls;
+    let code = 303;
+    const server = createServer((_req, res) => void res.writeHead(code, { location: target(callback) }).end());
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const authorization = `http://127.0.0.1:${(server.address() as AddressInfo).port}/authorize`;
+    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization } });
+    expect(await found('callback_registered', app)).toMatchObject(expected);
+    // With another status the header does not redirect.
+    code = 200;
+    expect((await found('callback_registered', app))?.detail).toBe(
+      'The provider responded with a page of its own (status 200).',
+    );
+    server.close();
+  });
+
+  test.each<[number, Partial<Finding>]>([
+    [401, { result: 'fine', detail: "The thread's path is there and asks for a token (401)." }],
+    [403, { result: 'fine', detail: "The thread's path is there and asks for a token (403)." }],
+    [404, { result: 'problem', detail: 'The platform knows no such path (404).', pointer: '#/threadPath' }],
+    [200, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 200.' }],
+    [500, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 500.' }],
+  ])('a platform that responds to a call without a token with %i', async (code, expected) => {
+    const asked: unknown[] = [];
+    const server = createServer((req, res) => {
+      asked.push([req.url, req.headers.authorization]);
+      res.writeHead(code).end();
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const apiBaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/`;
+    expect(await found('platform', at.appOf({ apiBaseUrl, threadPath: '/threads/1' }))).toMatchObject(expected);
+    expect(asked).toEqual([['/api/threads/1', undefined]]);
+    server.close();
+  });
+
+  test('an app without an API has no platform to check', async () => {
+    expect(await found('platform', at.appOf({ apiBaseUrl: undefined }))).toBeUndefined();
+  });
+
+  test('a public client is checked without a secret', async () => {
+    const app = at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined });
+    at.provider.set({ answers: { token: status(400, { error: 'invalid_grant' }) } });
+    expect(await found('client_authentication', app)).toEqual({
+      ...{ check: 'client_authentication', result: 'fine' },
+      detail: 'The token endpoint knows the client ID; no secret is used.',
+    });
+    at.provider.set({ answers: { token: status(401, { error: 'invalid_client' }) } });
+    expect(await found('client_authentication', app)).toMatchObject({ result: 'problem', pointer: '#/clientSecret' });
+    // Without a secret there is no other method to try.
+    expect(at.provider.hitsOf('token')).toHaveLength(2);
+  });
+
+  test('a provider that accepts a made-up code says nothing about the client', async () => {
+    const app = at.appOf({ scopes: ['profile'], signIn: undefined });
+    at.provider.set({ answers: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
+    expect(await found('client_authentication', app)).toEqual({
+      ...{ check: 'client_authentication', result: 'cannot_tell' },
+      detail: 'The token endpoint gave no clear response: a made-up code was taken.',
+    });
+  });
+
+  test('an app without OpenID Connect needs no signing keys', async () => {
+    const names = (await check(at.appOf({ scopes: ['profile'], signIn: undefined }))).map((one) => one.check);
+    expect(names).not.toContain('keys');
+    expect(names).not.toContain('algorithms');
+    expect(names).toContain('revocation');
+  });
+
+  test.each([
+    [1, 'The provider publishes 1 key.'],
+    [2, 'The provider publishes 2 keys.'],
+  ])('%i published keys', async (count, detail) => {
+    const { keys: published = [] } = (await (await fetch(`${at.provider.issuer}/jwks`)).json()) as { keys?: object[] };
+    const jwks = Array.from({ length: count }, (_, n) => ({ ...published[0], kid: `k${n}` }));
+    at.provider.set({ jwks: () => jwks });
+    expect(await found('keys')).toEqual({ check: 'keys', result: 'fine', detail });
+  });
+
+  test('an endpoint that is not a URL', async () => {
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, token_endpoint: 5 }) });
+    expect(await found('endpoints')).toEqual({
+      ...{ check: 'endpoints', result: 'problem', pointer: '#/endpoints' },
+      detail: 'The token_endpoint may not be called: endpoint refused.',
+      advice: 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
+    });
+  });
+
+  test('an issuer template of which the app names one tenant', async () => {
+    at.provider.set(tenants(INK));
+    const template = templateApp(at.provider);
+    const app = at.appOf({ ...template, signIn: { allow: { claim: 'tid', values: [INK] } } });
+    expect((await found('issuer', app))?.detail).toBe(
+      'The provider calls itself by the issuer that is set, and the app names one tenant.',
+    );
+  });
+
+  test('a provider without a revocation endpoint', async () => {
+    at.provider.set('no-revocation-endpoint');
+    expect(await found('revocation')).toEqual({
+      ...{ check: 'revocation', result: 'cannot_tell', pointer: '#/endpoints/revocation' },
+      detail: 'No revocation endpoint is known: disconnecting deletes the tokens only here.',
+      advice: 'If the provider has one, set endpoints.revocation.',
+    });
   });
 
   test('a platform that cannot be called, and one that does not know the path', async () => {

@@ -88,6 +88,42 @@ test('a key that another process had to make anew is looked for once a token nam
   expect(await other.verify(token, { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
+test('each published key is listed with when it was made, and with when it signs', async () => {
+  const own = process();
+  await own.rotate();
+  const [signing, next] = (await own.list()).slice(-2);
+  expect(signing).toMatchObject({ signs: true });
+  expect(next).toMatchObject({ signs: false, signsFrom: (next?.madeAt ?? 0) + DAY });
+  const listed = await own.list();
+  expect(listed.map(({ kid }) => kid)).toEqual(await kids(own));
+  expect(listed.filter(({ signs }) => signs)).toHaveLength(1);
+});
+
+test('a process reads the keys again after ten seconds, or where its clock was set back', async () => {
+  const [own, other] = [process(), process()];
+  now += 40 * DAY;
+  await kids(own);
+  now += 10_000;
+  await kids(other);
+  await store.write([{ delete: keys.ownKeys }]);
+  now += 9_999;
+  const [before] = await kids(other);
+  now += 1;
+  const [after] = await kids(other);
+  expect(after).not.toBe(before);
+  await store.write([{ delete: keys.ownKeys }]);
+  now -= 1;
+  expect(await kids(other)).not.toContain(after);
+});
+
+test('keys that have not changed are read without a write', async () => {
+  const own = process();
+  await kids(own);
+  const before = (await store.get(keys.ownKeys))?.version;
+  await kids(process());
+  expect((await store.get(keys.ownKeys))?.version).toBe(before);
+});
+
 test('what another signed, another type, and what has ended is none of ours', async () => {
   const own = process();
   const token = await sign(own);

@@ -1,6 +1,6 @@
 /** The protocol client against the hostile provider, over real HTTP. */
 import { describe, expect, test, vi } from 'vitest';
-import type { Answer } from '../support/hostile-answers.ts';
+import { type Answer, status } from '../support/hostile-answers.ts';
 import { BAD_ID_TOKENS, type Mode, type SigningKeys, signWith } from '../support/hostile-modes.ts';
 import { type ModeName, startHostileProvider } from '../support/hostile-provider.ts';
 import { failureOf, REDIRECT_URI, REQUEST, useProtocol } from './protocol.ts';
@@ -258,6 +258,99 @@ describe('R21: userinfo', () => {
     expect(at.provider.trapped).toEqual([]);
   });
 });
+
+describe('the id of an account without ID tokens', () => {
+  const idOf = async (body: unknown, account: object = { field: 'data.user.id' }, code = 200) => {
+    const token = await at.logIn();
+    at.provider.set({ answers: { userinfo: status(code, body) } });
+    return at.client.accountId(at.appOf({ account }), token);
+  };
+  const unreadable = (failure: string, facts: object) => ({ failure, reason: 'account_unreadable', facts });
+
+  test.each<[unknown, string]>([
+    ['u-1', 'u-1'],
+    [7, '7'],
+    [0, '0'],
+    [9_007_199_254_740_991, '9007199254740991'],
+    ['x'.repeat(255), 'x'.repeat(255)],
+  ])('%j is read as %s', async (id, read) => {
+    expect(await idOf({ data: { user: { id } } })).toBe(read);
+    expect(await idOf({ id }, { field: 'id' })).toBe(read);
+  });
+
+  test.each<[string, unknown]>([
+    ['a number that is rounded', { data: { user: { id: 9_007_199_254_740_992 } } }],
+    ['a number with a fraction', { data: { user: { id: 1.5 } } }],
+    ['an empty text', { data: { user: { id: '' } } }],
+    ['a blank text', { data: { user: { id: ' ' } } }],
+    ['a text that is too long', { data: { user: { id: 'x'.repeat(256) } } }],
+    ['an object', { data: { user: { id: {} } } }],
+    ['nothing there', { data: { id: 'u-1' } }],
+    ['null on the way', { data: null }],
+    ['a text on the way', { data: 'user' }],
+    ['no JSON', 'id=u-1'],
+  ])('%s is no id', async (_words, body) => {
+    await expect(idOf(body)).rejects.toMatchObject(unreadable('invalid', { status: 200 }));
+  });
+
+  test('is not read from members that every object inherits', async () => {
+    await expect(idOf({}, { field: 'constructor.name' })).rejects.toMatchObject(unreadable('invalid', { status: 200 }));
+  });
+
+  test.each([
+    [201, 'invalid'],
+    [401, 'invalid'],
+    [404, 'invalid'],
+    [429, 'unavailable'],
+    [499, 'invalid'],
+    [500, 'unavailable'],
+    [503, 'unavailable'],
+  ])('status %i: %s', async (code, failure) => {
+    const body = { data: { user: { id: 'u-1' } } };
+    await expect(idOf(body, undefined, code)).rejects.toMatchObject(unreadable(failure, { status: code }));
+  });
+
+  test('is asked for with the access token, at the URL of the app or the userinfo endpoint', async () => {
+    const token = await at.logIn();
+    const url = `${at.provider.issuer}/userinfo?fields=id`;
+    for (const account of [{ field: 'sub' }, { field: 'sub', url }])
+      expect(await at.client.accountId(at.appOf({ account }), token)).toBe('user-1');
+    const hits = at.provider.hitsOf('userinfo');
+    expect(hits.map((hit) => hit.url)).toEqual(['/userinfo', '/userinfo?fields=id']);
+    const { authorization, accept } = hits[0]?.headers ?? {};
+    expect([authorization, accept]).toEqual([`Bearer ${token.accessToken}`, 'application/json']);
+    expect(await at.client.accountId(at.app, token)).toBeUndefined();
+  });
+
+  test('cannot be read without a URL, nor while the provider cannot be called', async () => {
+    const token = await at.logIn();
+    at.client = at.freshClient();
+    at.provider.set('no-userinfo-endpoint');
+    const withField = at.appOf({ account: { field: 'sub' } });
+    expect(await failureOf(at.client.accountId(withField, token))).toEqual({
+      ...{ failure: 'invalid', reason: 'account_url_missing' },
+    });
+    at.provider.set('userinfo-reset');
+    expect(await failureOf(at.client.accountId(at.appOf({ account: { field: 'sub' } }), token))).toEqual({
+      ...{ failure: 'unavailable', reason: 'connection' },
+    });
+  });
+});
+
+test.each<[unknown, boolean]>([
+  [['public'], true],
+  [['public', 'pairwise'], false],
+  [['pairwise'], false],
+  [[], false],
+  ['public', false],
+  [undefined, false],
+])(
+  'a provider with the subject types %j gives every client the same subject: %s',
+  async (subject_types_supported, isPublic) => {
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, subject_types_supported }) });
+    expect(await at.client.hasPublicSubjects(at.app)).toBe(isPublic);
+  },
+);
 
 describe('revocation (RFC 7009)', () => {
   const revoke = async (...modes: ModeName[]) => {

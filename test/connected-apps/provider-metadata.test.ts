@@ -136,6 +136,16 @@ describe('R20: whose metadata it is', () => {
   });
 });
 
+test.each<[ModeName, () => object]>([
+  ['discovery-status-404', () => ({ status: 404 })],
+  ['discovery-issuer-with-slash', () => ({ issuer: `${provider.issuer}/` })],
+  ['discovery-http-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
+  ['discovery-private-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
+])('%s: what is wrong is named for administrators', async (mode, facts) => {
+  provider.set(mode);
+  expect((await errorOf(appOf())).facts).toMatchObject(facts());
+});
+
 describe('R25, R28: discovery that is no answer', () => {
   test.each<[ModeName, string]>([
     ['discovery-redirect-301', 'discovery_failed'],

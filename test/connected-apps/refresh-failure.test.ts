@@ -136,6 +136,25 @@ describe('R40: refresh, classified by status and body', () => {
     });
   });
 
+  test('an API base URL to which no calls may go is named by its member and host', async () => {
+    const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
+    const refresh = async (instance_url: unknown) => {
+      at.provider.set();
+      const { refreshToken = '' } = await at.logIn();
+      at.provider.set({ refreshed: (body) => ({ ...body, instance_url }) });
+      return at.client.refresh(app, { refreshToken });
+    };
+    expect(await refresh('https://other.example.com')).toMatchObject({
+      ...{ kind: 'unusable', reason: 'api_base_url_refused instance_url other.example.com' },
+    });
+    expect(await refresh('no address')).toMatchObject({
+      ...{ kind: 'unusable', reason: 'api_base_url_refused instance_url' },
+    });
+    expect(await refresh('https://eu.my.example.com/')).toMatchObject({
+      ...{ kind: 'tokens', response: { apiBaseUrl: 'https://eu.my.example.com' } },
+    });
+  });
+
   test('R25: the refresh token goes to no redirect target', async () => {
     for (const mode of ['refresh-redirect', 'refresh-redirect-307'] as const) await refreshed(mode);
     expect(at.provider.trapped).toEqual([]);
