@@ -5,6 +5,7 @@ import { type AuthorizedRequest, createAuthorizedFetch } from '../../src/grants/
 import type { GrantStore } from '../../src/grants/grant-store.ts';
 import type { TokenResult, TokenVault } from '../../src/grants/token-vault.ts';
 import type { Outbound } from '../../src/outbound/outbound.ts';
+import { createStop, stopError } from '../../src/outbound/stop.ts';
 
 const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false } as const;
 const APP = { id: 'platform' } as ConnectedApp;
@@ -12,23 +13,29 @@ const APP = { id: 'platform' } as ConnectedApp;
 let tokens: (TokenResult | Promise<TokenResult>)[];
 let statuses: number[];
 let sent: (readonly string[])[];
+let targets: string[];
+/** The errors that calls were ended with. */
+let destroyed: Error[];
 const vault = { accessToken: vi.fn(), clearDoubt: vi.fn() };
 const grants = { noteUse: vi.fn() };
 const body = { destroy: vi.fn() };
 beforeEach(() => {
   vi.resetAllMocks();
   [tokens, statuses, sent] = [[TOKEN], [200], []];
+  [targets, destroyed] = [[], []];
   vault.accessToken.mockImplementation(async () => tokens.shift());
 });
 
 const outbound = {
   target: (url: string) => {
     if (url.includes('refused')) throw new Error('the address is refused');
-    return { origin: 'https://platform.test', path: '/threads/current' };
+    return { origin: new URL(url).origin, path: '/threads/current' };
   },
-  stream: (_target: unknown, headers: readonly string[]) => {
+  stream: (target: { origin: string }, headers: readonly string[]) => {
     sent.push(headers);
-    return { response: Promise.resolve({ statusCode: statuses.shift(), headers: {}, body }), destroy: () => undefined };
+    targets.push(target.origin);
+    const response = Promise.resolve({ statusCode: statuses.shift(), headers: {}, body });
+    return { response, destroy: (error: Error) => void destroyed.push(error) };
   },
 } as unknown as Outbound;
 const fetch = createAuthorizedFetch({
@@ -87,6 +94,39 @@ test('R42: a refused token is renewed once and the call made once more, each wit
   expect([beforeSending.mock.calls.length, body.destroy.mock.calls.length, grants.noteUse.mock.calls.length]).toEqual([
     2, 1, 1,
   ]);
+});
+
+test.each([
+  [200, 1],
+  [404, 1],
+  [499, 1],
+  [500, 0],
+  [503, 0],
+])('a response with status %i counts as a use of the connection: %i', async (status, uses) => {
+  statuses = [status];
+  await get();
+  expect(grants.noteUse).toHaveBeenCalledTimes(uses);
+});
+
+test('the API base URL of the grant replaces that of the app, and its address is checked too', async () => {
+  const urlFor = (granted = 'https://platform.test') => `${granted}/threads/current`;
+  tokens = [{ ...TOKEN, apiBaseUrl: 'https://eu.platform.test' }];
+  await get({ urlFor });
+  tokens = [TOKEN];
+  statuses = [200];
+  await get({ urlFor });
+  expect(targets).toEqual(['https://eu.platform.test', 'https://platform.test']);
+  tokens = [{ ...TOKEN, apiBaseUrl: 'https://refused.test' }];
+  await expect(get({ urlFor })).rejects.toThrow('refused');
+  expect(sent).toHaveLength(2);
+});
+
+test('a caller that stops ends the call, with the reason', async () => {
+  const stop = createStop();
+  await get({ stop });
+  expect(destroyed).toEqual([]);
+  stop.stopLate();
+  expect(destroyed).toEqual([stopError(true)]);
 });
 
 test('R42: a second refusal is the answer, and is no use', async () => {

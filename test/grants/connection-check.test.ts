@@ -370,3 +370,16 @@ describe.each(['SQLite', 'Redis'] as const)('R113 on %s', (kind) => {
     expect(createConnectionCheck({ ...none, seconds: 0 })(options)).toEqual([]);
   });
 });
+
+test.each([
+  [1, 1_000],
+  [60, 2_500],
+  [240, 10_000],
+  [86_400, 10_000],
+])('R113 with an interval of %i s the chore runs every %i ms', (seconds, everyMilliseconds) => {
+  const none = {} as Parameters<typeof createConnectionCheck>[0];
+  const options = { isDisabled: async () => false, charge: async () => undefined };
+  expect(createConnectionCheck({ ...none, seconds })(options)).toMatchObject([
+    { name: 'check-connections', everyMilliseconds },
+  ]);
+});

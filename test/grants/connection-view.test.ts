@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { CurrentApps } from '../../src/connected-apps/current-apps.ts';
-import { connectionJson, connectionView, connectionViews } from '../../src/grants/connection-view.ts';
+import { connectionJson, connectionView, connectionViews, disconnectedJson } from '../../src/grants/connection-view.ts';
 import type { Connection, Connections } from '../../src/grants/connections.ts';
 import { failureText } from '../../src/grants/grant.ts';
 
@@ -24,7 +24,8 @@ const connectionOf = (app: string, changes: Partial<Connection> = {}): Connectio
 const WHO = [
   [{ email: 'ada@example.test', name: 'Ada', subject: 's1' }, 'ada@example.test'],
   [{ name: 'Ada', subject: 's1' }, 'Ada'],
-  [{ subject: 's1' }, 's1'],
+  [{ subject: 's1', accountId: '7' }, 's1'],
+  [{ accountId: '7' }, '7'],
 ] as const;
 
 describe('as JSON', () => {
@@ -64,6 +65,24 @@ describe('as JSON', () => {
     expect(connectionView(appOf('a'), failed, HREF)).toMatchObject({
       ...{ cause: failureText('grant_refused'), lastUsedAt: '2026-01-02T03:04:05.000Z' },
       ...{ connectedAt: '2026-01-02T03:04:05.000Z', health: 'reconnect_needed' },
+    });
+  });
+
+  test('R113 a connection that was not checked for long has its times in both, and a cause on the page', () => {
+    const times = { checkedAt: AT - 1_000, notCheckedSince: AT - 2_000, connectedAt: AT - 3_000, lastUsedAt: AT };
+    const stale = connectionOf('a', { ...times, cause: 'grant_refused' });
+    const told = { checkedAt: '2026-01-02T03:04:04.000Z', notCheckedSince: '2026-01-02T03:04:03.000Z' };
+    expect(connectionJson(stale, appOf('a'), HREF)).toMatchObject(told);
+    expect(connectionView(appOf('a'), stale, HREF)).toMatchObject({
+      ...{ ...told, connectedAt: '2026-01-02T03:04:02.000Z', lastUsedAt: '2026-01-02T03:04:05.000Z' },
+      cause: 'It has not been used or checked for a while, so it may no longer work. The next use will show.',
+    });
+  });
+
+  test('a disconnection has the result of the revocation, and the response of the provider where it was called', () => {
+    expect(disconnectedJson({ revocation: 'unsupported' })).toEqual({ revocation: 'unsupported', provider: null });
+    expect(disconnectedJson({ revocation: 'pending', said: { status: 503 } })).toEqual({
+      ...{ revocation: 'pending', provider: { status: 503 } },
     });
   });
 

@@ -93,3 +93,79 @@ test('a process that was stopped for long does not write over what another has d
   await job.settle();
   expect(await job.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
 });
+
+test('the progress does not name the administrator, and a second start returns the running job', async () => {
+  const gate = Promise.withResolvers<void>();
+  beside = () => gate.promise;
+  const job = everyone();
+  const begun = { app: 'platform', startedAt: NOW, total: 25, done: 0, answers: {} };
+  expect(await job.progress('platform')).toBeUndefined();
+  expect(await job.start('platform', BY)).toEqual(begun);
+  expect(await job.start('platform', { kind: 'other' } as never)).toEqual(begun);
+  expect(await job.progress('platform')).toEqual(begun);
+  gate.resolve();
+  await until(() => isFinished(job));
+  expect(await job.progress('platform')).toEqual({ ...begun, finishedAt: NOW, done: 25, answers: { revoked: 25 } });
+  listed = [{ userId: 'u9', appId: 'platform' }];
+  expect(await job.start('platform', BY)).toEqual({ ...begun, total: 1 });
+  await until(() => isFinished(job));
+  await job.settle();
+});
+
+test('ends the connections that were listed at the start, each by the administrator who asked for it', async () => {
+  const asked: unknown[] = [];
+  const made = { app: '', until: 0 };
+  const job = createDisconnectEveryone({
+    store,
+    index: {
+      async oldest(app: string, limit: number, until: number) {
+        Object.assign(made, { app, until });
+        return listed.slice(0, limit);
+      },
+      count: async () => 1,
+      drop: async () => undefined,
+    } as unknown as ConnectionIndex,
+    connections: {
+      async end(userId, app, context) {
+        asked.push([userId, app, context]);
+        listed = listed.slice(1);
+        return { revocation: userId === 'u0' ? 'pending' : 'unsupported' };
+      },
+    },
+    clock: () => NOW,
+  });
+  listed = listed.slice(0, 3);
+  await job.start('platform', BY);
+  await until(() => isFinished(job));
+  expect(made).toEqual({ app: 'platform', until: NOW });
+  expect(asked).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
+  // More were ended than were counted at the start.
+  expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, answers: { pending: 1, unsupported: 2 } });
+  await job.settle();
+});
+
+test('a listed connection that does not exist is dropped from the list, and not counted', async () => {
+  const dropped: ListedConnection[] = [];
+  const job = createDisconnectEveryone({
+    store,
+    index: {
+      oldest: async (_app: string, limit: number) => listed.slice(0, limit),
+      count: async () => listed.length,
+      async drop(connection: ListedConnection) {
+        dropped.push(connection);
+        listed = listed.filter(({ userId }) => userId !== connection.userId);
+      },
+    } as unknown as ConnectionIndex,
+    connections: { end: async () => undefined },
+    clock: () => NOW,
+  });
+  listed = listed.slice(0, 2);
+  await job.start('platform', BY);
+  await until(() => isFinished(job));
+  expect(dropped.map(({ userId, appId }) => [userId, appId])).toEqual([
+    ['u0', 'platform'],
+    ['u1', 'platform'],
+  ]);
+  expect(await job.progress('platform')).toMatchObject({ total: 2, done: 0, answers: {} });
+  await job.settle();
+});

@@ -38,7 +38,7 @@ afterEach(async () => {
 });
 
 async function stored(userId: string, changes: Partial<Grant> = {}): Promise<void> {
-  const version = (await grants.load(userId, 'platform'))?.version ?? 0;
+  const version = (await grants.load(userId, changes.appId ?? 'platform'))?.version ?? 0;
   const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}` };
   const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now, consentedAt: now };
   const rest = { scopes: ['openid'], account: {}, failure: undefined, refresh: undefined };
@@ -79,6 +79,62 @@ test('what was removed is not remembered, also where another one takes its place
   expect(await grants.load('u1', 'platform')).toBeUndefined();
   await stored('u1', { accessToken: 'another' });
   expect(await grants.load('u1', 'platform')).toMatchObject({ grant: { accessToken: 'another' } });
+});
+
+test('the oldest connections of an app are those that were made by a time', async () => {
+  for (const at of [0, 1, 2]) {
+    now = NOW + at;
+    await stored(`u${at}`);
+  }
+  await stored('u9', { appId: 'other', connectedAt: NOW });
+  const usersBy = async (limit: number, until: number) =>
+    (await index.oldest('platform', limit, until)).map(({ userId }) => userId);
+  expect(await usersBy(9, NOW + 1)).toEqual(['u0', 'u1']);
+  expect(await usersBy(1, NOW + 1)).toEqual(['u0']);
+  expect(await usersBy(9, NOW - 1)).toEqual([]);
+  expect(await index.oldest('other', 9, NOW)).toEqual([{ userId: 'u9', appId: 'other' }]);
+});
+
+test('a page lists connections of one user, of one app or of all, and of the given apps alone', async () => {
+  await stored('u1', { connectedAt: NOW });
+  await stored('u1', { appId: 'files', connectedAt: NOW + 1 });
+  await stored('u2', { connectedAt: NOW + 2 });
+  const page = async (request: Partial<Parameters<ConnectionIndex['page']>[0]>) =>
+    (await index.page({ limit: 9, ...request })).items.map(({ userId, appId }) => `${userId} ${appId}`);
+  expect(await page({})).toEqual(['u2 platform', 'u1 files', 'u1 platform']);
+  expect(await page({ appId: 'platform' })).toEqual(['u2 platform', 'u1 platform']);
+  expect((await page({ userId: 'u1' })).toSorted()).toEqual(['u1 files', 'u1 platform']);
+  expect(await page({ userId: 'u1', appId: 'files' })).toEqual(['u1 files']);
+  expect(await page({ apps: ['files'] })).toEqual(['u1 files']);
+  expect(await page({ userId: 'u1', apps: ['platform'] })).toEqual(['u1 platform']);
+  expect(await page({ apps: [] })).toEqual([]);
+  const first = await index.page({ limit: 1 });
+  expect(await page({ limit: 1, after: first.next })).toEqual(['u1 files']);
+  expect([await index.count(), await index.count('files'), await index.total({})]).toEqual([3, 1, 3]);
+});
+
+test('a list that lags behind the grants is corrected: removed connections leave it, renewed ones stay', async () => {
+  await stored('gone', { refreshToken: undefined });
+  await stored('renewed', { refreshToken: undefined });
+  await stored('later', { refreshToken: undefined, expiresAt: NOW + 2 * HOUR });
+  // As where a process was killed between the write of the grant and that of the lists.
+  const unlisted = createGrantStore({ store, sealer, clock: () => now });
+  const { version = 0 } = (await unlisted.load('gone', 'platform')) ?? {};
+  await unlisted.remove('gone', 'platform', version);
+  const known = await unlisted.load('renewed', 'platform');
+  if (!known || 'unreadable' in known) throw new Error('There is no grant.');
+  await unlisted.save({ ...known.grant, refreshToken: 'rt' }, known.version);
+  now += HOUR;
+  await index.settle(unlisted.load);
+  expect((await usersOf('unrenewable')).toSorted()).toEqual(['later', 'renewed']);
+  expect([await usersOf('reconnect_needed'), await index.count()]).toEqual([[], 2]);
+});
+
+test('a connection that lacks scopes is listed, whether they were announced or declined', async () => {
+  await stored('announced', { announcedScopes: ['files'] });
+  await stored('declined', { declinedScopes: ['files'] });
+  await stored('neither', { announcedScopes: [], declinedScopes: [] });
+  expect((await usersOf('lacking')).toSorted()).toEqual(['announced', 'declined']);
 });
 
 describe('the list of each state', () => {

@@ -4,12 +4,18 @@ import { describe, expect, test } from 'vitest';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import {
   FAILURE_WORDS,
+  failureText,
   type Grant,
   hasUsableToken,
   healthOf,
   isBackingOff,
+  isBroken,
   isRefreshDue,
+  isSpentByUse,
+  isUnchecked,
   type RefreshFailure,
+  revocationToken,
+  spreadOf,
   withFailure,
   withTokens,
 } from '../../src/grants/grant.ts';
@@ -111,6 +117,15 @@ describe('withTokens', () => {
     });
   });
 
+  test('take over the key that the new access token is bound to, and the API base URL only where one is named', () => {
+    const before = grantOf({ dpopKey: { kty: 'EC', x: '1' }, apiBaseUrl: 'https://a.api.test' });
+    expect(withTokens(before, ANSWER, NOW, undefined)).toMatchObject({ apiBaseUrl: 'https://a.api.test' });
+    expect(withTokens(before, ANSWER, NOW, undefined).dpopKey).toBeUndefined();
+    const dpopKey = { kty: 'EC', x: '2' };
+    const given = { ...ANSWER, dpopKey, apiBaseUrl: 'https://b.api.test' };
+    expect(withTokens(before, given, NOW, undefined)).toMatchObject({ dpopKey, apiBaseUrl: 'https://b.api.test' });
+  });
+
   test('without expires_in the lifetime is the app’s, else unknown: an old one does not live on', () => {
     expect(withTokens(grantOf(), ANSWER, NOW, 30).expiresAt).toBe(NOW + 30_000);
     expect(withTokens(grantOf(), ANSWER, NOW, undefined).expiresAt).toBeUndefined();
@@ -169,6 +184,19 @@ describe('R41: withFailure', () => {
         },
       ),
     );
+  });
+
+  test('says why, and that the platform refused the access token, for as long as the refresh fails', () => {
+    const moment = { now: NOW, random: 0.5 };
+    const plain = withFailure(grantOf(), 'passing', 'provider_unavailable', moment);
+    expect(plain.failure).toEqual({
+      ...{ kind: 'passing', cause: 'provider_unavailable', since: NOW, failures: 1, retryAt: NOW + 30_000 },
+    });
+    const at = { ...moment, tokenRefused: true, reason: 'status_503' };
+    const refused = withFailure(plain, 'passing', 'provider_unavailable', at);
+    expect(refused.failure).toMatchObject({ failures: 2, tokenRefused: true, reason: 'status_503' });
+    const { tokenRefused, reason } = withFailure(refused, 'in_doubt', 'unclear_refusal', moment).failure ?? {};
+    expect([tokenRefused, reason]).toEqual([true, undefined]);
   });
 
   test('`since` begins anew with another kind of failure', () => {
@@ -237,4 +265,62 @@ test('every failure is a whole sentence for the person whose connection it is, a
   const words = Object.values(FAILURE_WORDS);
   for (const one of words) expect(one).toMatch(/^\p{Lu}.{20,}\.$/u);
   expect(new Set(words).size).toBe(words.length);
+});
+
+test('the user is told what to do about each failure', () => {
+  const advice = (cause: keyof typeof FAILURE_WORDS) => failureText(cause).replace(`${FAILURE_WORDS[cause]} `, '');
+  for (const cause of ['grant_refused', 'answer_lost', 'access_ended', 'unreadable'] as const)
+    expect(advice(cause)).toBe('Reconnect to use it again.');
+  for (const cause of ['access_token_refused', 'unclear_refusal', 'unusable_answer', 'not_checked'] as const)
+    expect(advice(cause)).toBe('Try again shortly, or reconnect.');
+  expect(advice('provider_unavailable')).toBe('Try again shortly. If it lasts, reconnect.');
+  expect(advice('app_refused')).toBe('Try again later: an administrator has to correct this first.');
+});
+
+test.each([
+  ['the refresh token', {}, { token: 'rt1', hint: 'refresh_token' }],
+  [
+    'that of an interrupted refresh, which is newer',
+    { refresh: { startedAt: NOW, received: 'rt2' } },
+    { token: 'rt2', hint: 'refresh_token' },
+  ],
+  [
+    'the same where that one got none',
+    { refresh: { startedAt: NOW, received: undefined } },
+    { token: 'rt1', hint: 'refresh_token' },
+  ],
+  ['the access token where there is no other', { refreshToken: undefined }, { token: 'at1', hint: 'access_token' }],
+])('R43: a grant is revoked by %s', (_words, changes, expected) => {
+  expect(revocationToken(grantOf(changes))).toEqual(expected);
+});
+
+test.each([
+  [undefined, undefined, true],
+  [undefined, true, true],
+  [undefined, false, false],
+  ['rotating', false, true],
+  ['reusable', true, false],
+] as const)('set to %s, rotation seen: %s: a refresh token may work only once: %s', (setting, rotates, isSpent) => {
+  expect(isSpentByUse(grantOf({ rotates }), setting)).toBe(isSpent);
+});
+
+test('a connection is broken by a refusal, and not by an outage', () => {
+  const broken = (kind?: RefreshFailure['kind']) =>
+    isBroken(kind ? withFailure(grantOf(), kind, 'app_refused', { now: NOW, random: 0 }) : grantOf());
+  expect([broken(), broken('passing'), broken('in_doubt'), broken('reconnect_needed')]).toEqual([
+    false,
+    false,
+    true,
+    true,
+  ]);
+  expect([isUnchecked(grantOf()), isUnchecked(grantOf({ accessToken: '' }))]).toEqual([false, true]);
+});
+
+test('the refreshes of many users are spread over the whole margin, in the same way each time', () => {
+  const spreads = Array.from({ length: 1_000 }, (_, at) => spreadOf(`u${(at * 7_919).toString(36)}x`));
+  for (const one of spreads) expect(one >= 0 && one < 1).toBe(true);
+  const tenths = Array.from({ length: 10 }, (_, at) => spreads.filter((one) => Math.floor(one * 10) === at).length);
+  expect(Math.min(...tenths)).toBeGreaterThan(20);
+  expect(spreadOf('u1')).toBe(spreadOf('u1'));
+  expect(new Set(spreads).size).toBeGreaterThan(900);
 });

@@ -17,6 +17,7 @@ import { createRevocations } from '../../src/grants/revocations.ts';
 import { createTokenVault, type TokenVault } from '../../src/grants/token-vault.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { keys } from '../../src/storage/keys.ts';
 import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
@@ -41,6 +42,8 @@ let refreshed: string[];
 let revoked: string[];
 let broken: string[];
 let recovered: object[];
+/** What the log says of each call to the provider. */
+let ended: object[];
 /** How it answers. */
 let answer: (refreshToken: string) => Promise<RefreshOutcome>;
 
@@ -57,7 +60,7 @@ const provider = {
 const atProvider = { provider, revokeUnowned: provider.revoke };
 
 const events = {
-  refreshEnded: () => undefined,
+  refreshEnded: (facts: object) => void ended.push(facts),
   connectionBroken: ({ cause }: { cause: string }) => void broken.push(cause),
   connectionMade: () => undefined,
   connectionRecovered: (facts: object) => void recovered.push(facts),
@@ -65,7 +68,7 @@ const events = {
 } as unknown as Events;
 
 beforeEach(async () => {
-  [now, refreshed, revoked, broken, recovered] = [NOW, [], [], [], []];
+  [now, refreshed, revoked, broken, recovered, ended] = [NOW, [], [], [], [], []];
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-test-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
@@ -593,6 +596,52 @@ describe('writes that come in between', () => {
   });
 });
 
+describe('the log says of a call to the provider', () => {
+  const facts = { userId: 'u1', app: APP.id, host: 'idp.test', seconds: expect.any(Number) };
+  const failed = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 1 } as const;
+
+  test.each<[RefreshOutcome, object]>([
+    [tokens('at2'), { outcome: 'refreshed' }],
+    [{ kind: 'refused' }, { outcome: 'refused' }],
+    [
+      { kind: 'app_fault', reason: 'invalid_client' },
+      { outcome: 'app_fault', reason: 'invalid_client' },
+    ],
+    [
+      { kind: 'doubtful', reason: 'status_400' },
+      { outcome: 'doubtful', reason: 'status_400' },
+    ],
+    [
+      { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
+      { outcome: 'unavailable', reason: 'timeout' },
+    ],
+  ])('how it ended: %j', async (outcome, expected) => {
+    await stored();
+    answer = async () => outcome;
+    await token();
+    expect(ended).toEqual([{ ...facts, reason: undefined, again: undefined, ...expected }]);
+  });
+
+  test('whether it failed again', async () => {
+    answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    await stored('u1', { failure: failed });
+    await token();
+    expect(ended).toMatchObject([{ outcome: 'unavailable', again: true }]);
+    answer = async () => tokens('at2');
+    await stored('u1', { failure: failed });
+    await token();
+    expect(ended[1]).toMatchObject({ outcome: 'refreshed', again: undefined });
+  });
+
+  test('whether it was for fewer scopes, and the host of a token endpoint that is set by hand', async () => {
+    await stored('u1', { expiresAt: NOW + 600_000 });
+    answer = async () => tokens('at2');
+    const app = { ...APP, endpoints: { token: 'https://tokens.test:8443/token' } } as ConnectedApp;
+    await refresher.narrow({ userId: 'u1', app, scopes: [] });
+    expect(ended).toMatchObject([{ outcome: 'refreshed', reason: 'for a narrower token', host: 'tokens.test:8443' }]);
+  });
+});
+
 describe('what the vault answers', () => {
   const future = { expiresAt: NOW + 600_000 };
 
@@ -726,6 +775,42 @@ describe('what the vault answers', () => {
     await stored('u1', { failure });
     await token();
     expect([(await read()).failure, recovered]).toEqual([undefined, []]);
+  });
+
+  test('a token with the key that it is bound to and the API base URL of the grant', async () => {
+    const dpopKey = { kty: 'EC', crv: 'P-256', x: 'x', y: 'y' };
+    await stored('u1', { ...future, dpopKey, apiBaseUrl: 'https://eu.api.test' });
+    expect(await token()).toMatchObject({ kind: 'token', dpopKey, apiBaseUrl: 'https://eu.api.test' });
+  });
+
+  test('reconnect_needed for a grant that cannot be read', async () => {
+    await stored();
+    await store.write([{ put: keys.grant('u1', APP.id), value: 'not sealed' }]);
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'unreadable' });
+    expect(refreshed).toEqual([]);
+  });
+
+  test('unavailable, not in doubt, while an access token that still works cannot be replaced', async () => {
+    const failure = { kind: 'passing', cause: 'app_refused', since: now, failures: 1, retryAt: now + 1_500 } as const;
+    await stored('u1', { ...future, failure });
+    expect(await token()).toMatchObject({ kind: 'token', doubted: false });
+    expect(await token('at1-u1')).toEqual({
+      ...{ kind: 'unavailable', cause: 'app_refused', inDoubt: false, retryAfterSeconds: 2 },
+    });
+  });
+
+  test('an accepted call ends the doubt, and the failed refresh is still not tried sooner', async () => {
+    const outage = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1 } as const;
+    const failure = { ...outage, retryAt: now + 9_000, tokenRefused: true };
+    await stored('u1', { ...future, failure });
+    expect(await token()).toMatchObject({ kind: 'token', doubted: true });
+    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    expect((await read()).failure).toEqual({ ...failure, tokenRefused: undefined });
+    expect(await token()).toMatchObject({ kind: 'token', doubted: false });
+    // Without a grant, or without the store, there is no doubt to clear.
+    await vault.clearDoubt('nobody', APP.id, 'at1-u1');
+    vi.spyOn(grants, 'load').mockRejectedValueOnce(new Error('away'));
+    await vault.clearDoubt('u1', APP.id, 'at1-u1');
   });
 
   test('clearing a doubt leaves another failure alone', async () => {

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { RevocationOutcome } from '../../src/connected-apps/provider-reply.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
@@ -15,6 +15,7 @@ import { keys } from '../../src/storage/keys.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { until } from '../support/until.ts';
 
 const APP = {
   ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] },
@@ -266,4 +267,139 @@ test('R43, R52: a token that belongs to nobody any more is kept before the provi
   outcome = 'revoked';
   expect(await revoke(APP, 'rt-later', 'refresh_token')).toEqual({ outcome: 'revoked' });
   expect((await page()).items).toHaveLength(1);
+});
+
+test('R52: the pauses double up to an hour', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  const pauses: number[] = [];
+  for (let attempt = 1; attempt <= 9; attempt += 1) {
+    const [pending] = await revocations().pendingOf('u1');
+    expect(pending?.attempts).toBe(attempt);
+    pauses.push(((pending?.nextAt ?? 0) - now) / 1_000);
+    await retryAfter((pending?.nextAt ?? 0) - now);
+  }
+  expect(pauses).toEqual([30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
+  expect(asked).toHaveLength(10);
+});
+
+test('R52: pending revocations are listed with the last response, a page at a time, until each has ended', async () => {
+  status = 503;
+  await connect('rt1');
+  const began = now;
+  await connections().end('u1', APP.id);
+  now += 1_000;
+  const { revokeUnowned, page } = revocations();
+  await revokeUnowned(APP, 'rt2', 'access_token');
+  const first = await page({ limit: 1 });
+  expect(first.items).toMatchObject([{ userId: 'u1', app: 'platform', since: began, said: { status: 503 } }]);
+  const second = await page({ limit: 1, after: first.next });
+  expect(second.items).toMatchObject([{ userId: 'nobody', app: 'platform', since: began + 1_000 }]);
+  expect(JSON.stringify([first, second])).not.toContain('rt');
+});
+
+test('R52: a revocation is abandoned where its app no longer exists, or its record cannot be opened', async () => {
+  const plan = (appId: string) => revocations().plan({ userId: 'u1', appId, token: 'rt', hint: 'refresh_token' });
+  await plan('gone');
+  const id = await plan(APP.id);
+  await store.write([{ put: keys.revocation('u1', id), value: 'not sealed' }]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'gone' }]);
+  await retryAfter(31_000);
+  expect([asked, told]).toEqual([[], ['abandoned', 'abandoned']]);
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+  await retryAfter(31_000);
+  expect(told).toHaveLength(2);
+});
+
+test('R52: a revocation without a record is dropped from the list, and nothing is called', async () => {
+  const id = await revocations().plan({ userId: 'u1', appId: APP.id, token: 'rt', hint: 'refresh_token' });
+  await store.write([{ delete: keys.revocation('u1', id) }]);
+  await retryAfter(31_000);
+  expect((await store.page(keys.revocations, { limit: 9 })).items).toEqual([]);
+  expect([asked, told]).toEqual([[], []]);
+});
+
+test('R52: a revocation that was cancelled, or has ended elsewhere, calls nothing', async () => {
+  const { plan, cancel, attempt } = revocations();
+  const id = await plan({ userId: 'u1', appId: APP.id, token: 'rt', hint: 'refresh_token' });
+  await cancel('u1', id);
+  expect(await attempt(APP, 'u1', id)).toEqual({ outcome: 'revoked' });
+  await retryAfter(31_000);
+  expect([asked, await revocations().pendingOf('u1')]).toEqual([[], []]);
+});
+
+test('R52: a revocation is still retried when it is exactly a week old', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  await retryAfter(7 * 86_400_000);
+  expect([asked.length, told]).toEqual([2, ['pending']]);
+});
+
+describe('a caller that does not wait for the provider', () => {
+  const planOne = () => revocations().plan({ userId: 'u1', appId: APP.id, token: 'rt1', hint: 'refresh_token' });
+
+  test('R52: gets "pending", and an event follows at the end', async () => {
+    outcome = 'revoked';
+    const { attempt, pendingOf } = revocations();
+    expect(await attempt(APP, 'u1', await planOne(), AbortSignal.abort())).toEqual({ outcome: 'pending' });
+    await until(() => told.length > 0);
+    expect(told).toEqual(['confirmed']);
+    expect(await pendingOf('u1')).toEqual([]);
+  });
+
+  test('R52: gets the result of a provider that responds in time', async () => {
+    [outcome, status] = ['revoked', 200];
+    const { attempt } = revocations();
+    const patience = new AbortController();
+    expect(await attempt(APP, 'u1', await planOne(), patience.signal)).toEqual({
+      ...{ outcome: 'revoked', said: { status: 200 } },
+    });
+    patience.abort();
+    expect(told).toEqual([]);
+  });
+
+  test('R52: gets no event where the provider did not confirm', async () => {
+    const { attempt, pendingOf } = revocations();
+    const id = await planOne();
+    await attempt(APP, 'u1', id, AbortSignal.abort());
+    await until(async () => (await pendingOf('u1'))[0]?.attempts === 1);
+    expect(told).toEqual([]);
+  });
+});
+
+test('R43: without the store a token that belongs to nobody is revoked once', async () => {
+  [outcome, status] = ['revoked', 200];
+  const { revokeUnowned } = revocations();
+  vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
+  expect(await revokeUnowned(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'revoked', said: { status: 200 } });
+  expect(asked).toEqual(['rt-late']);
+  vi.restoreAllMocks();
+});
+
+test('R52: without a revocation endpoint nothing is pending; without its app a grant is not revoked', async () => {
+  outcome = 'unsupported';
+  await connect('rt1');
+  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'unsupported' });
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+  await connect('rt2');
+  const withoutApps = createConnections({
+    ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined },
+    ...{ checkSeconds: 86_400, events, clock: () => now },
+  });
+  expect(await withoutApps.end('u1', APP.id)).toEqual({ revocation: 'unconfirmed', said: undefined });
+  expect(await withoutApps.end('u1', APP.id)).toBeUndefined();
+  expect([asked, told]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
+});
+
+test('R43: tokens that were not stored are revoked, but not beside a connection, whose tokens would end with them', async () => {
+  outcome = 'revoked';
+  const discard = (userId: string, owner?: string) =>
+    connections().discard(userId, APP, { accessToken: 'at9', refreshToken: 'rt9' } as TokenResponse, owner);
+  await connect('rt1');
+  await discard('u1');
+  await discard('u2', 'u1');
+  expect(await revocations().pendingOf('u2')).toEqual([]);
+  await discard('u2');
+  await until(() => asked.length > 0);
+  expect(asked).toEqual(['rt9']);
 });

@@ -1,0 +1,237 @@
+/** A connection as it is read from its grant, and the events of making and ending one. */
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
+import { createConnections } from '../../src/grants/connections.ts';
+import type { Grant, RefreshFailure } from '../../src/grants/grant.ts';
+import type { GrantStore, StoredGrant } from '../../src/grants/grant-store.ts';
+import type { Events } from '../../src/observability/events.ts';
+
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+const APP = { id: 'platform', issuer: 'https://idp.test', scopes: ['openid', 'mail'] } as unknown as ConnectedApp;
+
+let stored: StoredGrant | undefined;
+let lastUsedAt: number | undefined;
+/** Whether each write succeeds. */
+let writes: boolean[];
+let saved: unknown[][];
+let planned: unknown[];
+let cancelled: unknown[];
+let events: [name: string, facts: unknown][];
+let isOpen: boolean;
+beforeEach(() => {
+  [stored, lastUsedAt, isOpen] = [undefined, undefined, true];
+  [writes, saved, planned, cancelled, events] = [[], [], [], [], []];
+});
+
+const grantOf = (changes: Partial<Grant> = {}): Grant => ({
+  ...{ userId: 'u1', appId: 'platform', accessToken: 'at1', refreshToken: 'rt1', scopes: ['openid'] },
+  ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
+  ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 5 * HOUR, consentedAt: NOW - 5 * HOUR },
+  ...{ failure: undefined, refresh: undefined },
+  ...changes,
+});
+const store = (changes: Partial<Grant> = {}, version = 3) => {
+  stored = { grant: grantOf(changes), version };
+};
+const failure = (changes: Partial<RefreshFailure> = {}): RefreshFailure => ({
+  ...{
+    kind: 'passing',
+    cause: 'provider_unavailable',
+    since: NOW - 9,
+    failures: 1,
+    retryAt: NOW,
+    reason: 'status_503',
+  },
+  ...changes,
+});
+
+const grants = {
+  load: async () => stored,
+  lastUse: async () => lastUsedAt,
+  list: async () => (stored ? [{ appId: 'platform', stored, lastUsedAt }] : []),
+  async save(...given: unknown[]) {
+    saved.push(given);
+    return (writes.shift() ?? true) ? 9 : undefined;
+  },
+  remove: async () => writes.shift() ?? true,
+} as unknown as GrantStore;
+
+const connections = (findApp: (id: string) => ConnectedApp | undefined = () => APP) =>
+  createConnections({
+    grants,
+    revocations: {
+      async plan(request) {
+        planned.push(request);
+        return `plan-${planned.length}`;
+      },
+      cancel: async (_userId, id) => void cancelled.push(id),
+      attempt: async () => ({ outcome: 'revoked', said: { status: 200 } }),
+      pendingOf: async () => [],
+    },
+    links: { isOpen: async () => isOpen },
+    findApp,
+    checkSeconds: 3_600,
+    events: new Proxy(
+      {},
+      { get: (_target, name) => (facts: unknown) => void events.push([String(name), facts]) },
+    ) as Events,
+    clock: () => NOW,
+  });
+const find = () => connections().find('u1', 'platform');
+
+describe('a connection', () => {
+  test('has the facts of its grant', async () => {
+    store({ apiBaseUrl: 'https://eu.api.test' });
+    lastUsedAt = NOW - 7;
+    const expected = {
+      ...{ app: 'platform', health: 'active', cause: undefined, reason: undefined, scopes: ['openid'] },
+      ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
+      ...{ apiBaseUrl: 'https://eu.api.test', connectedAt: NOW - 5 * HOUR, refreshedAt: NOW - HOUR },
+      ...{ checkedAt: NOW - HOUR, lastUsedAt: NOW - 7, notCheckedSince: undefined },
+    };
+    expect(await find()).toEqual(expected);
+    expect(await connections().list('u1')).toEqual([expected]);
+  });
+
+  test('that cannot be read has to be made again', async () => {
+    stored = { unreadable: new Error('sealed') as never, version: 3 };
+    lastUsedAt = NOW - 7;
+    expect(await find()).toEqual({
+      ...{ app: 'platform', health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {} },
+      ...{ requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt: NOW - 7 },
+    });
+  });
+
+  test('that does not exist is not found', async () => {
+    expect([await find(), await connections().list('u1')]).toEqual([undefined, []]);
+  });
+
+  test.each<[string, Partial<Grant>, object]>([
+    [
+      'a failed refresh',
+      { failure: failure() },
+      { health: 'active', cause: 'provider_unavailable', reason: 'status_503' },
+    ],
+    [
+      'an access token that has expired and cannot be renewed',
+      { refreshToken: undefined, expiresAt: NOW },
+      { health: 'reconnect_needed', cause: 'access_ended' },
+    ],
+    [
+      'a refusal',
+      { failure: failure({ kind: 'reconnect_needed', cause: 'grant_refused', reason: undefined }) },
+      { health: 'reconnect_needed', cause: 'grant_refused', checkedAt: NOW - 9 },
+    ],
+    ['an import that was not checked', { accessToken: '' }, { refreshedAt: undefined, checkedAt: undefined }],
+  ])('with %s', async (_words, changes, expected) => {
+    store(changes);
+    expect(await find()).toMatchObject(expected);
+  });
+
+  test('R113 says since when it is not known to work, while its health says that it does', async () => {
+    const stale = { obtainedAt: NOW - 3 * HOUR };
+    store(stale);
+    expect((await find())?.notCheckedSince).toBe(NOW - 3 * HOUR);
+    store({ ...stale, refreshToken: undefined, expiresAt: NOW + 1 });
+    expect(await find()).toMatchObject({ health: 'expiring', notCheckedSince: NOW - 3 * HOUR });
+    store({ ...stale, failure: failure({ kind: 'in_doubt' }) });
+    expect((await find())?.notCheckedSince).toBeUndefined();
+    store(stale);
+    lastUsedAt = NOW - 1;
+    expect((await find())?.notCheckedSince).toBeUndefined();
+  });
+});
+
+describe('making one', () => {
+  const response = { accessToken: 'at2', refreshToken: 'rt2', scopes: undefined } as unknown as TokenResponse;
+  const make = (changes: object = {}) =>
+    connections().make({
+      ...{
+        userId: 'u1',
+        app: APP,
+        response,
+        scopes: ['openid'],
+        account: { subject: 's1' },
+        origin: { ip: '192.0.2.1' } as never,
+      },
+      ...changes,
+    });
+  const MADE = [
+    'connectionMade',
+    { userId: 'u1', app: 'platform', scopes: ['openid'], link: undefined, origin: { ip: '192.0.2.1' } },
+  ];
+
+  test('sends an event with the granted scopes, or else the requested ones', async () => {
+    expect(await make()).toBe(true);
+    await make({ response: { ...response, scopes: ['mail'] } });
+    expect(events).toEqual([MADE, ['connectionMade', { ...(MADE[1] as object), scopes: ['mail'] }]]);
+    expect(saved[0]?.slice(1)).toEqual([0, undefined, undefined]);
+  });
+
+  test('is a recovery where the earlier one was broken, with the same origin', async () => {
+    store({ failure: failure({ kind: 'in_doubt' }) });
+    await make();
+    store({ failure: failure() });
+    await make();
+    const recovered = ['connectionRecovered', { userId: 'u1', app: 'platform', origin: { ip: '192.0.2.1' } }];
+    expect(events).toEqual([MADE, recovered, MADE]);
+    expect(planned).toEqual([]);
+  });
+
+  test('revokes the grant of another account that it replaces', async () => {
+    store({ account: { subject: 's2' } });
+    await make();
+    expect(planned).toEqual([{ userId: 'u1', appId: 'platform', token: 'rt1', hint: 'refresh_token' }]);
+  });
+
+  test('is repeated where another write came first', async () => {
+    store();
+    writes = [false, true];
+    expect(await make()).toBe(true);
+    expect([saved.length, saved[0]?.[1], events.length]).toEqual([2, 3, 1]);
+  });
+
+  test('by a connect link uses the link up, and stores nothing where it was used before', async () => {
+    expect(await make({ link: 'l1' })).toBe(true);
+    expect(saved[0]?.[3]).toMatch(/l1/);
+    expect(events).toEqual([['connectionMade', { ...(MADE[1] as object), link: 'l1' }]]);
+    [writes, isOpen] = [[false], false];
+    expect(await make({ link: 'l1' })).toBe(false);
+    expect(events).toHaveLength(1);
+    [writes, isOpen] = [[false, true], true];
+    expect(await make({ link: 'l1' })).toBe(true);
+  });
+});
+
+describe('ending one', () => {
+  const REMOVED = { userId: 'u1', app: 'platform', revocation: 'revoked', said: { status: 200 } };
+
+  test('sends an event with the result of the revocation and with the caller', async () => {
+    store();
+    const by = { kind: 'admin' } as never;
+    expect(await connections().end('u1', 'platform', { by, audited: true })).toEqual({
+      ...{ revocation: 'revoked', said: { status: 200 } },
+    });
+    expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
+    expect(planned).toEqual([
+      { userId: 'u1', appId: 'platform', grantVersion: 3, token: 'rt1', hint: 'refresh_token' },
+    ]);
+  });
+
+  test('R43: starts over where a refresh wrote first, and revokes the newer token', async () => {
+    store();
+    writes = [false, true];
+    await connections().end('u1', 'platform');
+    expect([planned.length, cancelled]).toEqual([2, ['plan-1']]);
+  });
+
+  test('that cannot be read deletes it, and revokes nothing', async () => {
+    stored = { unreadable: new Error('sealed') as never, version: 3 };
+    writes = [false, true];
+    expect(await connections().end('u1', 'platform')).toEqual({ revocation: 'unconfirmed', said: undefined });
+    expect([planned, cancelled]).toEqual([[], []]);
+    expect(events).toEqual([['connectionRemoved', { ...REMOVED, revocation: 'unconfirmed', said: undefined }]]);
+  });
+});

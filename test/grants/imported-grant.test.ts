@@ -1,0 +1,133 @@
+/** Importing one refresh token: what is stored, what an existing connection means, and how the check ends. */
+import { describe, expect, test, vi } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { Grant } from '../../src/grants/grant.ts';
+import type { GrantStore, StoredGrant } from '../../src/grants/grant-store.ts';
+import { createGrantImports } from '../../src/grants/imported-grant.ts';
+import type { Refreshed } from '../../src/grants/refresh.ts';
+
+const NOW = 1_800_000_000_000;
+const APP = { id: 'platform' } as ConnectedApp;
+const IMPORTED = { userId: 'u1', app: APP, refreshToken: 'rt-new', scopes: ['openid'], account: { subject: 's1' } };
+const UNREADABLE: StoredGrant = { unreadable: new Error('sealed') as never, version: 4 };
+
+const stored = (changes: Partial<Grant> = {}): StoredGrant => ({
+  version: 4,
+  grant: {
+    ...{ userId: 'u1', appId: 'platform', accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
+    ...{ obtainedAt: NOW, expiresAt: NOW + 9_000, connectedAt: NOW, consentedAt: NOW },
+    ...{ failure: undefined, refresh: undefined },
+    ...changes,
+  },
+});
+const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 7 } as const;
+const passing = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 7 } as const;
+
+/** @param before what is stored at each read. @param saved whether each write succeeds */
+function imports(before: (StoredGrant | undefined)[], saved: boolean[] = [true]) {
+  const onNew = vi.fn(async () => undefined);
+  const noteOpen = vi.fn(async () => undefined);
+  const save = vi.fn(async (_grant: Grant, _version: number) => (saved.shift() ? 1 : undefined));
+  const load = async () => before.shift();
+  const grants = { load, save, noteOpen } as unknown as GrantStore;
+  const { seal } = createGrantImports({
+    grants,
+    refresher: { attempt: async () => ({ stored: undefined }) },
+    clock: () => NOW,
+  });
+  return { seal: () => seal(IMPORTED, onNew), onNew, noteOpen, save };
+}
+
+describe('a refresh token', () => {
+  test('is stored as a connection that has not worked yet', async () => {
+    const { seal, onNew, noteOpen, save } = imports([undefined]);
+    expect(await seal()).toBeUndefined();
+    expect(save.mock.calls).toEqual([
+      [
+        {
+          ...{ userId: 'u1', appId: 'platform', accessToken: '', refreshToken: 'rt-new', scopes: ['openid'] },
+          ...{ account: { subject: 's1' }, obtainedAt: 0, expiresAt: 0, connectedAt: NOW, consentedAt: NOW },
+          failure: { kind: 'passing', cause: 'not_checked', since: NOW, failures: 0, retryAt: 0 },
+          refresh: undefined,
+        },
+        0,
+      ],
+    ]);
+    expect(onNew).toHaveBeenCalledOnce();
+    expect(noteOpen.mock.calls).toEqual([['u1', 'platform']]);
+  });
+
+  test.each<[string, StoredGrant, unknown]>([
+    ['cannot be read', UNREADABLE, { kind: 'invalid', cause: 'unreadable' }],
+    ['works', stored(), { kind: 'already_connected' }],
+    ['may work', stored({ failure: { ...passing, kind: 'in_doubt' } }), { kind: 'already_connected' }],
+    ['was sealed before', stored({ accessToken: '', failure: passing }), undefined],
+    [
+      'was refused with the same token',
+      stored({ accessToken: '', refreshToken: 'rt-new', failure: ended }),
+      { kind: 'refused', cause: 'grant_refused' },
+    ],
+  ])('replaces no connection that %s', async (_words, before, outcome) => {
+    const { seal, onNew, save } = imports([before]);
+    expect(await seal()).toEqual(outcome);
+    expect([onNew.mock.calls, save.mock.calls]).toEqual([[], []]);
+  });
+
+  test.each<[string, StoredGrant]>([
+    ['has ended', stored({ failure: ended })],
+    ['was refused with another token', stored({ accessToken: '', failure: ended })],
+    ['had the same token, and was used', stored({ refreshToken: 'rt-new', failure: ended })],
+  ])('replaces a connection that %s', async (_words, before) => {
+    const { seal, save } = imports([before]);
+    expect(await seal()).toBeUndefined();
+    expect(save.mock.calls[0]?.[1]).toBe(4);
+  });
+
+  test('that meets another write is judged again, and announced once', async () => {
+    const lost = imports([undefined, stored()], [false]);
+    expect(await lost.seal()).toEqual({ kind: 'already_connected' });
+    const won = imports([undefined, stored({ failure: ended })], [false, true]);
+    expect(await won.seal()).toBeUndefined();
+    expect([won.onNew.mock.calls.length, won.noteOpen.mock.calls.length]).toEqual([1, 1]);
+    expect(won.save.mock.calls.map(([, version]) => version)).toEqual([0, 4]);
+  });
+});
+
+describe('the check of an imported connection', () => {
+  const unusable = (reason: string) => ({ kind: 'unusable', reason, refreshToken: undefined }) as const;
+  test.each<[string, Refreshed, unknown]>([
+    ['finds that it works', { stored: stored() }, { kind: 'imported' }],
+    [
+      'finds another account’s token',
+      { stored: undefined, outcome: unusable('other_subject') },
+      { kind: 'refused', cause: 'other_account' },
+    ],
+    [
+      'finds it removed after an unusable response',
+      { stored: undefined, outcome: unusable('token_answer_invalid') },
+      { kind: 'refused', cause: 'removed' },
+    ],
+    ['finds it removed', { stored: undefined }, { kind: 'refused', cause: 'removed' }],
+    ['cannot read it', { stored: UNREADABLE }, { kind: 'refused', cause: 'unreadable' }],
+    [
+      'finds it refused',
+      { stored: stored({ accessToken: '', failure: ended }) },
+      { kind: 'refused', cause: 'grant_refused' },
+    ],
+    [
+      'has to wait for the provider',
+      { stored: stored({ accessToken: '', failure: { ...passing, reason: 'status_503' } }) },
+      { kind: 'unchecked', cause: 'provider_unavailable', retryAt: 7, reason: 'status_503' },
+    ],
+    [
+      'was not made',
+      { stored: stored({ accessToken: '' }) },
+      { kind: 'unchecked', cause: 'not_checked', retryAt: 0, reason: undefined },
+    ],
+  ])('%s', async (_words, refreshed, outcome) => {
+    const attempt = vi.fn(async () => refreshed);
+    const { check } = createGrantImports({ grants: {} as GrantStore, refresher: { attempt }, clock: () => NOW });
+    expect(await check(IMPORTED)).toEqual(outcome);
+    expect(attempt.mock.calls).toEqual([[{ userId: 'u1', app: APP }]]);
+  });
+});
