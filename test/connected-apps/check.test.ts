@@ -282,6 +282,7 @@ describe('each fault is named where it lies', () => {
 
   test.each([
     [200, 'cannot_tell'],
+    [304, 'cannot_tell'],
     [400, 'problem'],
     [499, 'problem'],
     [500, 'cannot_tell'],

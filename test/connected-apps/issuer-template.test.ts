@@ -136,6 +136,7 @@ describe('R98 the verifier', () => {
     ['of the template itself', (of) => ({ iss: of('{tenantid}'), tid: '{tenantid}' }), 'tid'],
     ['of a tenant in capitals', (of) => ({ iss: of(INK.toUpperCase()), tid: INK.toUpperCase() }), 'tid'],
     ['of a named one at another host', () => ({ iss: `https://evil.example/${INK}/v2.0`, tid: INK }), 'iss'],
+    ['of a named one that has expired', (of) => ({ iss: of(INK), tid: INK, exp: NOW - 60 }), 'exp'],
     ['with a path in its tid', (of) => ({ iss: of(`${INK}/v2.0/..`), tid: `${INK}/v2.0/..` }), 'tid'],
     ['with a replacement pattern in its tid', (of) => ({ iss: of('$&'), tid: '$&' }), 'tid'],
   ])('of a token %s', async (_words, claims, result) => {

@@ -109,6 +109,16 @@ test.each([
   expect(fault).toMatch(/^\p{Lu}.{15,}\.$/u);
 });
 
+test('a long issuer is shortened in words, and not offered where it is too long to be entered', async () => {
+  const mismatch = (length: number) => {
+    const issuer = `${ISSUER}/`.padEnd(length, 'x');
+    return read(new ProviderError('misconfigured', 'issuer_mismatch', { issuer }));
+  };
+  const { fault, issuer } = await mismatch(2_000);
+  expect(fault).toContain(`enter ${`${ISSUER}/`.padEnd(200, 'x')} if you trust it`);
+  expect([issuer?.length, (await mismatch(2_001)).issuer]).toEqual([2_000, undefined]);
+});
+
 test('R79 an address that must not be called is not called', async () => {
   asked.length = 0;
   examine.mockResolvedValueOnce('not_https' as never);

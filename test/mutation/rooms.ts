@@ -136,6 +136,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'connected-apps/dynamic-registration',
     'connected-apps/provider-failures',
     'connected-apps/provider-read',
+    'connected-apps/token-response',
     'connected-apps/scheduled-checks',
     'connected-apps/provider-facts',
     'connected-apps/observations',
