@@ -7,6 +7,7 @@ import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/token-refresh.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
+import { AppError } from '../../src/errors.ts';
 import { createConnectionCheck } from '../../src/grants/connection-check.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import { type Grant, healthOf } from '../../src/grants/grant.ts';
@@ -313,6 +314,28 @@ describe.each(['SQLite', 'Redis'] as const)('R113 on %s', (kind) => {
     // It delays the others by its back-off at most: twice, since it is tried once more.
     await pass(SECONDS * 1_000 + STEP_MS + 150_000, [processOf()]);
     expect(new Set(used)).toEqual(new Set(firstTokens(users(30))));
+  });
+
+  test('a check that fails in an unexpected way is left to the next round, and the others are made', async () => {
+    for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
+    const load = grants.load;
+    vi.spyOn(grants, 'load').mockImplementation((userId, ...rest) =>
+      userId === 'u01' ? Promise.reject(new Error('unexpected')) : load(userId, ...rest),
+    );
+    await pass(SECONDS * 500, [processOf()]);
+    expect(used.toSorted()).toEqual(firstTokens(['u00', 'u02']));
+  });
+
+  test('where the storage is away the chore fails, and repeats the part once it is back', async () => {
+    for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
+    const load = vi.spyOn(grants, 'load').mockRejectedValue(new AppError('storage_unavailable'));
+    const work = processOf();
+    now += STEP_MS;
+    await expect(work()).rejects.toMatchObject({ code: 'storage_unavailable' });
+    expect(await store.get(keys.connectionCheck(APP.id))).toBeUndefined();
+    load.mockRestore();
+    await pass(SECONDS * 500, [work]);
+    expect(used.toSorted()).toEqual(firstTokens(users(3)));
   });
 
   test('what a slow provider leaves of a part is checked with the next one', async () => {

@@ -116,6 +116,27 @@ describe('a narrower token', () => {
     expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1', 'rt9']);
   });
 
+  test('is given again while more than 30 seconds of its lifetime are left', async () => {
+    await stored();
+    answer = async () => tokens(`narrow ${asked.length}`);
+    await token();
+    now += 29_999;
+    expect(await token()).toMatchObject({ accessToken: 'narrow 1' });
+    now += 1;
+    expect(await token()).toMatchObject({ accessToken: 'narrow 2' });
+  });
+
+  test('RFC 8707: for one resource has the scopes of the grant, and is no token for another', async () => {
+    await stored();
+    answer = async () => tokens(`narrow ${asked.length}`);
+    const of = (resource: string) => narrowed.accessToken('u1', APP, { resource });
+    expect(await of('urn:a')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 1', scopes: APP.scopes });
+    expect(await of('urn:b')).toMatchObject({ accessToken: 'narrow 2' });
+    expect(await of('urn:a')).toMatchObject({ accessToken: 'narrow 1' });
+    answer = async () => ({ kind: 'doubtful', reason: 'invalid_target' });
+    expect(await of('urn:c')).toEqual({ kind: 'unsupported' });
+  });
+
   test('is not given again once the grant is broken', async () => {
     await stored();
     answer = async () => tokens('narrow');
@@ -174,6 +195,13 @@ describe('there is none', () => {
     await stored(changes());
     expect(await token()).toEqual(result);
     expect(asked).toEqual([]);
+  });
+
+  test('while the connection is in doubt, which is said, and not for less than 5 seconds', async () => {
+    await stored({ failure: { ...failed('passing').failure, tokenRefused: true, retryAt: now + 2_000 } });
+    expect(await token()).toEqual({ kind: 'unavailable', inDoubt: true, retryAfterSeconds: 5 });
+    await stored({ failure: { ...failed('passing').failure, retryAt: now + 5_001 } });
+    expect(await token()).toEqual({ kind: 'unavailable', inDoubt: false, retryAfterSeconds: 6 });
   });
 
   test('without a grant', async () => {

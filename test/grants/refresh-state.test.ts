@@ -89,6 +89,7 @@ describe('a grant is due for a call to the provider', () => {
     ['with another than the platform refused', true, {}, 'at0'],
     ['with an expired one', false, EXPIRED],
     ['with one that is about to expire', false, { expiresAt: NOW + 30_000 }],
+    ['with one that only other users would have refreshed by now', true, { expiresAt: NOW + 74_000 }],
     ['that has ended', true, { ...EXPIRED, ...ENDED }],
   ])('needs no refresh for a request for its token, %s: %s', (_words, none, changes, rejected) => {
     expect(needsNoRefresh(stored(changes), rejected, NOW, 'u1')).toBe(none);

@@ -596,6 +596,17 @@ describe('writes that come in between', () => {
   });
 });
 
+test('R38: a refresh whose response never came stays in the list of open ones, and leaves it with the next', async () => {
+  await stored();
+  answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+  await token();
+  expect(await grants.listOpen()).toEqual([{ userId: 'u1', appId: APP.id }]);
+  now += 120_000;
+  answer = async () => tokens('at2', 'rt2');
+  await token();
+  expect(await grants.listOpen()).toEqual([]);
+});
+
 describe('the log says of a call to the provider', () => {
   const facts = { userId: 'u1', app: APP.id, host: 'idp.test', seconds: expect.any(Number) };
   const failed = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 1 } as const;
@@ -620,6 +631,19 @@ describe('the log says of a call to the provider', () => {
     answer = async () => outcome;
     await token();
     expect(ended).toEqual([{ ...facts, reason: undefined, again: undefined, ...expected }]);
+  });
+
+  test('how many seconds it took, to the millisecond', async () => {
+    await stored();
+    answer = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 25));
+      return tokens('at2');
+    };
+    await token();
+    const { seconds } = ended[0] as { seconds: number };
+    expect(seconds).toBeGreaterThan(0.02);
+    expect(seconds).toBeLessThan(60);
+    expect(seconds * 1_000).toBeCloseTo(Math.round(seconds * 1_000), 6);
   });
 
   test('whether it failed again', async () => {

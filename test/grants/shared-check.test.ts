@@ -23,6 +23,13 @@ test('F23: refreshes that begin in one turn of the event loop share a check; one
   expect(checks).toEqual([192, 64]);
 });
 
+test('F23: a check is for the most refreshes that one of its callers knows of, and for a hundred at most', async () => {
+  const { checks, grants } = checkedStore();
+  await Promise.all([3, 100, 2].map(grants.assertWritable));
+  await grants.assertWritable(101);
+  expect(checks).toEqual([6_400, 6_400]);
+});
+
 test('F23: a check that fails fails for each of them', async () => {
   const { grants, checks } = checkedStore();
   checks.push = () => {
