@@ -32,7 +32,7 @@ export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, Copy
         snapshot.close();
       }
     },
-    load: (items) => write(() => loadAll(items)),
+    load: (items) => write(() => loadAll(items), { alone: true }),
     logIdAt: String,
     clear: (spared) =>
       write(() => {

@@ -6,6 +6,7 @@ import { pauseMilliseconds, type RetryOptions } from './retry.ts';
 
 interface Job {
   relaxed: boolean;
+  alone: boolean;
   deadline: number;
   /** Does the work and returns the function that settles it after the commit. */
   start(): () => void;
@@ -32,7 +33,7 @@ export function createSqliteWriter(
 
   /** Only the head of the queue tries the lock, so a busy database costs the event loop the same however long the queue is. */
   function turn(): void {
-    const batch = waiting.slice(0, JOBS_PER_TRANSACTION);
+    const batch = nextBatch(waiting);
     if (batch.length === 0) {
       active = false;
       whenIdle?.();
@@ -53,13 +54,15 @@ export function createSqliteWriter(
   return {
     /**
      * Runs synchronous work in an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
-     * committed: a power cut may undo that, a kill does not. An error undoes only this work.
+     * committed: a power cut may undo that, a kill does not. With `alone` no other job shares the transaction. An error undoes
+     * only this work.
      */
-    run<T>(work: () => T, { relaxed = false } = {}): Promise<T> {
+    run<T>(work: () => T, { relaxed = false, alone = false } = {}): Promise<T> {
       if (closed) return Promise.reject(storeClosed());
       return new Promise<T>((resolve, reject) => {
         waiting.push({
           relaxed,
+          alone,
           deadline: performance.now() + deadlineMilliseconds,
           start() {
             const result = work();
@@ -82,6 +85,12 @@ export function createSqliteWriter(
       });
     },
   };
+}
+
+function nextBatch(waiting: readonly Job[]): Job[] {
+  const batch = waiting.slice(0, JOBS_PER_TRANSACTION);
+  const apart = batch.findIndex(({ alone }) => alone);
+  return apart === -1 ? batch : batch.slice(0, Math.max(apart, 1));
 }
 
 function failOverdue(waiting: Job[]): void {
@@ -145,7 +154,7 @@ function prepareJobs(database: DatabaseSync): (batch: readonly Job[]) => (() => 
       return () => job.fail(error);
     }
   };
-  // Inside a savepoint, the more the transaction has changed, the longer each statement takes: seconds for a large copy.
-  // A job that runs alone is undone with its transaction.
+  // Inside a savepoint, the more the transaction has changed, the longer each statement takes: seconds for a part of a copy,
+  // which therefore runs `alone`. A single job is undone with its transaction.
   return (batch) => (batch.length > 1 ? batch.map(runJob) : batch.map((job) => job.start()));
 }
