@@ -71,9 +71,24 @@ describe('R57 sign-out', () => {
     }
   });
 
-  test('without a session it simply leads home', async () => {
+  test('without a session it leads home, or to the sign-in with another account', async () => {
     const answer = await ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...FORM, ...PAGE }, body: '' });
     expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+    const other = await signOut('', '', '?return_to=%2Fconnections');
+    expect([other.status, other.headers.location]).toEqual([
+      303,
+      `${site.url}/sign-in?prompt=select_account&return_to=%2Fconnections`,
+    ]);
+  });
+
+  test('leads home where the provider does not say how to sign out there', async () => {
+    const { cookie, csrf } = await signedIn();
+    // A process that has not read the provider's metadata yet.
+    await site.restart();
+    site.sandbox.faults.set({ on: 'identity-provider', kind: 'answer', status: 500, body: {} });
+    const ended = await signOut(cookie, csrf);
+    expect([ended.status, ended.headers.location]).toEqual([303, '/']);
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
   });
 
   test('works, and at once, while the provider is down', async () => {

@@ -1,4 +1,5 @@
 /** Connect links in one process: who may create them, for what, and for how long, by a clock that is moved. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../src/storage/keys.ts';
 import { sessionOf } from '../grants/vault-desk.ts';
@@ -10,6 +11,8 @@ import { skipWithout } from '../support/missing.ts';
 import { pass } from '../support/passing-time.ts';
 import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { type Administrator, administratorOf, bearer } from './service.ts';
+
+const RETURN_URL = 'https://service.test/connected';
 
 describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
@@ -24,7 +27,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     if (missing) return;
     if (kind === 'Redis') redis = await startRedis();
     const env = { SESSION_IDLE_SECONDS: '7200', ...(redis && { REDIS_URL: redis.url }) };
-    site = await startSite({ env, sandbox: { accessTokenSeconds: 3_600 } });
+    site = await startSite({ env, app: { returnUrls: [RETURN_URL] }, sandbox: { accessTokenSeconds: 3_600 } });
     vault = await openVault(site.env);
     admin = await administratorOf(site, vault);
     ({ agent } = await signIn(site));
@@ -70,6 +73,38 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     // As if the other process had listed the links to revoke just before.
     await vault.store.write([{ delete: keys.relayToken(id) }]);
     expect((await agent.get(url)).status).toBe(404);
+  });
+
+  test('R114 the hints in its address reach the provider, and the browser comes back to the service', async (context) => {
+    skipWithout(context, missing);
+    const browser = createUserAgent({ stopAt: (url) => url.startsWith('https://service.test/') });
+    await signIn(site, 'user@example.test', { agent: browser });
+    const { url } = JSON.parse((await create({ returnUrl: RETURN_URL })).body);
+    // The user consented when they signed in.
+    const back = await browser.submit(await browser.get(`${url}?ui_locales=de`), {}, { button: 'Connect' });
+    const asked = new URL(back.visited.find((one) => one.includes('/authorize?')) ?? '').searchParams;
+    expect(asked.get('ui_locales')).toBe('de');
+    expect(back.url).toBe(RETURN_URL);
+  });
+
+  test('R114 a link asks for no scope that its app has lost since', async (context) => {
+    skipWithout(context, missing);
+    const file = site.env.CONNECTED_APPS_FILE ?? '';
+    const before = readFileSync(file, 'utf8');
+    const [app] = JSON.parse(before) as { scopes: string[] }[];
+    const { url } = JSON.parse((await create({ scopes: ['openid', 'email'] })).body);
+    const page = await agent.get(url);
+    expect(page.status).toBe(200);
+    writeFileSync(file, JSON.stringify([{ ...app, scopes: app?.scopes.filter((scope) => scope !== 'email') }]));
+    await site.restart();
+    const refused = await agent.submit(page, {}, { button: 'Connect' });
+    expect([refused.status, refused.body]).toEqual([
+      404,
+      expect.stringContaining('The app has changed since this link'),
+    ]);
+    writeFileSync(file, before);
+    await site.restart();
+    expect((await agent.submit(page, {}, { button: 'Connect' })).status).toBe(200);
   });
 
   /** A signed-in user agent that stops before the callback, and a link as far as that. */

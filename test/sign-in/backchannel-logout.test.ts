@@ -281,6 +281,15 @@ describe('R58 which sessions end', () => {
     expect(await isSignedIn(site, agent)).toBe(false);
     const line = JSON.parse(site.logs().findLast((one) => one.includes('sign-out by the provider')) ?? '{}');
     expect(line).toMatchObject({ app: 'elsewhere', outcome: 'ended', sessions: 1 });
+    expect((await send(token)).status).toBe(400);
+    const audited = () => site.logs().flatMap((one) => (one.includes('"audit":') ? [JSON.parse(one).audit] : []));
+    const [target, address] = [{ kind: 'connected_app', id: 'elsewhere' }, '127.0.0.1'];
+    await expect
+      .poll(() => audited().slice(-2))
+      .toMatchObject([
+        { event: 'session.ended_by_provider', target, address },
+        { event: 'session.end_refused', target, address },
+      ]);
     expect(site.logs().join('')).not.toContain(token);
   });
 });
@@ -324,8 +333,11 @@ describe('R58 once and for sure', () => {
     await site.restart();
     site.provider.set('jwks-status-500');
     const refused = await send(token);
-    expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'provider_unavailable']);
+    const detail = 'The keys that verify the logout token cannot be read now.';
+    expect([refused.status, JSON.parse(refused.body)]).toMatchObject([503, { code: 'provider_unavailable', detail }]);
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    const line = JSON.parse(site.logs().findLast((one) => one.includes('logout token not verifiable: ')) ?? '{}');
+    expect(JSON.stringify(line)).toContain(`"host":"${new URL(site.provider.issuer).host}"`);
     expect(await isSignedIn(site, agent)).toBe(true);
     site.provider.set();
     await site.restart();

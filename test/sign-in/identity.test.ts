@@ -5,6 +5,7 @@ import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { Claims } from '../../src/connected-apps/token-response.ts';
 import {
   acrOf,
+  authTimeOf,
   decidingClaims,
   maySignIn,
   providerSessionIdOf,
@@ -100,5 +101,18 @@ describe('the user of a session', () => {
   test('had the proof that the ID token tells of, if it tells of one', () => {
     expect(acrOf(claimsOf({ acr: 'mfa' }))).toBe('mfa');
     expect([acrOf(claimsOf({ acr: 2 })), acrOf(claimsOf({})), acrOf(undefined)]).toEqual(Array(3).fill(undefined));
+  });
+
+  test.each([
+    [1_800_000_000, 1_800_000_000],
+    ['1800000000', 1_800_000_000],
+    [1, 1],
+    [0, undefined],
+    [-5, undefined],
+    ['yesterday', undefined],
+    [undefined, undefined],
+  ])('was authenticated at the auth_time %j, which is read as %j', (authTime, time) => {
+    expect(authTimeOf(claimsOf({ auth_time: authTime }))).toBe(time);
+    expect(authTimeOf(undefined)).toBeUndefined();
   });
 });

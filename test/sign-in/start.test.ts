@@ -1,17 +1,32 @@
 /** Authorization requests as they leave, over real HTTP from the shipped app. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { deriveNonceAndVerifier } from '../../src/connected-apps/nonce-and-verifier.ts';
+import { SIGN_IN_FAILURES } from '../../src/sign-in-record/failures.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { getJson } from '../support/gatehouse.ts';
 import type { ModeName } from '../support/hostile-provider.ts';
-import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, isSignedIn, startHostileSite } from './attempt.ts';
+import {
+  attempt,
+  begin,
+  callbackFor,
+  csrfTokenOf,
+  expectNamedCause,
+  type HostileSite,
+  isSignedIn,
+  startHostileSite,
+  textOf,
+} from './attempt.ts';
 
 let site: HostileSite;
 
 beforeAll(async () => {
   site = await startHostileSite({
-    apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'second' })],
+    apps: (provider, url) => [
+      provider.app(url),
+      provider.app(url, { id: 'second' }),
+      provider.app(url, { id: 'off', signIn: undefined, disabled: true }),
+    ],
     env: { ADMIN_APP: 'elsewhere' },
   });
 });
@@ -154,6 +169,42 @@ describe('prompt', () => {
   });
 });
 
+describe('step_up', () => {
+  const askedOf = async (at: HostileSite, path: string) => {
+    const { asked } = await begin(at, { path });
+    return ['acr_values', 'max_age'].map((name) => asked.get(name));
+  };
+
+  test('asks for nothing where the administration demands no stronger sign-in', async () => {
+    expect(await askedOf(site, `${START}&step_up=1`)).toEqual([null, null]);
+  });
+
+  test('asks for the stronger sign-in of the administration at its own app alone, with any value', async () => {
+    const strict = await startHostileSite({
+      provider: site.provider,
+      apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'second' })],
+      env: { ADMIN_APP: 'elsewhere', ADMIN_ACR: 'mfa' },
+    });
+    expect(await askedOf(strict, `${START}&step_up=`)).toEqual(['mfa', '900']);
+    expect(await askedOf(strict, START)).toEqual([null, null]);
+    expect(await askedOf(strict, '/sign-in?app=second&step_up=1')).toEqual([null, null]);
+    await strict.close();
+  });
+});
+
+test('each start is in the log, with its purpose and the user who connects', async () => {
+  const { agent } = await attempt(site, { path: START });
+  const { user } = (await getJson(agent, `${site.url}/session`)).json as { user: { id: string } };
+  const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+  await agent.request(`${site.url}/connections/second`, { method: 'POST', body, follow: false });
+  const started = site.logs().flatMap((line) => (line.includes('"sign-in started"') ? [JSON.parse(line)] : []));
+  expect(started.slice(-2)).toMatchObject([
+    { app: 'elsewhere', purpose: 'sign_in', requestId: expect.any(String) },
+    { app: 'second', purpose: 'connect', userId: user.id },
+  ]);
+  expect(started.at(-2)).not.toHaveProperty('userId');
+});
+
 describe('R5', () => {
   test('each app has a redirect URI of its own, also at the same provider', async () => {
     const uris = await Promise.all(
@@ -208,6 +259,31 @@ describe('an app that cannot be used', () => {
   });
 });
 
+describe('an app that is unknown or disabled', () => {
+  test('cannot be found for a sign-in, and if it is unknown, not for a connection either', async () => {
+    const { agent } = await attempt(site, { path: START });
+    const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+    const connecting = await agent.request(`${site.url}/connections/nobody`, { method: 'POST', body });
+    for (const [page, detail] of [
+      [await agent.get(`${site.url}/sign-in?app=nobody`), 'There is no sign-in app with this id.'],
+      [await agent.get(`${site.url}/sign-in?app=off`), 'There is no sign-in app with this id.'],
+      [connecting, 'There is no connected app with this id.'],
+    ] as const) {
+      expect([page.status, textOf(page.body)]).toEqual([404, expect.stringContaining(detail)]);
+    }
+    expect(site.provider.hitsOf('authorize')).toHaveLength(1);
+  });
+
+  test('cannot be connected while it is disabled, and the page says so', async () => {
+    const { agent } = await attempt(site, { path: START });
+    const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+    const page = await agent.request(`${site.url}/connections/off`, { method: 'POST', body });
+    expectNamedCause(page, SIGN_IN_FAILURES.disabled_app.detail);
+    expect(page.status).toBe(403);
+    expect(page.body).toContain(`href="${site.url}/connections/off"`);
+  });
+});
+
 describe('R19: who somebody is', () => {
   test('two providers, one e-mail address: two people; the same person twice is one', async () => {
     const other = await startHostileSite();
@@ -252,6 +328,7 @@ test('where there are several ways to sign in, each is offered, and leads on to 
   const links = async (path: string) => {
     const { page } = await begin(site, { path });
     expect(page.status).toBe(200);
+    expect(page.body).toContain('<title>Choose how to sign in');
     return [...page.body.matchAll(/href="([^"]*\/sign-in\?app=[^"]*)"/g)].map(([, link]) => link);
   };
   const ways = (query = '') =>
@@ -267,6 +344,8 @@ test('where there are several ways to sign in, each is offered, and leads on to 
     (app) => `${site.url}/sign-in?app=${app}&amp;login_hint=a%40b.test&amp;prompt=login`,
   );
   expect(await links('/sign-in?login_hint=a%40b.test&prompt=login')).toEqual(hinted);
+  // The page repeats no card number.
+  expect(await links('/sign-in?return_to=%2Fconnections%3Fcard%3D4111111111111111')).toEqual(ways());
   expect((await begin(site, { path: '/sign-in?app=nobody' })).page.status).toBe(404);
 });
 

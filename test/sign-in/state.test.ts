@@ -21,6 +21,16 @@ describe('R10: a state tells whether and when it was made here', () => {
     expect(ours.madeAt(signerOf('new-secret', 'first-secret').create(NOW))).toBeUndefined();
   });
 
+  test('secrets that are replaced while the process runs count from then on', () => {
+    const signer = signerOf('first-secret');
+    const old = signer.create(NOW);
+    signer.useSecrets(['new-secret', 'first-secret']);
+    expect(signer.madeAt(old)).toBe(NOW);
+    expect(signerOf('new-secret').madeAt(signer.create(NOW))).toBe(NOW);
+    signer.useSecrets(['new-secret']);
+    expect(signer.madeAt(old)).toBeUndefined();
+  });
+
   test('any change of any character makes it invented', () => {
     const state = ours.create(NOW);
     fc.assert(

@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createTransactions, type Transaction, type Transactions } from '../../src/sign-in/transaction.ts';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import {
+  createTransactions,
+  fingerprintOf,
+  type Transaction,
+  type Transactions,
+} from '../../src/sign-in/transaction.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createReplaceableSealer } from '../../src/storage/sealed.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
@@ -54,6 +60,48 @@ test('R6 after ten minutes it is gone, also where the browser began another sinc
   now += 299_000;
   expect(await take(1)).toBeUndefined();
   expect(await take(2)).toMatchObject({ returnTo: '/2' });
+});
+
+test('R6 it is gone exactly ten minutes after its start, however long the newer ones stay', async () => {
+  for (const [waited, isThere] of [
+    [599_999, true],
+    [600_000, false],
+  ] as const) {
+    const browser = `waits ${waited}`;
+    const startedAt = now;
+    await put(1, browser);
+    await put(2, browser);
+    now = startedAt + waited;
+    expect((await take(1, browser)) !== undefined).toBe(isThere);
+    expect(await take(2, browser)).toBeDefined();
+  }
+});
+
+test('R6 the newest ten stay also where the clock was set back between them', async () => {
+  for (let n = 0; n < 10; n += 1) await put(n);
+  now -= 60_000;
+  await put(10);
+  // By its clock it is the oldest, and the next start replaces it.
+  now += 60_000;
+  await put(11);
+  expect(await Promise.all([0, 10].map((n) => take(n)))).toEqual([undefined, undefined]);
+  expect(await take(11)).toMatchObject({ returnTo: '/11' });
+});
+
+test('R64 two starts at once of a browser that has just received its secret are both stored', async () => {
+  const start = (n: number) => transactions.put('new', `state-${n}`, transaction(n), true);
+  await Promise.all([start(1), start(2)]);
+  await start(3);
+  for (const n of [1, 2, 3]) expect(await take(n, 'new')).toMatchObject({ returnTo: `/${n}` });
+});
+
+test('the fingerprint of a registration changes with its issuer, client ID or scopes, and with nothing else', () => {
+  const app = { issuer: 'https://provider.test', clientId: 'c1', scopes: ['openid'], name: 'Platform' };
+  const fingerprint = (changes: object = {}) => fingerprintOf({ ...app, ...changes } as ConnectedApp);
+  expect(fingerprint({ name: 'Renamed' })).toBe(fingerprint());
+  const changed = [{ issuer: 'https://other.test' }, { clientId: 'c2' }, { scopes: ['openid', 'email'] }];
+  expect(new Set([fingerprint(), ...changed.map(fingerprint)]).size).toBe(4);
+  expect(fingerprint()).toMatch(/^[\w-]{8}$/);
 });
 
 test('R9 it is taken once, however many ask at the same time, and by its browser alone', async () => {

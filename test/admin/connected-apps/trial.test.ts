@@ -84,8 +84,14 @@ test('that cannot begin ends at its record', async () => {
   expect(page.body).toContain('The trial failed');
 });
 
-test('is offered for no disabled app, and to administrators only', async () => {
+test('is offered for no disabled or unknown app, and to administrators only', async () => {
   expect((await open('connected-apps/off/check')).body).not.toContain('Try a sign-in');
+  const csrf = new URLSearchParams({ _csrf: String((await session()).csrfToken) });
+  const unknown = await agent.request(`${site.url}/admin/connected-apps/nobody/try`, { method: 'POST', body: csrf });
+  expect([unknown.status, unknown.body]).toEqual([
+    404,
+    expect.stringContaining('There is no connected app with this id.'),
+  ]);
   const user = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   const { csrfToken } = (await getJson(user.agent, `${site.url}/session`)).json;
   const body = new URLSearchParams({ _csrf: String(csrfToken) });
