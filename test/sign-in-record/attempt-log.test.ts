@@ -5,12 +5,19 @@ import {
   type ProviderErrorFacts,
   type ProviderFailure,
 } from '../../src/connected-apps/provider-error.ts';
+import { AppError } from '../../src/errors.ts';
 import type { Events } from '../../src/observability/events.ts';
+import { OutboundError } from '../../src/outbound/outbound.ts';
 import type { SessionUser } from '../../src/sessions/session.ts';
 import type { SignInChanges, SignInRecord } from '../../src/sign-in-record/attempt.ts';
-import { type AttemptFacts, createAttemptRecorder, type RequestInfo } from '../../src/sign-in-record/attempt-log.ts';
+import {
+  type AttemptFacts,
+  type AttemptLog,
+  createAttemptRecorder,
+  type RequestInfo,
+} from '../../src/sign-in-record/attempt-log.ts';
 import type { SignInFacts, SignInFailure } from '../../src/sign-in-record/failures.ts';
-import type { RecordStore } from '../../src/sign-in-record/record-store.ts';
+import type { RecordReading, RecordStore } from '../../src/sign-in-record/record-store.ts';
 import { SignInError } from '../../src/sign-in-record/sign-in-error.ts';
 import type { StepName } from '../../src/sign-in-record/steps.ts';
 import { hashOf } from '../../src/storage/keys.ts';
@@ -24,18 +31,25 @@ const REQUEST: RequestInfo = {
   origin: { address: '192.0.2.7' },
 };
 
+let begun: Parameters<RecordStore['begin']>[0][];
 let added: SignInChanges[];
+/** Of each change: the state and the pending attempt by which its record is found. */
+let changed: { state: string | undefined; attempt: unknown }[];
 let ended: Parameters<Events['signInEnded']>[0][];
-let stored: Partial<SignInRecord> | undefined;
+let stored: Partial<SignInRecord> | Promise<never> | undefined;
 beforeEach(() => {
-  [added, ended, stored] = [[], [], undefined];
+  [begun, added, changed, ended, stored] = [[], [], [], [], undefined];
 });
 
+const READING: RecordReading = Promise.resolve(undefined);
 const records = {
-  add: async (_state, changes) => {
+  begin: async (attempt) => void begun.push(attempt),
+  add: async (state, changes, attempt) => {
     added.push(changes);
+    changed.push({ state, attempt });
     return undefined;
   },
+  prefetch: () => READING,
   byState: async () => stored,
 } as Partial<RecordStore> as RecordStore;
 const events = { signInEnded: (facts) => void ended.push(facts) } as Partial<Events> as Events;
@@ -207,7 +221,136 @@ describe('what was seen there', () => {
   });
 });
 
+test('the detail of a step is cut to 500 characters', async () => {
+  const seen = 'x'.repeat(501);
+  expect(detailOf(await failedWith(refusal('unusable_app', { seen })))).toBe('x'.repeat(500));
+});
+
+describe('the facts of the record', () => {
+  test('hold the status and the codes of the provider’s response, and none of its texts', async () => {
+    const told = { status: 400, oauthError: 'invalid_grant', member: 'scope', host: 'evil.test', endpoint: 'token' };
+    const { facts } = await failedWith(refusal('code_refused', {}, said('refused', 'token_refused', told)));
+    expect(facts).toEqual({
+      ...{ status: 400, oauthError: 'invalid_grant', reason: 'token_refused' },
+      ...{ member: 'scope', host: 'evil.test' },
+    });
+  });
+
+  test('name the call that brought no usable response, which is also the detail of its step', async () => {
+    const cause = new OutboundError('connection', 'provider.test:443 refused the connection', 'Check the port.');
+    const told = await failedWith(refusal('provider_unavailable', {}, said('unavailable', 'connection', { cause })));
+    expect(told.facts).toMatchObject({
+      call: { words: 'provider.test:443 refused the connection', advice: 'Check the port.' },
+    });
+    expect(detailOf(told)).toBe('provider.test:443 refused the connection');
+  });
+
+  test('name the member for which a token response was refused, and then no check of the ID token', async () => {
+    const facts = { member: 'token_type', cause: { claim: 'nonce' } };
+    const told = await failedWith(refusal('token_answer_refused', {}, said('invalid', 'token_answer_invalid', facts)));
+    expect(told.facts).not.toHaveProperty('check');
+    expect(detailOf(told)).toContain('token_type');
+  });
+
+  test('are those of the failure where the cause is no response of the provider', async () => {
+    const cause = new AppError('storage_unavailable');
+    expect((await failedWith(refusal('session_not_saved', {}, cause))).facts).toEqual({});
+    expect((await failedWith(refusal('not_permitted', { disabled: true }))).facts).toEqual({ disabled: true });
+    expect((await failedWith(new Error('disk'))).facts).toEqual({});
+  });
+});
+
+describe('the start', () => {
+  test('is stored with its steps, the browser and its address, and never with the browser’s secret', async () => {
+    await recorder.record('platform', REQUEST, async (log) => {
+      log.passed('started', 'platform');
+      log.learn({ purpose: 'connect', user: ADA, trial: true });
+      log.passed('sent');
+      await log.started({ state: 's1', startedAt: NOW - 5, redirectUri: 'https://gatehouse.test/callback' });
+    });
+    expect(begun).toMatchObject([
+      {
+        ...{ app: 'platform', purpose: 'connect', trial: true, reference: 'REF1', state: 's1', startedAt: NOW - 5 },
+        ...{ userId: 'u1', name: 'Ada', email: 'ada@example.test', browser: 'Firefox', address: '192.0.2.7' },
+        ...{ browserHash: hashOf('b1'), facts: { redirectUri: 'https://gatehouse.test/callback' } },
+      },
+    ]);
+    expect(begun[0]?.steps).toEqual([
+      { name: 'started', at: NOW, ok: true, detail: 'platform' },
+      { name: 'sent', at: NOW, ok: true, detail: undefined },
+    ]);
+    expect(begun[0]).not.toHaveProperty('redirectUri');
+    expect(JSON.stringify(begun)).not.toContain('"b1"');
+  });
+
+  test('is stored also where purpose and browser are unknown', async () => {
+    const start = { state: 's1', startedAt: NOW, redirectUri: 'https://gatehouse.test/callback' };
+    await recorder.record('platform', { reference: 'REF1' }, (log) => log.started(start));
+    expect(begun).toMatchObject([{ purpose: 'unknown', facts: { redirectUri: start.redirectUri } }]);
+    expect([begun[0]?.browserHash, begun[0]?.address]).toEqual([undefined, undefined]);
+  });
+});
+
+describe('the record that a request changes', () => {
+  const changedBy = async (run: (log: AttemptLog) => Promise<void>) => {
+    await recorder.record('platform', REQUEST, run).catch(() => undefined);
+    return changed.at(-1);
+  };
+
+  test('is found by the state, or by the id of the pending request, and may have been read already', async () => {
+    const byState = await changedBy(async (log) => {
+      log.prefetch();
+      log.learn({ state: 's1' });
+      await log.succeeded('signed_in', 'u1');
+    });
+    expect(byState).toEqual({ state: 's1', attempt: undefined });
+    const pending = { id: 'a1', state: 's1' };
+    const byId = await changedBy(async (log) => {
+      log.learn(pending);
+      await log.succeeded('signed_in', 'u1');
+    });
+    expect(byId).toEqual({ state: 's1', attempt: { id: 'a1', reading: undefined } });
+    const prefetched = await changedBy(async (log) => {
+      log.learn(pending);
+      log.prefetch();
+      throw refusal('not_permitted');
+    });
+    expect(prefetched).toEqual({ state: 's1', attempt: { id: 'a1', reading: READING } });
+  });
+});
+
+test('the id of a new attempt is the reference of its request in lower case', async () => {
+  const idOf = async (log: AttemptLog) => log.newId;
+  expect(await recorder.record('platform', REQUEST, idOf)).toBe('ref1');
+});
+
 describe('the outcome', () => {
+  test('of a success is recorded as its end, and its event names the user, the address and the stronger sign-in', async () => {
+    await recorder.record('platform', REQUEST, async (log) => {
+      log.learn({ state: 's1', purpose: 'connect', user: ADA, trial: true, steppedUp: 'mfa' });
+      await log.succeeded('connected', 'u1');
+    });
+    expect(added).toMatchObject([
+      { outcome: 'connected', purpose: 'connect', trial: true, userId: 'u1', endedAt: NOW },
+    ]);
+    expect(added[0]).toHaveProperty('failure', undefined);
+    expect(ended).toEqual([
+      {
+        ...{ app: 'platform', outcome: 'connected', userId: 'u1', userName: 'ada@example.test' },
+        ...{ origin: REQUEST.origin, steppedUp: 'mfa' },
+      },
+    ]);
+  });
+
+  test('of a failure is recorded with the browser and the address of the callback', async () => {
+    expect(await failedWith(refusal('state_used'))).toMatchObject({
+      ...{ browser: 'Firefox', browserHash: hashOf('b1'), address: '192.0.2.7', facts: {} },
+    });
+    const cause = said('refused', 'token_refused', { oauthError: 'invalid_grant' });
+    await failedWith(refusal('code_refused', {}, cause));
+    expect(ended.map(({ providerError }) => providerError)).toEqual([undefined, 'invalid_grant']);
+  });
+
   test.each([
     ['access_denied', 'refused'],
     ['not_permitted', 'refused'],
@@ -280,6 +423,8 @@ describe('another browser came back', () => {
   });
 
   test('is not said where nothing is known of the start', async () => {
+    expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);
+    stored = Promise.reject(new Error('the storage is away'));
     expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);
   });
 });

@@ -128,6 +128,70 @@ describe('what was seen', () => {
   });
 });
 
+describe('a call that brought no usable response', () => {
+  const call = { words: 'provider.test:443 refused the connection', advice: 'Check the port.' };
+  const words = 'The provider cannot be called: provider.test:443 refused the connection.';
+
+  test.each(['provider_unavailable', 'misconfigured'] as const)(
+    'of %s is named, with the advice for that call',
+    (failure) => {
+      expect(cause(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });
+    },
+  );
+
+  test('that has no advice of its own comes with the advice for the failure', () => {
+    const unadvised = { call: { ...call, advice: undefined } };
+    expect(cause('misconfigured', unadvised)).toMatchObject({ words, advice: 'The doctor says which endpoint it is.' });
+    const { advice } = cause('provider_unavailable', unadvised);
+    expect(advice).toContain('Wait until the provider is back.');
+    expect(cause('provider_unavailable').advice).toBe(advice);
+  });
+
+  test('is not mentioned where the provider responded', () => {
+    expect(cause('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
+      'The provider is down or cannot be reached (status 503, http_status).',
+    );
+    expect(cause('provider_unavailable').words).toBe('The provider is down or cannot be reached.');
+    expect(cause('misconfigured').words).toBe('The registration does not match the provider.');
+  });
+});
+
+describe('a token response', () => {
+  test.each([
+    [{ reason: 'token_answer_invalid', status: 300 }, 'wrong_token_endpoint'],
+    [{ reason: 'token_answer_invalid', status: 299 }, 'token_answer_refused'],
+    [{ reason: 'token_answer_invalid' }, 'token_answer_refused'],
+    [{ reason: 'userinfo_invalid', status: 302 }, 'token_answer_refused'],
+  ])('with %j is %s', (facts, name) => {
+    expect(cause('token_answer_refused', facts).name).toBe(name);
+  });
+
+  test('that names another host for the API is described with that host, or without a usable URL', () => {
+    const refused = { reason: 'api_base_url_refused', member: 'api_url' };
+    expect(cause('token_answer_refused', { ...refused, host: 'evil.test' }).words).toContain(
+      'names evil.test for the API in “api_url”',
+    );
+    expect(cause('token_answer_refused', refused).words).toContain('names no usable URL for the API in “api_url”');
+  });
+
+  test('that lacks a member is described with its name', () => {
+    expect(cause('token_answer_refused', { member: 'access_token' }).words).toContain('lacks access_token, or has it');
+  });
+});
+
+test.each([
+  [{ status: 404 }, 'wrong_token_endpoint', 'The token endpoint does not take our request (status 404).'],
+  [{ status: 400, oauthError: 'invalid_request' }, 'token_request_refused', '(status 400, invalid_request)'],
+  [{ status: 400, oauthError: 'invalid_grant' }, 'code_not_accepted', '(status 400, invalid_grant)'],
+  [{ status: 400 }, 'code_not_accepted', 'The provider did not accept the code that it had issued (status 400).'],
+])('a refused code with %j is %s', (facts, name, words) => {
+  expect(cause('code_refused', facts)).toMatchObject({ name, words: expect.stringContaining(words) });
+});
+
+test('an account whose id cannot be read is described with the status of the response', () => {
+  expect(cause('account_unreadable', { status: 404 }).words).toContain('none that can be used (status 404)');
+});
+
 describe('without a failure', () => {
   test('there is a cause only where nothing came back for two minutes', () => {
     const nameAfter = (milliseconds: number, changes: Partial<SignInRecord> = {}) =>

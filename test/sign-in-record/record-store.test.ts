@@ -2,8 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { SignInRecord } from '../../src/sign-in-record/attempt.ts';
 import { createRecordStore, type RecordStore } from '../../src/sign-in-record/record-store.ts';
+import { createSignInRecords } from '../../src/sign-in-record/sign-in-record.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
@@ -150,6 +152,161 @@ test('are kept for 30 days', async () => {
   await records.trim();
   expect(await records.find('r0000001')).toBeUndefined();
   expect((await records.page({ limit: 9 })).items).toEqual([]);
+});
+
+test('an attempt of exactly 30 days ago stays, and all older ones are deleted at once', async () => {
+  await Promise.all(Array.from({ length: 250 }, (_one, n) => begin(n)));
+  now += 1;
+  await begin(999);
+  now += 30 * DAY;
+  await records.trim();
+  expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000999']);
+  expect([await open(), await store.count(keys.signIns('all'))]).toEqual([1, 1]);
+});
+
+test('attempts without an end have a limit of their own, within that of all', async () => {
+  const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 2, all: 4 } });
+  for (let n = 0; n < 8; n += 1) {
+    now += 1_000;
+    await beginFrom('192.0.2.1', `start-${n}`, few);
+    const ended = { endedAt: now, outcome: 'signed_in', steps: [], reference: `end-${n}` } as const;
+    if (n < 4) await few.add(`state-start-${n}`, ended);
+  }
+  await few.trim();
+  const { items } = await few.page({ limit: 9 });
+  expect(items.map(({ id }) => id)).toEqual(['start-7', 'start-6', 'start-3', 'start-2']);
+  // What is within the limits stays.
+  await few.trim();
+  expect(await store.count(keys.signIns('all'))).toBe(4);
+});
+
+test('the trim is a chore that runs at least once an hour', async () => {
+  const { chores, find } = createSignInRecords({ store, clock: () => now, events: { signInEnded: () => undefined } });
+  await begin(1);
+  now += 31 * DAY;
+  for (const { name, everyMilliseconds, work } of chores) {
+    expect(name).toMatch(/^[a-z-]+$/);
+    expect(everyMilliseconds).toBeGreaterThanOrEqual(60_000);
+    expect(everyMilliseconds).toBeLessThanOrEqual(3_600_000);
+    await work();
+  }
+  expect(await find('r0000001')).toBeUndefined();
+});
+
+test('R54 the limit of an address counts all starts within a minute, also if they are spread over it', async () => {
+  for (let n = 0; n < 150; n += 1) await begin(n);
+  now += 59_999;
+  for (let n = 150; n < 350; n += 1) await begin(n);
+  expect(await open()).toBe(300);
+  now += 1;
+  await begin(350);
+  expect(await open()).toBe(301);
+});
+
+test('R95 callbacks with a genuine state have a limit of their own beside that of starts', async () => {
+  await Promise.all(Array.from({ length: 301 }, (_one, n) => begin(n)));
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
+  expect(await records.add(undefined, { ...failed, reference: 'bare0001' })).toBeUndefined();
+  expect(await records.add('state-old', { ...failed, reference: 'stale001' })).toBe('stale001');
+});
+
+test('an attempt is found by its id or reference in any case and with spaces around it, and by no other text', async () => {
+  await begin(1);
+  await records.add('state-1', { steps: [], reference: 'Page0001' });
+  for (const typed of ['r0000001', ' R0000001 ', 'page0001', '\tPAGE0001\n'])
+    expect(await records.find(typed)).toMatchObject({ id: 'r0000001' });
+  for (const typed of ['', 'r000000', 'state-1']) expect(await records.find(typed)).toBeUndefined();
+  expect([await records.byState('state-1'), await records.byState('state-2')]).toMatchObject([
+    { id: 'r0000001' },
+    undefined,
+  ]);
+});
+
+test('each list has pages: all attempts, the failed ones, the open ones, and those of one e-mail address', async () => {
+  const failed = { email: 'ada@example.test', failure: 'state_used', outcome: 'failed', steps: [] } as const;
+  for (let n = 0; n < 4; n += 1) {
+    now += 1_000;
+    await begin(n);
+    if (n < 2) await records.add(`state-${n}`, { ...failed, endedAt: now, reference: `x${n}` });
+  }
+  const idsOf = async (request: object) => {
+    const first = await records.page({ limit: 1, ...request });
+    const second = await records.page({ limit: 1, after: first.next, ...request });
+    return [...first.items, ...second.items].map(({ id }) => id);
+  };
+  expect(await idsOf({})).toEqual(['r0000003', 'r0000002']);
+  expect(await idsOf({ openOnly: true })).toEqual(['r0000003', 'r0000002']);
+  expect(await idsOf({ failedOnly: true })).toEqual(['r0000001', 'r0000000']);
+  expect(await idsOf({ email: ' ADA@example.test' })).toEqual(['r0000001', 'r0000000']);
+  expect(await idsOf({ email: 'ada@example.tes' })).toEqual([]);
+});
+
+test('requests that end at the same time are all added to the record, also if it was read before', async () => {
+  await begin(1);
+  const reading = records.prefetch('r0000001');
+  await reading;
+  const add = (n: number) =>
+    records.add('state-1', { steps: [], reference: `page000${n}`, facts: { status: n } }, { id: 'r0000001', reading });
+  expect(await Promise.all([1, 2, 3].map(add))).toEqual(Array(3).fill('r0000001'));
+  const record = await records.find('r0000001');
+  expect(record?.references.toSorted()).toEqual(['page0001', 'page0002', 'page0003', 'r0000001']);
+});
+
+test('while the storage is down nothing is recorded, and no call rejects', async () => {
+  const away = async () => {
+    throw new Error('disk');
+  };
+  const failing = createRecordStore({ store: { ...store, get: away, write: away }, clock: () => now });
+  await beginFrom('192.0.2.1', 'start-1', failing);
+  failing.prefetch('start-1');
+  expect(await failing.add('state-start-1', { steps: [], reference: 'page0001' })).toBeUndefined();
+});
+
+describe('the attempts of a user', () => {
+  const attempt = async (n: number, changes: { userId?: string; email?: string; app?: string }) => {
+    now += 1_000;
+    await begin(n);
+    await records.add(`state-${n}`, { ...changes, steps: [], reference: `page000${n}`, endedAt: now });
+  };
+  beforeEach(async () => {
+    await attempt(1, { userId: 'u1', email: 'Ada@example.test' });
+    await attempt(2, { email: 'ada@EXAMPLE.test' });
+    await attempt(3, { userId: 'u1', app: 'second' });
+    await attempt(4, { userId: 'u2', email: 'ben@example.test' });
+  });
+
+  test('are those of the id and those of the address as one list, newest first, as far as they are accepted', async () => {
+    const idsOf = async (user: { id: string; email?: string }, accepts = (_record: SignInRecord) => true) => {
+      const source = records.merged(user, accepts);
+      const positions = await source.page({ after: undefined, limit: 9 });
+      return (await source.load(positions)).map((record) => record?.id);
+    };
+    const ada = { id: 'u1', email: 'ADA@example.test' };
+    expect(await idsOf(ada)).toEqual(['r0000003', 'r0000002', 'r0000001']);
+    expect(await idsOf({ id: 'u1' })).toEqual(['r0000003', 'r0000001']);
+    expect(await idsOf({ id: 'u3' })).toEqual([]);
+    expect(await idsOf(ada, ({ app }) => app === 'platform')).toEqual([undefined, 'r0000002', 'r0000001']);
+    const source = records.merged(ada, () => true);
+    expect((await source.page({ after: undefined, limit: 2 })).map(({ member }) => member)).toEqual([
+      'r0000003',
+      'r0000002',
+    ]);
+    expect(await source.load([{ member: 'deleted', score: now }])).toEqual([undefined]);
+  });
+
+  test('are all forgotten with the user, in every list and under every reference', async () => {
+    await records.forgetUser({ id: 'u1', email: 'ADA@example.test' });
+    expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004']);
+    const lists = [keys.signIns('all'), keys.signIns('of', 'u1'), keys.signIns('of', 'ada@example.test')];
+    expect(await Promise.all(lists.map((list) => store.count(list)))).toEqual([1, 0, 0]);
+    for (const n of [1, 2, 3]) expect(await store.get(keys.signInAlias(`reference page000${n}`))).toBeUndefined();
+    expect(await records.find('page0004')).toMatchObject({ id: 'r0000004' });
+  });
+
+  test('are found by the id alone where the user has no address', async () => {
+    await records.forgetUser({ id: 'u1' });
+    expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004', 'r0000002']);
+  });
 });
 
 test('those of one person are found by address in any case, and go with them', async () => {
