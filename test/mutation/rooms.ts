@@ -252,6 +252,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'admin/policy/example-calls',
     'admin/timeline/timeline',
     'admin/bin/uploads',
+    'admin/pages',
     'relay/connect-link-accounts',
     'grants/disconnect-page',
     'audit/refusals',

@@ -67,7 +67,7 @@ function chosenOf(options: string): string {
   return chosen?.attributes.get('value') ?? chosen?.text ?? '';
 }
 
-function attributesOf(head: string): Map<string, string> {
+export function attributesOf(head: string): Map<string, string> {
   const found = head.matchAll(/([^\s=/>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g);
   return new Map([...found].map(([, name = '', a, b, c]) => [name.toLowerCase(), decode(a ?? b ?? c ?? '')]));
 }
@@ -78,7 +78,7 @@ function textOf(html: string): string {
     .trim();
 }
 
-function decode(text: string): string {
+export function decode(text: string): string {
   const named: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' };
   return text.replaceAll(/&(?:#x([0-9a-f]+)|#(\d+)|([a-z]+));/gi, (whole, hex, decimal, name) => {
     if (hex) return String.fromCodePoint(Number.parseInt(hex, 16));
