@@ -10,7 +10,7 @@ import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
 const START = Date.UTC(2031, 2, 5, 10, 0);
 const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 export const inDays = (days: number) => new Date(START + days * DAY_MS).toISOString();
 
 interface Parts {
@@ -176,6 +176,8 @@ const RANDOM: readonly [RegExp, string][] = [
   [/\b[\w-]{43}\b/g, '{thumbprint}'],
   // Entries of the audit trail, some of which are written a little later than others.
   [/"id": "\d+"/g, '"id": "{number}"'],
+  // The provider's clock is the real one.
+  [/This clock is \d+ s (?:ahead of|behind)/g, 'This clock is {seconds} off'],
   [/\bmsg_[\w-]{22}(?![\w-])/g, '{new message}'],
   [/\b(?:sa|wh)[\w-]{11}(?![\w-])/g, '{new}'],
   [/\b(relay-tokens\/|(?:relay|admin)_token )[\w-]{11}(?![\w-])/g, '$1{new}'],

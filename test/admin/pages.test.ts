@@ -4,11 +4,13 @@
  */
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createConnectionIndex } from '../../src/grants/connection-index.ts';
+import type { RefreshFailure } from '../../src/grants/grant.ts';
 import { ask } from '../support/ask.ts';
-import { getJson } from '../support/gatehouse.ts';
+import { getJson, signIn } from '../support/gatehouse.ts';
 import { outlineOf } from '../support/outline.ts';
 import { until } from '../support/until.ts';
-import { type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
+import { DAY_MS, type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
 
 /** For each test: what one changes is in no other's pages. */
 let filled: FilledSite;
@@ -105,7 +107,21 @@ test('every page says this, and every list is exported as this', async () => {
 });
 
 const READS = [
-  ...['overview?range=week', 'search?q=uma', 'search?q=nightly', 'connected-apps', 'connected-apps/second'],
+  ...[
+    'overview?range=week',
+    'search?q=uma',
+    'search?q=nightly',
+    'search?q=terraform',
+    'search?q=batch',
+    'search?q=hook',
+    'search?q=keys',
+    'search?q={uma}.platform',
+    'search?q={session}',
+    'search?q={link}',
+    'search?q=second',
+    'connected-apps',
+    'connected-apps/second',
+  ],
   ...['connected-apps/second/timeline', 'relay-tokens', 'relay-tokens/{nightly}', 'relay-tokens/{reports}/timeline'],
   ...[
     'service-accounts',
@@ -308,6 +324,77 @@ test('every change has this notice and these entries in the audit trail', async 
   });
   await isWritten(clean(`${lines.join('\n')}\n`), 'audited-changes');
 });
+
+/** In this order: where it begins, and then for each page what is typed and the button. */
+const wizard = (): readonly (readonly [string, ...(readonly [Record<string, string>, string])[]])[] => {
+  const { issuer } = filled.site.sandbox;
+  const third = { id: '', name: 'Third app', issuer };
+  const credentials = { clientId: 'test-third', clientSecret: 'third-client-secret-0123456789' };
+  return [
+    ['register-app', [{ id: 'A b', name: '', issuer: 'x' }, 'Continue']],
+    ['register-app', [{ ...third, id: 'platform' }, 'Continue']],
+    ['register-app', [{ ...third, issuer: `${issuer}/` }, 'Continue']],
+    ['register-app', [third, 'Continue'], [{ clientId: '' }, 'Register app']],
+    ['register-app', [third, 'Continue'], [credentials, 'Register app']],
+    ['register-app?preset=auth0', [{}, 'Continue']],
+    ['connected-apps/second', [{}, 'Read provider settings']],
+  ];
+};
+
+test('every step of a registration says this', async () => {
+  const { agent, site, clean, pathOf } = filled;
+  const steps: string[] = [];
+  for (const [path, ...typed] of wizard()) {
+    let page = await agent.get(`${site.url}/admin/${pathOf(path)}`);
+    for (const [fields, button] of typed) page = await agent.submit(page, fields, { button });
+    const names = typed.map(([fields, button]) => `${button} ${Object.keys(fields)}`).join(', ');
+    steps.push(`=== ${path} [${names}]: ${page.status}\n${outlineOf(page.body)}`);
+  }
+  await isWritten(clean(steps.join('\n')), 'registration-steps');
+});
+
+const TROUBLED = [
+  ...['', 'users', 'users/{uma}', 'connected-apps', 'connected-apps/second', 'connections', 'relay-tokens'],
+  ...[
+    'connections?health=reconnect_needed',
+    'relay-tokens/{nightly}',
+    'relay-tokens?state=expired',
+    'service-accounts',
+  ],
+  ...[
+    'webhooks',
+    'webhooks/{webhook}',
+    'webhooks?state=failing',
+    'admin-tokens',
+    'connect-links',
+    'sessions',
+    'sign-ins',
+  ],
+];
+
+test('half a year later, with a disabled user, a broken connection and a failing webhook, the pages say this', async () => {
+  const { api, desk, receiver, site, clean, pathOf } = filled;
+  receiver.respond(500);
+  await api.call('POST', pathOf('/webhooks/{webhook}/test'));
+  await api.call('POST', pathOf('/users/{uma}/disable'));
+  await desk.change(pathOf('{uma}'), () => ({ failure: BROKEN }));
+  // Otherwise, chores of the running process would do these sooner or later.
+  await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(pathOf('{uma}')));
+  await api.call('DELETE', pathOf('/sessions/{ownSession}'));
+  pass(200 * DAY_MS);
+  const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+  const texts: string[] = [];
+  for (const path of TROUBLED) {
+    const { status, body } = await agent.get(`${site.url}/admin/${pathOf(path)}`);
+    texts.push(`=== /admin/${path}: ${status}\n${outlineOf(body)}`);
+  }
+  await isWritten(clean(texts.join('\n')), 'half-a-year-later');
+});
+
+const BROKEN: RefreshFailure = {
+  ...{ kind: 'reconnect_needed', cause: 'grant_refused', reason: 'invalid_grant' },
+  ...{ since: Date.parse(inDays(0)), failures: 1, retryAt: 0 },
+};
 
 interface Entry {
   id: string;

@@ -205,6 +205,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   admin: [
     'admin/connected-apps/address-names',
     'admin/connected-apps/form',
+    'admin/overview/attention-rules',
     'admin/sign-ins/groups',
     'admin/bin/bars',
     'admin/listing',

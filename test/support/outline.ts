@@ -2,24 +2,9 @@
 import { attributesOf, decode } from './html-forms.ts';
 
 const BLOCKS = new Set([
-  ...[
-    'h1',
-    'h2',
-    'h3',
-    'h4',
-    'p',
-    'li',
-    'div',
-    'dt',
-    'section',
-    'tr',
-    'form',
-    'fieldset',
-    'legend',
-    'table',
-    'details',
-  ],
-  ...['summary', 'nav', 'ul', 'ol', 'dl', 'thead', 'tbody', 'pre', 'figure', 'figcaption', 'label', 'main', 'header'],
+  ...['main', 'header', 'nav', 'section', 'h1', 'h2', 'h3', 'h4', 'p', 'pre', 'figure', 'figcaption', 'div'],
+  ...['ul', 'ol', 'li', 'dl', 'dt', 'table', 'thead', 'tbody', 'tr', 'details', 'summary'],
+  ...['form', 'fieldset', 'legend', 'label'],
 ]);
 const PREFIXES: Readonly<Record<string, string>> = {
   ...{ h1: '# ', h2: '## ', h3: '### ', h4: '#### ', li: '- ', dt: '- ' },
