@@ -211,6 +211,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
     'admin/relay-tokens/form',
     'admin/policy/conditions',
     'admin/change',
+    'admin/audit/rows',
     'admin/overview/figures',
     'admin/timeline/sentences',
     'admin/sign-ins/groups',
