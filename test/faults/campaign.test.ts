@@ -46,6 +46,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R38, R39, F1 to F27 at random on 
       for (const [fault, count] of strikes) report.add(fault, count, 'struck');
       for (const [what, { served, refused, cut }] of journal.tallies())
         report.add(`asked for: ${what}`, served + refused + cut, `${served} served, ${refused} refused, ${cut} cut`);
+      report.add('memory of a process', 1, `${megabytes(before.memory)} before, ${megabytes(after.memory)} after`);
+      report.add('its file descriptors', 1, `${before.descriptors} before, ${after.descriptors} after`);
+      const storage = [before.storage, halfway, after.storage].map(megabytes);
+      report.add('storage, with the history of all requests', 1, `${storage.join(', then ')}`);
+      const latency = [before.latency, after.latency].map((milliseconds) => `${milliseconds?.toFixed(0)} ms`);
+      report.add('median of a thread in calm times', 1, `${latency.join(' before, ')} after`);
       expect(wrongs).toEqual([]);
       expect(after.memory).toBeLessThan(MEMORY_FACTOR * before.memory);
       expect(after.descriptors).toBeLessThan(before.descriptors + MORE_DESCRIPTORS);
@@ -57,12 +63,6 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R38, R39, F1 to F27 at random on 
       expect([...journal.tallies()].filter(([, { served }]) => served === 0)).toEqual([]);
       expect(refreshes).toBeGreaterThan(0);
       const told = `${losses} times told of a lost answer`;
-      report.add('memory of a process', 1, `${megabytes(before.memory)} before, ${megabytes(after.memory)} after`);
-      report.add('its file descriptors', 1, `${before.descriptors} before, ${after.descriptors} after`);
-      const storage = [before.storage, halfway, after.storage].map(megabytes);
-      report.add('storage, with the history of all requests', 1, `${storage.join(', then ')}`);
-      const latency = [before.latency, after.latency].map((milliseconds) => `${milliseconds?.toFixed(0)} ms`);
-      report.add('median of a thread in calm times', 1, `${latency.join(' before, ')} after`);
       return `${journal.total()} requests, ${refreshes} refreshes, ${told}`;
     });
   });

@@ -11,7 +11,7 @@ const FACTS: RunFacts = {
       tests: [
         { name: 'suite > F2: two at once', state: 'passed' },
         { name: 'suite > F3: stopped', state: 'passed' },
-        { name: 'suite > R35, F3: resumed', state: 'failed' },
+        { name: 'suite > R35, F3: resumed', state: 'failed', failure: 'expected 503 to be 200' },
       ],
       tables: [
         {
@@ -47,7 +47,7 @@ test('tells of each fault how many tests tried it and how that went', () => {
     'Run on 2026-11-20, 2026-11-21, commits 0123456789, abcdef0123+, Node 26.10.0, 2 cores, linux x64: 3 tests passed, 1 failed, 1 skipped.',
   );
   expect(text).toContain('**1 did not hold**');
-  expect(text).toContain('- suite > R35, F3: resumed');
+  expect(text).toContain('- suite > R35, F3: resumed: expected 503 to be 200');
   expect(text).not.toContain('Everything that was tried held');
 });
 

@@ -3,10 +3,11 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
-import type { Reporter, TestModule } from 'vitest/node';
+import type { Reporter, TestModule, TestResult } from 'vitest/node';
 import { cellsOf, closeTables, type FaultTable, tablesOf } from './report.ts';
 
-export type Tried = { name: string; state: 'passed' | 'failed' | 'skipped' | 'pending' };
+/** `failure`: the first line of what a failed test says. */
+export type Tried = { name: string; state: 'passed' | 'failed' | 'skipped' | 'pending'; failure?: string };
 
 /** What one file of tests showed when it was run last. */
 export interface FileFacts {
@@ -70,7 +71,7 @@ export default class ReliabilityReporter implements Reporter {
     const facts = {
       ranOn: new Date().toISOString().slice(0, 10),
       commit: this.#commit,
-      tests: [...module.children.allTests()].map((test) => ({ name: test.fullName, state: test.result().state })),
+      tests: [...module.children.allTests()].map((test) => triedOf(test.fullName, test.result())),
       tables: tablesOf(module.moduleId),
     };
     write(updated(resultsSoFar(), [[relative(ROOT, module.moduleId), facts]]));
@@ -81,6 +82,11 @@ export default class ReliabilityReporter implements Reporter {
     write(updated(resultsSoFar(), []));
     process.stdout.write(`${DOCUMENT} is written.\n`);
   }
+}
+
+function triedOf(name: string, { state, errors = [] }: TestResult): Tried {
+  const [failure] = errors.map(({ message }) => message.split('\n', 1)[0]);
+  return { name, state, ...(failure && { failure }) };
 }
 
 function write(files: RunFacts['files']): void {
@@ -118,7 +124,7 @@ export function reliabilityText(facts: RunFacts, faults: Faults): string {
   const days = [...new Set(files.map(({ ranOn }) => ranOn))].sort();
   const commits = [...new Set(files.map(({ commit }) => commit))];
   const count = (state: string) => tests.filter((test) => test.state === state).length;
-  const failed = tests.filter(({ state }) => state === 'failed').map(({ name }) => name);
+  const failed = tests.filter(({ state }) => state === 'failed').map(inWords);
   const verdict =
     failed.length === 0
       ? 'Everything that was tried held.'
@@ -159,5 +165,6 @@ function tableText({ title, rows }: Omit<FaultTable, 'file'>): string {
   return `## ${title}\n\n| what was done | rounds | seconds | result |\n| --- | ---: | ---: | --- |\n${lines.join('\n')}\n`;
 }
 
+const inWords = ({ name, failure }: Tried) => (failure === undefined ? name : `${name}: ${failure}`);
 const rowText = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 const listOf = (names: readonly string[]) => names.map((name) => `- ${name}`).join('\n');
