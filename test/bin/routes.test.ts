@@ -26,6 +26,8 @@ const post = (bins: unknown) =>
   });
 const postForm = (body: string) =>
   ask(`${site.url}/bin`, { method: 'POST', headers: { ...PAGE, ...FORM, cookie }, body: `_csrf=${csrf}&${body}` });
+/** Random digits of a page: they may be any. */
+const DRAWN = /name="_(?:form|csrf)" value="[^"]*"|class="reference-small">[^<]*/g;
 const outbound = () => site.sandbox.hits.requests('bin-service').length;
 
 test('a form is answered by the page, whatever its sender accepts', async () => {
@@ -234,7 +236,7 @@ describe('POST /bin with the form of the page', () => {
     expect(body).toContain('These are not the first digits of a card');
     expect(body).toContain('aria-invalid="true"');
     expect(body).not.toMatch(/name="bin"[^>]*value=|value=[^>]*name="bin"/);
-    expect(body).not.toContain('4571');
+    expect(body.replaceAll(DRAWN, '')).not.toContain('4571');
     expect(outbound()).toBe(before);
   });
 
