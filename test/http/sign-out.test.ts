@@ -89,6 +89,9 @@ describe('R57 sign-out', () => {
     const ended = await signOut(cookie, csrf);
     expect([ended.status, ended.headers.location]).toEqual([303, '/']);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
+    // The failure is remembered for some seconds.
+    site.sandbox.faults.clear();
+    await site.restart();
   });
 
   test('works, and at once, while the provider is down', async () => {
