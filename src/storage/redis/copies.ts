@@ -1,10 +1,9 @@
 /** Copies of what is in Redis: reads it tag by tag while others write, and puts it back. */
-import { keyTag } from '../key-tag.ts';
-import { kindOf, LISTING_KINDS } from '../keys.ts';
 import { allPages } from '../paging.ts';
 import { retryWhileUnavailable } from '../retry.ts';
 import type { KeptItem, PageOptions, Store } from '../store.ts';
 import { membersOf, redisIndexes } from './indexes.ts';
+import { createKeyList } from './key-list.ts';
 import { redisLogs } from './logs.ts';
 import { type RedisParts, readRecord } from './records.ts';
 import { runScript } from './scripts.ts';
@@ -49,28 +48,25 @@ async function* dump(parts: RedisParts): AsyncGenerator<KeptItem[]> {
   await assertVersion(parts);
   const { page } = redisIndexes(parts);
   const { readLog } = redisLogs(parts);
-  const streams = await keysOf(parts, 'stream');
-  const texts = await keysOf(parts, 'string');
-  const sets = await keysOf(parts, 'zset');
-
-  for (const log of [...streams].toSorted()) {
+  for (const log of await logsOf(parts)) {
     const read = (options: PageOptions) => retryWhileUnavailable(() => readLog(log, options));
     for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
   }
-  // Lists are read after what they list.
-  const isListing = (key: string) => sets.has(key) || LISTING_KINDS.includes(kindOf(key));
-  const groups = [...Map.groupBy([...texts, ...sets], keyTag).values()];
-  const isLate = (group: readonly string[]) => group.every(isListing);
-  const steps = [...groups.filter((group) => !isLate(group)), ...groups.filter(isLate)].flatMap(inSteps);
-  for (let at = 0; at < steps.length; at += STEPS_AT_ONCE) {
-    const batch = steps.slice(at, at + STEPS_AT_ONCE);
-    const found = await Promise.all(batch.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
-    const items = found.flatMap((part) => part.items);
-    if (items.length > 0) yield items;
-    for (const index of found.flatMap((part) => part.large)) {
-      const read = (options: PageOptions) => retryWhileUnavailable(() => page(index, options));
-      for await (const members of allPages(read, PAGE)) yield members.map((member) => ({ index, ...member }));
+  const list = createKeyList();
+  try {
+    for await (const keys of keysOf(parts, 'string')) list.add(keys, false);
+    for await (const keys of keysOf(parts, 'zset')) list.add(keys, true);
+    for (const batch of inBatches(list.byTag())) {
+      const found = await Promise.all(batch.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
+      const items = found.flatMap((part) => part.items);
+      if (items.length > 0) yield items;
+      for (const index of found.flatMap((part) => part.large)) {
+        const read = (options: PageOptions) => retryWhileUnavailable(() => page(index, options));
+        for await (const members of allPages(read, PAGE)) yield members.map((member) => ({ index, ...member }));
+      }
     }
+  } finally {
+    list.close();
   }
 }
 
@@ -81,17 +77,29 @@ async function assertVersion({ connection }: RedisParts): Promise<void> {
   throw new Error(`Copies take Redis ${OLDEST_VERSION} or later; this one has version ${version}.`);
 }
 
-async function keysOf(parts: RedisParts, type: 'string' | 'zset' | 'stream'): Promise<Set<string>> {
-  const keys = new Set<string>();
-  for await (const { found } of scanNames(parts, type)) {
-    for (const key of found.map(parts.names.keyOf)) if (key !== undefined) keys.add(key);
-  }
-  return keys;
+async function logsOf(parts: RedisParts): Promise<string[]> {
+  const found = await Array.fromAsync(keysOf(parts, 'stream'));
+  return [...new Set(found.flat())].toSorted();
 }
 
-function inSteps(keys: readonly string[]): string[][] {
-  const count = Math.ceil(keys.length / KEYS_PER_STEP);
-  return Array.from({ length: count }, (_, n) => keys.slice(n * KEYS_PER_STEP, (n + 1) * KEYS_PER_STEP));
+/** A key may come more than once. */
+async function* keysOf(parts: RedisParts, type: 'string' | 'zset' | 'stream'): AsyncGenerator<string[]> {
+  for await (const { found } of scanNames(parts, type))
+    yield found.map(parts.names.keyOf).filter((key) => key !== undefined);
+}
+
+/** Some steps at once, each with the keys of one tag, or some of them. */
+function* inBatches(groups: Iterable<readonly string[]>): Generator<string[][]> {
+  let batch: string[][] = [];
+  for (const keys of groups) {
+    for (let at = 0; at < keys.length; at += KEYS_PER_STEP) {
+      batch.push(keys.slice(at, at + KEYS_PER_STEP));
+      if (batch.length < STEPS_AT_ONCE) continue;
+      yield batch;
+      batch = [];
+    }
+  }
+  if (batch.length > 0) yield batch;
 }
 
 type Found = ['text', text: string, expiresAt: number] | ['index', flat: string[]] | [type: string];
