@@ -34,8 +34,8 @@ export interface CampaignProvider {
   /** Whether it would take this refresh token. */
   takes(refreshToken: string | undefined): boolean;
   refreshes(): number;
-  /** Calls that were made where a redirect pointed to: there must be none. */
-  trapped(): number;
+  /** Paths of calls to nothing that is known: a redirect was followed. There must be none. */
+  trapped(): readonly string[];
   close(): Promise<void>;
 }
 
@@ -57,14 +57,16 @@ export async function startCampaignProvider(options: {
   const owners = new Map<string, string>();
   const broken = new Map<Endpoint, Breakage>();
   const hanging = new Set<ServerResponse>();
+  const trapped: string[] = [];
   let refreshes = 0;
-  let trapped = 0;
 
   const server = createServer(async (req, res) => {
     const form = new URLSearchParams(await textOf(req));
-    const endpoint = endpointOf(req.url ?? '', form);
+    const { pathname, searchParams } = new URL(req.url ?? '', provider.url);
+    if (pathname === '/authorize') return res.writeHead(302, { location: loginRequired(searchParams) }).end();
+    const endpoint = endpointOf(pathname, form);
     if (endpoint === undefined) {
-      trapped += 1;
+      trapped.push(pathname);
       return send(res, 404, {});
     }
     const breakage = broken.get(endpoint);
@@ -132,6 +134,15 @@ export async function startCampaignProvider(options: {
     };
   }
 
+  /** For the checks of the app, which ask with `prompt=none` and without a browser. */
+  const loginRequired = (asked: URLSearchParams) => backToClient(asked, { error: 'login_required' });
+
+  function backToClient(asked: URLSearchParams, answer: Record<string, string>): string {
+    const target = new URL(asked.get('redirect_uri') ?? '');
+    target.search = new URLSearchParams({ ...answer, state: asked.get('state') ?? '', iss: provider.url }).toString();
+    return target.href;
+  }
+
   const metadata = () => ({
     issuer: provider.url,
     authorization_endpoint: `${provider.url}/authorize`,
@@ -164,9 +175,7 @@ export async function startCampaignProvider(options: {
       const asked = new URL(location).searchParams;
       const code = randomBytes(16).toString('base64url');
       codes.set(code, { name, admin: options.isAdmin(name), nonce: asked.get('nonce') ?? '' });
-      const target = new URL(asked.get('redirect_uri') ?? '');
-      target.search = new URLSearchParams({ code, state: asked.get('state') ?? '', iss: provider.url }).toString();
-      return target.href;
+      return backToClient(asked, { code });
     },
     takes: (refreshToken) => refreshTokens.has(refreshToken ?? ''),
     refreshes: () => refreshes,
@@ -186,8 +195,7 @@ async function newKey() {
   return { privateKey, jwk: { ...(await exportJWK(publicKey)), alg: 'ES256', kid, use: 'sig' } };
 }
 
-function endpointOf(url: string, form: URLSearchParams): Endpoint | undefined {
-  const path = url.split('?')[0];
+function endpointOf(path: string, form: URLSearchParams): Endpoint | undefined {
   if (path === '/token') return form.get('grant_type') === 'refresh_token' ? 'refresh' : 'token';
   if (path === '/.well-known/openid-configuration') return 'discovery';
   if (path === '/1/threads/current') return 'platform';

@@ -82,6 +82,8 @@ export async function startCampaignSite(options: {
     // All people come from one address here.
     ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
+    // Often enough for a short run.
+    CONNECTION_CHECK_SECONDS: '8',
     ...(redis ? { REDIS_URL: redis.url } : {}),
   };
   const printed: (() => string)[] = [];

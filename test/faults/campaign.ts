@@ -132,7 +132,7 @@ async function recover(site: CampaignSite, people: People, journal: Journal): Pr
     const { status } = await relayThread(member, site.revokedToken, { host: new URL(site.url).host });
     if (status !== 401) journal.wrong(`a relay token that was revoked is answered with ${status}`);
   }
-  if (provider.trapped() > 0) journal.wrong('a redirect of the provider or the BIN lookup service was followed');
+  for (const path of new Set(provider.trapped())) journal.wrong(`a redirect was followed, or ${path} asked for`);
 }
 
 async function endPause({ vault }: CampaignSite, userId: string): Promise<void> {
