@@ -48,16 +48,17 @@ async function* dump(parts: RedisParts): AsyncGenerator<KeptItem[]> {
   await assertVersion(parts);
   const { page } = redisIndexes(parts);
   const { readLog } = redisLogs(parts);
-  for (const log of await logsOf(parts)) {
-    const read = (options: PageOptions) => retryWhileUnavailable(() => readLog(log, options));
-    for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
-  }
   const list = createKeyList();
   try {
+    const logs = await logsOf(parts);
     for await (const keys of keysOf(parts, 'string')) list.add(keys, false);
     for await (const keys of keysOf(parts, 'zset')) list.add(keys, true);
-    for (const batch of inBatches(list.byTag())) {
-      const found = await Promise.all(batch.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
+    for (const log of logs) {
+      const read = (options: PageOptions) => retryWhileUnavailable(() => readLog(log, options));
+      for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
+    }
+    for (const steps of inBatches(list.inSteps(KEYS_PER_STEP))) {
+      const found = await Promise.all(steps.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
       const items = found.flatMap((part) => part.items);
       if (items.length > 0) yield items;
       for (const index of found.flatMap((part) => part.large)) {
@@ -88,16 +89,13 @@ async function* keysOf(parts: RedisParts, type: 'string' | 'zset' | 'stream'): A
     yield found.map(parts.names.keyOf).filter((key) => key !== undefined);
 }
 
-/** Some steps at once, each with the keys of one tag, or some of them. */
-function* inBatches(groups: Iterable<readonly string[]>): Generator<string[][]> {
-  let batch: string[][] = [];
-  for (const keys of groups) {
-    for (let at = 0; at < keys.length; at += KEYS_PER_STEP) {
-      batch.push(keys.slice(at, at + KEYS_PER_STEP));
-      if (batch.length < STEPS_AT_ONCE) continue;
-      yield batch;
-      batch = [];
-    }
+function* inBatches<T>(all: Iterable<T>): Generator<T[]> {
+  let batch: T[] = [];
+  for (const one of all) {
+    batch.push(one);
+    if (batch.length < STEPS_AT_ONCE) continue;
+    yield batch;
+    batch = [];
   }
   if (batch.length > 0) yield batch;
 }
