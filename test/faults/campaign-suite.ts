@@ -22,7 +22,11 @@ const SPARE_BYTES = 2 ** 21;
 
 const megabytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
 
-describe.each<StoreKind>(['SQLite', 'Redis'])('R38, R39, F1 to F27 at random on %s', (kind) => {
+export function campaignSuite(kind: StoreKind): void {
+  describe(`R38, R39, F1 to F27 at random on ${kind}`, () => defineTests(kind));
+}
+
+function defineTests(kind: StoreKind): void {
   const report = createFaultReport();
   const chance = createChance(process.env.CAMPAIGN_SEED);
   afterAll(() => report.print(`Campaign on ${kind}, seed ${chance.seed}`));
@@ -66,4 +70,4 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R38, R39, F1 to F27 at random on 
       return `${journal.total()} requests, ${refreshes} refreshes, ${told}`;
     });
   });
-});
+}

@@ -1,0 +1,4 @@
+/** Mixed load and random faults, on Redis. */
+import { campaignSuite } from './campaign-suite.ts';
+
+campaignSuite('Redis');
