@@ -1,4 +1,6 @@
 /** The settings of every ioredis client: no queue while disconnected, no command sent twice, a fast reconnect after an outage. */
+import { subscribe } from 'node:diagnostics_channel';
+import { TLSSocket } from 'node:tls';
 import { Cluster, Redis } from 'ioredis';
 import type { RedisAddress, RedisPlace } from './target.ts';
 
@@ -9,6 +11,16 @@ const CONNECT_MS = 1_000;
 const SENTINEL_MS = 500;
 const MAX_PAUSE_MS = 200;
 const TOPOLOGY_MS = 10_000;
+
+/**
+ * A TLS connection may emit two errors: its certificate is unknown, and the server sends an alert. ioredis listens for the
+ * first only (redis/ioredis#962), and an error that nobody listens for ends the process. It hands out neither connections
+ * before they are ready nor those to sentinels, so this channel of Node is the way to all of them.
+ */
+subscribe('net.client.socket', (message) => {
+  const { socket } = message as { socket: unknown };
+  if (socket instanceof TLSSocket) socket.on('error', () => {});
+});
 
 /** A client of the whole target. ioredis begins to connect at once. */
 export function createClient(place: RedisPlace, random: RandomNumber): Redis | Cluster {

@@ -1,5 +1,7 @@
 /** A Redis with TLS of a private authority, client certificates and sentinels with a password, as a start meets them. */
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -91,6 +93,27 @@ test('sentinels get their own password, and a user name where there is one', asy
 });
 
 describe.concurrent('a start is refused', () => {
+  test('with another authority and an alert of the server: the second error does not end the process', async ({
+    onTestFinished,
+  }) => {
+    const proxy = createServer((socket) => {
+      const way = connect(tlsPort, '127.0.0.1');
+      socket.pipe(way);
+      way.on('data', (bytes) => {
+        socket.write(bytes);
+        // After its certificate, something that is no TLS.
+        if (bytes.length > 500) socket.write('x'.repeat(64));
+      });
+      for (const end of [socket, way]) end.on('error', () => {}).on('close', () => socket.destroy());
+    }).listen(0, '127.0.0.1');
+    onTestFinished(() => void proxy.close());
+    await once(proxy, 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    const env = { ...overTls(), CA_FILE: other.file, REDIS_URL: `rediss://localhost:${port}` };
+    const { status, stderr } = await runServer(await settings(env));
+    expect([status, stderr]).toEqual([78, expect.stringMatching(/has a certificate of an unknown authority/)]);
+  });
+
   // Each in a process of its own, which CA_FILE gives another authority.
   test.for<[string, () => Record<string, string>, RegExp]>([
     [
