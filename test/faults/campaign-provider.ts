@@ -34,7 +34,7 @@ export interface CampaignProvider {
   /** Whether it would take this refresh token. */
   takes(refreshToken: string | undefined): boolean;
   refreshes(): number;
-  /** Paths of calls to nothing that is known: a redirect was followed. There must be none. */
+  /** Paths that were requested and are no endpoint, such as the one that redirects point to. There must be none. */
   trapped(): readonly string[];
   close(): Promise<void>;
 }

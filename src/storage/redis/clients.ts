@@ -13,9 +13,9 @@ const MAX_PAUSE_MS = 200;
 const TOPOLOGY_MS = 10_000;
 
 /**
- * A TLS connection may emit two errors: its certificate is unknown, and the server sends an alert. ioredis listens for the
- * first only (redis/ioredis#962), and an error that nobody listens for ends the process. It hands out neither connections
- * before they are ready nor those to sentinels, so this channel of Node is the way to all of them.
+ * A TLS connection can emit a second error, such as an alert of the server after its certificate was refused. ioredis listens
+ * for one error only (redis/ioredis#962), and an `error` event without a listener ends the process. ioredis does not hand out
+ * connections to sentinels, nor those that are not ready yet: this channel of Node reaches all of them.
  */
 subscribe('net.client.socket', (message) => {
   const { socket } = message as { socket: unknown };

@@ -93,7 +93,7 @@ test('sentinels get their own password, and a user name where there is one', asy
 });
 
 describe.concurrent('a start is refused', () => {
-  test('with another authority and an alert of the server: the second error does not end the process', async ({
+  test('with another authority and a second error on the connection, which does not end the process', async ({
     onTestFinished,
   }) => {
     const proxy = createServer((socket) => {
@@ -101,7 +101,7 @@ describe.concurrent('a start is refused', () => {
       socket.pipe(way);
       way.on('data', (bytes) => {
         socket.write(bytes);
-        // After its certificate, something that is no TLS.
+        // After the certificate, bytes that are not TLS.
         if (bytes.length > 500) socket.write('x'.repeat(64));
       });
       for (const end of [socket, way]) end.on('error', () => {}).on('close', () => socket.destroy());
