@@ -3,8 +3,8 @@
 export interface Journal {
   /** A person asked for something, and this came of it after so long. */
   note(what: string, outcome: Outcome, milliseconds: number): void;
-  /** How long half of those requests for this took at most that were served since then; undefined if none was. */
-  median(what: string, since: number): number | undefined;
+  /** How long those requests for this took that were served since then, in milliseconds. */
+  times(what: string, since: number): number[];
   /** Something that must never happen. */
   wrong(what: string): void;
   readonly wrongs: readonly string[];
@@ -45,10 +45,7 @@ export function createJournal(): Journal {
       tallies.set(what, tally);
       if (outcome === 'served') served.push({ what, at: performance.now(), milliseconds });
     },
-    median(what, since) {
-      const times = served.filter((one) => one.what === what && one.at >= since).map((one) => one.milliseconds);
-      return times.sort((one, other) => one - other)[Math.floor(times.length / 2)];
-    },
+    times: (what, since) => served.filter((one) => one.what === what && one.at >= since).map((one) => one.milliseconds),
     wrong(what) {
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
       const amid = lately().map(({ name, until }) =>

@@ -203,7 +203,9 @@ function endpointOf(path: string, form: URLSearchParams): Endpoint | undefined {
 }
 
 function send(res: ServerResponse, status: number, body: object): void {
-  if (!res.destroyed) res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  const text = JSON.stringify(body);
+  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+  if (!res.destroyed) res.writeHead(status, headers).end(text);
 }
 
 async function textOf(req: IncomingMessage): Promise<string> {

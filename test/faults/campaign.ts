@@ -6,7 +6,7 @@ import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import { type CampaignFault, machineFaults, outsideFaults } from './campaign-faults.ts';
 import { createJournal, type Journal } from './campaign-journal.ts';
-import { type Measures, measure, storedBytes } from './campaign-measures.ts';
+import { type Measures, measure, startBareProxy, storedBytes } from './campaign-measures.ts';
 import { createPeople, type People } from './campaign-people.ts';
 import { type CampaignSite, startCampaignSite } from './campaign-site.ts';
 import type { Chance } from './chance.ts';
@@ -45,14 +45,11 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
   const { kind, chance, processes } = plan;
   const journal = createJournal();
   const site = await startCampaignSite({ kind, processes, chance: chance.branch('balancer') });
+  const bare = await startBareProxy(site.provider.url);
   try {
     const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
     const people = createPeople({ site, chance: chance.branch('people'), journal, names });
-    const calm = async () => {
-      const since = performance.now();
-      await sleep(plan.calmSeconds * 1_000);
-      return measure(site, journal.median('thread', since));
-    };
+    const calm = () => measure({ site, journal, bare, seconds: plan.calmSeconds });
     people.start();
     const before = await calm();
     const strikes = new Map<string, number>();
@@ -77,6 +74,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       ...{ before, halfway, after },
     };
   } finally {
+    await bare.stop();
     await site.close();
   }
 }
