@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { PATIENTLY } from '../support/until.ts';
 import { emptyFolder } from './shown-steps.ts';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -23,7 +24,7 @@ function runWith(version: string, command: string[]) {
   // Of settings there is none: a Node that is new enough gets to the point where that is told.
   const { NODE_COMPILE_CACHE = '' } = process.env;
   const env = { PATH: `${bin}:/usr/bin:/bin`, NODE_COMPILE_CACHE };
-  return spawnSync(file, args, { cwd: folder, env, encoding: 'utf8', timeout: 30_000 });
+  return spawnSync(file, args, { cwd: folder, env, encoding: 'utf8', ...PATIENTLY });
 }
 
 describe.each([

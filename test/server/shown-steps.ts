@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { PATIENTLY } from '../support/until.ts';
 
 /** The blocks of shell in their order, also those of a list. */
 export function stepsOf(text: string): string[] {
@@ -83,7 +84,7 @@ export function runSteps(
     writeFileSync(join(bin, name), `#!/bin/sh\necho "${name} $*" >> "$CALLED"\n${body}\n`, { mode: 0o755 });
   }
   const env = { PATH: `${bin}:${process.env.PATH}`, CALLED };
-  const options = { cwd: folder, env, encoding: 'utf8', timeout: 10_000 } as const;
+  const options = { cwd: folder, env, encoding: 'utf8', ...PATIENTLY } as const;
   const { status, stderr } = spawnSync('sh', ['-c', `umask 022\n${steps}`], options);
   const called = existsSync(CALLED) ? readFileSync(CALLED, 'utf8').trimEnd().split('\n') : [];
   return { status, called, errors: stderr };

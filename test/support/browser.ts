@@ -7,6 +7,7 @@ import packed from '@sparticuz/chromium';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { skipWithout } from './missing.ts';
+import { PATIENTLY } from './until.ts';
 
 /** Not those of the package: they switch web security off. */
 const ARGUMENTS = [
@@ -71,7 +72,7 @@ export async function openContext(
   expected: RegExp = /(?!)/,
 ): Promise<WatchedContext> {
   const context = await browser.newContext({ locale: 'en-US', ...options });
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(PATIENTLY.timeout);
   const complaints: string[] = [];
   const note = (text: string) => {
     if (!expected.test(text)) complaints.push(text);

@@ -10,6 +10,7 @@ import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-des
 import { type Administrator, administratorOf, assertionOf } from '../../relay/service.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { skipWithout } from '../../support/missing.ts';
+import { PATIENTLY } from '../../support/until.ts';
 
 const run = promisify(execFile);
 let site: TestSite;
@@ -55,7 +56,7 @@ async function outputOf(language: Language, code: string, proofs: Record<string,
   writeFileSync(file, code);
   const [command = '', ...options] = COMMANDS[language](file);
   const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token, ...proofs };
-  return (await run(command, options, { env, timeout: 20_000 })).stdout;
+  return (await run(command, options, { env, ...PATIENTLY })).stdout;
 }
 
 const missing = (program: string) =>
@@ -84,7 +85,7 @@ describe('the line that gets an assertion in a shell', () => {
     writeFileSync(file, `exec < '${session}'\n${assertion?.shell}\n${curl}`);
     writeFileSync(session, `${value}\n`);
     const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token };
-    expect((await run(shell, [file], { env, timeout: 20_000 })).stdout).toMatch(/"thread"/);
+    expect((await run(shell, [file], { env, ...PATIENTLY })).stdout).toMatch(/"thread"/);
   });
 
   test('is left out where the call needs no assertion', async () => {
@@ -99,7 +100,7 @@ describe('the line that gets an assertion in a shell', () => {
   });
 });
 
-describe.each(LANGUAGES)('in %s', { timeout: 60_000 }, (language) => {
+describe.each(LANGUAGES)('in %s', (language) => {
   beforeEach((context) => skipWithout(context, MISSING[language]));
   const CASES: [string, () => object, () => Promise<Record<string, string>>, RegExp][] = [
     ['threads:read', () => ({ proof: 'none', user }), async () => ({}), /"thread"/],
