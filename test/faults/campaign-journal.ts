@@ -1,10 +1,8 @@
 /** The journal of a campaign: requests, responses, violations, and when a cut connection is excused. */
 
 export interface Journal {
-  /** A person asked for something, and this came of it after so long. */
-  note(what: string, outcome: Outcome, milliseconds: number): void;
-  /** How long those requests for this took that were served since then, in milliseconds. */
-  times(what: string, since: number): number[];
+  /** A person asked for something, and this came of it. */
+  note(what: string, outcome: Outcome): void;
   /** Something that must never happen. */
   wrong(what: string): void;
   readonly wrongs: readonly string[];
@@ -33,19 +31,16 @@ const AFTER_MILLISECONDS = 1_000;
 
 export function createJournal(): Journal {
   const tallies = new Map<string, Record<Outcome, number>>();
-  const served: { what: string; at: number; milliseconds: number }[] = [];
   const wrongs: string[] = [];
   const startedAt = performance.now();
   const faults: { name: string; cuts: Excused | undefined; until: number }[] = [];
   const lately = () => faults.filter(({ until }) => until + 3 * AFTER_MILLISECONDS >= performance.now());
   return {
-    note(what, outcome, milliseconds) {
+    note(what, outcome) {
       const tally = tallies.get(what) ?? { served: 0, refused: 0, cut: 0 };
       tally[outcome] += 1;
       tallies.set(what, tally);
-      if (outcome === 'served') served.push({ what, at: performance.now(), milliseconds });
     },
-    times: (what, since) => served.filter((one) => one.what === what && one.at >= since).map((one) => one.milliseconds),
     wrong(what) {
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
       const amid = lately().map(({ name, until }) =>

@@ -1,15 +1,14 @@
 /** What a campaign measures before its faults and after them: it has to stay flat. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
 import { median } from '../bench/load.ts';
 import { type Measured, startProcess } from '../bench/process.ts';
+import { relayThread } from '../relay/service.ts';
 import { ask } from '../support/ask.ts';
-import type { Journal } from './campaign-journal.ts';
 import type { CampaignSite } from './campaign-site.ts';
 
-const PAUSE_MILLISECONDS = 50;
+const PAIRS = 500;
 
 /** Of the process that lives from the start to the end of the campaign, and of the storage. */
 export interface Measures {
@@ -19,7 +18,7 @@ export interface Measures {
   descriptors: number;
   /** Bytes. */
   storage: number;
-  /** Milliseconds that half of the requests for a thread took at most. */
+  /** Milliseconds that half of the relayed calls for a thread took at most. */
   latency: number;
   /** The same of requests to the bare proxy: it tells how busy the machine was. */
   bareLatency: number;
@@ -29,30 +28,28 @@ export interface Measures {
 export const startBareProxy = (platformUrl: string): Promise<Measured> =>
   startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: platformUrl } });
 
-/** Measures for so long while people are at work. */
-export async function measure(parts: {
-  site: CampaignSite;
-  journal: Journal;
-  bare: Measured;
-  seconds: number;
-}): Promise<Measures> {
-  const { site, journal, bare, seconds } = parts;
-  const since = performance.now();
-  const bareTimes: number[] = [];
-  while (performance.now() < since + seconds * 1_000) {
-    const askedAt = performance.now();
-    await ask(`http://127.0.0.1:${bare.firstLine}`);
-    bareTimes.push(performance.now() - askedAt);
-    await sleep(PAUSE_MILLISECONDS);
+/** To be called while nobody is at work. @param user has a connection */
+export async function measure(site: CampaignSite, parts: { bare: Measured; user: string }): Promise<Measures> {
+  const [longLived] = site.members;
+  if (!longLived) throw new Error('There is no process.');
+  const headers = { 'gatehouse-user': parts.user, host: new URL(site.url).host };
+  const [threads, bareThreads]: [number[], number[]] = [[], []];
+  for (let pair = 0; pair < PAIRS; pair += 1) {
+    const begunAt = performance.now();
+    const { status } = await relayThread(longLived, site.relayToken, headers);
+    const calledAt = performance.now();
+    if (status === 200) threads.push(calledAt - begunAt);
+    await ask(`http://127.0.0.1:${parts.bare.firstLine}`);
+    bareThreads.push(performance.now() - calledAt);
   }
-  const process = `/proc/${site.members[0]?.program.pid}`;
+  const process = `/proc/${longLived.program.pid}`;
   const [, kilobytes] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`${process}/status`, 'utf8')) ?? [];
   return {
     memory: Number(kilobytes) * 1_024,
     descriptors: readdirSync(`${process}/fd`).length,
     storage: storedBytes(site),
-    latency: median(journal.times('thread', since)),
-    bareLatency: median(bareTimes),
+    latency: median(threads),
+    bareLatency: median(bareThreads),
   };
 }
 

@@ -77,13 +77,13 @@ export function createPeople(parts: {
     const late = sleep(PATIENCE_MILLISECONDS, undefined, { ref: false });
     const answer = await Promise.race([ask(url + path, question).catch((error: Error) => error), late]);
     if (answer === undefined || answer instanceof Error) {
-      journal.note(what, 'cut', performance.now() - since);
+      journal.note(what, 'cut');
       if (!answer) journal.wrong(`${what}: no answer within ${PATIENCE_MILLISECONDS / 1_000} s`);
       else if (!journal.isExcused(what, since)) journal.wrong(`${what}: cut while nothing broke (${answer.message})`);
       return undefined;
     }
     const isGood = good.includes(answer.status);
-    journal.note(what, isGood ? 'served' : 'refused', performance.now() - since);
+    journal.note(what, isGood ? 'served' : 'refused');
     if (!isGood && !PASSING.includes(answer.status)) journal.wrong(`${what}: ${answer.status} ${codeOf(answer)}`);
     return answer;
   }

@@ -55,9 +55,9 @@ function defineTests(kind: StoreKind): void {
       const storage = [before.storage, halfway, after.storage].map(megabytes);
       report.add('storage, with the history of all requests', 1, `${storage.join(', then ')}`);
       const latency = [before, after].map(
-        ({ latency, bareLatency }) => `${latency.toFixed(0)} ms where a bare proxy took ${bareLatency.toFixed(1)} ms`,
+        ({ latency, bareLatency }) => `${latency.toFixed(1)} ms where a bare proxy took ${bareLatency.toFixed(1)} ms`,
       );
-      report.add('median of a thread in calm times', 1, `before: ${latency.join('; after: ')}`);
+      report.add('median of a thread in calm times, for one caller', 1, `before: ${latency.join('; after: ')}`);
       expect(wrongs).toEqual([]);
       expect(after.memory).toBeLessThan(MEMORY_FACTOR * before.memory);
       expect(after.descriptors).toBeLessThan(before.descriptors + MORE_DESCRIPTORS);

@@ -49,9 +49,15 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
   try {
     const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
     const people = createPeople({ site, chance: chance.branch('people'), journal, names });
-    const calm = () => measure({ site, journal, bare, seconds: plan.calmSeconds });
+    const calm = async () => {
+      await sleep(plan.calmSeconds * 1_000);
+      await people.stop();
+      const user = people.all.find(({ connection }) => connection === 'made')?.userId ?? '';
+      return measure(site, { bare, user });
+    };
     people.start();
     const before = await calm();
+    people.start();
     const strikes = new Map<string, number>();
     const [machine, outside] = [chance.branch('machine'), chance.branch('outside')];
     const halfOfTheFaults = async () => {
@@ -65,7 +71,6 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
     const halfway = storedBytes(site);
     await halfOfTheFaults();
     const after = await calm();
-    await people.stop();
     await recover(site, people, journal);
     return {
       wrongs: [...journal.wrongs, ...site.ownEnds, ...alarmsIn(site.output())],
