@@ -6,6 +6,7 @@ import { median } from '../bench/load.ts';
 import { type Measured, startProcess } from '../bench/process.ts';
 import { relayThread } from '../relay/service.ts';
 import { ask } from '../support/ask.ts';
+import type { Journal } from './campaign-journal.ts';
 import type { CampaignSite } from './campaign-site.ts';
 
 const PAIRS = 500;
@@ -16,12 +17,17 @@ export interface Measures {
   memory: number;
   /** Open file descriptors. */
   descriptors: number;
-  /** Bytes. */
-  storage: number;
+  stored: Stored;
   /** Milliseconds that half of the relayed calls for a thread took at most. */
   latency: number;
   /** The same of requests to the bare proxy: it tells how busy the machine was. */
   bareLatency: number;
+}
+
+export interface Stored {
+  bytes: number;
+  /** Served so far. */
+  requests: number;
 }
 
 /** A bare Node proxy before the same platform, which has no part in what happens. It prints its port first. */
@@ -29,7 +35,13 @@ export const startBareProxy = (platformUrl: string): Promise<Measured> =>
   startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: platformUrl } });
 
 /** To be called while nobody is at work. @param user has a connection */
-export async function measure(site: CampaignSite, parts: { bare: Measured; user: string }): Promise<Measures> {
+export async function measure(parts: {
+  site: CampaignSite;
+  journal: Journal;
+  bare: Measured;
+  user: string;
+}): Promise<Measures> {
+  const { site, journal } = parts;
   const [longLived] = site.members;
   if (!longLived) throw new Error('There is no process.');
   const headers = { 'gatehouse-user': parts.user, host: new URL(site.url).host };
@@ -47,13 +59,18 @@ export async function measure(site: CampaignSite, parts: { bare: Measured; user:
   return {
     memory: Number(kilobytes) * 1_024,
     descriptors: readdirSync(`${process}/fd`).length,
-    storage: storedBytes(site),
+    stored: storedSoFar(site, journal),
     latency: median(threads),
     bareLatency: median(bareThreads),
   };
 }
 
-export function storedBytes({ redis, dataDirectory }: CampaignSite): number {
+export const storedSoFar = (site: CampaignSite, journal: Journal): Stored => ({
+  bytes: storedBytes(site),
+  requests: journal.total('served'),
+});
+
+function storedBytes({ redis, dataDirectory }: CampaignSite): number {
   if (redis) return Number(/^used_memory_dataset:(\d+)/m.exec(redis.ask('INFO', 'memory'))?.[1]);
   return statSync(join(dataDirectory, DATABASE_FILE)).size;
 }

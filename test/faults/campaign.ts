@@ -6,7 +6,7 @@ import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import { type CampaignFault, machineFaults, outsideFaults } from './campaign-faults.ts';
 import { createJournal, type Journal } from './campaign-journal.ts';
-import { type Measures, measure, startBareProxy, storedBytes } from './campaign-measures.ts';
+import { type Measures, measure, type Stored, startBareProxy, storedSoFar } from './campaign-measures.ts';
 import { createPeople, type People } from './campaign-people.ts';
 import { type CampaignSite, startCampaignSite } from './campaign-site.ts';
 import type { Chance } from './chance.ts';
@@ -33,8 +33,8 @@ export interface CampaignAccount {
   /** How often somebody was rightly told that an answer was lost. */
   losses: number;
   before: Measures;
-  /** Of the storage in bytes, at half of the time. */
-  halfway: number;
+  /** At half of the time. */
+  halfway: Stored;
   after: Measures;
 }
 
@@ -53,7 +53,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       await sleep(plan.calmSeconds * 1_000);
       await people.stop();
       const user = people.all.find(({ connection }) => connection === 'made')?.userId ?? '';
-      return measure(site, { bare, user });
+      return measure({ site, journal, bare, user });
     };
     people.start();
     const before = await calm();
@@ -68,7 +68,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       ]);
     };
     await halfOfTheFaults();
-    const halfway = storedBytes(site);
+    const halfway = storedSoFar(site, journal);
     await halfOfTheFaults();
     const after = await calm();
     await recover(site, people, journal);
