@@ -29,7 +29,7 @@ describe.each(KINDS)('on %s', (kind) => {
     site = await startSite({ sandbox: { seed }, env: redis ? { REDIS_URL: redis.url } : {} });
     ({ agent: admin } = await signIn(site, 'admin@example.test'));
     for (const login of [...LOGINS, TWICE]) await signIn(site, login);
-  }, 120_000);
+  });
   afterAll(async () => {
     await site?.close();
     await redis?.dispose();

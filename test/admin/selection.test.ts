@@ -117,4 +117,4 @@ test('connections: a provider that does not answer is waited for 5 s in all, and
   await expect.poll(async () => (await admin.call('GET', '/revocations')).json.items).toEqual([]);
   const confirmed = async () => (await admin.call('GET', `/audit?event=revocation.confirmed&whom=${users[24]}`)).json;
   await expect.poll(confirmed).toMatchObject({ items: [{ userId: users[24], outcome: 'confirmed' }] });
-}, 30_000);
+});

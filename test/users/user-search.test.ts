@@ -36,7 +36,7 @@ beforeAll(async () => {
       }),
     );
   }
-}, 60_000);
+});
 afterAll(async () => {
   await store.close();
   rmSync(directory, { recursive: true });
