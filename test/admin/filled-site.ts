@@ -126,7 +126,7 @@ async function idOf(api: Administrator, list: string): Promise<string> {
   return String(newest?.id);
 }
 
-/** The trail stores a sign-in a moment later. It waits for that: whatever is done next comes after it in the lists. */
+/** Resolves once the sign-in is in the audit trail, a moment later: whatever is done next comes after it in the lists. */
 async function signInAs(login: string, app: string, { site, api }: Pick<Parts, 'site' | 'api'>) {
   passMinute();
   const { agent } = await signIn(site, login, { path: `/sign-in?app=${app}` });

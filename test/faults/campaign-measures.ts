@@ -3,12 +3,12 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
 import { median } from '../bench/load.ts';
-import { type Measured, startProcess } from '../bench/process.ts';
 import { relayThread } from '../relay/service.ts';
 import { ask } from '../support/ask.ts';
 import type { Journal } from './campaign-journal.ts';
 import type { CampaignSite } from './campaign-site.ts';
 
+/** Of a call to Gatehouse and one to the bare proxy, in turn. */
 const PAIRS = 500;
 
 /** Of the process that lives from the start to the end of the campaign, and of the storage. */
@@ -18,7 +18,7 @@ export interface Measures {
   /** Open file descriptors. */
   descriptors: number;
   stored: Stored;
-  /** Milliseconds that half of the relayed calls for a thread took at most. */
+  /** Milliseconds that half of the relayed calls for a thread took at most; NaN where most were refused. */
   latency: number;
   /** The same of requests to the bare proxy: it tells how busy the machine was. */
   bareLatency: number;
@@ -30,28 +30,19 @@ export interface Stored {
   requests: number;
 }
 
-/** A bare Node proxy before the same platform, which has no part in what happens. It prints its port first. */
-export const startBareProxy = (platformUrl: string): Promise<Measured> =>
-  startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: platformUrl } });
-
 /** To be called while nobody is at work. @param user has a connection */
-export async function measure(parts: {
-  site: CampaignSite;
-  journal: Journal;
-  bare: Measured;
-  user: string;
-}): Promise<Measures> {
-  const { site, journal } = parts;
+export async function measure(parts: { site: CampaignSite; journal: Journal; user: string }): Promise<Measures> {
+  const { site, journal, user } = parts;
   const [longLived] = site.members;
   if (!longLived) throw new Error('There is no process.');
-  const headers = { 'gatehouse-user': parts.user, host: new URL(site.url).host };
+  const headers = { 'gatehouse-user': user, host: new URL(site.url).host };
   const [threads, bareThreads]: [number[], number[]] = [[], []];
   for (let pair = 0; pair < PAIRS; pair += 1) {
     const begunAt = performance.now();
     const { status } = await relayThread(longLived, site.relayToken, headers);
     const calledAt = performance.now();
     if (status === 200) threads.push(calledAt - begunAt);
-    await ask(`http://127.0.0.1:${parts.bare.firstLine}`);
+    await ask(site.bareUrl);
     bareThreads.push(performance.now() - calledAt);
   }
   const process = `/proc/${longLived.program.pid}`;
@@ -60,7 +51,7 @@ export async function measure(parts: {
     memory: Number(kilobytes) * 1_024,
     descriptors: readdirSync(`${process}/fd`).length,
     stored: storedSoFar(site, journal),
-    latency: median(threads),
+    latency: threads.length > PAIRS / 2 ? median(threads) : Number.NaN,
     bareLatency: median(bareThreads),
   };
 }

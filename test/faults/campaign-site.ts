@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { userIdOf } from '../../src/users/user-id.ts';
+import { type Measured, startProcess } from '../bench/process.ts';
 import { administratorOf } from '../relay/service.ts';
 import { startBalancer } from '../support/balancer.ts';
 import { createMember, type Member, openVault, type StoreKind, type Vault } from '../support/fleet.ts';
@@ -20,6 +21,8 @@ export interface CampaignSite {
   /** The balancer's. */
   url: string;
   provider: CampaignProvider;
+  /** Of a bare Node proxy before the same platform, at which no fault is aimed. */
+  bareUrl: string;
   binService: ScriptedBinService;
   /** The first lives from the start to the end of the campaign. */
   members: readonly Member[];
@@ -104,16 +107,18 @@ export async function startCampaignSite(options: {
     });
   };
   let vault: Vault | undefined;
+  let bare: Measured | undefined;
   const close = async () => {
     for (const member of members) if (member.isRunning()) toldToEnd.add(member.program.pid);
     await Promise.all(members.map((member) => member.kill()));
     await vault?.store.close();
-    await Promise.all([balancer.close(), provider.close(), binService.close(), redis?.dispose()]);
+    await Promise.all([bare?.stop(), balancer.close(), provider.close(), binService.close(), redis?.dispose()]);
     rmSync(directory, { recursive: true, force: true });
   };
   try {
     await Promise.all(members.map(start));
     balance(members);
+    bare = await startProcess('test/bench/bare-proxy.ts', { env: { UPSTREAM_URL: provider.url } });
     vault = await openVault(env);
     const administrator = await administratorOf({ url }, vault);
     const { token: relayToken } = await administrator.makeToken({ assertUser: true });
@@ -122,6 +127,7 @@ export async function startCampaignSite(options: {
     return {
       ...{ url, provider, binService, members, vault, redis, relayToken, revokedToken, ownEnds, close },
       dataDirectory: env.DATA_DIR ?? '',
+      bareUrl: `http://127.0.0.1:${bare.firstLine}`,
       userIdOf: (name) => userIdOf(provider.url, name),
       async restart(member, by) {
         // Whoever stands before the processes sends nothing more to one that is about to stop; a crash is told to nobody.

@@ -6,7 +6,7 @@ import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import { type CampaignFault, machineFaults, outsideFaults } from './campaign-faults.ts';
 import { createJournal, type Journal } from './campaign-journal.ts';
-import { type Measures, measure, type Stored, startBareProxy, storedSoFar } from './campaign-measures.ts';
+import { type Measures, measure, type Stored, storedSoFar } from './campaign-measures.ts';
 import { createPeople, type People } from './campaign-people.ts';
 import { type CampaignSite, startCampaignSite } from './campaign-site.ts';
 import type { Chance } from './chance.ts';
@@ -45,7 +45,6 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
   const { kind, chance, processes } = plan;
   const journal = createJournal();
   const site = await startCampaignSite({ kind, processes, chance: chance.branch('balancer') });
-  const bare = await startBareProxy(site.provider.url);
   try {
     const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
     const people = createPeople({ site, chance: chance.branch('people'), journal, names });
@@ -53,7 +52,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       await sleep(plan.calmSeconds * 1_000);
       await people.stop();
       const user = people.all.find(({ connection }) => connection === 'made')?.userId ?? '';
-      return measure({ site, journal, bare, user });
+      return measure({ site, journal, user });
     };
     people.start();
     const before = await calm();
@@ -79,7 +78,6 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       ...{ before, halfway, after },
     };
   } finally {
-    await bare.stop();
     await site.close();
   }
 }
