@@ -52,6 +52,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       await sleep(plan.calmSeconds * 1_000);
       await people.stop();
       const user = people.all.find(({ connection }) => connection === 'made')?.userId ?? '';
+      await endPause(site, user);
       return measure({ site, journal, user });
     };
     people.start();
