@@ -14,6 +14,7 @@ import { type Fleet, type Person, type StoreKind, startFleet } from '../support/
 import { sandboxApp } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
+import { repeatWhileStarved } from '../support/starved.ts';
 import { until } from '../support/until.ts';
 import {
   type Administrator,
@@ -240,12 +241,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     Promise.all(
       whom.flatMap((userId) =>
         Array.from({ length: each }, (_none, at) =>
-          relayThread(fleet.member(at % 2), token, { 'gatehouse-user': userId }, `?app=${app}`),
+          repeatWhileStarved(() =>
+            relayThread(fleet.member(at % 2), token, { 'gatehouse-user': userId }, `?app=${app}`),
+          ),
         ),
       ),
     );
   const browser = async (app: string, at: number) =>
-    (await fleet.get(fleet.member(at % 2), `/threads/current?app=${app}`, person)).status;
+    (await repeatWhileStarved(() => fleet.get(fleet.member(at % 2), `/threads/current?app=${app}`, person))).status;
 
   test('an app’s limit holds over both processes, and a browser is answered while a bulk job runs', async (context) => {
     skipWithout(context, missing);
@@ -289,6 +292,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       Array.from({ length: SERVICES }, () => admin.makeToken({ apps: ['stated'], assertUser: true })),
     );
     const own = `at-${person.userId}`;
+    const begun = performance.now();
     const before = platform.tokens.length;
     // All want the same user, and go on after they were refused.
     const job = services.map(async ({ token }, at) => {
@@ -310,7 +314,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     for (let at = 0; at < SERVICES; at += 5) {
       await Promise.all(services.slice(at, at + 5).map(({ token }) => bulk(token, 'stated', users, most)));
     }
-    expect(platform.tokens.length - first).toBeLessThanOrEqual(STATED.perCompanyPerMinute * 0.8);
+    const minutes = 1 + Math.floor((performance.now() - begun) / 60_000);
+    expect(platform.tokens.length - first).toBeLessThanOrEqual(minutes * STATED.perCompanyPerMinute * 0.8);
     expect([await browser('stated', 0), platform.refused]).toEqual([200, []]);
   });
 
