@@ -1,6 +1,5 @@
 /** The users and the service of a campaign: what each does, and which promises each checks. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LISTENER_LIMITS } from '../../src/http/limits.ts';
 import { type Asked, ask, DATA, FORM, PAGE, type Question } from '../support/ask.ts';
 import { createCookieJar } from '../support/cookie-jar.ts';
 import { sendRaw } from '../support/raw-http.ts';
@@ -31,8 +30,6 @@ const PATIENCE_MILLISECONDS = 60_000;
 const DISCOURAGED = [200, 1_500] as const;
 /** What may come of a call while something is broken: refusals that say so and pass. */
 const PASSING = [429, 502, 503, 504];
-/** 408 is true of a campaign that was kept from sending what it had begun: it asks Redis synchronously, on a busy machine. */
-const wasSlow = (since: number) => performance.now() - since >= LISTENER_LIMITS.headMilliseconds;
 const ADMIN_PATHS = [
   '',
   '/connections',
@@ -87,8 +84,7 @@ export function createPeople(parts: {
     }
     const isGood = good.includes(answer.status);
     journal.note(what, isGood ? 'served' : 'refused');
-    const isPassing = PASSING.includes(answer.status) || (answer.status === 408 && wasSlow(since));
-    if (!isGood && !isPassing) journal.wrong(`${what}: ${answer.status} ${codeOf(answer)}`);
+    if (!isGood && !PASSING.includes(answer.status)) journal.wrong(`${what}: ${answer.status} ${codeOf(answer)}`);
     return answer;
   }
 
