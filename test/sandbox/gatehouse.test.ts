@@ -5,7 +5,7 @@ import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } 
 import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 
-/** More than a slow machine takes from a token to its use; less than the age at which a DPoP proof is refused, for its library keeps the real time. */
+/** More than a slow machine takes from a token to its use; the proofs of the last test have to be younger than a minute. */
 const LIFE_SECONDS = 30;
 
 let site: TestSite;
