@@ -28,6 +28,8 @@ interface Session {
 const PATIENCE_MILLISECONDS = 60_000;
 /** Milliseconds until somebody who could not sign in tries again. */
 const DISCOURAGED = [200, 1_500] as const;
+const BEAT_MILLISECONDS = 50;
+const NOTABLE_PAUSE_MILLISECONDS = 500;
 /** What may come of a call while something is broken: refusals that say so and pass. */
 const PASSING = [429, 502, 503, 504];
 const ADMIN_PATHS = [
@@ -62,6 +64,7 @@ export function createPeople(parts: {
 }): People {
   const { site, chance, journal } = parts;
   const { url } = site;
+  const pauses = watchPauses();
   let going = false;
   let lives: Promise<void>[] = [];
   const all = parts.names.map(
@@ -84,7 +87,11 @@ export function createPeople(parts: {
     }
     const isGood = good.includes(answer.status);
     journal.note(what, isGood ? 'served' : 'refused');
-    if (!isGood && !PASSING.includes(answer.status)) journal.wrong(`${what}: ${answer.status} ${codeOf(answer)}`);
+    if (!isGood && !PASSING.includes(answer.status)) {
+      const [took, paused] = [performance.now() - since, pauses.longest(since)].map(Math.round);
+      const when = `after ${took} ms, of which we ourselves stood still for up to ${paused}`;
+      journal.wrong(`${what}: ${answer.status} ${codeOf(answer)} ${when}`);
+    }
     return answer;
   }
 
@@ -251,11 +258,13 @@ export function createPeople(parts: {
     all,
     start() {
       going = true;
+      pauses.start();
       lives = [...all.map((person) => live(() => act(person))), live(service), live(service)];
     },
     async stop() {
       going = false;
       await Promise.all(lives);
+      pauses.stop();
     },
     async settle(person) {
       await look(person);
@@ -278,4 +287,24 @@ function codeOf({ body }: Asked): string {
   } catch {
     return body.slice(0, 100);
   }
+}
+
+/** The balancer and the provider live in this process as well: while it stands still, nothing of anybody is sent on. */
+function watchPauses() {
+  const pauses: { until: number; milliseconds: number }[] = [];
+  let beats: NodeJS.Timeout | undefined;
+  return {
+    /** In milliseconds, of those that had not ended then. */
+    longest: (since: number) =>
+      Math.max(0, ...pauses.filter(({ until }) => until > since).map(({ milliseconds }) => milliseconds)),
+    start() {
+      let last = performance.now();
+      beats = setInterval(() => {
+        const [now, before] = [performance.now(), last];
+        last = now;
+        if (now - before > NOTABLE_PAUSE_MILLISECONDS) pauses.push({ until: now, milliseconds: now - before });
+      }, BEAT_MILLISECONDS);
+    },
+    stop: () => clearInterval(beats),
+  };
 }
