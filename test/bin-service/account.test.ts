@@ -13,7 +13,7 @@ import type { Store } from '../../src/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { signIn } from '../support/gatehouse.ts';
 import { watchedLog } from '../support/log-watch.ts';
-import { pass } from '../support/passing-time.ts';
+import { pass, passToNextMinute } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';
 import { type BinSite, command, settingsFor, startBinSite, startBinSiteWithAccounts, temporaryFolder } from './site.ts';
@@ -513,8 +513,7 @@ describe('what guards it', () => {
 test('R91 an address may start 60 sign-ins a minute, and an IPv6 network of 64 bits counts as one', async () => {
   const other = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
   onTestFinished(() => other.close());
-  // The next minute begins, and lasts for all that follows.
-  pass(60 - (Math.floor(Date.now() / 1000) % 60));
+  passToNextMinute();
   const start = (address: string) =>
     fetch(`${other.url}/account/sign-in`, { redirect: 'manual', headers: { 'x-forwarded-for': address } });
   for (const [address, next] of [

@@ -8,7 +8,7 @@ import { keyHint } from '../../src/bin-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { ask as send } from '../support/ask.ts';
-import { pass } from '../support/passing-time.ts';
+import { pass, passToNextMinute } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 import { sendRaw } from '../support/raw-http.ts';
 import { until } from '../support/until.ts';
@@ -197,8 +197,7 @@ describe('the rate of a plan', () => {
   test('is that of the plan, and of the free tier without a key; too fast a request costs nothing of the month', async () => {
     const other = await startBinSite({ ...SETTINGS, ...SIGN_IN, FREE_REQUESTS_PER_MINUTE: '5' });
     const own = await openBinServiceStore(readBinServiceSettings(other.env));
-    // The next minute begins, and lasts for all that follows.
-    pass(60 - (Math.floor(Date.now() / 1000) % 60));
+    passToNextMinute();
     try {
       const accounts = createAccounts({ store: own, clock: Date.now, randomBytes });
       const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'fast' });

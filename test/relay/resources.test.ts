@@ -5,7 +5,7 @@ import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.
 import { getJson } from '../support/gatehouse.ts';
 import { status } from '../support/hostile-answers.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
-import { backToNow, pass } from '../support/passing-time.ts';
+import { backToNow, pass, passToNextMinute } from '../support/passing-time.ts';
 import { until } from '../support/until.ts';
 import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
 
@@ -98,6 +98,7 @@ test('R32 R112 a token for one resource is from a refresh that names it; the gra
 
 test('R112 the audit trail names the resource that a token is for, each one', async () => {
   const { ask } = await connected('audited');
+  passToNextMinute();
   for (const resource of [FILES, REPORTS, FILES]) expect((await ask({ resource })).status).toBe(200);
   expect((await ask({ audience: APP })).status).toBe(200);
   const named = async () => {

@@ -8,6 +8,11 @@ export function pass(seconds: number): void {
   aheadMilliseconds += seconds * 1000;
 }
 
+/** For what is counted by the minute: the next one begins, and lasts for what follows. */
+export function passToNextMinute(): void {
+  pass(60 - ((Date.now() / 1000) % 60));
+}
+
 export function backToNow(): void {
   aheadMilliseconds = 0;
 }
