@@ -20,6 +20,8 @@ export interface Summary extends Figures {
   ratio: number;
   least: number;
   most: number;
+  /** The 99th percentile in relation to the first contestant's, median of the rounds. */
+  p99Ratio: number;
   /** The first contestant's CPU time for a request in relation to this one's. */
   cpuRatio: number;
   /** Redis commands for each request; absent where there is no Redis. */
@@ -41,6 +43,7 @@ export function summary(of: { name: string; connections: number }, rounds: Figur
     ratio: median(ratios),
     least: Math.min(...ratios),
     most: Math.max(...ratios),
+    p99Ratio: median(against((own, limit) => own.p99 / limit.p99)),
     cpuRatio: median(against((own, limit) => limit.cpuPer1000 / own.cpuPer1000)),
   };
 }
