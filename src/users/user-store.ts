@@ -36,12 +36,6 @@ interface MatchingUsers {
   next?: string;
 }
 
-/** A read that was started early and that several calls of one request share. */
-interface UserReading {
-  id: string;
-  record: Promise<StoredRecord | undefined>;
-}
-
 /** Share of the heap for cached states. */
 const USERS_SHARE = 1 / 64;
 const MAX_TERMS = 10;
@@ -55,11 +49,8 @@ const END = '\t';
 export type UserStore = ReturnType<typeof createUserStore>;
 
 export function createUserStore({ store, clock }: { store: Store; clock: () => number }) {
-  const read = (id: string, prefetched?: UserReading) =>
-    prefetched?.id === id ? prefetched.record : store.get(keys.user(id));
-
-  const load = async (id: string, prefetched?: UserReading): Promise<{ user: User | undefined; version: number }> => {
-    const stored = await read(id, prefetched);
+  const load = async (id: string): Promise<{ user: User | undefined; version: number }> => {
+    const stored = await store.get(keys.user(id));
     return { user: stored && (JSON.parse(stored.value) as User), version: stored?.version ?? 0 };
   };
 
@@ -83,13 +74,10 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   const change = async (
     id: string,
     next: (user: User | undefined) => User | undefined,
-    {
-      beside,
-      prefetched,
-    }: { beside?: (after: User, before: User | undefined) => Promise<void>; prefetched?: UserReading } = {},
+    beside?: (after: User, before: User | undefined) => Promise<void>,
   ) => {
-    for (let first = true; ; first = false) {
-      const { user, version } = await load(id, first ? prefetched : undefined);
+    for (;;) {
+      const { user, version } = await load(id);
       const changed = next(user);
       if (!changed) return { before: user, after: undefined };
       const value = JSON.stringify(changed);
@@ -135,25 +123,10 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   return {
     find,
     stateOf,
-    isDisabled: async (id: string, prefetched?: UserReading): Promise<boolean> =>
-      stateIn(await read(id, prefetched)) === 'disabled',
+    isDisabled: async (id: string): Promise<boolean> => stateIn(await store.get(keys.user(id))) === 'disabled',
 
-    /** Starts the read that `isDisabled` and `noteSignIn` need. */
-    prefetch(id: string): UserReading {
-      const record = store.get(keys.user(id));
-      // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
-      record.catch(() => undefined);
-      return { id, record };
-    },
-
-    /**
-     * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
-     * @param prefetched used only if it is a reading of this user
-     */
-    async noteSignIn(
-      identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>,
-      prefetched?: UserReading,
-    ): Promise<User> {
+    /** Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed. */
+    async noteSignIn(identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>): Promise<User> {
       const now = clock();
       const { before, after } = await change(
         identity.id,
@@ -169,7 +142,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
               }
             : undefined,
         // Writing the index early is safe: lists and searches leave out entries without a matching user.
-        { beside: index, ...(prefetched && { prefetched }) },
+        index,
       );
       const user = after ?? before;
       if (!user) throw new TypeError('A user who signs in must be stored.');
