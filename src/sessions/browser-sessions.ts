@@ -33,7 +33,7 @@ export const sessionCookieName = (secure: boolean) => (secure ? '__Host-gatehous
 export type BrowserSessions = ReturnType<typeof createBrowserSessions>;
 
 export function createBrowserSessions(parts: {
-  records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastRead' | 'write' | 'end' | 'readIdToken'>;
+  records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastKnown' | 'write' | 'end' | 'readIdToken'>;
   secrets: readonly string[];
   publicUrl: Pick<PublicUrl, 'secure'>;
 }) {
@@ -81,10 +81,10 @@ export function createBrowserSessions(parts: {
       return hash === undefined ? Promise.resolve(undefined) : records.readHashed(hash, options);
     },
 
-    /** The session as this process last read it, without a read of the store. It may have ended: never authorize by it. */
-    lastRead({ headers }: IncomingMessage): Session | undefined {
+    /** The session as this process last read or wrote it, without a read of the store. It may have ended: never authorize by it. */
+    lastKnown({ headers }: IncomingMessage): Session | undefined {
       const hash = headers.cookie === undefined ? undefined : hashes.peek(headers.cookie);
-      return hash === undefined ? undefined : records.lastRead(hash);
+      return hash === undefined ? undefined : records.lastKnown(hash);
     },
 
     /** Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`. */

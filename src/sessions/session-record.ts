@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
-import type { Store } from '../storage/store.ts';
+import type { Store, Write } from '../storage/store.ts';
 import type { Session, StoredSession } from './session.ts';
 import type { ListedSession, SessionLists } from './session-lists.ts';
 
@@ -61,6 +61,12 @@ export function createSessionRecords(parts: {
   // Each read asks the store for the version: a cached entry is used only if it is still the current one.
   const opened = rememberedOfEach<OpenedSession>(RECORDS_SHARE);
 
+  const remember = (hash: string, sealed: string, stored: StoredSession | undefined, version: number) => {
+    const entry: OpenedSession = { version, stored, session: stored && sessionOf(hash, stored) };
+    opened.set(hash, entry, sealed.length + SESSION_CHARACTERS);
+    return entry;
+  };
+
   /** `session` is undefined if it was ended or cannot be opened. The caller checks whether it has expired. */
   const find = async (hash: string) => {
     const cached = opened.get(hash);
@@ -69,9 +75,7 @@ export function createSessionRecords(parts: {
     if (!record) return undefined;
     const { value, version } = record;
     const stored = value === TOMBSTONE ? undefined : await sealedJson.open<StoredSession>(value, keys.session(hash));
-    const read = { version, stored, session: stored && sessionOf(hash, stored) };
-    opened.set(hash, read, value.length + SESSION_CHARACTERS);
-    return read;
+    return remember(hash, value, stored, version);
   };
 
   const isValid = (session: Session | undefined): session is Session => !!session && session.expiresAt > clock();
@@ -79,10 +83,14 @@ export function createSessionRecords(parts: {
   const save = async (hash: string, session: StoredSession, ifVersion: number, idToken?: string) => {
     const lifetimeSeconds = Math.max(1, Math.ceil((expiryOf(session) - clock()) / 1000));
     const [put, idTokenKey] = [keys.session(hash), keys.sessionIdToken(hash)];
-    const record = { put, value: await sealedJson.seal(session, put), ifVersion, lifetimeSeconds };
-    if (idToken === undefined) return store.write([record]);
-    const value = await sealedJson.seal(idToken, idTokenKey);
-    return store.write([record, { put: idTokenKey, value, lifetimeSeconds: lifetimes.maxSeconds }]);
+    const value = await sealedJson.seal(session, put);
+    const writes: Write[] = [{ put, value, ifVersion, lifetimeSeconds }];
+    if (idToken !== undefined) {
+      const sealed = await sealedJson.seal(idToken, idTokenKey);
+      writes.push({ put: idTokenKey, value: sealed, lifetimeSeconds: lifetimes.maxSeconds });
+    }
+    const version = await store.write(writes);
+    return version === undefined ? undefined : remember(hash, value, session, version);
   };
 
   /**
@@ -137,8 +145,7 @@ export function createSessionRecords(parts: {
     const touched = { ...stored, seenAt: clock() };
     // A lost race is harmless: the other write has extended or ended the session. While the store can be read but not
     // written (a full disk), users only lose the extension.
-    const written = await save(hash, touched, version).catch(unlessStoreIsDown);
-    return written === undefined ? undefined : sessionOf(hash, touched);
+    return (await save(hash, touched, version).catch(unlessStoreIsDown))?.session;
   };
 
   return {
@@ -151,8 +158,8 @@ export function createSessionRecords(parts: {
       return record !== undefined && record.value !== TOMBSTONE;
     },
 
-    /** The session as this process last read it. It may have ended since: never authorize by it. */
-    lastRead: (hash: string) => opened.peek(hash)?.session,
+    /** The session as this process last read or wrote it. It may have ended since: never authorize by it. */
+    lastKnown: (hash: string) => opened.peek(hash)?.session,
 
     /**
      * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by

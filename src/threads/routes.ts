@@ -29,7 +29,7 @@ export type ThreadRoutes = ReturnType<typeof threadRoutes>;
 export function threadRoutes(parts: {
   apps: CurrentApps;
   threads: ThreadCall;
-  sessions: Pick<BrowserSessions, 'lastRead'>;
+  sessions: Pick<BrowserSessions, 'lastKnown'>;
   grants: Pick<GrantStore, 'prefetch'>;
 }) {
   const { apps, threads, sessions, grants } = parts;
@@ -46,7 +46,7 @@ export function threadRoutes(parts: {
    */
   const prefetch = (req: IncomingMessage): RelayedHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.
-    const session = req.url?.includes('?') ? undefined : sessions.lastRead(req);
+    const session = req.url?.includes('?') ? undefined : sessions.lastKnown(req);
     const app = session && apps.usualThreadApp(session.app);
     const prefetched = app && grants.prefetch(session.user.id, app.id);
     return (_req, res) => respond(req, res, prefetched);

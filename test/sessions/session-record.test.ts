@@ -206,6 +206,23 @@ describe('a session in the store', () => {
     expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, createdAt: now });
   });
 
+  test('that this process wrote need not be opened, neither after its use is noted', async () => {
+    const open = () => Promise.reject(new Error('opened'));
+    const own = createSessionRecords({
+      ...{ store, sealedJson: { ...sealedJson, open } },
+      lists: listsOf(store),
+      lifetimes: LIFETIMES,
+      clock: () => now,
+    });
+    await own.write(ID, DATA);
+    for (const idleSeconds of [0, 60, 0]) {
+      pass(idleSeconds);
+      expect(await own.read(ID, { extend: true })).toMatchObject({ ...DATA, seenAt: now });
+    }
+    await records.end(ID);
+    expect(await own.read(ID, { extend: true })).toBeUndefined();
+  });
+
   test('that is there after all is written over, and began when it began', async () => {
     await records.write(ID, DATA);
     const begun = now;
@@ -248,18 +265,21 @@ describe('a session in the store', () => {
     expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000, expiresAt: now + 540_000 });
   });
 
-  test('is remembered by whose it was, and by nothing of one that was never read', async () => {
+  test('is remembered by whose it was since it was read or written, and by nothing before', async () => {
     const hash = hashOf(ID);
+    const other = recordsWith(LIFETIMES);
+    expect(records.lastKnown(hash)).toBeUndefined();
     await records.write(ID, DATA);
-    expect(records.lastRead(hash)).toBeUndefined();
-    await look();
-    expect(records.lastRead(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
+    expect(other.lastKnown(hash)).toBeUndefined();
+    await other.read(ID, { extend: false });
+    for (const one of [records, other])
+      expect(one.lastKnown(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
     await records.end(ID);
     await look();
-    expect(records.lastRead(hash)).toBeUndefined();
+    expect(records.lastKnown(hash)).toBeUndefined();
     await put({ ...DATA, user: undefined });
     await look();
-    expect(records.lastRead(hash)).toBeUndefined();
+    expect(records.lastKnown(hash)).toBeUndefined();
   });
 
   test('that never was leaves nothing when it is ended', async () => {
