@@ -88,14 +88,13 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         checkStepUp(appId, acr, authTime);
         log.learn({ steppedUp: admin.acr });
       }
+      const userReading = users.prefetch(user.id);
       const grantReading = connections.prefetch(user.id, appId);
-      if (await users.isDisabled(user.id)) throw fail('not_permitted', { appId, facts: { disabled: true } });
+      if (await users.isDisabled(user.id, userReading))
+        throw fail('not_permitted', { appId, facts: { disabled: true } });
       log.passed('permitted');
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken } = response;
-      // Beside the session, which waits for the disk as well; it does no harm if the session is then not saved.
-      const noting = users.noteSignIn(user);
-      noting.catch(() => undefined);
       await session
         .begin({ user, app: appId, providerSession, acr, authTime, idToken }, pendingUnder)
         .catch((cause: unknown) => {
@@ -105,7 +104,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       try {
         // Checked again, now that the session is listed: if the user was disabled after the first check and before that, the
         // list of sessions to end did not hold this one yet.
-        const [isDisabled] = await Promise.all([users.isDisabled(user.id), noting]);
+        const [isDisabled] = await Promise.all([users.isDisabled(user.id), users.noteSignIn(user, userReading)]);
         if (isDisabled) throw fail('not_permitted', { appId, facts: { disabled: true } });
         log.prefetch();
         // Last, so that a sign-in that fails at an earlier step leaves the earlier grant as it was.

@@ -41,7 +41,7 @@ export interface FlowParts {
   apps: CurrentApps;
   provider: ProviderClient;
   connections: Connections;
-  users: Pick<UserStore, 'find' | 'noteSignIn' | 'isDisabled'>;
+  users: Pick<UserStore, 'find' | 'prefetch' | 'noteSignIn' | 'isDisabled'>;
   recorder: AttemptRecorder;
   transactions: Transactions;
   states: StateSigner;

@@ -155,7 +155,6 @@ export const RELAXED_KINDS: ReadonlySet<string> = new Set([
   'sign-in-alias',
   'sign-ins',
   'live-sessions',
-  'connections',
   'last-use',
   'relay-uses',
   'relay-uses-of',

@@ -36,6 +36,12 @@ interface MatchingUsers {
   next?: string;
 }
 
+/** A read that was started early and that several calls of one request share. */
+interface UserReading {
+  id: string;
+  record: Promise<StoredRecord | undefined>;
+}
+
 /** Share of the heap for cached states. */
 const USERS_SHARE = 1 / 64;
 const MAX_TERMS = 10;
@@ -49,8 +55,11 @@ const END = '\t';
 export type UserStore = ReturnType<typeof createUserStore>;
 
 export function createUserStore({ store, clock }: { store: Store; clock: () => number }) {
-  const load = async (id: string): Promise<{ user: User | undefined; version: number }> => {
-    const stored = await store.get(keys.user(id));
+  const read = (id: string, prefetched?: UserReading) =>
+    prefetched?.id === id ? prefetched.record : store.get(keys.user(id));
+
+  const load = async (id: string, prefetched?: UserReading): Promise<{ user: User | undefined; version: number }> => {
+    const stored = await read(id, prefetched);
     return { user: stored && (JSON.parse(stored.value) as User), version: stored?.version ?? 0 };
   };
 
@@ -74,10 +83,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   const change = async (
     id: string,
     next: (user: User | undefined) => User | undefined,
-    beside?: (after: User, before: User | undefined) => Promise<void>,
+    {
+      beside,
+      prefetched,
+    }: { beside?: (after: User, before: User | undefined) => Promise<void>; prefetched?: UserReading } = {},
   ) => {
-    for (;;) {
-      const { user, version } = await load(id);
+    for (let first = true; ; first = false) {
+      const { user, version } = await load(id, first ? prefetched : undefined);
       const changed = next(user);
       if (!changed) return { before: user, after: undefined };
       const value = JSON.stringify(changed);
@@ -123,10 +135,25 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   return {
     find,
     stateOf,
-    isDisabled: async (id: string): Promise<boolean> => stateIn(await store.get(keys.user(id))) === 'disabled',
+    isDisabled: async (id: string, prefetched?: UserReading): Promise<boolean> =>
+      stateIn(await read(id, prefetched)) === 'disabled',
 
-    /** Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed. */
-    async noteSignIn(identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>): Promise<User> {
+    /** Starts the read that `isDisabled` and `noteSignIn` need. */
+    prefetch(id: string): UserReading {
+      const record = store.get(keys.user(id));
+      // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
+      record.catch(() => undefined);
+      return { id, record };
+    },
+
+    /**
+     * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
+     * @param prefetched used only if it is a reading of this user
+     */
+    async noteSignIn(
+      identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>,
+      prefetched?: UserReading,
+    ): Promise<User> {
       const now = clock();
       const { before, after } = await change(
         identity.id,
@@ -142,7 +169,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
               }
             : undefined,
         // Writing the index early is safe: lists and searches leave out entries without a matching user.
-        index,
+        { beside: index, ...(prefetched && { prefetched }) },
       );
       const user = after ?? before;
       if (!user) throw new TypeError('A user who signs in must be stored.');
