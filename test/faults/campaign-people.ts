@@ -54,6 +54,7 @@ export interface People {
    * @returns whether they are signed in again: a pause after the last fault may still refuse that
    */
   settle(person: CampaignPerson): Promise<boolean>;
+  close(): void;
 }
 
 export function createPeople(parts: {
@@ -258,13 +259,11 @@ export function createPeople(parts: {
     all,
     start() {
       going = true;
-      pauses.start();
       lives = [...all.map((person) => live(() => act(person))), live(service), live(service)];
     },
     async stop() {
       going = false;
       await Promise.all(lives);
-      pauses.stop();
     },
     async settle(person) {
       await look(person);
@@ -278,6 +277,7 @@ export function createPeople(parts: {
       }
       return true;
     },
+    close: pauses.stop,
   };
 }
 
@@ -292,19 +292,19 @@ function codeOf({ body }: Asked): string {
 /** The balancer and the provider live in this process as well: while it stands still, nothing of anybody is sent on. */
 function watchPauses() {
   const pauses: { until: number; milliseconds: number }[] = [];
-  let beats: NodeJS.Timeout | undefined;
+  let last = performance.now();
+  const beats = setInterval(() => {
+    const [now, before] = [performance.now(), last];
+    last = now;
+    if (now - before > NOTABLE_PAUSE_MILLISECONDS) pauses.push({ until: now, milliseconds: now - before });
+  }, BEAT_MILLISECONDS);
   return {
-    /** In milliseconds, of those that had not ended then. */
+    /** In milliseconds, of those that had not ended then, with the one that lasts until now. */
     longest: (since: number) =>
-      Math.max(0, ...pauses.filter(({ until }) => until > since).map(({ milliseconds }) => milliseconds)),
-    start() {
-      let last = performance.now();
-      beats = setInterval(() => {
-        const [now, before] = [performance.now(), last];
-        last = now;
-        if (now - before > NOTABLE_PAUSE_MILLISECONDS) pauses.push({ until: now, milliseconds: now - before });
-      }, BEAT_MILLISECONDS);
-    },
+      Math.max(
+        performance.now() - last,
+        ...pauses.filter(({ until }) => until > since).map(({ milliseconds }) => milliseconds),
+      ),
     stop: () => clearInterval(beats),
   };
 }

@@ -45,9 +45,9 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
   const { kind, chance, processes } = plan;
   const journal = createJournal();
   const site = await startCampaignSite({ kind, processes, chance: chance.branch('balancer') });
+  const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
+  const people = createPeople({ site, chance: chance.branch('people'), journal, names });
   try {
-    const names = Array.from({ length: plan.people }, (_, n) => (n === 0 ? 'administrator' : `person-${n}`));
-    const people = createPeople({ site, chance: chance.branch('people'), journal, names });
     const calm = async () => {
       await sleep(plan.calmSeconds * 1_000);
       await people.stop();
@@ -79,6 +79,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
       ...{ before, halfway, after },
     };
   } finally {
+    people.close();
     await site.close();
   }
 }

@@ -10,7 +10,7 @@ export function pass(seconds: number): void {
 
 /** For what is counted by the minute: the next one begins, and lasts for what follows. */
 export function passToNextMinute(): void {
-  pass(60 - ((Date.now() / 1000) % 60));
+  pass(60 - (Math.floor(Date.now() / 1000) % 60));
 }
 
 export function backToNow(): void {
