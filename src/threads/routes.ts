@@ -41,8 +41,8 @@ export function threadRoutes(parts: {
   };
 
   /**
-   * Starts to read the grant of the user to whom this session belonged when last read. Grant and session are then read
-   * in one round trip to the store. The reading is used only if the session still belongs to that user.
+   * Starts to read the grant of the user to whom this session belonged when this process last read or wrote it. Grant and
+   * session are then read in one round trip to the store. The reading is used only if the session still belongs to that user.
    */
   const prefetch = (req: IncomingMessage): RelayedHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.
