@@ -90,7 +90,7 @@ export function createPeople(parts: {
     journal.note(what, isGood ? 'served' : 'refused');
     if (!isGood && !PASSING.includes(answer.status)) {
       const [took, paused] = [performance.now() - since, pauses.longest(since)].map(Math.round);
-      const when = `after ${took} ms, of which we ourselves stood still for up to ${paused}`;
+      const when = `after ${took} ms (longest pause of the campaign itself: ${paused} ms)`;
       journal.wrong(`${what}: ${answer.status} ${codeOf(answer)} ${when}`);
     }
     return answer;

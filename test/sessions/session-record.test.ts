@@ -206,7 +206,7 @@ describe('a session in the store', () => {
     expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, createdAt: now });
   });
 
-  test('that this process wrote need not be opened, neither after its use is noted', async () => {
+  test('that this process wrote is not opened again, nor is one whose use it has noted', async () => {
     const open = () => Promise.reject(new Error('opened'));
     const own = createSessionRecords({
       ...{ store, sealedJson: { ...sealedJson, open } },
