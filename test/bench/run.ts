@@ -33,9 +33,7 @@ const PARTS: Record<string, { about: string; run: (effort: Effort) => Promise<Ou
 };
 
 const command = new Command('npm run bench --')
-  .description(
-    'Measures Gatehouse as shipped, in turn with its peers, in one run: about fifteen minutes for all parts.',
-  )
+  .description('Measures Gatehouse as shipped, in turn with its peers, in one run: about half an hour for all parts.')
   .addArgument(new Argument('[parts...]', 'only these parts').choices(Object.keys(PARTS)))
   .option('--check', 'ends with 1 where a target is missed')
   .option('--seconds <number>', 'length of each run', positive, 2)
