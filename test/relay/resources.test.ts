@@ -52,11 +52,9 @@ async function connected(name: string, app = APP) {
   const { userId } = await sessionOf(site, agent);
   const { id, token } = await admin.makeToken({ apps: [APP, PLAIN], fullScope: true });
   tokenId = id;
-  const subject = {
-    subject_token: await assertionOf(site, agent.cookies.header(site.url)),
-    subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
-  };
   const ask = async (form: Record<string, string>) => {
+    const assertion = await assertionOf(site, agent.cookies.header(site.url));
+    const subject = { subject_token: assertion, subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
     const response = await exchange(site, token, { ...subject, ...form });
     return { status: response.status, json: JSON.parse(response.body) as Record<string, string> };
   };
@@ -91,6 +89,11 @@ test('R32 R112 a token for one resource is from a refresh that names it; the gra
   const after = await stored();
   expect([after.accessToken, after.refresh]).toEqual([before.accessToken, undefined]);
   expect(after.refreshToken).not.toBe(before.refreshToken);
+  // Every granted scope, but for one resource of two.
+  const scope = before.scopes.join(' ');
+  const everyScope = await ask({ resource: REPORTS, scope });
+  expect([everyScope.status, refreshes().at(-1)]).toEqual([200, [REPORTS, scope]]);
+  expect(everyScope.json.access_token).not.toBe(before.accessToken);
   // This provider rotates strictly: the token that was sent first would be refused.
   pass(3601);
   expect((await thread()).status).toBe(200);
