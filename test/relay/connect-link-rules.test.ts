@@ -6,7 +6,7 @@ import { sessionOf } from '../grants/vault-desk.ts';
 import { type Asked, ask, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { openVault, type StoreKind, type Vault } from '../support/fleet.ts';
-import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { pass } from '../support/passing-time.ts';
 import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -59,6 +59,25 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       [{ returnUrl: '/connections' }, 400],
     ] as const;
     for (const [wanted, status] of wrong) expect([wanted, (await create(wanted)).status]).toEqual([wanted, status]);
+    const detailOf = ({ body }: Asked): unknown => JSON.parse(body).detail;
+    expect(
+      await Promise.all(
+        [{ user: undefined }, { scopes: ['admin'] }, { returnUrl: '/' }].map(async (wanted) =>
+          detailOf(await create(wanted)),
+        ),
+      ),
+    ).toEqual([
+      'Name the user, or send Gatehouse-User-Assertion.',
+      'Choose among the scopes that are registered for this app.',
+      'Give one of the return URLs of the app as "returnUrl".',
+    ]);
+    const another = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
+    expect((await admin.call('POST', '/connected-apps', another)).status).toBe(201);
+    const policy = { scopes: ['connect_links:create'], assertUser: true, apps: ['second'] };
+    const { token: ofAnother } = await admin.makeToken(policy);
+    expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
+    const gone = await create({ app: 'second' }, ofAnother);
+    expect([gone.status, detailOf(gone)]).toEqual([404, 'There is no connected app with this id.']);
     const { token: reader } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
     expect((await create({}, reader)).status).toBe(403);
     const { token: prover } = await admin.makeToken({ scopes: ['connect_links:create'] });
@@ -85,6 +104,25 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const asked = new URL(back.visited.find((one) => one.includes('/authorize?')) ?? '').searchParams;
     expect(asked.get('ui_locales')).toBe('de');
     expect(back.url).toBe(RETURN_URL);
+  });
+
+  test('R114 a link for some scopes has openid too, and the audit trail has its creation and the use of the relay token', async (context) => {
+    skipWithout(context, missing);
+    const { id: relayToken, token: own } = await admin.makeToken({
+      scopes: ['connect_links:create'],
+      assertUser: true,
+    });
+    const { id } = JSON.parse((await create({ scopes: ['email'] }, own)).body);
+    const entries = async (event: string) =>
+      (await admin.call('GET', `/audit?event=${event}&who=${relayToken}`)).json.items;
+    await expect
+      .poll(() => entries('connect_link.created'))
+      .toMatchObject([
+        { target: { kind: 'connect_link', id }, userId: user, facts: { app: 'platform', scopes: ['openid', 'email'] } },
+      ]);
+    await expect
+      .poll(() => entries('relay.used'))
+      .toMatchObject([{ outcome: 'answered', facts: { route: 'connect_links:create' } }]);
   });
 
   test('R114 a link asks for no scope that its app has lost since', async (context) => {

@@ -140,6 +140,8 @@ test('R109 a list holds the apps and users of the token only, and no disabled us
   const { token: ofTwoUsers } = await makeToken({ users: [other, user] });
   expect(placesOf(await list(ofTwoUsers, '?app=platform')).toSorted()).toEqual(['platform 0', 'platform 1']);
   expect(placesOf(await list(ofTwoUsers, '?app=second'))).toEqual(['second 0']);
+  expect(placesOf(await list(ofTwoUsers, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
+  expect(placesOf(await list(ofTwoUsers, `?user=${other}&app=platform`))).toEqual(['platform 1']);
 
   await admin.call('POST', `/users/${third}/disable`);
   expect(placesOf(await list(token, '?app=platform'))).toEqual(['platform 1', 'platform 0']);
@@ -184,6 +186,14 @@ test.each(['all', 'listed'])(
     expect((await list(token, '?app=platform&after=x')).status).toBe(400);
   },
 );
+
+test('a page of listed users is full, because the connections of others are not paged through', async () => {
+  const { token } = await makeToken({ users: [users[0], users[1]] });
+  const first = await list(token, '?app=platform&limit=1');
+  const second = await list(token, `?app=platform&limit=1&after=${JSON.parse(first.body).next}`);
+  expect([...placesOf(first), ...placesOf(second)].toSorted()).toEqual(['platform 0', 'platform 1']);
+  expect(JSON.parse(second.body).next).toBeUndefined();
+});
 
 test.each(['', '?limit=0', '?limit=201', '?user=a%20b', '?app=platform&colour=red', '?app=platform&app=second'])(
   'asks for a user or an app, and for nothing else: %j',

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { isAllowedFrom } from '../../src/config/networks.ts';
-import { decide, RELAY_SCOPES, type RelayCall, type RelayPolicy } from '../../src/relay/policy.ts';
+import { decide, RELAY_SCOPES, type RelayCall, type RelayPolicy, verdicts } from '../../src/relay/policy.ts';
 
 const NOW = Date.parse('2026-11-21T12:00:00Z');
 const POLICY: RelayPolicy = {
@@ -53,7 +53,39 @@ describe('each rule refuses alone', () => {
   ];
   test.each(cases)('%s', (rule, policy, call) => {
     expect(decide(POLICY, CALL)).toEqual({ allowed: true });
-    expect(decide({ ...POLICY, ...policy }, { ...CALL, ...call })).toMatchObject({ allowed: false, rule });
+    const [changedPolicy, changedCall] = [
+      { ...POLICY, ...policy },
+      { ...CALL, ...call },
+    ];
+    const detail = expect.stringMatching(new RegExp(`^Rule ${rule}: .*\\.$`));
+    const decision = decide(changedPolicy, changedCall);
+    expect(decision).toMatchObject({ allowed: false, rule, detail });
+    expect(verdicts(changedPolicy, changedCall).filter(({ verdict }) => verdict === 'failed')).toEqual([
+      { rule, check: expect.any(String), verdict: 'failed', detail: 'detail' in decision && decision.detail },
+    ]);
+  });
+
+  test('R81 the verdict of each rule: passed, or not applicable where it concerns other calls', () => {
+    const applied = (call: RelayCall, policy = POLICY) =>
+      verdicts(policy, call).flatMap(({ rule, verdict, ...rest }) => {
+        expect(rest).toEqual({ check: expect.stringMatching(/^The .*\.$/) });
+        return verdict === 'not_applicable' ? [] : [`${rule} ${verdict}`];
+      });
+    const always = ['expiresAt passed', 'networks passed', 'scopes passed'];
+    const ofUser = [...always, 'apps passed', 'users passed', 'users passed', 'users passed'];
+    expect(applied(CALL)).toEqual(ofUser);
+    expect(applied({ ...CALL, ...account({}) })).toEqual([
+      ...always,
+      'apps passed',
+      'serviceAccount passed',
+      'serviceAccount passed',
+    ]);
+    expect(applied({ ...CALL, route: 'bin:read', app: undefined, subject: undefined })).toEqual(always);
+    const flags = { assertUser: true, fullScope: true, acceptIdTokens: true };
+    const unproven: RelayCall = { ...CALL, ...user({ proven: false }), idToken: true, unnarrowed: true };
+    expect(applied(unproven, { ...POLICY, ...flags }).toSorted()).toEqual(
+      [...ofUser, 'acceptIdTokens passed', 'assertUser passed', 'fullScope passed'].toSorted(),
+    );
   });
 
   test('a service account is no user, and a BIN look-up needs neither user nor app', () => {

@@ -73,6 +73,23 @@ describe('who the user is', () => {
     expect([iss, sub, aud, exp - iat, typeof jti]).toEqual([site.url, userId, 'reports', 60, 'string']);
   });
 
+  test('an audience is 1 to 200 printable ASCII characters without a space, and comes once', async () => {
+    const verified = (query: string) => ask(`${site.url}/session/verify?${query}`, { headers: { ...DATA, cookie } });
+    for (const audience of ['x', '~!', 'a'.repeat(200), 'https://reports.example/?a=b']) {
+      expect((await verified(`audience=${encodeURIComponent(audience)}`)).status).toBe(200);
+    }
+    for (const audience of ['', 'a b', ' a', 'a ', 'a\n', 'é', 'a'.repeat(201)]) {
+      const answer = await verified(`audience=${encodeURIComponent(audience)}`);
+      expect([audience, answer.status, JSON.parse(answer.body).detail]).toEqual([
+        audience,
+        400,
+        'Give as audience the name, id or URL of the service.',
+      ]);
+      expect(answer.headers['gatehouse-user-assertion']).toBeUndefined();
+    }
+    expect((await verified('audience=a&audience=b')).status).toBe(400);
+  });
+
   test('without a session there is no assertion', async () => {
     const answer = await ask(`${site.url}/session/verify`, { headers: DATA });
     expect([answer.status, codeOf(answer), answer.headers['gatehouse-user-assertion']]).toEqual([
@@ -101,15 +118,21 @@ describe('who the user is', () => {
 
   test('exactly one of the three headers says for whom', async () => {
     const assertion = await assertionOf(site, cookie);
-    const wrong: Record<string, string | string[]>[] = [
-      {},
-      { 'gatehouse-user-assertion': assertion, 'gatehouse-user': userId },
-      { 'gatehouse-user-assertion': [assertion, assertion] },
-      { 'gatehouse-user': 'no}body' },
+    const exactlyOne = /^Name the subject: send exactly one of /;
+    const wrong: [Record<string, string | string[]>, RegExp][] = [
+      [{}, exactlyOne],
+      [{ 'gatehouse-user-assertion': assertion, 'gatehouse-user': userId }, exactlyOne],
+      [{ 'gatehouse-user-assertion': [assertion, assertion] }, exactlyOne],
+      [{ 'gatehouse-user': 'no}body' }, /^Gatehouse-User holds no user id\. /],
+      [{ 'gatehouse-service-account': 'no}account' }, /^Gatehouse-Service-Account holds no id of a service account\. /],
     ];
-    for (const headers of wrong) {
+    for (const [headers, detail] of wrong) {
       const answer = await relayThread(site, token, headers);
-      expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_request']);
+      expect([answer.status, codeOf(answer), JSON.parse(answer.body).detail]).toEqual([
+        400,
+        'invalid_request',
+        expect.stringMatching(detail),
+      ]);
     }
   });
 
@@ -178,6 +201,49 @@ describe('what a relay token opens', () => {
       expect(answer.headers['www-authenticate']).toBe(challenge);
       expect(answer.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
     }
+  });
+
+  test('R81 BINs need their scope, one by one, in bulk and on the way through Express', async () => {
+    const { token: forThreads } = await admin.makeToken({ scopes: ['threads:read'] });
+    const one = `${site.url}/relay/bin/45717360`;
+    const answers = [
+      await ask(one, { headers: bearer(forThreads) }),
+      await ask(one, { headers: { ...bearer(forThreads), 'content-length': '0' } }),
+      await ask(`${site.url}/relay/bin`, {
+        method: 'POST',
+        headers: { ...bearer(forThreads), ...JSON_BODY },
+        body: JSON.stringify({ bins: ['45717360'] }),
+      }),
+    ];
+    for (const answer of answers) {
+      expect([answer.status, codeOf(answer), answer.headers['www-authenticate']]).toEqual([
+        403,
+        'insufficient_scope',
+        'Bearer error="insufficient_scope", scope="bin:read"',
+      ]);
+    }
+  });
+
+  test('the metrics count calls by app and outcome', async () => {
+    const counted = async () => {
+      const { body } = await ask(`${site.managementUrl}/metrics`);
+      return ['answered', 'failed', 'refused'].map((outcome) => {
+        const line = new RegExp(`^gatehouse_relay_calls_total\\{app="platform",outcome="${outcome}"\\} (\\d+)`, 'm');
+        const [, count] = line.exec(body) ?? [];
+        if (count === undefined) throw new Error(`The metrics have no count of ${outcome} calls.`);
+        return Number(count);
+      });
+    };
+    const before = await counted();
+    const { token: forNobody } = await admin.makeToken({ users: 'none' });
+    const subject = await asUser();
+    const answered = await relayThread(site, token, subject);
+    const refused = await relayThread(site, forNobody, subject);
+    const heal = site.sandbox.faults.set({ on: 'platform', kind: 'reset' });
+    const failed = await relayThread(site, token, subject);
+    heal();
+    expect([answered.status, refused.status, failed.status]).toEqual([200, 403, 502]);
+    expect(await counted()).toEqual(before.map((count) => count + 1));
   });
 
   test('R81 the wrong user and the wrong network are 403 not_allowed', async () => {
@@ -254,10 +320,10 @@ test('R68, R69: a BIN is answered alike on the short way and through Express, an
     expect(short?.rest['ratelimit-policy']).toBe('"relay-token";q=6000;w=60');
   }
   const uses = storedUses();
-  const total = async () => (await uses.hoursOf('token', id)).flatMap(({ counts }) => counts);
-  const sum = (counts: { count: number }[]) => counts.reduce((all, { count }) => all + count, 0);
-  await until(async () => sum(await total()) === 6);
-  expect(sum((await total()).filter(({ result }) => result === 'failed'))).toBe(4);
+  const counted = async () => (await uses.hoursOf('token', id)).flatMap(({ counts }) => counts);
+  const sumOf = async (wanted: string) =>
+    (await counted()).reduce((sum, { route, result, count }) => sum + (`${route} ${result}` === wanted ? count : 0), 0);
+  await expect.poll(async () => [await sumOf('bin:read answered'), await sumOf('bin:read failed')]).toEqual([2, 4]);
   await uses.close();
 });
 

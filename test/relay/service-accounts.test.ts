@@ -119,6 +119,24 @@ test('a fault in a new API token stands beside it, and the page says to enter it
   expect(unnamed.body).not.toContain('typed-but-not-sent-back');
 });
 
+test('the audit trail names the account of each call, but no id that does not exist', async () => {
+  const { json } = await admin.call('POST', '/service-accounts', { name: 'Audited', app: 'platform', apiToken });
+  const { token: watched, id: relayToken } = await admin.makeToken({ users: 'none' });
+  for (const account of [String(json.id), 'sa0123456789abcdef']) {
+    await relayThread(site, watched, { 'gatehouse-service-account': account });
+  }
+  const entries = async () => (await admin.call('GET', `/audit?who=${relayToken}`)).json.items;
+  const named = async () =>
+    ((await entries()) as { outcome: string; facts: { serviceAccount?: string } }[])
+      .map(({ outcome, facts }) => [outcome, facts.serviceAccount])
+      .toSorted();
+  await expect.poll(named).toEqual([
+    ['answered', json.id],
+    ['rule: serviceAccount', undefined],
+  ]);
+  expect(JSON.stringify(await entries())).not.toContain('sa0123456789abcdef');
+});
+
 test('an account stays with its app', async () => {
   const { id, version } = (await admin.call('POST', '/service-accounts', { name: 'Stays', app: 'platform', apiToken }))
     .json;

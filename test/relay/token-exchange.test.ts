@@ -2,6 +2,7 @@
 import * as client from 'openid-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeDpopKey } from '../../src/connected-apps/dpop.ts';
+import { createRelayUses } from '../../src/relay/uses.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Asked, ask, DATA, FORM } from '../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -227,9 +228,11 @@ describe('whom it is for', () => {
       });
     }
     const answer = await exchange(site, trusted, form(other));
-    expect([answer.status, json(answer)]).toMatchObject([
+    const connectUrl = `${site.url}/connections/platform`;
+    const words = `The user has not connected this app. Connect it at ${connectUrl}`;
+    expect([answer.status, json(answer)]).toEqual([
       400,
-      { error: 'invalid_target', error_description: expect.stringContaining('/connections/platform') },
+      { error: 'invalid_target', error_description: words, connectUrl },
     ]);
   });
 });
@@ -263,6 +266,32 @@ describe('refusals', () => {
     expect(await refusal({ ...good, resource: `${site.sandbox.platformUrl}/1#part` })).toBe('invalid_target');
     expect((await exchange(site, token, { ...anyApp, resource: `${site.sandbox.platformUrl}/1` })).status).toBe(200);
     expect((await exchange(site, token, anyApp)).status).toBe(200);
+  });
+
+  test('say in words what to send', async () => {
+    // RFC 6749 section 3.2: a parameter without a value counts as omitted.
+    for (const [form, description] of [
+      [{ grant_type: '' }, 'Give the grant_type.'],
+      [{ grant_type: 'password' }, `The grant_type here is ${GRANT}.`],
+      [{ subject_token: '' }, 'Give subject_token and subject_token_type.'],
+      [{ requested_token_type: JWT }, `The requested_token_type here is ${ACCESS_TOKEN}.`],
+      [{ actor_token: 'x' }, 'Leave actor_token out: the relay token identifies the actor.'],
+      [{ actor_token_type: JWT }, 'Leave actor_token out: the relay token identifies the actor.'],
+      [{ subject_token: 'x' }, 'The subject_token is not valid, has expired, or has another audience.'],
+      [
+        { audience: 'nowhere' },
+        'Name one connected app: its id as audience, or as resource one that it declares, or else its API base URL.',
+      ],
+      [{ scope: 'everything' }, 'Ask only for scopes that the user has granted.'],
+    ] as const) {
+      const answer = await exchange(site, token, { ...(await proven()), ...form });
+      expect([form, answer.status, json(answer).error_description]).toEqual([form, 400, description]);
+    }
+    const nobody = await exchange(site, 'gthr_unknown', await proven());
+    expect(json(nobody)).toEqual({
+      error: 'invalid_client',
+      error_description: 'Send a relay token that is valid: as Bearer, or as Basic with its id.',
+    });
   });
 
   test('by policy: the scope, the app and the user', async () => {
@@ -339,6 +368,8 @@ describe('refusals', () => {
         expect.toSatisfy((seconds) => seconds > 0),
       ]);
     }
+    // Where the connection only changed meanwhile, it would be one second.
+    expect(Number(narrower.headers['retry-after'])).toBeGreaterThanOrEqual(5);
     const connectUrl = `${site.url}/connections/platform`;
     expect(json(narrower)).toEqual({
       error: 'temporarily_unavailable',
@@ -362,6 +393,33 @@ describe('refusals', () => {
     // Entries are written behind the responses, and other tests exchange tokens as well.
     await expect
       .poll(async () => (await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`)).json.items)
-      .toContainEqual(expect.objectContaining({ userId, target: expect.objectContaining({ id: 'platform' }) }));
+      .toContainEqual(
+        expect.objectContaining({
+          userId,
+          target: expect.objectContaining({ kind: 'connected_app', id: 'platform' }),
+        }),
+      );
+  });
+
+  test('an exchange counts as answered if it issues an access token, and as failed otherwise', async () => {
+    const { token: counted, id } = await admin.makeToken();
+    const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
+    await exchange(site, counted, await proven());
+    await desk.change(userId, () => ({ failure }));
+    await exchange(site, counted, await proven());
+    await desk.change(userId, () => ({ failure: undefined }));
+    await exchange(site, counted, await proven());
+    const audit = { note: () => undefined };
+    const uses = createRelayUses({ store: desk.store, audit, clock: Date.now, isApp: () => true });
+    // The hour may turn meanwhile.
+    const sums = async () => {
+      const counts = (await uses.hoursOf('token', id)).flatMap((hour) => hour.counts);
+      const byKind = Map.groupBy(counts, ({ route, result, other }) => `${route} ${result} ${other}`);
+      return Object.fromEntries(
+        [...byKind].map(([kind, ofKind]) => [kind, ofKind.reduce((sum, { count }) => sum + count, 0)]),
+      );
+    };
+    await expect.poll(sums).toEqual({ 'token:exchange answered platform': 2, 'token:exchange failed platform': 1 });
+    await uses.close();
   });
 });
