@@ -45,6 +45,7 @@ test('while 100,000 ranges of 11 digits that divide BINs are checked, this threa
   setImmediate(turn);
   const checked = await checkUpload(watched(), UPLOAD, never);
   isDone = true;
+  const whole = performance.now() - begun;
   if (checked.problem !== undefined) throw new Error(checked.problem);
   const { report, change, dataset } = checked;
   expect(report).toMatchObject({ taken: 100_000, skipped: 0 });
@@ -52,9 +53,10 @@ test('while 100,000 ranges of 11 digits that divide BINs are checked, this threa
   expect([change.added + change.changed, change.removed]).toEqual([200_000, 0]);
   const read = openDataset(await decodeDataset(dataset.bytes));
   expect(read.find(bin('40000000'))).toMatchObject({ digitsMatched: 7, record: { bank: { name: 'B0' } } });
-  expect(longest).toBeLessThan(100);
+  // In this thread the check would be one turn, or a few.
+  expect(longest).toBeLessThan(whole / 20);
   // The body is received at once, so that a limit on its time does not count the time of the check.
-  expect(received).toBeLessThan((performance.now() - begun) / 2);
+  expect(received).toBeLessThan(whole / 2);
 });
 
 test('it is compared with the data set in use', async () => {
