@@ -1,7 +1,11 @@
 /** Traces of a running Gatehouse, as a collector and as the systems behind Gatehouse get them. */
 import { readdirSync, readFileSync } from 'node:fs';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { scrubCardNumbers } from '../../src/observability/card-numbers.ts';
+import { createTracing } from '../../src/observability/tracing.ts';
 import { ask, DATA, PAGE } from '../support/ask.ts';
 import { type CollectedSpan, type Collector, startCollector } from '../support/collector.ts';
 import { CLIENT_SECRET, PASSWORD, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -176,6 +180,29 @@ test('callers cannot make traces where the operator says so', async () => {
   await site.close();
   expect(collector.spans()).toEqual([]);
   await collector.close();
+});
+
+test('R86 the log shows each id of a trace as it is', () => {
+  const tracing = createTracing({
+    settings: {
+      endpoint: 'http://127.0.0.1:9',
+      headers: {},
+      serviceName: undefined,
+      sampler: 'always_off',
+      ratio: 1,
+    },
+    factsOf: () => undefined,
+    onExported: () => {},
+  });
+  const ids: (string | undefined)[] = [];
+  const listener = tracing.around(() => ids.push(tracing.traceId()));
+  // One of 550 random ids holds digits that pass for a card number.
+  for (let request = 0; request < 10_000; request++) {
+    const req = new IncomingMessage(new Socket());
+    listener(req, new ServerResponse(req));
+  }
+  expect(new Set(ids).size).toBe(10_000);
+  expect(ids.filter((id) => scrubCardNumbers(String(id)) !== id)).toEqual([]);
 });
 
 test('R90 a collector that is away costs nothing but the traces, which are counted, and holds up no stop', async () => {
