@@ -81,7 +81,7 @@ test('R109 says what is known of a connection, and nothing that opens it or name
   expect(answer.headers.ratelimit).toBeDefined();
 });
 
-test('says where to reconnect in every state but the good one, in the words of the user’s own JSON', async () => {
+test('says where to reconnect in every state but the good one with every scope, in the words of the user’s own JSON', async () => {
   const { token } = await makeToken();
   const [, user = ''] = users;
   const failure = (kind: 'in_doubt' | 'reconnect_needed', cause: 'answer_lost' | 'grant_refused') => ({
@@ -91,14 +91,16 @@ test('says where to reconnect in every state but the good one, in the words of t
     [failure('in_doubt', 'answer_lost'), 'in_doubt', 'answer_lost'],
     [failure('reconnect_needed', 'grant_refused'), 'reconnect_needed', 'grant_refused'],
     [{ failure: undefined, refreshExpiresAt: Date.now() + 3_600_000 }, 'expiring', null],
+    // It works, and could be given more.
+    [{ refreshExpiresAt: undefined, scopes: ['openid'], requestedScopes: ['openid'] }, 'active', null],
   ];
-  const { refreshExpiresAt } = await desk.read(user);
+  const { refreshExpiresAt, scopes, requestedScopes } = await desk.read(user);
   for (const [change, health, cause] of states) {
     await desk.change(user, () => change);
     const [row] = rowsOf(await list(token, `?user=${user}`));
     expect(row).toMatchObject({ health, cause, connectUrl: `${site.url}/connections/platform` });
   }
-  await desk.change(user, () => ({ refreshExpiresAt }));
+  await desk.change(user, () => ({ refreshExpiresAt, scopes, requestedScopes }));
   expect(rowsOf(await list(token, `?user=${user}`))).toMatchObject([{ health: 'active', connectUrl: null }]);
 });
 

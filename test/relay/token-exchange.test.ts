@@ -359,9 +359,10 @@ describe('refusals', () => {
     const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
     const whole = await exchange(site, token, await proven());
+    const narrowerInDoubt = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     heal();
     await desk.change(userId, () => ({ expiresAt, failure: undefined }));
-    for (const answer of [narrower, whole]) {
+    for (const answer of [narrower, whole, narrowerInDoubt]) {
       expect([answer.status, json(answer).error]).toEqual([503, 'temporarily_unavailable']);
       expect([answer.headers['cache-control'], Number(answer.headers['retry-after'])]).toEqual([
         'no-store',
@@ -376,7 +377,9 @@ describe('refusals', () => {
       error_description: 'The provider is unavailable. Try again later.',
     });
     // The access token has expired, so the connection is in doubt.
-    expect(json(whole)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
+    for (const answer of [whole, narrowerInDoubt]) {
+      expect(json(answer)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
+    }
   });
 
   test('an exchange is a use of the connection, which is checked as long as it is used', async () => {

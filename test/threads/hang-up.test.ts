@@ -1,6 +1,8 @@
 /** A browser that leaves takes the call to the platform with it, however often; and a platform that hangs costs 504 in time. */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, bearer } from '../relay/service.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
@@ -20,6 +22,7 @@ afterAll(async () => {
   await platform.close();
 });
 
+const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
 const call = (signal?: AbortSignal) => fetch(`${site.url}/threads/current`, { headers, signal: signal ?? null });
 
 test('F15: 300 callers who leave, before the head or amid the body, leave no connection and no error behind', async () => {
@@ -46,7 +49,7 @@ test('F15: 300 callers who leave, before the head or amid the body, leave no con
       .slice(logged)
       .filter((line) => line.includes('request failed')),
   ).toEqual([]);
-  platform.answer((socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
   expect((await call()).status).toBe(200);
 });
 
@@ -72,12 +75,41 @@ test('F15: 2,000 callers who hang up amid the answer leave no connection behind,
     await until(() => answered >= 32);
     for (const socket of callers) socket.destroy();
   }
-  platform.answer((socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
   const took = startStopwatch();
   expect((await call()).status).toBe(200);
   expect(took()).toBeLessThan(2_000);
   // The one that served it is kept for the next.
   await until(() => platform.open() <= 1);
+});
+
+test('F15: a service that leaves takes the call of its service account with it', async () => {
+  const desk = await openVaultDesk(site);
+  const admin = await administratorOf(site, desk);
+  await desk.close();
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  const account = { name: 'Nightly', app: 'platform', apiToken: 'api-token' };
+  const { id } = (await admin.call('POST', '/service-accounts', account)).json;
+  const { token } = await admin.makeToken({ users: 'none' });
+  let state: 'unasked' | 'asked' | 'left' = 'unasked';
+  platform.answer((socket) => {
+    state = 'asked';
+    socket.once('close', () => {
+      state = 'left';
+    });
+  });
+  const gone = new AbortController();
+  const answer = fetch(`${site.url}/relay/threads/current`, {
+    headers: { ...bearer(token), 'gatehouse-service-account': String(id) },
+    signal: gone.signal,
+  });
+  await until(() => state === 'asked');
+  gone.abort();
+  await expect(answer).rejects.toThrow();
+  const took = startStopwatch();
+  await until(() => state === 'left');
+  // Otherwise Gatehouse would have waited for the platform, for 15 s.
+  expect(took()).toBeLessThan(10_000);
 });
 
 test('a body that breaks off is told to the log, and never ends as a whole answer', async () => {
