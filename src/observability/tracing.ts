@@ -54,7 +54,7 @@ export function createTracing(parts: {
   const provider = new TracerProvider({
     resource: resourceOf(settings),
     sampler: samplerOf(settings),
-    idGenerator: new ReadableIdGenerator(),
+    idGenerator: new UnscrubbedIdGenerator(),
     spanProcessors: [new BatchSpanProcessor({ exporter: counted(exporter, parts.onExported) })],
   });
   const tracer = provider.getTracer('gatehouse');
@@ -150,8 +150,8 @@ function resourceOf({ serviceName }: TracingSettings) {
   return serviceName === undefined ? all : all.merge(resourceFromAttributes({ 'service.name': serviceName }));
 }
 
-/** Makes no id that the log would take digits out of (R86), since nobody could find its lines. */
-class ReadableIdGenerator extends RandomIdGenerator {
+/** Makes only trace ids that the log leaves unchanged (R86), so that their lines can be found. */
+class UnscrubbedIdGenerator extends RandomIdGenerator {
   override generateTraceId(): string {
     let id = super.generateTraceId();
     while (containsCardNumber(id)) id = super.generateTraceId();

@@ -81,7 +81,7 @@ test('R109 says what is known of a connection, and nothing that opens it or name
   expect(answer.headers.ratelimit).toBeDefined();
 });
 
-test('says where to reconnect in every state but the good one with every scope, in the words of the user’s own JSON', async () => {
+test('says where to reconnect, unless the connection is active and has every scope, in the words of the user’s own JSON', async () => {
   const { token } = await makeToken();
   const [, user = ''] = users;
   const failure = (kind: 'in_doubt' | 'reconnect_needed', cause: 'answer_lost' | 'grant_refused') => ({
@@ -91,7 +91,7 @@ test('says where to reconnect in every state but the good one with every scope, 
     [failure('in_doubt', 'answer_lost'), 'in_doubt', 'answer_lost'],
     [failure('reconnect_needed', 'grant_refused'), 'reconnect_needed', 'grant_refused'],
     [{ failure: undefined, refreshExpiresAt: Date.now() + 3_600_000 }, 'expiring', null],
-    // It works, and could be given more.
+    // Active, but lacks scopes of the app.
     [{ refreshExpiresAt: undefined, scopes: ['openid'], requestedScopes: ['openid'] }, 'active', null],
   ];
   const { refreshExpiresAt, scopes, requestedScopes } = await desk.read(user);

@@ -83,32 +83,33 @@ test('F15: 2,000 callers who hang up amid the answer leave no connection behind,
   await until(() => platform.open() <= 1);
 });
 
-test('F15: a service that leaves takes the call of its service account with it', async () => {
+test('F15: a service that disconnects ends the call of its service account', async () => {
   const desk = await openVaultDesk(site);
   const admin = await administratorOf(site, desk);
   await desk.close();
   platform.answer((socket) => void socket.write(EMPTY_THREAD));
   const account = { name: 'Nightly', app: 'platform', apiToken: 'api-token' };
-  const { id } = (await admin.call('POST', '/service-accounts', account)).json;
+  const made = await admin.call('POST', '/service-accounts', account);
+  expect(made.status).toBe(201);
   const { token } = await admin.makeToken({ users: 'none' });
-  let state: 'unasked' | 'asked' | 'left' = 'unasked';
+  let onward: 'pending' | 'open' | 'closed' = 'pending';
   platform.answer((socket) => {
-    state = 'asked';
+    onward = 'open';
     socket.once('close', () => {
-      state = 'left';
+      onward = 'closed';
     });
   });
   const gone = new AbortController();
   const answer = fetch(`${site.url}/relay/threads/current`, {
-    headers: { ...bearer(token), 'gatehouse-service-account': String(id) },
+    headers: { ...bearer(token), 'gatehouse-service-account': String(made.json.id) },
     signal: gone.signal,
   });
-  await until(() => state === 'asked');
+  await until(() => onward === 'open');
   gone.abort();
   await expect(answer).rejects.toThrow();
   const took = startStopwatch();
-  await until(() => state === 'left');
-  // Otherwise Gatehouse would have waited for the platform, for 15 s.
+  await until(() => onward === 'closed');
+  // Otherwise Gatehouse would have waited for the platform, for 15 s or longer.
   expect(took()).toBeLessThan(10_000);
 });
 
