@@ -118,7 +118,11 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     await expect
       .poll(() => entries('connect_link.created'))
       .toMatchObject([
-        { target: { kind: 'connect_link', id }, userId: user, facts: { app: 'platform', scopes: ['openid', 'email'] } },
+        {
+          actor: { kind: 'relay_token', id: relayToken },
+          ...{ target: { kind: 'connect_link', id }, userId: user },
+          facts: { app: 'platform', scopes: ['openid', 'email'] },
+        },
       ]);
     await expect
       .poll(() => entries('relay.used'))

@@ -146,7 +146,8 @@ describe('the services that used a connection', () => {
 
 describe('sums by the hour', () => {
   type Use = Parameters<RelayUses['note']>[0];
-  const DAY = 86_400_000;
+  const HOUR = 3_600_000;
+  const DAY = 24 * HOUR;
   const token = { id: 't', name: 'reports' };
   const use = { token, route: 'threads:read', app: 'app', result: 'answered', address: '127.0.0.1', requestId: 'r' };
   const counted = async (at: number, uses: readonly Partial<Use>[], apps = ['app']) => {
@@ -188,6 +189,13 @@ describe('sums by the hour', () => {
       ['t2', 1],
     ]);
     expect(await uses.hoursOf('app', 'app', NOW)).toHaveLength(1);
+  });
+
+  test('of one day come with the newest first', async () => {
+    await counted(NOW - 2 * HOUR, [{}]);
+    await counted(NOW - HOUR, [{}]);
+    const hours = await (await counted(NOW, [{}])).hoursOf('token', 't');
+    expect(hours.map(({ at }) => at)).toEqual([NOW, NOW - HOUR, NOW - 2 * HOUR]);
   });
 
   test('stay small, whatever a service sends as an app', async () => {

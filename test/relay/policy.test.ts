@@ -80,6 +80,11 @@ describe('each rule refuses alone', () => {
       'serviceAccount passed',
       'serviceAccount passed',
     ]);
+    const unknownAccount = verdicts(POLICY, { ...CALL, ...account({ app: undefined }) });
+    expect(unknownAccount.flatMap(({ rule, verdict }) => (rule === 'serviceAccount' ? [verdict] : []))).toEqual([
+      'failed',
+      'not_applicable',
+    ]);
     expect(applied({ ...CALL, route: 'bin:read', app: undefined, subject: undefined })).toEqual(always);
     const flags = { assertUser: true, fullScope: true, acceptIdTokens: true };
     const unproven: RelayCall = { ...CALL, ...user({ proven: false }), idToken: true, unnarrowed: true };

@@ -146,6 +146,16 @@ test.each([
   expect(provider.hitsOf('refresh')).toEqual([]);
 });
 
+test('the service of a relay token with two apps has to name one', async () => {
+  const { ask } = await connected('either');
+  const { status: code, json } = await ask({});
+  expect([code, json.error, json.error_description]).toEqual([
+    400,
+    'invalid_target',
+    expect.stringMatching(/^Name one connected app/),
+  ]);
+});
+
 test('R112 invalid_target where the provider refuses the resource, and never the token for all of them', async () => {
   const { ask, thread, stored } = await connected('refused');
   const before = await stored();
