@@ -46,19 +46,22 @@ export function crowdSuite(kind: StoreKind): void {
     let refused = 0;
     const askTwice = async (member: Member, person: CrowdPerson) => {
       const answers = await Promise.all([crowd.thread(member, person), crowd.thread(member, person)]);
-      return answers.map(({ status, body }) => ({ member, person, status, owner: JSON.parse(body).owner }));
+      return answers.map(({ status, body }) => {
+        const { owner, code } = JSON.parse(body);
+        return { member, person, status, owner, code };
+      });
     };
     const answers = await Promise.all(
       people.flatMap((person) => crowd.members.map((member) => askTwice(member, person))),
     );
-    for (const { member, person, status, owner } of answers.flat()) {
+    for (const { member, person, status, owner, code } of answers.flat()) {
       // A machine that is busy with other tests as well may have to refuse some of so many; asked again, they are served.
       if (!LONG && status === 503) {
         refused += 1;
         const again = await crowd.thread(member, person);
         expect([again.status, JSON.parse(again.body).owner]).toEqual([200, person.userId]);
       } else {
-        expect([status, owner]).toEqual([200, person.userId]);
+        expect([status, code, owner]).toEqual([200, undefined, person.userId]);
       }
     }
     expect([crowd.provider.refreshes() - before, crowd.provider.refusals()]).toEqual([200, 0]);
