@@ -1,4 +1,4 @@
-/** A browser that leaves takes the call to the platform with it, however often; and a platform that hangs costs 504 in time. */
+/** A caller that disconnects ends the call to the platform, however often; and a platform that hangs costs 504 in time. */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk } from '../grants/vault-desk.ts';
