@@ -3,7 +3,6 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { KeptItem, Store } from '../store.ts';
 import { prepareIndexStep } from './indexes.ts';
 import type { SqliteParts } from './parts.ts';
-import { BUSY_TIMEOUT_MS } from './retry.ts';
 import { ALIVE } from './schema.ts';
 
 type CopyMethods = 'dump' | 'load' | 'logIdAt' | 'clear';
@@ -44,7 +43,7 @@ export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, Copy
 
 /** A separate connection, in a transaction that sees no later write and holds up no writer. */
 function openSnapshot(file: string): DatabaseSync {
-  const snapshot = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  const snapshot = new DatabaseSync(file, { readOnly: true });
   try {
     // The first read begins the transaction.
     snapshot.exec('BEGIN; SELECT count(*) FROM sequence');

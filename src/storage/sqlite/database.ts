@@ -19,7 +19,7 @@ import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { takeCleanStop } from './clean-stop.ts';
 import { isBusy, isDamage } from './faults.ts';
-import { BUSY_TIMEOUT_MS, type RetryOptions, retryWhileBusy } from './retry.ts';
+import { type RetryOptions, retryWhileBusy } from './retry.ts';
 import { APPLICATION_ID, migrate, readPragma, SCHEMA_VERSION } from './schema.ts';
 
 const HEADER = 'SQLite format 3\0';
@@ -114,7 +114,7 @@ function checkHeader(file: string): void {
 export function connect(file: string): DatabaseSync {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');
-  return new DatabaseSync(url, { timeout: BUSY_TIMEOUT_MS });
+  return new DatabaseSync(url);
 }
 
 function openExisting(file: string): DatabaseSync {

@@ -2,11 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy, toStoreError } from './faults.ts';
 
-/** How long SQLite itself may block the event loop in one attempt. With much more, processes starve. */
-export const BUSY_TIMEOUT_MS = 5;
+/**
+ * Between two attempts, on average. Short, because a process that writes without a pause leaves the lock free for moments only.
+ * SQLite itself never waits: that would hold up the event loop.
+ */
+const PAUSE_MS = 2;
 
-const FIRST_PAUSE_MS = 2;
-const MAX_PAUSE_MS = 24;
+/** Longer than any pause: whoever leaves the lock free for so long lets another process have it. */
+export const YIELD_MS = 4;
 
 export interface RetryOptions {
   deadlineMilliseconds: number;
@@ -17,17 +20,17 @@ export interface RetryOptions {
 /** Repeats synchronous work while the database is busy. @throws AppError `storage_unavailable` at the deadline */
 export async function retryWhileBusy<T>(work: () => T, { deadlineMilliseconds, random }: RetryOptions): Promise<T> {
   const deadline = performance.now() + deadlineMilliseconds;
-  for (let attempt = 0; ; attempt += 1) {
+  for (;;) {
     try {
       return work();
     } catch (error) {
       if (!isBusy(error) || performance.now() >= deadline) throw toStoreError(error);
     }
-    await sleep(pauseMilliseconds(attempt, random));
+    await sleep(pauseMilliseconds(random));
   }
 }
 
-/** Grows with the attempts, and varies by half of its length in both directions, so that processes do not retry in step. */
-export function pauseMilliseconds(attempt: number, random: () => number): number {
-  return Math.min(FIRST_PAUSE_MS * 2 ** attempt, MAX_PAUSE_MS) * (0.5 + random());
+/** Varies by half of its length in both directions, so that processes do not retry in step. */
+export function pauseMilliseconds(random: () => number): number {
+  return PAUSE_MS * (0.5 + random());
 }

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { storeClosed, unavailable } from '../unavailable.ts';
 import { isBusy, isStorageFault, toStoreError } from './faults.ts';
-import { pauseMilliseconds, type RetryOptions } from './retry.ts';
+import { pauseMilliseconds, type RetryOptions, YIELD_MS } from './retry.ts';
 
 interface Job {
   relaxed: boolean;
@@ -15,6 +15,8 @@ interface Job {
 
 /** Limits how long one transaction holds up the event loop and other processes. */
 const JOBS_PER_TRANSACTION = 64;
+/** After a transaction of this length the lock stays free for a moment. Shorter ones leave it free often enough. */
+const LONG_TRANSACTION_MS = 10;
 
 export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
 
@@ -26,7 +28,6 @@ export function createSqliteWriter(
 ) {
   const waiting: Job[] = [];
   const transaction = prepareTransaction(database, durable);
-  let busyAttempts = 0;
   let active = false;
   let whenIdle: (() => void) | undefined;
   let closed = false;
@@ -39,16 +40,17 @@ export function createSqliteWriter(
       whenIdle?.();
       return;
     }
+    const startedAt = performance.now();
     if (transaction(batch) === 'busy') {
       // After the attempt: if this process was stalled, the database may still take what is overdue.
       failOverdue(waiting);
-      setTimeout(turn, pauseMilliseconds(busyAttempts, random));
-      busyAttempts += 1;
+      setTimeout(turn, pauseMilliseconds(random));
       return;
     }
-    busyAttempts = 0;
     waiting.splice(0, batch.length);
-    setImmediate(turn);
+    // SQLite's lock has no queue: on a slow disk, a process that took it again at once would keep it from the others.
+    if (performance.now() - startedAt < LONG_TRANSACTION_MS) setImmediate(turn);
+    else setTimeout(turn, YIELD_MS);
   }
 
   return {

@@ -91,8 +91,8 @@ describe('a locked database', () => {
     const [elapsed, took] = [performance.now() - startedAt, own()];
     expect(elapsed).toBeGreaterThanOrEqual(395);
     expect(took).toBeLessThan(800);
-    // Each attempt may block for 5 ms. Without pauses between them the loop would never be idle. It counts as active, too,
-    // while others have the processor.
+    // Without pauses between the attempts the loop would never be idle. It counts as active, too, while others have the
+    // processor.
     expect((active - (elapsed - took)) / took).toBeLessThan(0.8);
     await expect(store.ready()).rejects.toMatchObject({ code: 'storage_unavailable' });
   });

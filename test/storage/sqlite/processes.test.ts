@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openDatabase } from '../../../src/storage/sqlite/database.ts';
 import { createSqliteStore, DATABASE_FILE } from '../../../src/storage/sqlite/store.ts';
+import { startChild } from '../../support/child.ts';
 import { PROCESSES, startWorker, testProcesses } from '../processes-suite.ts';
 
 let directory: string;
@@ -30,6 +32,21 @@ test('the first start of four processes at the same moment makes one database, w
     expect(readdirSync(data).filter((name) => name.endsWith('.new'))).toEqual([]);
     await store.close();
   }
+});
+
+test('on a slow disk, two processes that always have something to write take turns, and no write is refused', async () => {
+  const file = join(directory, DATABASE_FILE);
+  const database = await openDatabase(file, { deadlineMilliseconds: 1_000, random: Math.random });
+  database.exec('CREATE TABLE turns (number INTEGER PRIMARY KEY, process TEXT)');
+  const children = ['A', 'B'].map((name) => startChild('slow-disk-writer.ts', [file, name, '100', '4']));
+  expect(await Promise.all(children.map(({ ended }) => ended))).toEqual([['0'], ['0']]);
+  const rows = database.prepare('SELECT process FROM turns ORDER BY number').all();
+  database.close();
+  const turns = rows.map(({ process }) => process).join('');
+  // Before the second has started, and after the first has ended, one writes alone.
+  const together = turns.replace(/^(.)\1*/, '').replace(/(.)\1*$/, '');
+  expect(together.length, turns).toBeGreaterThan(10);
+  expect(together, turns).not.toMatch(/A{6}|B{6}/);
 });
 
 test.each([
