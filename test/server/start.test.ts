@@ -371,7 +371,7 @@ describe('a process that starts before its storage is open', () => {
           ready: false,
           reason: 'storage',
           storage: `SQLite in ${join(directory, 'data')}`,
-          detail: 'The database stayed locked past the deadline',
+          detail: 'No write was possible within the deadline',
         });
         expect((await manage('/healthz')).status).toBe(200);
         other.exec('ROLLBACK');

@@ -43,7 +43,7 @@ export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, Copy
 
 /** A separate connection, in a transaction that sees no later write and holds up no writer. */
 function openSnapshot(file: string): DatabaseSync {
-  const snapshot = new DatabaseSync(file, { readOnly: true });
+  const snapshot = new DatabaseSync(file, { readOnly: true, timeout: 0 });
   try {
     // The first read begins the transaction.
     snapshot.exec('BEGIN; SELECT count(*) FROM sequence');

@@ -22,6 +22,8 @@ import { isBusy, isDamage } from './faults.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
 import { APPLICATION_ID, migrate, readPragma, SCHEMA_VERSION } from './schema.ts';
 
+/** Processes that start together must not hold the database all the time: the first of them migrates it alone. */
+const OPEN_PAUSE_MS = 20;
 const HEADER = 'SQLite format 3\0';
 const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
 
@@ -44,11 +46,14 @@ const SETTINGS = `
 /** Opens the file, or creates it. @throws StorageRefused, or AppError `storage_unavailable` */
 export async function openDatabase(file: string, retry: RetryOptions): Promise<DatabaseSync> {
   try {
-    return await retryWhileBusy(() => {
-      ensureFile(file);
-      checkHeader(file);
-      return openExisting(file);
-    }, retry);
+    return await retryWhileBusy(
+      () => {
+        ensureFile(file);
+        checkHeader(file);
+        return openExisting(file);
+      },
+      { averagePauseMilliseconds: OPEN_PAUSE_MS, ...retry },
+    );
   } catch (error) {
     if (!(error instanceof Error && isBusy(error.cause) && isOlder(file))) throw error;
     throw new StorageRefused(
@@ -110,11 +115,11 @@ function checkHeader(file: string): void {
   throw new StorageRefused(`The file ${file} ${state}. ${RESTORE}`);
 }
 
-/** Connects to a database that exists. */
+/** Connects to a database that exists, without a busy timeout, in which SQLite would block the event loop. */
 export function connect(file: string): DatabaseSync {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');
-  return new DatabaseSync(url);
+  return new DatabaseSync(url, { timeout: 0 });
 }
 
 function openExisting(file: string): DatabaseSync {

@@ -2,35 +2,34 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy, toStoreError } from './faults.ts';
 
-/**
- * Between two attempts, on average. Short, because a process that writes without a pause leaves the lock free for moments only.
- * SQLite itself never waits: that would hold up the event loop.
- */
+/** Short, because another process may leave the lock free only briefly. */
 const PAUSE_MS = 2;
 
-/** Longer than any pause: whoever leaves the lock free for so long lets another process have it. */
+/** How long a process leaves the lock free for others: longer than any pause, so that one of them can take it. */
 export const YIELD_MS = 4;
 
 export interface RetryOptions {
   deadlineMilliseconds: number;
   /** Between 0 and 1. */
   random: () => number;
+  /** Between two attempts, on average. */
+  averagePauseMilliseconds?: number;
 }
 
 /** Repeats synchronous work while the database is busy. @throws AppError `storage_unavailable` at the deadline */
-export async function retryWhileBusy<T>(work: () => T, { deadlineMilliseconds, random }: RetryOptions): Promise<T> {
-  const deadline = performance.now() + deadlineMilliseconds;
+export async function retryWhileBusy<T>(work: () => T, options: RetryOptions): Promise<T> {
+  const deadline = performance.now() + options.deadlineMilliseconds;
   for (;;) {
     try {
       return work();
     } catch (error) {
       if (!isBusy(error) || performance.now() >= deadline) throw toStoreError(error);
     }
-    await sleep(pauseMilliseconds(random));
+    await sleep(pauseMilliseconds(options));
   }
 }
 
-/** Varies by half of its length in both directions, so that processes do not retry in step. */
-export function pauseMilliseconds(random: () => number): number {
-  return PAUSE_MS * (0.5 + random());
+/** A pause varies by half of the average in both directions, so that processes do not retry in step. */
+export function pauseMilliseconds({ random, averagePauseMilliseconds = PAUSE_MS }: RetryOptions): number {
+  return averagePauseMilliseconds * (0.5 + random());
 }

@@ -15,19 +15,16 @@ interface Job {
 
 /** Limits how long one transaction holds up the event loop and other processes. */
 const JOBS_PER_TRANSACTION = 64;
-/** After a transaction of this length the lock stays free for a moment. Shorter ones leave it free often enough. */
-const LONG_TRANSACTION_MS = 10;
+/** After holding the lock for so long, in one transaction or several, a process leaves it free for `YIELD_MS`. */
+const MAX_HELD_MS = 50;
 
 export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
 
 /** @param durable false: no write waits for the disk */
-export function createSqliteWriter(
-  database: DatabaseSync,
-  { deadlineMilliseconds, random }: RetryOptions,
-  durable = true,
-) {
+export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, durable = true) {
   const waiting: Job[] = [];
   const transaction = prepareTransaction(database, durable);
+  let heldMilliseconds = 0;
   let active = false;
   let whenIdle: (() => void) | undefined;
   let closed = false;
@@ -44,13 +41,19 @@ export function createSqliteWriter(
     if (transaction(batch) === 'busy') {
       // After the attempt: if this process was stalled, the database may still take what is overdue.
       failOverdue(waiting);
-      setTimeout(turn, pauseMilliseconds(random));
+      heldMilliseconds = 0;
+      setTimeout(turn, pauseMilliseconds(retry));
       return;
     }
     waiting.splice(0, batch.length);
-    // SQLite's lock has no queue: on a slow disk, a process that took it again at once would keep it from the others.
-    if (performance.now() - startedAt < LONG_TRANSACTION_MS) setImmediate(turn);
-    else setTimeout(turn, YIELD_MS);
+    heldMilliseconds += performance.now() - startedAt;
+    if (heldMilliseconds < MAX_HELD_MS) {
+      setImmediate(turn);
+      return;
+    }
+    // SQLite's lock has no queue: a process that takes it again at once can starve the others.
+    heldMilliseconds = 0;
+    setTimeout(turn, YIELD_MS);
   }
 
   return {
@@ -65,7 +68,7 @@ export function createSqliteWriter(
         waiting.push({
           relaxed,
           alone,
-          deadline: performance.now() + deadlineMilliseconds,
+          deadline: performance.now() + retry.deadlineMilliseconds,
           start() {
             const result = work();
             return () => resolve(result);
@@ -98,7 +101,7 @@ function nextBatch(waiting: readonly Job[]): Job[] {
 function failOverdue(waiting: Job[]): void {
   const now = performance.now();
   while (waiting[0] !== undefined && waiting[0].deadline <= now)
-    waiting.shift()?.fail(unavailable('The database stayed locked past the deadline'));
+    waiting.shift()?.fail(unavailable('No write was possible within the deadline'));
 }
 
 /** Returns `busy` if nothing was done; otherwise every job of the batch is settled. */

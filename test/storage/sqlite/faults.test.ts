@@ -163,7 +163,7 @@ describe('the file', () => {
     const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
     expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
     expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 });
-    expect(database.prepare('PRAGMA busy_timeout').get()?.timeout).toBeLessThanOrEqual(5);
+    expect(database.prepare('PRAGMA busy_timeout').get()).toEqual({ timeout: 0 });
     database.close();
   });
 
