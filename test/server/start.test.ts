@@ -371,7 +371,7 @@ describe('a process that starts before its storage is open', () => {
           ready: false,
           reason: 'storage',
           storage: `SQLite in ${join(directory, 'data')}`,
-          detail: 'No write was possible within the deadline',
+          detail: 'The write did not get the lock of the database before the deadline',
         });
         expect((await manage('/healthz')).status).toBe(200);
         other.exec('ROLLBACK');

@@ -22,7 +22,10 @@ import { isBusy, isDamage } from './faults.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
 import { APPLICATION_ID, migrate, readPragma, SCHEMA_VERSION } from './schema.ts';
 
-/** Processes that start together must not hold the database all the time: the first of them migrates it alone. */
+/**
+ * Longer than a writer's pause: an attempt holds the database while it checks it, and a process can migrate it only while no
+ * other holds it.
+ */
 const OPEN_PAUSE_MS = 20;
 const HEADER = 'SQLite format 3\0';
 const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
@@ -52,7 +55,7 @@ export async function openDatabase(file: string, retry: RetryOptions): Promise<D
         checkHeader(file);
         return openExisting(file);
       },
-      { averagePauseMilliseconds: OPEN_PAUSE_MS, ...retry },
+      { ...retry, averagePauseMilliseconds: OPEN_PAUSE_MS },
     );
   } catch (error) {
     if (!(error instanceof Error && isBusy(error.cause) && isOlder(file))) throw error;
@@ -115,7 +118,7 @@ function checkHeader(file: string): void {
   throw new StorageRefused(`The file ${file} ${state}. ${RESTORE}`);
 }
 
-/** Connects to a database that exists, without a busy timeout, in which SQLite would block the event loop. */
+/** Connects to a database that exists. While SQLite itself waited for a lock, it would block the event loop: no timeout. */
 export function connect(file: string): DatabaseSync {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');

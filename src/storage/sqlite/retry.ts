@@ -3,16 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy, toStoreError } from './faults.ts';
 
 /** Short, because another process may leave the lock free only briefly. */
-const PAUSE_MS = 2;
+const AVERAGE_PAUSE_MS = 2;
 
-/** How long a process leaves the lock free for others: longer than any pause, so that one of them can take it. */
+/** How long a process leaves the lock free: longer than the longest pause of a writer, so that another process can take it. */
 export const YIELD_MS = 4;
 
 export interface RetryOptions {
   deadlineMilliseconds: number;
   /** Between 0 and 1. */
   random: () => number;
-  /** Between two attempts, on average. */
+  /** Average pause between two attempts; if it is missing, 2. */
   averagePauseMilliseconds?: number;
 }
 
@@ -30,6 +30,6 @@ export async function retryWhileBusy<T>(work: () => T, options: RetryOptions): P
 }
 
 /** A pause varies by half of the average in both directions, so that processes do not retry in step. */
-export function pauseMilliseconds({ random, averagePauseMilliseconds = PAUSE_MS }: RetryOptions): number {
+export function pauseMilliseconds({ random, averagePauseMilliseconds = AVERAGE_PAUSE_MS }: RetryOptions): number {
   return averagePauseMilliseconds * (0.5 + random());
 }

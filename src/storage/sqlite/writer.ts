@@ -15,8 +15,8 @@ interface Job {
 
 /** Limits how long one transaction holds up the event loop and other processes. */
 const JOBS_PER_TRANSACTION = 64;
-/** After holding the lock for so long, in one transaction or several, a process leaves it free for `YIELD_MS`. */
-const MAX_HELD_MS = 50;
+/** After it has held the lock this long, in one transaction or several, a process leaves it free for `YIELD_MS`. */
+const YIELD_AFTER_MS = 50;
 
 export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
 
@@ -47,7 +47,7 @@ export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, 
     }
     waiting.splice(0, batch.length);
     heldMilliseconds += performance.now() - startedAt;
-    if (heldMilliseconds < MAX_HELD_MS) {
+    if (heldMilliseconds < YIELD_AFTER_MS) {
       setImmediate(turn);
       return;
     }
@@ -101,7 +101,7 @@ function nextBatch(waiting: readonly Job[]): Job[] {
 function failOverdue(waiting: Job[]): void {
   const now = performance.now();
   while (waiting[0] !== undefined && waiting[0].deadline <= now)
-    waiting.shift()?.fail(unavailable('No write was possible within the deadline'));
+    waiting.shift()?.fail(unavailable('The write did not get the lock of the database before the deadline'));
 }
 
 /** Returns `busy` if nothing was done; otherwise every job of the batch is settled. */
