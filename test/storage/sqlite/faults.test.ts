@@ -148,6 +148,35 @@ test('a full disk refuses writes and the readiness probe with storage_unavailabl
   expect((await store.get('first'))?.value).toBe('kept');
 });
 
+describe('the probe', () => {
+  const KILOBYTE = 1024;
+  const log = () => readFileSync(`${file}-wal`);
+
+  test('reserves nothing again while the log has the room: each time it would go to the disk', async () => {
+    const store = await open();
+    await store.ready(3_000 * KILOBYTE);
+    const before = log();
+    for (let time = 0; time < 5; time += 1) await store.ready(3_000 * KILOBYTE);
+    expect(
+      log()
+        .subarray(KILOBYTE * KILOBYTE)
+        .equals(before.subarray(KILOBYTE * KILOBYTE)),
+    ).toBe(true);
+  });
+
+  test('leaves the room that was asked for, whatever was written since', async () => {
+    const store = await open();
+    using other = new DatabaseSync(file);
+    const pages = other.prepare('PRAGMA wal_checkpoint(NOOP)');
+    for (const kilobytes of [0, 500, 7_000, 100, 3_000, 0, 7_000, 6_000]) {
+      await store.write([{ put: `k${kilobytes}`, value: 'x'.repeat(900 * KILOBYTE) }]);
+      await store.ready(kilobytes * KILOBYTE);
+      const used = Number(pages.get()?.log) * 4_120;
+      expect(log().length - used, String(kilobytes)).toBeGreaterThan(kilobytes * KILOBYTE);
+    }
+  });
+});
+
 describe('the file', () => {
   test('and its log are for their owner alone', async () => {
     const nested = join(directory, 'data');
