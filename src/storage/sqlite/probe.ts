@@ -1,6 +1,5 @@
 /** Shows that the embedded store can take a write, and reserves disk space for the writes that follow. */
 import { statfsSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { MIN_ROOM_BYTES, type Store } from '../store.ts';
 import { connect } from './database.ts';
 import type { SqliteParts } from './parts.ts';
@@ -22,8 +21,8 @@ const BLOCK_BYTES = 512;
  * `ready` commits a small write, then writes random bytes to the write-ahead log and rolls them back: the log keeps the
  * space, and the next commits overwrite it (https://sqlite.org/walformat.html). A commit would use up the space that it
  * found. With a cache of a few pages, SQLite writes before the end of the transaction. The bytes are random, because file
- * systems compress zeros to nothing. Where the log has the room already, nothing more is written: the next commit would wait
- * until the disk has all of it.
+ * systems compress zeros to nothing. Where the log has the room already, they are not written: the next commit would have to
+ * wait until they are on the disk.
  */
 export function sqliteProbe(
   { database, write }: Pick<SqliteParts, 'database' | 'write'>,
@@ -32,18 +31,28 @@ export function sqliteProbe(
   const touch = database.prepare('UPDATE probe SET filler = randomblob(16) WHERE id = 1');
   const separate = connect(file);
   separate.exec('PRAGMA cache_size = 8');
-  const frames = separate.prepare('PRAGMA wal_checkpoint(NOOP)');
-  const roomInLog = () => {
-    const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
-    const onDisk = log ? Math.min(log.size, log.blocks * BLOCK_BYTES) : 0;
-    return onDisk - LOG_HEADER_BYTES - Number(frames.get()?.log) * FRAME_BYTES;
+  const logState = separate.prepare('PRAGMA wal_checkpoint(NOOP)');
+  const roomInLog = (): number => {
+    // While another process changes the head of the log, the state is busy, and has no number of frames.
+    const { busy, log: frames } = logState.get() ?? {};
+    if (busy !== 0) return 0;
+    const { size, blocks } = statSync(`${file}-wal`);
+    return Math.min(size, blocks * BLOCK_BYTES) - LOG_HEADER_BYTES - Number(frames) * FRAME_BYTES;
   };
-  const isNearlyFull = () => {
-    const { bavail, bsize } = statfsSync(dirname(file));
-    return bavail * bsize < NEARLY_FULL_BYTES;
+  /** How much has to be written for so much room, both in bytes. */
+  const missingRoom = (bytes: number): number => {
+    try {
+      const { bavail, bsize } = statfsSync(file);
+      if (bavail * bsize < NEARLY_FULL_BYTES) return bytes;
+      return roomInLog() >= bytes ? 0 : bytes + SPARE_BYTES;
+    } catch {
+      // The write then shows what is wrong.
+      return bytes;
+    }
   };
   const fill = separate.prepare('UPDATE probe SET filler = randomblob(?) WHERE id = 1');
   const reserve = (bytes: number) => {
+    if (bytes === 0) return;
     separate.exec('BEGIN IMMEDIATE');
     try {
       fill.run(bytes);
@@ -52,16 +61,12 @@ export function sqliteProbe(
       if (separate.isTransaction) separate.exec('ROLLBACK');
     }
   };
-  const ensureRoom = (bytes: number) => {
-    if (isNearlyFull()) reserve(bytes);
-    else if (roomInLog() < bytes) reserve(bytes + SPARE_BYTES);
-  };
   return {
     async ready(bytes = 0) {
       const deadline = performance.now() + retry.deadlineMilliseconds;
       await write(() => void touch.run());
       const deadlineMilliseconds = deadline - performance.now();
-      await retryWhileBusy(() => ensureRoom(MIN_ROOM_BYTES + bytes), { ...retry, deadlineMilliseconds });
+      await retryWhileBusy(() => reserve(missingRoom(MIN_ROOM_BYTES + bytes)), { ...retry, deadlineMilliseconds });
     },
     close: () => separate.close(),
   };
