@@ -118,7 +118,7 @@ function checkHeader(file: string): void {
   throw new StorageRefused(`The file ${file} ${state}. ${RESTORE}`);
 }
 
-/** Connects to a database that exists. While SQLite itself waited for a lock, it would block the event loop: no timeout. */
+/** Connects to a database that exists. There is no busy timeout: while SQLite waits for a lock, it blocks the event loop. */
 export function connect(file: string): DatabaseSync {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');

@@ -21,8 +21,8 @@ const BLOCK_BYTES = 512;
  * `ready` commits a small write, then writes random bytes to the write-ahead log and rolls them back: the log keeps the
  * space, and the next commits overwrite it (https://sqlite.org/walformat.html). A commit would use up the space that it
  * found. With a cache of a few pages, SQLite writes before the end of the transaction. The bytes are random, because file
- * systems compress zeros to nothing. Where the log has the room already, they are not written: the next commit would have to
- * wait until they are on the disk.
+ * systems compress zeros to nothing. If the log has the room already, `ready` leaves them out, since the next commit would have
+ * to wait until they are on the disk.
  */
 export function sqliteProbe(
   { database, write }: Pick<SqliteParts, 'database' | 'write'>,
@@ -39,7 +39,7 @@ export function sqliteProbe(
     const { size, blocks } = statSync(`${file}-wal`);
     return Math.min(size, blocks * BLOCK_BYTES) - LOG_HEADER_BYTES - Number(frames) * FRAME_BYTES;
   };
-  /** How much has to be written for so much room, both in bytes. */
+  /** How many bytes have to be written so that `bytes` are reserved. */
   const missingRoom = (bytes: number): number => {
     try {
       const { bavail, bsize } = statfsSync(file);
