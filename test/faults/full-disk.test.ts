@@ -1,4 +1,4 @@
-/** F23: a disk that is nearly full, or fills, while tokens are due, with a provider that takes each refresh token once. */
+/** F23: a disk that is nearly full, or fills, while tokens are due. The provider takes each refresh token once. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { type Crowd, startCrowd } from '../support/crowd.ts';
 import { skipWithout } from '../support/missing.ts';
 import { until } from '../support/until.ts';
 
-/** Enough that an empty disk is not one that is nearly full. */
+/** The probe calls a disk nearly full if it has less than 64 MB free; with this size it has more until something fills it. */
 const MEGABYTES = 128;
 const PEOPLE = 10;
 /** Less than one refresh needs, what some of them need, and about what is set aside for them. */
@@ -84,7 +84,7 @@ async function restart({ member }: Crowd): Promise<void> {
 test('F23: the disk fills while a strict provider responds, kill -9: the log has the room, nobody has to reconnect', async (context) => {
   const crowd = theCrowd(context);
   const { people, provider } = crowd;
-  // The first refreshes reserve more than they need, and the log keeps it.
+  // The probe at the start reserved more than these refreshes need, and the log keeps it.
   expect(new Set(await threads(crowd))).toEqual(new Set([200]));
   for (const person of people) await crowd.expire(person);
   const [refreshes, size] = [provider.refreshes(), logBytes()];
