@@ -3,6 +3,7 @@ import './node-version.cjs';
 import { existsSync, readFileSync } from 'node:fs';
 import { runCommandLine } from './commands/run.ts';
 import { settingsOfDemo } from './config/running-demo.ts';
+import type { ConfigSource } from './config/setting.ts';
 
 // The reader of the output may stop early (`| head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -10,12 +11,13 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit();
 });
 if (existsSync('.env')) process.loadEnvFile('.env');
-// The commands that pages of the demo show work on the demo.
-const demo = settingsOfDemo(process.env);
-if (demo) process.stderr.write(`Uses the settings of the running demo (${demo.file}).\n`);
+let source: ConfigSource | undefined;
 await runCommandLine(
   {
-    source: { env: demo?.env ?? process.env, readFile: (path) => readFileSync(path, 'utf8') },
+    get source() {
+      source ??= readSource();
+      return source;
+    },
     out: process.stdout,
     err: process.stderr,
     setExitStatus: (status) => {
@@ -24,3 +26,10 @@ await runCommandLine(
   },
   process.argv.slice(2),
 );
+
+/** On first use, so that `--version` neither looks for a demo nor names one. Commands that pages of the demo show work on the demo. */
+function readSource(): ConfigSource {
+  const demo = settingsOfDemo(process.env);
+  if (demo) process.stderr.write(`Uses the settings of the running demo (${demo.file}).\n`);
+  return { env: demo?.env ?? process.env, readFile: (path) => readFileSync(path, 'utf8') };
+}
