@@ -14,6 +14,7 @@ if (existsSync('.env')) process.loadEnvFile('.env');
 let source: ConfigSource | undefined;
 await runCommandLine(
   {
+    // Only when a command reads it: `--version` must not look for a demo.
     get source() {
       source ??= readSource();
       return source;
@@ -27,7 +28,7 @@ await runCommandLine(
   process.argv.slice(2),
 );
 
-/** On first use, so that `--version` neither looks for a demo nor names one. Commands that pages of the demo show work on the demo. */
+/** The settings of the running demo, so that commands which its pages show work on it; without a demo, the environment. */
 function readSource(): ConfigSource {
   const demo = settingsOfDemo(process.env);
   if (demo) process.stderr.write(`Uses the settings of the running demo (${demo.file}).\n`);
