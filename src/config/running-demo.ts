@@ -24,13 +24,22 @@ export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['e
   const ports = folders.flatMap((name) => /^demo-(\d+)$/.exec(name)?.[1] ?? []);
   const demos = (env.SANDBOX_PORT ? [env.SANDBOX_PORT] : ports)
     .map(demoSettingsFile)
-    .filter((file) => existsSync(file))
-    .map((file) => ({ file, env: parseEnv(readFileSync(file, 'utf8')) }))
+    .flatMap(settingsIn)
     .filter((demo) => isRunning(Number(demo.env[DEMO_PID])));
   const [demo] = demos;
   if (demo === undefined || demos.length > 1) return undefined;
   const isSet = (name: string) => env[name] !== undefined || env[`${name}_FILE`] !== undefined;
   return Object.keys(demo.env).some(isSet) ? undefined : demo;
+}
+
+/** None in a folder whose demo is starting, or stopping: it deletes the file. */
+function settingsIn(file: string): { file: string; env: ConfigSource['env'] }[] {
+  try {
+    return [{ file, env: parseEnv(readFileSync(file, 'utf8')) }];
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
 }
 
 /** A demo that was killed leaves its folder behind. */
