@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { sanitizeThreadHtml } from '../../src/home/thread-html.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { cpuOf } from '../support/stopwatch.ts';
 
 /** 50 ms on a quiet machine, several times that on a busy one. The fault that this holds off took 270 to 780 ms on a quiet one. */
 const MAX_CPU_MS = 150;
@@ -18,18 +19,6 @@ afterAll(() => site.close());
 afterEach(() => site.sandbox.faults.clear());
 
 const filled = (shape: string) => shape.repeat(Math.ceil(CHARACTERS / shape.length));
-
-/** The least of nine, which other work of the machine disturbs least. */
-async function cpuOf(work: () => unknown): Promise<number> {
-  const times: number[] = [];
-  for (let round = 0; round < 9; round++) {
-    const before = process.cpuUsage();
-    await work();
-    const { user, system } = process.cpuUsage(before);
-    times.push((user + system) / 1000);
-  }
-  return Math.min(...times);
-}
 
 describe('R96 the page is served at little cost where the platform sends', () => {
   const arrays = (depth: number, inside = '') => `${'['.repeat(depth)}${inside}${']'.repeat(depth)}`;

@@ -64,11 +64,14 @@ async function drive(command: string, args: string[]): Promise<unknown> {
   let errors = '';
   child.stdout.on('data', (chunk) => (output += String(chunk)));
   child.stderr.on('data', (chunk) => (errors += String(chunk)));
-  await Promise.race([once(child.stdout, 'data'), once(child, 'close')]);
+  const ended = once(child, 'close').then(() => true);
+  const printed = () => once(child.stdout, 'data').then(() => false);
+  let hasEnded = false;
+  while (!output.includes('\n') && !hasEnded) hasEnded = await Promise.race([printed(), ended]);
   const [url = ''] = output.split('\n');
   if (!url.startsWith('http')) throw new Error(`The program printed no URL: ${output}${errors}`);
   child.stdin.end(`${await allow(url)}\n`);
-  await once(child, 'close');
+  await ended;
   const lines = output.trim().split('\n');
   if (lines.length < 2) throw new Error(errors);
   return JSON.parse(lines.at(-1) ?? '');

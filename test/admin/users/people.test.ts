@@ -161,7 +161,9 @@ describe('connections', () => {
       return (await disconnected()).body;
     };
     expect(await answered()).toContain('The provider has confirmed that the access is withdrawn (status 200).');
-    expect(await audited(`event=revocation.confirmed&whom=${id}`)).toMatchObject([{ facts: { status: 200 } }]);
+    // The withdrawals that were pending are confirmed in the background, with entries of their own.
+    const confirmed = { facts: { status: 200 } };
+    expect(await audited(`event=revocation.confirmed&whom=${id}`)).toContainEqual(expect.objectContaining(confirmed));
   });
 
   test.each([
@@ -273,7 +275,8 @@ describe('the audit trail', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Json);
     expect(entries.map(({ event }) => event)).toContain('user.disabled');
-    expect(entries.at(-1)).toMatchObject({ event: 'audit.exported', actor: { kind: 'operator' } });
+    const exported = entries.findLast(({ event }) => event === 'audit.exported');
+    expect(exported).toMatchObject({ actor: { kind: 'operator' } });
     expect((await runCommand(['audit', 'export', '--from', 'soon'], site.env)).stderr).toContain('Give a date');
   });
 });
