@@ -111,8 +111,9 @@ describe('R113 without checks', () => {
     site.sandbox.faults.clear();
     // The start page reads the thread.
     await user.get(`${site.url}/`);
+    // The use is noted after the response.
+    await expect.poll(connection).toMatchObject({ notCheckedSince: null });
     for (const page of await everyPage()) expect(page).toContain('</span>Active</span>');
-    expect(await connection()).toMatchObject({ notCheckedSince: null });
   });
 
   test('what is said instead fits every screen', async () => {

@@ -12,7 +12,7 @@ import { startAlone } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { selfSigned } from '../support/self-signed.ts';
 
-const LIMITS = { deadlineMilliseconds: 3_000, maxBytes: 1_000 };
+const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: 1_000 };
 const before = getCACertificates('default');
 const certificate = selfSigned('idp.example.com');
 const open: { close(): unknown }[] = [];

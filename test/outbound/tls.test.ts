@@ -8,7 +8,7 @@ import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
 import { selfSigned } from '../support/self-signed.ts';
 
-const LIMITS = { deadlineMilliseconds: 3_000, maxBytes: 1_000 };
+const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: 1_000 };
 const certificates = {
   trusted: selfSigned('idp.example.com'),
   expired: selfSigned('idp.example.com', '200102000000Z'),

@@ -170,7 +170,7 @@ describe('R92 what anonymous requests cause', () => {
     const outbound = shared();
     const push = (deadlineMilliseconds?: number) => call(outbound, 'pushed request', deadlineMilliseconds);
     const running = [push(), push()];
-    const waiting = push(300);
+    const waiting = push(3_000);
     await expect.poll(() => host.held.length).toBe(2);
     expect(outbound.load()).toEqual({ running: 2, waiting: 1 });
     expect(await push()).toBe('busy');
