@@ -21,6 +21,7 @@ const HELD_TO_DEADLINES = [
   'test/server/operations.test.ts',
   'test/server/releases.test.ts',
   'test/server/rolling.test.ts',
+  'test/server/start.test.ts',
   // Six servers that take one another for dead when they do not hear for long.
   'test/storage/redis/cluster.test.ts',
 ];
@@ -35,7 +36,7 @@ const MEASURED_AGAIN = { retry: 1 };
 const MANY_PROCESSES = [
   'test/faults/*.test.ts',
   'test/commands/*.test.ts',
-  'test/**/processes.test.ts',
+  'test/**/*processes.test.ts',
   'test/storage/redis/*.test.ts',
 ];
 

@@ -40,7 +40,7 @@ test('a platform that fails counts by the kind of its failure', async () => {
   const before = sampleOf(await samples(), failures);
   site.sandbox.faults.set({ on: 'platform', kind: 'unavailable', times: 1 });
   await agent.get(`${site.url}/threads/current`);
-  expect(sampleOf(await samples(), failures)).toBe(before + 1);
+  await expect.poll(async () => sampleOf(await samples(), failures)).toBe(before + 1);
 });
 
 test('the app of a callback that no app has counts as other, and never as a series of its own', async () => {
