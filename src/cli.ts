@@ -14,7 +14,7 @@ if (existsSync('.env')) process.loadEnvFile('.env');
 let source: ConfigSource | undefined;
 await runCommandLine(
   {
-    // Only when a command reads it: `--version` must not look for a demo.
+    // Only when a command asks for it: `--version` must not look for a demo.
     get source() {
       source ??= readSource();
       return source;

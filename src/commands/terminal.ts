@@ -3,7 +3,7 @@ import { SingleBar } from 'cli-progress';
 import type { ConfigSource } from '../config/setting.ts';
 
 export interface Terminal {
-  /** The environment, including `.env`, or the settings of a demo, and the files that they name. Reading it may print that. */
+  /** The environment, including `.env`, or the settings of a running demo; and the files that these name. */
   source: ConfigSource;
   /** For results: text, or one JSON document. */
   out: NodeJS.WritableStream;

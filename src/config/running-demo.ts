@@ -32,7 +32,7 @@ export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['e
   return Object.keys(demo.env).some(isSet) ? undefined : demo;
 }
 
-/** None in a folder whose demo is starting, or stopping: it deletes the file. */
+/** Empty where there is no file: the demo has not written it yet, or has stopped. */
 function settingsIn(file: string): { file: string; env: ConfigSource['env'] }[] {
   try {
     return [{ file, env: parseEnv(readFileSync(file, 'utf8')) }];

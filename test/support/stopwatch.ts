@@ -1,4 +1,4 @@
-/** Tells how long something took without the time in which a process that does it was ready to run, and others had the processor; and how much of the processor it took. */
+/** Measures on a busy machine: how long something took, less the waits for a processor, and how much processor time it took. */
 import { readFileSync } from 'node:fs';
 import { runningIds } from './left-running.ts';
 
@@ -21,7 +21,7 @@ export function waitedFor(ids: readonly number[]): number {
   return ids.reduce((sum, id) => sum + waitOf(id), 0);
 }
 
-/** Milliseconds of the processor for this work of this process: the least of nine, which other work of the machine disturbs least. */
+/** Milliseconds of processor time that this process spends on the work: the least of nine, which others disturb least. */
 export async function cpuOf(work: () => unknown): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < 9; round++) {
