@@ -71,10 +71,12 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     return parsed && { id: parsed.id, hash: Buffer.from(hashOf(parsed.secret)) };
   };
 
-  const findForCall = async (id: string): Promise<ReadToken | undefined> => {
-    const readAt = performance.now();
+  const cachedForCall = (id: string): ReadToken | undefined => {
     const cached = cache.get(id);
-    if (cached && readAt - cached.readAt < MAX_CACHE_AGE_MS) return cached;
+    return cached && performance.now() - cached.readAt < MAX_CACHE_AGE_MS ? cached : undefined;
+  };
+  const readForCall = async (id: string): Promise<ReadToken | undefined> => {
+    const readAt = performance.now();
     const record = await records.read(id);
     if (!record) {
       cache.delete(id);
@@ -84,6 +86,16 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     const token = { secrets, token: tokenOf(record, clock()), readAt };
     cache.set(id, token);
     return token;
+  };
+
+  /** The token, unless it has another secret or has expired. */
+  const validToken = (read: ReadToken | undefined, hash: Buffer): RelayToken | undefined => {
+    if (!read) return undefined;
+    const now = clock();
+    const isSecret = read.secrets.some(
+      (one) => isSameHash(hash, one.hash) && (one.until === undefined || now < one.until),
+    );
+    return isSecret && now < read.token.expiresAt ? read.token : undefined;
   };
 
   /** The other processes drop their cached record; one that misses the notice does so after `MAX_CACHE_AGE_MS`. */
@@ -110,15 +122,12 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
     /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
     async verify(text: string): Promise<RelayToken | undefined> {
       const parsed = parse(text);
-      const found = parsed && (await findForCall(parsed.id));
-      if (!parsed || !found) return undefined;
-      const now = clock();
-      const isSecret = found.secrets.some(
-        ({ hash, until }) => isSameHash(parsed.hash, hash) && (until === undefined || now < until),
-      );
-      if (!isSecret || now >= found.token.expiresAt) return undefined;
-      parsedTokens.set(text, parsed);
-      return found.token;
+      if (!parsed) return undefined;
+      const { id, hash } = parsed;
+      // A secret that is not in the cached record may be new: another process has just rotated the token.
+      const token = validToken(cachedForCall(id), hash) ?? validToken(await readForCall(id), hash);
+      if (token) parsedTokens.set(text, parsed);
+      return token;
     },
 
     /** Records a use, at most once a minute. Never rejects; callers need not await it. */

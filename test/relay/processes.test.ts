@@ -143,6 +143,25 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await until(async () => (await statuses()).every((status) => status === 401))).toBeLessThan(1_000);
   });
 
+  test('R81 the new secret of a token that is rotated at one process counts at both at once', async (context) => {
+    skipWithout(context, missing);
+    const { id, token } = await admin.makeToken({ assertUser: true });
+    let current = token;
+    const statuses = () =>
+      Promise.all(
+        fleet.members.map(async (member) => {
+          return (await relayThread(member, current, { 'gatehouse-user': users[0] ?? '' }, '?app=platform')).status;
+        }),
+      );
+    for (let rotation = 0; rotation < 20; rotation += 1) {
+      // Now both processes have the record with the secret that is about to be replaced.
+      expect(await statuses()).toEqual([200, 200]);
+      const { json } = await admin.call('POST', `/relay-tokens/${id}/rotate`, { overlapSeconds: 0 });
+      current = String(json.token);
+      expect(await statuses()).toEqual([200, 200]);
+    }
+  });
+
   test('R81 the wrong scope, app and user are refused at every process, each by its rule', async (context) => {
     skipWithout(context, missing);
     const wrong = [
