@@ -16,6 +16,7 @@ const HELD_TO_DEADLINES = [
   'test/faults/crowd-redis.test.ts',
   'test/faults/crowd-sqlite.test.ts',
   'test/faults/redis-loss.test.ts',
+  'test/journeys/redis.test.ts',
   'test/server/demo.test.ts',
   'test/server/draining.test.ts',
   'test/server/operations.test.ts',

@@ -7,6 +7,7 @@ import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { makeAdminToken, runCommand } from '../support/terminal.ts';
+import { until } from '../support/until.ts';
 
 test('every command takes --json', () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
@@ -59,7 +60,10 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     expect((await run('admin-token', 'list')).stdout).toBe('There is no admin token.\n');
     const [reader, writer] = [await makeAdminToken(site, { scope: 'read' }), await makeAdminToken(site)];
     expect(await statusFor(reader)).toBe(200);
-    const listed = await runJson('admin-token', 'list');
+    const tokens = (): Promise<{ id: string; lastUsedAt: string | null }[]> => runJson('admin-token', 'list');
+    // The use is noted after the response.
+    await until(async () => (await tokens()).some(({ lastUsedAt }) => lastUsedAt));
+    const listed = await tokens();
     expect(listed).toHaveLength(2);
     for (const [token, scope, lastUsedAt] of [
       [reader, 'read', expect.stringMatching(/Z$/)],
@@ -67,7 +71,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     ] as const) {
       const id = token.slice(5, 17);
       const facts = { name: 'of a test', scope, lastUsedAt, expired: false };
-      expect(listed.filter((one: { id: string }) => token.includes(one.id))).toEqual([expect.objectContaining(facts)]);
+      expect(listed.filter((one) => token.includes(one.id))).toEqual([expect.objectContaining(facts)]);
       const { stdout } = await run('admin-token', 'list');
       expect(stdout).toMatch(/^id +scope +expires +last used +name\n/);
       expect(stdout).not.toContain(token.slice(5 + id.length));
