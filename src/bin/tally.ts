@@ -36,19 +36,19 @@ const OUTCOMES: readonly LookupOutcome[] = [
   ...(['dataset', 'service', 'cache', 'rules'] as const),
   ...(['bin_not_found', 'bin_quota_exhausted', 'bin_user_quota_exhausted', 'bin_service_unavailable'] as const),
 ];
+const FLUSH_MS = 10_000;
 const HIT = 'cache-hit';
 const MISS = 'cache-miss';
 const LIFETIME_SECONDS = 100 * DAY_SECONDS;
 
 /** @param parts `clock`: milliseconds since the epoch */
-export function createBinTally(parts: { store: Store; clock: () => number; flushMilliseconds?: number }): BinTally {
-  const { store, clock } = parts;
+export function createBinTally({ store, clock }: { store: Store; clock: () => number }): BinTally {
   const counts = new Map<string, number>();
   let health: ServiceHealth | undefined;
   const month = () => isoTime(clock()).slice(0, 7);
   const add = (name: string, count: number) => void counts.set(name, (counts.get(name) ?? 0) + count);
 
-  const flush = async (): Promise<void> => {
+  const write = async (): Promise<void> => {
     const lifetimeSeconds = LIFETIME_SECONDS;
     for (const [name, count] of [...counts]) {
       counts.delete(name);
@@ -59,7 +59,13 @@ export function createBinTally(parts: { store: Store; clock: () => number; flush
     health = undefined;
     if (changes) await saveHealth(store, changes);
   };
-  const timer = setInterval(() => void flush().catch(() => undefined), parts.flushMilliseconds ?? 10_000).unref();
+  let writing: Promise<void> = Promise.resolve();
+  /** One after another, so that a report has what an earlier flush is still writing. */
+  const flush = (): Promise<void> => {
+    writing = writing.catch(() => undefined).then(write);
+    return writing;
+  };
+  const timer = setInterval(() => void flush().catch(() => undefined), FLUSH_MS).unref();
 
   return {
     lookedUp: add,

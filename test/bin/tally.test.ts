@@ -1,0 +1,30 @@
+/** What administrators see of look-ups, in one process. Over HTTP it is in `commands.test.ts`. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createBinTally } from '../../src/bin/tally.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
+import type { Store } from '../../src/storage/store.ts';
+
+let directory: string;
+let store: Store;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-tally-'));
+  store = await createSqliteStore({ directory });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+test('every report has what happened before it, also while another flush is writing that', async () => {
+  const tally = createBinTally({ store, clock: Date.now });
+  tally.lookedUp('service', 3);
+  tally.serviceResponded('timeout');
+  const reports = await Promise.all([tally.report(), tally.report(), tally.report()]);
+  expect(reports.map(({ outcomes, service }) => [outcomes.service, service.lastFailure])).toEqual(
+    Array(3).fill([3, 'timeout']),
+  );
+  await tally.close();
+});
