@@ -85,8 +85,8 @@ describe('in Chromium', () => {
   test('disconnects and says what the provider confirmed, connects again, and stays whole over a restart', async () => {
     const page = await openPage();
     await signInBy(page, site);
-    await page.getByRole('link', { name: 'Connections' }).click();
-    await page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click();
+    await leaveBy(page, () => page.getByRole('link', { name: 'Connections' }).click());
+    await leaveBy(page, () => page.getByRole('heading', { name: 'Collaboration platform' }).getByRole('link').click());
     const revocations = site.sandbox.hits.count('POST /revoke', 'identity-provider');
     await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
     expect(site.sandbox.hits.count('POST /revoke', 'identity-provider')).toBeGreaterThan(revocations);

@@ -35,13 +35,16 @@ describe('on Redis', () => {
     skipWithout(context, missingRedis);
     const { agent } = await signIn(site, 'second@example.test');
     await redis.kill();
-    const took = startStopwatch();
-    const { status, json, headers } = await getJson(agent, `${site.url}/threads/current`);
-    expect(took()).toBeLessThan(500);
-    expect([status, json.code, Number(headers.get('retry-after')) > 0]).toEqual([503, 'storage_unavailable', true]);
-    expect((await fetch(`${site.managementUrl}/healthz`)).status).toBe(200);
-    expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(503);
-    await redis.start();
+    try {
+      const took = startStopwatch();
+      const { status, json, headers } = await getJson(agent, `${site.url}/threads/current`);
+      expect(took()).toBeLessThan(500);
+      expect([status, json.code, Number(headers.get('retry-after')) > 0]).toEqual([503, 'storage_unavailable', true]);
+      expect((await fetch(`${site.managementUrl}/healthz`)).status).toBe(200);
+      expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(503);
+    } finally {
+      await redis.start();
+    }
     expect(await until(async () => (await getJson(agent, `${site.url}/threads/current`)).status === 200)).toBeLessThan(
       2_000,
     );

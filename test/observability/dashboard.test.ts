@@ -44,7 +44,7 @@ const samplesOf = (expr: string) =>
   }, PATIENTLY);
 /** Resolves once Prometheus has scraped twice from now on, which a rate needs. */
 async function untilScraped(): Promise<void> {
-  const scrapes = async () => Number((await query('count_over_time(up{job="gatehouse"}[1h])'))[0]?.value[1] ?? 0);
+  const scrapes = async () => Number((await query('sum_over_time(up{job="gatehouse"}[1h])'))[0]?.value[1] ?? 0);
   const before = await scrapes();
   await until(async () => (await scrapes()) >= before + 3);
 }

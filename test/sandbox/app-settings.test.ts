@@ -5,7 +5,7 @@ import type { AppChoices } from '../../src/sandbox/app-settings.ts';
 import { pass } from '../support/passing-time.ts';
 import { CLIENT, createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
 
-const ENDED_SECONDS = 4;
+const ENDED_SECONDS = 40;
 
 const APPS: Record<string, AppChoices> = {
   rotating: { refreshPolicy: 'rotating' },
