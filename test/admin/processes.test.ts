@@ -38,10 +38,13 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     // What the other process may keep of the session is fresh.
     expect(await isIn(person)).toBe(true);
     await change('POST', `/users/${person.userId}/disable`);
-    expect(await isIn(person)).toBe(false);
-    const refused = await signIn({ url: fleet.url }, person.login);
-    expect(refused.page.status).toBe(403);
-    await change('POST', `/users/${person.userId}/enable`);
+    try {
+      expect(await isIn(person)).toBe(false);
+      const refused = await signIn({ url: fleet.url }, person.login);
+      expect(refused.page.status).toBe(403);
+    } finally {
+      await change('POST', `/users/${person.userId}/enable`);
+    }
     // What was ended stays so.
     expect(await isIn(person)).toBe(false);
     expect(await isIn(await fleet.signIn(person.login))).toBe(true);

@@ -60,6 +60,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     await denied.submit(consent, {}, { button: 'Deny' });
     expect((await api.call('POST', `/relay-tokens/${id}/rotate`, {})).status).toBe(200);
     await until(async () => (await timeline(`users/${userId}`)).items.some(({ calls }) => calls === 3));
+    // The sums are written every moment: the refused call may be in later ones.
+    await until(async () =>
+      texts(await timeline('connected-apps/platform')).some((text) => text.startsWith('Refused 1')),
+    );
   });
   afterAll(async () => {
     await vault?.store.close();
