@@ -1,6 +1,6 @@
 /** The Redis store behind three sentinels, with a master and two replicas: the loss of the master. */
 
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { createRedisStore } from '../../../src/storage/redis/store.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { missingRedis, type SentinelSet, startSentinelSet } from '../../support/redis-server.ts';
@@ -9,13 +9,13 @@ import { until } from '../../support/until.ts';
 
 let set: SentinelSet;
 
-beforeAll(async () => {
-  if (missingRedis === undefined) set = await startSentinelSet();
+beforeEach(async (context) => {
+  skipWithout(context, missingRedis);
+  // A second attempt needs all three servers again.
+  set = await startSentinelSet();
 });
 
-afterAll(() => set?.dispose());
-
-beforeEach((context) => skipWithout(context, missingRedis));
+afterEach(() => set?.dispose());
 
 test('when the master is killed under load, the store writes again within 5 s where a vote takes 3, and what was answered is there', async () => {
   const store = await createRedisStore({
@@ -28,6 +28,10 @@ test('when the master is killed under load, the store writes again within 5 s wh
   const answered = new Map<string, number>();
   const refusals: number[] = [];
   let running = true;
+  onTestFinished(async () => {
+    running = false;
+    await store.close();
+  });
   const workers = Array.from({ length: 10 }, async (_, worker) => {
     const key = `worker ${worker}`;
     for (let n = 1; running; n += 1) {
@@ -69,5 +73,4 @@ test('when the master is killed under load, the store writes again within 5 s wh
     await store.publish('channel', 'after').catch(() => undefined);
     return heard.includes('after');
   });
-  await store.close();
 });

@@ -57,12 +57,15 @@ test('an item of a copy costs about the same in a large load as in a small one',
     const { user, system } = process.threadCpuUsage(before);
     return user + system;
   };
-  const leastOf = async (itemsOfLoad: number): Promise<number> =>
-    Math.min(await costOf(itemsOfLoad), await costOf(itemsOfLoad), await costOf(itemsOfLoad));
   try {
-    const small = await leastOf(200);
+    let [small, large] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    // By turns, so that what else the machine does makes both dearer.
+    for (let round = 0; round < 3; round += 1) {
+      small = Math.min(small, await costOf(200));
+      large = Math.min(large, await costOf(3_000));
+    }
     // With a savepoint around the load, many times as much.
-    expect(await leastOf(3_000)).toBeLessThan(2.5 * small);
+    expect(large).toBeLessThan(2.5 * small);
   } finally {
     await store.close();
     await rm(directory, { recursive: true });
