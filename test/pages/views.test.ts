@@ -309,6 +309,7 @@ describe('thread HTML', () => {
     ['script links go', '<a href="javascript:alert(1)">a</a>', `<a ${rel}>a</a>`],
     ['hidden script links go', '<a href="java\tscript&colon;alert(1)">a</a>', `<a ${rel}>a</a>`],
     ['data links go', '<a href="data:text/html,x">a</a>', `<a ${rel}>a</a>`],
+    ['what is no URL goes', '<a href="https://a.example/<!-- b -->">a</a>', `<a ${rel}>a</a>`],
     ['own addresses go', '<a href="/sign-out">a</a><a href="//evil.example">b</a>', `<a ${rel}>a</a><a ${rel}>b</a>`],
     ['forms go', '<form action="/x"><input name="_csrf"><button>a</button></form>', 'a'],
     ['frames go', '<iframe src="https://x.example">a</iframe>b', 'b'],
