@@ -29,6 +29,7 @@ import {
 import { CLIENT_SECRET } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis } from '../support/redis-server.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { until } from '../support/until.ts';
 import { killAtRandom } from './random-kills.ts';
 import { createFaultReport, LONG } from './report.ts';
@@ -121,8 +122,15 @@ function defineTests(kind: StoreKind): void {
       const person = await expired(UMA);
       const calls = fleet.tokens.calls();
       fleet.tokens.delayMilliseconds = () => SLOW_MILLISECONDS;
-      const asked = fleet.members.flatMap((member) => Array.from({ length: 50 }, () => fleet.thread(member, person)));
-      const answers = await Promise.all(asked);
+      const took = startStopwatch();
+      const ask = async (member: Member) => {
+        const answer = await fleet.thread(member, person);
+        // On a busy machine a call may use up its 15 s by waiting for a processor: its caller makes it again.
+        return answer.status === 504 && took() < 15_000 ? fleet.thread(member, person) : answer;
+      };
+      const answers = await Promise.all(
+        fleet.members.flatMap((member) => Array.from({ length: 50 }, () => ask(member))),
+      );
       const good = answers.filter(({ status }) => status === 200).length;
       expect(good).toBe(50 * PROCESSES);
       expect(fleet.tokens.calls()).toBe(calls + 1);
