@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';
 import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
+import { withoutRandomTexts } from '../support/random-texts.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
 const ACCESS_TOKEN_SECONDS = 3;
@@ -40,8 +41,8 @@ describe('in Chromium', () => {
     await leaveBy(page, () => page.getByRole('button', { name: 'Look up' }).click());
     expect(page.url()).toBe(`${site.url}/bin`);
     expect(await page.getByRole('img', { name: /Jyske Bank, Visa/ }).isVisible()).toBe(true);
-    expect(seen.join('\n')).not.toContain('4571');
-    expect(await page.evaluate('JSON.stringify([location.href, document.title, history.state])')).not.toContain('4571');
+    seen.push(await page.evaluate('JSON.stringify([location.href, document.title, history.state])'));
+    expect(withoutRandomTexts(seen.join('\n'))).not.toContain('4571');
   });
 
   test('R86 a whole card number never leaves the browser', async () => {
