@@ -75,7 +75,7 @@ const PAGES: Readonly<Record<string, readonly string[]>> = {
     ...['admin-tokens', 'admin-tokens?scope=write', 'admin-tokens?q=nobody', 'admin-tokens/new'],
     ...['admin-tokens/{terraform}/revoke', 'admin-tokens/revoke?id={terraform}&id={test}'],
   ],
-  search: ['search?q=uma', 'search?q=reports', 'search?q=second', 'search?q=nobody', 'search'],
+  search: ['search?q=uma%20o', 'search?q=reports', 'search?q=second', 'search?q=nobody', 'search'],
 };
 
 const LISTS = [
@@ -109,7 +109,7 @@ test('every page says this, and every list is exported as this', async () => {
 });
 
 const READS = [
-  ...['overview?range=week', 'search?q=uma', 'search?q=nightly', 'search?q=terraform', 'search?q=batch'],
+  ...['overview?range=week', 'search?q=uma%20o', 'search?q=nightly', 'search?q=terraform', 'search?q=batch'],
   ...['search?q=hook', 'search?q=keys', 'search?q={uma}.platform', 'search?q={session}', 'search?q={link}'],
   ...['search?q=second', 'connected-apps', 'connected-apps/second', 'connected-apps/second/timeline'],
   ...['relay-tokens', 'relay-tokens/{nightly}', 'relay-tokens/{reports}/timeline', 'service-accounts'],
