@@ -27,7 +27,7 @@ const isWritten = (text: string, name: string) =>
 /** By the file that has their texts. */
 const PAGES: Readonly<Record<string, readonly string[]>> = {
   overview: ['?range=week'],
-  users: ['users', 'users?q=uma', 'users?q=nobody', 'users/{uma}', 'users/{uma}?kind=relay', 'users/{ada}'],
+  users: ['users', 'users?q=uma%20o', 'users?q=nobody', 'users/{uma}', 'users/{uma}?kind=relay', 'users/{ada}'],
   'users-questions': ['users/{uma}/sign-out', 'users/{uma}/disable', 'users/{ada}/disable', 'users/{uma}/delete'],
   sessions: [
     ...['sessions', 'sessions?q=nobody', 'sessions/{session}/end', 'sessions/{ownSession}/end'],
