@@ -1,45 +1,21 @@
+/** Which tests run where: `npm test` runs the project `each-commit`, `npm run test:long` the other two, `npm run t` the files that it names. */
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
-import { LongestFirst } from './support/sequencer.ts';
 
 // Some hundred processes run the same files: what the first of them compiled, the others read.
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), 'gatehouse-test-compiled');
 
+/** They start, load and kill processes, visit every page, or take longest. */
+const LONG = 'test/**/*.long.test.ts';
 /**
- * They hold processes under load to milliseconds, or to not refusing a single request: on a slow machine that is only true
- * of processes that do not starve beside others.
+ * They hold processes under load to milliseconds, or to not refusing a single request. That is only true of processes that do
+ * not starve beside others, so two files run at a time.
  */
-const HELD_TO_DEADLINES = [
-  // What is under way for long because others have the processor outlives collections as well.
-  'test/bench/garbage.test.ts',
-  'test/faults/crowd-redis.test.ts',
-  'test/faults/crowd-sqlite.test.ts',
-  'test/faults/redis-loss.test.ts',
-  'test/journeys/redis.test.ts',
-  'test/server/demo.test.ts',
-  'test/server/draining.test.ts',
-  'test/server/operations.test.ts',
-  'test/server/releases.test.ts',
-  'test/server/rolling.test.ts',
-  'test/server/start.test.ts',
-  // Six servers that take one another for dead when they do not hear for long.
-  'test/storage/redis/cluster.test.ts',
-];
+const TIMED = 'test/**/*.timed.long.test.ts';
 
-/**
- * For tests that measure real processes: a deadline that was missed once is measured again. What passes only then is named
- * at the end of the run, so that it is not overlooked.
- */
+/** A deadline that was missed once is measured again. The end of the run names each test that passed only then. */
 const MEASURED_AGAIN = { retry: 1 };
-
-/** They start, load and kill processes: beside too much else these would take too long. */
-const MANY_PROCESSES = [
-  'test/faults/*.test.ts',
-  'test/commands/*.test.ts',
-  'test/**/*processes.test.ts',
-  'test/storage/redis/*.test.ts',
-];
 
 export const shared = {
   environment: 'node',
@@ -57,20 +33,32 @@ export const shared = {
   expect: { poll: { timeout: 120_000 } },
 } as const;
 
+// More files at once than there are cores, because many tests wait for a deadline. A process costs a second to load the program.
+const workers = availableParallelism() + 2;
+
 export default defineConfig({
   test: {
     root: new URL('..', import.meta.url).pathname,
-    sequence: { sequencer: LongestFirst },
     reporters: ['default', new URL('./support/missing.ts', import.meta.url).pathname],
     projects: [
       {
         test: {
           ...shared,
+          name: 'each-commit',
+          include: ['test/**/*.test.ts'],
+          exclude: [LONG, '**/node_modules/**'],
+          maxWorkers: workers,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          ...shared,
           ...MEASURED_AGAIN,
-          name: 'many processes',
-          include: MANY_PROCESSES,
-          exclude: HELD_TO_DEADLINES,
-          maxWorkers: availableParallelism() + 4,
+          name: 'long',
+          include: [LONG],
+          exclude: [TIMED, '**/node_modules/**'],
+          maxWorkers: workers + 1,
           sequence: { groupOrder: 1 },
         },
       },
@@ -78,22 +66,11 @@ export default defineConfig({
         test: {
           ...shared,
           ...MEASURED_AGAIN,
-          name: 'held to deadlines',
-          include: HELD_TO_DEADLINES,
+          name: 'timed',
+          include: [TIMED],
+          exclude: ['**/node_modules/**'],
           maxWorkers: 2,
           sequence: { groupOrder: 2 },
-        },
-      },
-      {
-        test: {
-          ...shared,
-          name: 'one process',
-          include: ['test/**/*.test.ts'],
-          exclude: [...MANY_PROCESSES, ...HELD_TO_DEADLINES, '**/node_modules/**'],
-          // More files than there are cores, because many tests wait for a deadline; but each process costs
-          // seconds to load and compile the program.
-          maxWorkers: availableParallelism() + 2,
-          sequence: { groupOrder: 0 },
         },
       },
     ],

@@ -14,7 +14,7 @@ const FAULT = /\bF\d{1,2}\b/;
 /** Has rounds of its own that only a long run makes. */
 const LONGER = /\bFAULTS\b/;
 /** Real processes under load, too. */
-const PROCESSES = /[/-]processes\.test\.ts$|\bcontainer\.test\.ts$/;
+const PROCESSES = /[/-]processes\.long\.test\.ts$|\bcontainer\.long\.test\.ts$/;
 
 const files = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.test.ts') && !path.includes('node_modules'))

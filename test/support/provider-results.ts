@@ -23,7 +23,7 @@ const HEADINGS = [
   'sign in',
 ];
 
-const BEGIN = '<!-- Made by test/journeys/providers.test.ts -->\n';
+const BEGIN = '<!-- Made by test/journeys/providers.long.test.ts -->\n';
 const END = '<!-- End -->\n';
 
 /** The document with these results in place of those that it has. */

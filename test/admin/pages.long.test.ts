@@ -1,6 +1,6 @@
 /**
  * Every page of the administration as an administrator reads it, and what comes of each change. The expected texts are in
- * the folder `pages`; after an intended change of a page, `npm run t -- test/admin/pages.test.ts -u` writes them again.
+ * the folder `pages`; after an intended change of a page, `npm run t -- test/admin/pages.long.test.ts -u` writes them again.
  */
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';

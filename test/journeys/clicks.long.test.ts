@@ -1,7 +1,7 @@
 /**
  * The jobs of an administrator in a real browser, each in at most three clicks from the overview; typing and Enter in the
- * search of the header are none. An app is registered in register-app.test.ts; a relay token, a webhook and a test of a call
- * are in services-in-administration.test.ts.
+ * search of the header are none. An app is registered in register-app.long.test.ts; a relay token, a webhook and a test of a call
+ * are in services-in-administration.long.test.ts.
  */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
