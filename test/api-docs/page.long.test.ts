@@ -49,7 +49,7 @@ describe('the curl lines', () => {
   });
 
   test('work in a shell as they stand, if the variables are set', async (context) => {
-    skipWithout(context, spawnSync('curl', ['--version']).error && 'There is no curl here.');
+    skipWithout(context, spawnSync('curl', ['--version']).error && 'curl');
     const { token } = (
       await admin.call('POST', '/admin-tokens', {
         ...{ name: 'curl', scope: 'write' },

@@ -26,7 +26,7 @@ let started: Crowd | undefined;
 beforeAll(async () => {
   mounted = mkdtempSync(join(tmpdir(), 'gatehouse-full-disk-'));
   const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${MEGABYTES}m`, 'gatehouse-test', mounted]);
-  if (status !== 0) missing = 'No tmpfs can be mounted here, with which these tests make a small disk (it takes root).';
+  if (status !== 0) missing = 'root, who may mount a small disk';
   else started = await startCrowd({ kind: 'SQLite', processes: 1, people: PEOPLE, env: { DATA_DIR: mounted } });
 });
 

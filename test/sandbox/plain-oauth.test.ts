@@ -80,7 +80,7 @@ async function drive(command: string, args: string[]): Promise<unknown> {
 const pythonLacks = (module: string) =>
   run(PYTHON, ['-c', `import ${module}`]).then(
     () => undefined,
-    () => `The Python module ${module} is not there; on Debian it is python3-${module.replaceAll('_', '-')}.`,
+    () => `python3-${module.replaceAll('_', '-')}`,
   );
 
 describe('a confidential client without PKCE', () => {

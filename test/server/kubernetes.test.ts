@@ -16,7 +16,7 @@ const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const text = read('docs/kubernetes.md');
 const yaml = parse('kubernetes.yaml');
-const missingYaml = yaml === undefined ? 'There is no python3-yaml, which reads the manifest.' : undefined;
+const missingYaml = yaml === undefined ? 'python3-yaml' : undefined;
 
 /** Every document of a YAML file, or undefined without a reader. */
 function parse(path: string): Record<string, unknown>[] | undefined {

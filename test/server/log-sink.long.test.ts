@@ -96,9 +96,7 @@ const PROGRAMS: Record<string, { file: string; env: (port: string) => Record<str
 
 describe.each(SINKS)('F24: with %s as output', (sink) => {
   const missing = () =>
-    sink === 'a full disk' && mounted === undefined
-      ? 'No tmpfs can be mounted here, with which these tests make a small disk (it takes root).'
-      : undefined;
+    sink === 'a full disk' && mounted === undefined ? 'root, who may mount a small disk' : undefined;
 
   test.for(Object.entries(PROGRAMS))(
     '%s serves on, counts the lines, and ends with 0',

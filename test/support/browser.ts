@@ -32,7 +32,7 @@ export async function launchBrowser(): Promise<LaunchedBrowser> {
     const cause =
       lines.find((line) => /error while loading|ENO|cannot|No such/i.test(line)) ?? lines[0] ?? 'no reason given';
     return {
-      missing: `Chromium cannot run here (${cause.trim()}); on Debian it needs the packages libnss3 and libnspr4.`,
+      missing: `libraries of Chromium (${cause.trim()}; on Debian libnss3)`,
     };
   }
 }

@@ -295,7 +295,7 @@ function accountOf(sandbox: Sandbox, login: string): { sandboxAccount: string } 
 /** `prlimit` stands in for a full disk, and for space that returns. */
 export const missingPrlimit = ['/usr/bin/prlimit', '/bin/prlimit'].some((path) => existsSync(path))
   ? undefined
-  : 'There is no prlimit, with which these tests take disk space away from a running process.';
+  : 'prlimit';
 
 /** The largest file that this running process may write from now on, in bytes. */
 export const limitFiles = (pid: number, bytes: number | 'unlimited') => limit(pid, `--fsize=${bytes}:`);

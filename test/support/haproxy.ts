@@ -10,10 +10,7 @@ import { endWithUs } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
-export const missingHaproxy =
-  spawnSync('haproxy', ['-v']).status === 0
-    ? undefined
-    : 'There is no haproxy on PATH, which stands for other balancers.';
+export const missingHaproxy = spawnSync('haproxy', ['-v']).status === 0 ? undefined : 'haproxy';
 
 /** `http` forwards requests, `tcp` bytes, and so a connection stays with its server; `https` forwards requests that came by TLS. */
 export type Mode = 'http' | 'tcp' | 'https';

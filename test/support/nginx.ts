@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithUs } from './left-running.ts';
 
-export const missingNginx =
-  spawnSync('nginx', ['-v']).status === 0 ? undefined : 'There is no nginx on PATH, with which its example is run.';
+export const missingNginx = spawnSync('nginx', ['-v']).status === 0 ? undefined : 'nginx';
 
 export interface Nginx {
   /** Answers the text of all its logs, complete. */

@@ -8,11 +8,10 @@ import { endWithUs } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
-/** Why neither can be run here, or undefined where they can. */
 export const missingPrometheus =
   spawnSync('promtool', ['--version']).status === 0 && spawnSync('prometheus', ['--version']).status === 0
     ? undefined
-    : 'There are no promtool and prometheus on PATH, with which the alert rules and the dashboard are tried.';
+    : 'prometheus';
 
 /** @returns what promtool printed, of both kinds, and its exit status */
 export function promtool(args: readonly string[], input = ''): { status: number | null; text: string } {

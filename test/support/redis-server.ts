@@ -25,11 +25,7 @@ export interface RedisServer {
   dispose(): Promise<void>;
 }
 
-/** Why nothing can be started here, or undefined where it can. */
-export const missingRedis =
-  spawnSync('redis-server', ['--version']).status === 0
-    ? undefined
-    : 'There is no redis-server on PATH, and these tests start servers of their own.';
+export const missingRedis = spawnSync('redis-server', ['--version']).status === 0 ? undefined : 'redis-server';
 
 /** Keeps all that it answered, whatever happens to the process. */
 export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'always'];

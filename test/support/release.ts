@@ -13,8 +13,7 @@ export const RELEASE = '1.0.0-rc.1';
 /** By `package.json` and not by the tag, which a clone may lack. */
 const commit = commitOf(RELEASE);
 
-export const missingRelease =
-  commit === undefined ? `The history has no release ${RELEASE}, beside which this program is run.` : undefined;
+export const missingRelease = commit === undefined ? `release ${RELEASE} in the history of git` : undefined;
 
 /** The commit in which `package.json` has this version first; undefined without the whole history. */
 function commitOf(version: string): string | undefined {
@@ -32,9 +31,9 @@ export interface Release {
   dispose(): void;
 }
 
-/** Installs it as `docs/deploy.md` says. @throws Error without the history: see `missingRelease` */
+/** Installs it as `docs/deploy.md` says. @throws Error without that history */
 export function unpackRelease(): Release {
-  if (commit === undefined) throw new Error(missingRelease);
+  if (commit === undefined) throw new Error(`The history of git has no release ${RELEASE}.`);
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-release-'));
   const archive = execFileSync('git', ['archive', '--format=tar', commit], { cwd: ROOT, maxBuffer: 2 ** 28 });
   execFileSync('tar', ['-x', '-C', folder], { input: archive });
