@@ -1,17 +1,13 @@
 /** axe-core finds nothing on any page that links lead to, nor on forms with faults, light and dark, on wide and on narrow screens. */
-import axe from 'axe-core';
-import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk } from '../grants/vault-desk.ts';
 import { administratorOf } from '../relay/service.ts';
+import { findingsAt, findingsOn } from '../support/axe.ts';
 import { useBrowser } from '../support/browser.ts';
 import { crawl } from '../support/crawl.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
-import { expectNoSideways, leaveBy, throughProvider } from '../support/journey.ts';
+import { leaveBy, throughProvider } from '../support/journey.ts';
 
-/** WCAG 2.2, levels A and AA, and what axe recommends beyond. */
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-const LOOKS = [1440, 360].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 40\d/;
 
 const openBrowser = useBrowser();
@@ -25,38 +21,6 @@ beforeAll(async () => {
   });
 });
 afterAll(() => site?.close());
-
-interface Finding {
-  id: string;
-  nodes: { target: string[]; html: string }[];
-}
-
-/** One line for each finding. */
-async function findingsOn(page: Page): Promise<string[]> {
-  const found: string[] = [];
-  for (const { width, scheme } of LOOKS) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    await expectNoSideways(page);
-    const options = JSON.stringify({ runOnly: RULES, resultTypes: ['violations'], preload: false });
-    const { violations } = (await page.evaluate(`axe.run(document, ${options})`)) as { violations: Finding[] };
-    for (const { id, nodes } of violations) {
-      const [first] = nodes;
-      found.push(`${page.url()} ${width} ${scheme} ${id} (${nodes.length}): ${first?.html.slice(0, 200)}`);
-    }
-  }
-  return found;
-}
-
-async function findingsAt(page: Page, urls: readonly string[]): Promise<string[]> {
-  const found: string[] = [];
-  for (const url of urls) {
-    await page.goto(url);
-    await page.evaluate(axe.source);
-    found.push(...(await findingsOn(page)));
-  }
-  return found;
-}
 
 test('pages of administrators, and forms with faults', async () => {
   const desk = await openVaultDesk(site);
@@ -84,11 +48,9 @@ test('pages of administrators, and forms with faults', async () => {
     await page.goto(`${site.url}/${path}`);
     await page.evaluate('for (const form of document.forms) form.noValidate = true');
     await leaveBy(page, () => page.getByRole('button', { name: button }).click());
-    await page.evaluate(axe.source);
     expect(await findingsOn(page)).toEqual([]);
   }
   await page.goto(`${site.url}/admin/relay-tokens`);
-  await page.evaluate(axe.source);
   await page.locator('.menu-row summary').first().click();
   expect(await findingsOn(page)).toEqual([]);
   await page.getByRole('link', { name: 'Revoke…' }).first().click();

@@ -1,0 +1,97 @@
+/** What only several processes show, once in each `npm test`: two of them on one SQLite database. The long suite has the rest. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type Administrator, administratorOf, endRelayToken, relayThread } from '../../relay/service.ts';
+import { type Fleet, type Person, startFleet } from '../../support/fleet.ts';
+import { repeatWhileStarved } from '../../support/starved.ts';
+import { until } from '../../support/until.ts';
+
+let fleet: Fleet;
+let admin: Administrator;
+beforeAll(async () => {
+  fleet = await startFleet({ kind: 'SQLite', processes: 2 });
+  admin = await administratorOf(fleet, fleet.vault);
+});
+afterAll(() => fleet?.close());
+beforeEach(() => {
+  fleet.tokens.lifetimeSeconds = 3_600;
+});
+
+/** A user whose access token has expired; the next one lasts an hour. */
+async function withExpiredToken(login: string): Promise<Person> {
+  fleet.tokens.lifetimeSeconds = 1;
+  const person = await fleet.signIn(login);
+  await sleep(1_100);
+  fleet.tokens.lifetimeSeconds = 3_600;
+  return person;
+}
+
+const thread = (at: number, person: Person) => repeatWhileStarved(() => fleet.thread(fleet.member(at), person));
+
+test('R34, F2: requests at both processes on an expired token share one token call', async () => {
+  const person = await withExpiredToken('user@example.test');
+  const calls = fleet.tokens.calls();
+  const responses = await Promise.all(Array.from({ length: 20 }, (_none, at) => thread(at % 2, person)));
+  expect(responses.map(({ status }) => status)).toEqual(Array(20).fill(200));
+  expect(fleet.tokens.calls()).toBe(calls + 1);
+});
+
+test('R38, F1: killed with a refresh under way: the other process and the next start serve the user', async () => {
+  fleet.sandbox.refreshTokens.policy = 'grace';
+  const person = await withExpiredToken('user@example.test');
+  const hold = fleet.tokens.holdNext();
+  const lost = fleet.thread(fleet.member(1), person).catch(() => undefined);
+  await hold.made;
+  await fleet.member(1).kill();
+  hold.release();
+  await lost;
+  expect((await thread(0, person)).status).toBe(200);
+  await fleet.member(1).start();
+  expect((await thread(1, person)).status).toBe(200);
+  const { refreshToken, refresh, failure } = await fleet.vault.read(person.userId);
+  const latest = fleet.tokens.latestOf(person.userId)?.refreshToken;
+  expect({ refreshToken, refresh, failure }).toEqual({ refreshToken: latest, refresh: undefined, failure: undefined });
+  fleet.sandbox.refreshTokens.policy = 'rotating';
+});
+
+test('R62: a session that is ended at one process is ended at the other', async () => {
+  const person = await fleet.signIn('admin@example.test');
+  expect((await thread(1, person)).status).toBe(200);
+  expect((await fleet.post(fleet.member(0), '/sign-out', person)).status).toBeLessThan(400);
+  expect((await thread(1, person)).status).toBe(401);
+});
+
+test('R81 a relay token counts at both processes, and nowhere once it is revoked or has expired', async () => {
+  const { userId } = await fleet.signIn('second@example.test');
+  const [revoked, expired] = [
+    await admin.makeToken({ assertUser: true }),
+    await admin.makeToken({ assertUser: true, name: 'expiring' }),
+  ];
+  const statuses = (token: string) =>
+    Promise.all(
+      fleet.members.map(async (member) => {
+        const call = () => relayThread(member, token, { 'gatehouse-user': userId }, '?app=platform');
+        return (await repeatWhileStarved(call)).status;
+      }),
+    );
+  for (const { token } of [revoked, expired]) expect(await statuses(token)).toEqual([200, 200]);
+  expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
+  await endRelayToken(fleet.vault, expired.id);
+  for (const { token } of [revoked, expired]) {
+    await until(async () => (await statuses(token)).every((status) => status === 401));
+  }
+});
+
+test('F18: a process that is told to end serves what is under way, and the other goes on', async () => {
+  const person = await fleet.signIn('second@example.test');
+  const hits = () => fleet.sandbox.hits.count('GET /1/threads/current');
+  const before = hits();
+  const off = fleet.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 500 });
+  const underWay = fleet.thread(fleet.member(1), person);
+  await until(() => hits() > before);
+  fleet.member(1).signal('SIGTERM');
+  expect((await underWay).status).toBe(200);
+  off();
+  expect(await fleet.member(1).program.ended).toEqual({ status: 0, signal: null });
+  expect((await thread(0, person)).status).toBe(200);
+});

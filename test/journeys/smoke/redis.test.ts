@@ -1,0 +1,57 @@
+/** The main job on Redis, once in each `npm test`. The long suite has faults, clusters and several processes. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createUserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { until } from '../../support/until.ts';
+
+let redis: RedisServer;
+let site: TestSite;
+beforeAll(async () => {
+  if (missingRedis) return;
+  redis = await startRedis();
+  site = await startSite({ env: { REDIS_URL: redis.url } });
+});
+beforeEach((context) => skipWithout(context, missingRedis));
+afterAll(async () => {
+  await site?.close();
+  await redis?.dispose();
+});
+
+test('on Redis a user signs in, reads the thread, looks up a BIN, and is still signed in after a restart', async () => {
+  const { agent } = await signIn(site);
+  await site.restart();
+  expect((await getJson(agent, `${site.url}/threads/current`)).json).toHaveProperty('thread.title');
+  expect((await getJson(agent, `${site.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
+  expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
+    signedIn: true,
+    connections: [{ app: 'platform', health: 'active' }],
+  });
+});
+
+test('R62: on Redis a session that was signed out stays ended, and the next sign-in gets another', async () => {
+  const { agent } = await signIn(site, 'second@example.test');
+  const old = agent.cookies.header(site.url);
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const form = { method: 'POST', body: new URLSearchParams({ _csrf: String(json.csrfToken) }), follow: false };
+  expect((await agent.request(`${site.url}/sign-out`, form)).status).toBe(303);
+  const again = await signIn(site, 'second@example.test', { agent: createUserAgent() });
+  expect(again.agent.cookies.header(site.url)).not.toBe(old);
+  const stale = await fetch(`${site.url}/threads/current`, { headers: { cookie: old, accept: 'application/json' } });
+  expect(stale.status).toBe(401);
+});
+
+test('F4: without Redis 503 with Retry-After, alive all the while, and served again once it is back', async () => {
+  const { agent } = await signIn(site, 'admin@example.test');
+  await redis.kill();
+  try {
+    const { status, json, headers } = await getJson(agent, `${site.url}/threads/current`);
+    expect([status, json.code, Number(headers.get('retry-after')) > 0]).toEqual([503, 'storage_unavailable', true]);
+    expect((await fetch(`${site.managementUrl}/healthz`)).status).toBe(200);
+    expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(503);
+  } finally {
+    await redis.start();
+  }
+  await until(async () => (await getJson(agent, `${site.url}/threads/current`)).status === 200);
+});
