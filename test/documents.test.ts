@@ -107,7 +107,8 @@ describe('npm scripts', () => {
     const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'));
     const files = [
       ...documents.map((name) => `docs/${name}`),
-      ...['README.md', 'CHANGELOG.md', '.env.example', '.env.bin-service.example', 'compose.yaml', '.ci/run'],
+      // Not the changelog, whose releases name scripts that are gone.
+      ...['README.md', '.env.example', '.env.bin-service.example', 'compose.yaml', '.ci/run'],
       '.github/workflows/ci.yml',
     ];
     const named = files.flatMap((file) =>

@@ -22,8 +22,8 @@ interface Sbom {
   components: { name: string; version: string; hashes: unknown[]; properties: { name: string }[] }[];
 }
 
-/** All that npm installs anywhere: for Gatehouse itself, for the bench's peers, for the mutation runs. */
-const FOLDERS = ['.', 'test/bench', 'test/mutation'] as const;
+/** Of each lockfile: that of Gatehouse itself, and that of the bench's peers. */
+const FOLDERS = ['.', 'test/bench'] as const;
 const lockedIn = (folder: (typeof FOLDERS)[number]) => {
   const lock = JSON.parse(read(join(folder, 'package-lock.json'))) as { packages: Record<string, Locked> };
   return Object.entries(lock.packages).filter(([path]) => path !== '');
@@ -38,8 +38,6 @@ const DATA: Readonly<Record<string, string>> = { 'banks-db': 'CC-BY-4.0', 'world
 
 /** Of what developers alone run, unchanged, and nobody hands on: these ask for nothing where that is so. */
 const ALLOWED_FOR_DEVELOPMENT = new Set([...ALLOWED, 'MPL-2.0', 'Unlicense']);
-/** What browsers there are, which the mutation runs' compiler reads. */
-const DATA_FOR_DEVELOPMENT: Readonly<Record<string, string>> = { 'caniuse-lite': 'CC-BY-4.0' };
 
 /** Packages that may run something while they are installed. */
 const MAY_RUN: readonly string[] = [];
@@ -80,7 +78,7 @@ describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
     const installed = locked
       .map(([path]) => join(folder, path, 'package.json'))
       .filter((path) => existsSync(join(root, path)));
-    // The two others are installed by whoever wants to run them.
+    // The peers are installed only to run the bench.
     if (folder === '.') expect(installed.length).toBeGreaterThan(100);
     const scripted = installed.filter((path) => {
       const { scripts = {} } = JSON.parse(read(path)) as { scripts?: Record<string, string> };
@@ -94,10 +92,9 @@ describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
 describe('licences', () => {
   const shipped = entries.filter(([, { dev }]) => !dev);
   /** Where one of several may be chosen (SPDX `OR`), one that is allowed is enough. */
-  const others = (locked: typeof entries, allowed: ReadonlySet<string>, data: Readonly<Record<string, string>>) =>
+  const others = (locked: typeof entries, allowed: ReadonlySet<string>) =>
     locked
       .map(([path, { license = '' }]) => ({ name: nameOf(path), license }))
-      .filter(({ name }) => !(name in data))
       .filter(
         ({ license }) =>
           !license
@@ -109,15 +106,14 @@ describe('licences', () => {
 
   test('of what runs in production are allowed ones, or named with the reason', () => {
     expect(shipped.length).toBeGreaterThan(50);
-    expect(others(shipped, ALLOWED, DATA)).toEqual([]);
+    const code = shipped.filter(([path]) => !(nameOf(path) in DATA));
+    expect(others(code, ALLOWED)).toEqual([]);
   });
 
   test.each(FOLDERS)('of what developers alone run, in %s, are allowed ones as well', (folder) => {
     const locked = folder === '.' ? entries.filter(([, { dev }]) => dev) : lockedIn(folder);
     expect(locked.length).toBeGreaterThan(50);
-    expect(others(locked, ALLOWED_FOR_DEVELOPMENT, DATA_FOR_DEVELOPMENT)).toEqual([]);
-    const data = locked.filter(([path]) => nameOf(path) in DATA_FOR_DEVELOPMENT);
-    for (const [path, { license }] of data) expect(license).toBe(DATA_FOR_DEVELOPMENT[nameOf(path)]);
+    expect(others(locked, ALLOWED_FOR_DEVELOPMENT)).toEqual([]);
   });
 
   test('of data are what they were, and attributed', () => {
