@@ -1,22 +1,11 @@
-/** What was done to the running processes and what came of it, as tables: printed after a long run, and left for `docs/reliability.md`. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { expect } from 'vitest';
+/** Tables of what was done to the running processes and of the results, printed after each file of a long run. */
 
-export interface FaultRow {
+interface FaultRow {
   fault: string;
   rounds: number;
   /** Undefined for what was one of many in a longer run. */
   seconds: number | undefined;
   result: string;
-}
-
-export interface FaultTable {
-  /** Of the tests that tell this, as an absolute path. */
-  file: string;
-  title: string;
-  rows: FaultRow[];
 }
 
 export interface FaultReport {
@@ -29,31 +18,6 @@ export interface FaultReport {
 
 /** `npm run faults` sets it: many rounds, and providers as slow as they can be. */
 export const LONG = process.env.FAULTS === 'long';
-
-/** Names the folder in which the processes of one run leave their tables. */
-const FOLDER = 'FAULT_TABLES';
-
-/** To be called before the processes of a run are started. */
-export function openTables(): void {
-  process.env[FOLDER] = mkdtempSync(join(tmpdir(), 'gatehouse-fault-tables-'));
-}
-
-/** Those of one file of tests, by title. @param file as an absolute path */
-export function tablesOf(file: string): Omit<FaultTable, 'file'>[] {
-  const folder = process.env[FOLDER];
-  if (folder === undefined) return [];
-  return readdirSync(folder)
-    .map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as FaultTable)
-    .filter((table) => table.file === file)
-    .map(({ title, rows }) => ({ title, rows }))
-    .sort((one, other) => one.title.localeCompare(other.title));
-}
-
-/** To be called after the run. */
-export function closeTables(): void {
-  const folder = process.env[FOLDER];
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
-}
 
 export function createFaultReport(): FaultReport {
   const rows: FaultRow[] = [];
@@ -71,13 +35,7 @@ export function createFaultReport(): FaultReport {
     },
     add: (fault, rounds, result) => void rows.push({ fault, rounds, seconds: undefined, result }),
     print(title) {
-      const folder = process.env[FOLDER];
       if (!LONG || rows.length === 0) return;
-      if (folder !== undefined) {
-        const name = `${title.replace(/\W+/g, '-')}-${process.pid}.json`;
-        const { testPath: file = '' } = expect.getState();
-        writeFileSync(join(folder, name), JSON.stringify({ file, title, rows } satisfies FaultTable));
-      }
       process.stdout.write(`\n${title}\n${linesOf(rows).join('\n')}\n`);
     },
   };
@@ -94,6 +52,6 @@ function linesOf(rows: readonly FaultRow[]): string[] {
   );
 }
 
-export const cellsOf = ({ fault, rounds, seconds, result }: FaultRow): string[] => [
+const cellsOf = ({ fault, rounds, seconds, result }: FaultRow): string[] => [
   ...[fault, String(rounds), seconds === undefined ? '' : seconds.toFixed(1), result],
 ];

@@ -1,13 +1,8 @@
-/**
- * The long run of `npm run faults`: every test file that shows a fault of the table, one after the other, with a report. A run that
- * was ended is resumed by the next one: files that held since program and tests last changed are left out, unless they are named.
- */
+/** The long run of `npm run faults`: every test file that shows a fault of the table, one after the other, with a report. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { shared } from '../vitest.config.ts';
-import { currentCommit, filesThatHeld } from './reliability.ts';
-import { openTables } from './report.ts';
 
 const TESTS = join(import.meta.dirname, '..');
 const FAULT = /\bF\d{1,2}\b/;
@@ -23,19 +18,14 @@ const files = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
     return path.startsWith('faults') || PROCESSES.test(path) || FAULT.test(text) || LONGER.test(text);
   });
 
-const areNamed = !process.argv.at(-1)?.endsWith('vitest.config.ts');
-const held = areNamed ? new Set() : filesThatHeld(currentCommit());
-
 process.env.FAULTS = 'long';
-openTables();
 
 export default defineConfig({
   test: {
     ...shared,
     root: join(TESTS, '..'),
     name: 'faults',
-    include: files.map((path) => `test/${path}`).filter((path) => !held.has(path)),
-    passWithNoTests: true,
+    include: files.map((path) => `test/${path}`),
     // Ends only what hangs: some change the keys of 100,000 grants, or draw faults for as long as they are told.
     testTimeout: 7_200_000,
     // What is promised in milliseconds is measured on a machine that does nothing else.
