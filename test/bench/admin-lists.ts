@@ -8,7 +8,7 @@ import { createSessionRecords } from '../../src/sessions/session-record.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import type { Vault } from '../support/fleet.ts';
 import { listRequests } from './admin-requests.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { type Keep, prepareLargeSite, STORAGES } from './large-site.ts';
 import { ISSUER, LIFETIMES, personOf } from './large-storage.ts';
@@ -26,7 +26,7 @@ interface Timed {
   times: number[];
 }
 
-export async function benchAdmin({ users, runs }: Effort): Promise<Outcome> {
+export async function benchAdmin({ users, runs }: Effort): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const storage of STORAGES) {
     const timed = await withAll((keep) => timeStorage(keep, { storage, users, runs }));
@@ -38,7 +38,7 @@ export async function benchAdmin({ users, runs }: Effort): Promise<Outcome> {
       findings,
     ),
   );
-  return { tables: [], findings };
+  return findings;
 }
 
 async function timeStorage(

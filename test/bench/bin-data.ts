@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { writeRows } from './bin-rows.ts';
 import { questionOf } from './connection.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
-import { tellFindings } from './findings.ts';
+import { type Effort, say } from './effort.ts';
+import { type Finding, tellFindings } from './findings.ts';
 import { load, median } from './load.ts';
 import { startGatehouseProcess } from './process.ts';
 import { prepareGatehouse, reservePlace, type Site, signIn, startIdentityProvider, withAll } from './site.ts';
@@ -16,7 +16,7 @@ const ROWS = 375_000;
 const BULK = 1_000;
 const STARTS = 3;
 
-export function benchBinData(effort: Effort): Promise<Outcome> {
+export function benchBinData(effort: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
     const place = await reservePlace();
     const { issuer } = keep(await startIdentityProvider([place]));
@@ -41,7 +41,7 @@ export function benchBinData(effort: Effort): Promise<Outcome> {
       { what: 'bulk, over HTTP, for each second of CPU time', measured: http.perCpuSecond, unit: '/s' },
     ];
     say(tellFindings(`BIN data, ${ROWS.toLocaleString('en-GB')} generated rows, embedded storage`, findings));
-    return { tables: [], findings };
+    return findings;
   });
 }
 

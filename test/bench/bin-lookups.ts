@@ -6,7 +6,7 @@ import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { type Measured, startProcess } from './process.ts';
 import { reservePlace, type Storage, signIn, startGatehouse, startIdentityProvider, withAll } from './site.ts';
@@ -17,7 +17,7 @@ const CONNECTIONS = 32;
 const EVERYTHING = 999_999_999;
 const SERVICE = 'BIN lookup service, GET /{bin}, counted';
 
-export function benchBinLookUps(effort: Effort): Promise<Outcome> {
+export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
     const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
     const places = await Promise.all(storages.map(reservePlace));
@@ -53,7 +53,7 @@ export function benchBinLookUps(effort: Effort): Promise<Outcome> {
       target: name === SERVICE ? { least: 0.75, goal: 0.9 } : { least: 0.6 },
     }));
     say(tellFindings('In relation to bare Express 5 of the same run', findings));
-    return { tables: rows, findings };
+    return findings;
   });
 }
 

@@ -1,6 +1,4 @@
-/** The input and the result of each part of the benchmark. */
-import type { Finding } from './findings.ts';
-import type { Summary } from './table.ts';
+/** The input and the output of each part of the benchmark. */
 
 export interface Effort {
   /** Of each run. */
@@ -9,12 +7,6 @@ export interface Effort {
   runs: number;
   /** In the storage of the part `admin`. */
   users: number;
-}
-
-export interface Outcome {
-  /** Tables that were printed. */
-  tables: Summary[];
-  findings: Finding[];
 }
 
 /** Prints as it goes on, since all together takes minutes. */

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Question, questionOf } from './connection.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { LIBRARY_PEER, peersAreInstalled, startPeer } from './peers.ts';
 import {
@@ -23,7 +23,7 @@ const ANSWERED = 32;
 const WAIT_MILLISECONDS = 3_000;
 const LONGEST_MILLISECONDS = 5_000;
 
-export function benchHangUps(_effort: Effort): Promise<Outcome> {
+export function benchHangUps(_effort: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
     const platform = keep(await startPlatform());
     const [own, other] = await Promise.all([reservePlace(), reservePlace()]);
@@ -38,7 +38,7 @@ export function benchHangUps(_effort: Effort): Promise<Outcome> {
       findings.push(...(await hangUp(LIBRARY_PEER, peer.url, platform, false)));
     }
     say(tellFindings(`${CLIENTS.toLocaleString('en-GB')} clients that hang up in mid-answer`, findings));
-    return { tables: [], findings };
+    return findings;
   });
 }
 

@@ -2,7 +2,7 @@
 import { type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Question, questionOf } from './connection.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { burst, median, quantile } from './load.ts';
 
@@ -14,7 +14,7 @@ const OTHERS = 20;
 const PROVIDER_MILLISECONDS = 100;
 const STORE = missingRedis === undefined ? 'Redis' : 'SQLite';
 
-export async function benchRefreshStorm({ runs }: Effort): Promise<Outcome> {
+export async function benchRefreshStorm({ runs }: Effort): Promise<Finding[]> {
   const crowd = await startCrowd({ kind: STORE, processes: PROCESSES, people: 1 + OTHERS });
   try {
     const [person, ...others] = crowd.people;
@@ -72,7 +72,7 @@ export async function benchRefreshStorm({ runs }: Effort): Promise<Outcome> {
       },
     ];
     say(tellFindings(`Refresh storm, ${PROCESSES} processes x ${EACH} requests, ${STORE}, ${runs} runs`, findings));
-    return { tables: [], findings };
+    return findings;
   } finally {
     await crowd.close();
   }

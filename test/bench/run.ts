@@ -5,18 +5,17 @@ import { benchAdmin } from './admin-lists.ts';
 import { apacheIsInstalled, INSTALL_APACHE } from './apache.ts';
 import { benchBinData } from './bin-data.ts';
 import { benchBinLookUps } from './bin-lookups.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
-import { isMissed } from './findings.ts';
+import { type Effort, say } from './effort.ts';
+import { type Finding, isMissed } from './findings.ts';
 import { benchHangUps } from './hang-ups.ts';
 import { INSTALL_COMMAND, installPeers, peersAreInstalled } from './peers.ts';
 import { benchRefreshStorm } from './refresh-storm.ts';
-import { drawPicture, keepResults } from './results.ts';
 import { benchSignIns } from './sign-ins.ts';
 import { benchStorage } from './storage-growth.ts';
 import { benchThreads } from './threads.ts';
 import { benchProcesses, benchUsers } from './users.ts';
 
-const PARTS: Record<string, { about: string; run: (effort: Effort) => Promise<Outcome> }> = {
+const PARTS: Record<string, { about: string; run: (effort: Effort) => Promise<Finding[]> }> = {
   threads: {
     about: 'GET /threads/current and /relay/threads/current beside a bare proxy and the peers',
     run: benchThreads,
@@ -40,10 +39,7 @@ const command = new Command('npm run bench --')
   .option('--runs <number>', 'how often each contestant runs; medians count', positive, 5)
   .option('--users <number>', 'how many users the parts admin and storage have', positive, 100_000)
   .option('--peers', `installs the peers first, as "${INSTALL_COMMAND}" does`)
-  .addHelpText(
-    'after',
-    `\nParts:\n${told()}\n\nThe figures go to test/bench/results.json, the picture to docs/bench.svg.`,
-  )
+  .addHelpText('after', `\nParts:\n${told()}\n\nThe part threads draws docs/bench.svg.`)
   .parse();
 const { check, seconds, runs, users, peers } = command.opts<Effort & { check?: true; peers?: true }>();
 
@@ -55,7 +51,7 @@ const missing = [
 ].flat();
 say(missing.map((line) => `${line}\n`).join(''));
 
-const outcomes = new Map<string, Outcome>();
+const outcomes = new Map<string, Finding[]>();
 const failed: string[] = [];
 for (const [name, { run }] of Object.entries(PARTS)) {
   if (command.args.length > 0 && !command.args.includes(name)) continue;
@@ -66,11 +62,8 @@ for (const [name, { run }] of Object.entries(PARTS)) {
     say(`\n${name} could not be measured: ${error instanceof Error ? error.message : String(error)}\n`);
   }
 }
-keepResults(outcomes, { seconds, runs, users });
-const threads = outcomes.get('threads');
-if (threads && !drawPicture(threads)) say('\ndocs/bench.svg is left as it was, since not all could be measured.\n');
 
-const missed = [...outcomes].flatMap(([name, { findings }]) =>
+const missed = [...outcomes].flatMap(([name, findings]) =>
   findings.filter(isMissed).map(({ what }) => `${name}: ${what}`),
 );
 if (missed.length > 0)

@@ -1,7 +1,7 @@
 /** Benchmark of sign-ins: the whole flow through the provider's forms, and its CPU time on the server. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { missingRedis } from '../support/redis-server.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { median } from './load.ts';
 import { LIBRARY_PEER, peersAreInstalled, startPeer } from './peers.ts';
@@ -27,7 +27,7 @@ const SIGN_INS_A_SECOND = 20;
 const WARM_UP = 400;
 const MINUTE_MILLISECONDS = 60_000;
 
-export function benchSignIns({ seconds, runs }: Effort): Promise<Outcome> {
+export function benchSignIns({ seconds, runs }: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
     const hasRedis = missingRedis === undefined;
     const storages: Storage[] = hasRedis ? ['embedded', 'Redis'] : ['embedded'];
@@ -49,7 +49,7 @@ export function benchSignIns({ seconds, runs }: Effort): Promise<Outcome> {
       for (const door of doors) rounds.get(door)?.push(await signInsAt(door, each));
     const findings = judge(doors, (door) => rounds.get(door) ?? []);
     say(tellFindings(`Sign-ins, the whole flow, ${BROWSERS} browsers, medians of ${runs} runs in turn`, findings));
-    return { tables: [], findings };
+    return findings;
   });
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { type Keep, type LargeSite, prepareLargeSite, STORAGES } from './large-site.ts';
 import { startGatehouseProcess, startProcess } from './process.ts';
@@ -13,14 +13,14 @@ import { withAll } from './site.ts';
 const MAX_START_MILLISECONDS = 2_000;
 const LOOK_MILLISECONDS = 100;
 
-export async function benchStorage({ users }: Effort): Promise<Outcome> {
+export async function benchStorage({ users }: Effort): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const storage of STORAGES) {
     const found = await withAll(async (keep) => measure(keep, await prepareLargeSite({ keep, storage, users }), users));
     findings.push(...found.map((one) => ({ ...one, what: `${storage}: ${one.what}` })));
   }
   say(tellFindings(`A storage with ${users.toLocaleString('en-GB')} users`, findings));
-  return { tables: [], findings };
+  return findings;
 }
 
 async function measure(keep: Keep, site: LargeSite, users: number): Promise<Finding[]> {

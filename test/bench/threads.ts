@@ -1,11 +1,14 @@
 /** The main benchmark: an authenticated GET of the current thread through Gatehouse, its peers, and a bare proxy. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { administratorOf } from '../relay/service.ts';
 import { openVault } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';
 import { APACHE_PEERS, apacheIsInstalled, startApache } from './apache.ts';
+import { chart } from './chart.ts';
 import { isGood, openConnection, type Question, questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { LIBRARY_PEER, PEERS, type Peer, type PeerName, peersAreInstalled, startPeer } from './peers.ts';
 import { startProcess } from './process.ts';
@@ -26,6 +29,7 @@ import { type StorageCost, storageCost } from './storage-cost.ts';
 import { type Summary, table } from './table.ts';
 import { threadOf } from './upstream.ts';
 
+const PICTURE = join(import.meta.dirname, '../../docs/bench.svg');
 export const BARE = 'bare node:http + undici';
 const CONCURRENCIES = [32, 256];
 /** Least ratio to the bare proxy, at each concurrency. */
@@ -41,7 +45,7 @@ interface Runner extends Contestant {
   question: Question;
 }
 
-export function benchThreads(effort: Effort): Promise<Outcome> {
+export function benchThreads(effort: Effort): Promise<Finding[]> {
   return withAll(async (keep) => {
     const platform = keep(await startPlatform());
     const storages: Storage[] = missingRedis === undefined ? ['embedded', 'Redis'] : ['embedded'];
@@ -130,21 +134,23 @@ function assertOwnOwners(runners: readonly Runner[]): void {
   }
 }
 
-async function measure(runners: readonly Runner[], effort: Effort): Promise<Outcome> {
+async function measure(runners: readonly Runner[], effort: Effort): Promise<Finding[]> {
   const costs = new Map<string, StorageCost>();
   for (const { name, redis, question } of runners) if (redis) costs.set(name, await storageCost(redis, question));
-  const tables: Summary[] = [];
+  const all: Summary[] = [];
   for (const connections of CONCURRENCIES) {
     const rows = (await contest(runners, connections, effort)).map((row) => ({
       ...row,
       commands: costs.get(row.name)?.commands,
     }));
     say(table(`GET /threads/current, 1 KB, ${connections} connections, medians of ${effort.runs} runs in turn`, rows));
-    tables.push(...rows);
+    all.push(...rows);
   }
-  const findings = [...judge(tables), ...judgeStorage(costs)];
+  const findings = [...judge(all), ...judgeStorage(costs)];
   say(tellFindings('In relation to the bare proxy of the same run', findings));
-  return { tables, findings };
+  if (Object.keys(PEERS).every((peer) => all.some(({ name }) => name === peer))) writeFileSync(PICTURE, chart(all));
+  else say('\ndocs/bench.svg is left as it was, since not all could be measured.\n');
+  return findings;
 }
 
 function judge(rows: readonly Summary[]): Finding[] {

@@ -5,7 +5,7 @@ import { freePort } from '../support/ports.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { type Question, questionOf } from './connection.ts';
 import { type Contestant, contest } from './contest.ts';
-import { type Effort, type Outcome, say } from './effort.ts';
+import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';
 import { inTurn, load } from './load.ts';
 import { seatPeople } from './people.ts';
@@ -51,7 +51,7 @@ interface Visit {
   memoryEach: number;
 }
 
-export async function benchUsers(effort: Effort): Promise<Outcome> {
+export async function benchUsers(effort: Effort): Promise<Finding[]> {
   if (missingRedis !== undefined) return notMeasured(missingRedis);
   return withAll(async (keep) => {
     const platform = keep(await startPlatform());
@@ -82,7 +82,7 @@ export async function benchUsers(effort: Effort): Promise<Outcome> {
     await sleep(NOTED_MILLISECONDS);
     const findings = judgeUsers(most, rows, { first, noted, later: await visit(most) });
     say(tellFindings('In relation to one user of the same run', findings));
-    return { tables: rows, findings };
+    return findings;
   });
 }
 
@@ -164,7 +164,7 @@ function judgeUsers(
   ];
 }
 
-export async function benchProcesses(effort: Effort): Promise<Outcome> {
+export async function benchProcesses(effort: Effort): Promise<Finding[]> {
   if (missingRedis !== undefined) return notMeasured(missingRedis);
   return withAll(async (keep) => {
     const platform = keep(await startPlatform());
@@ -201,11 +201,11 @@ export async function benchProcesses(effort: Effort): Promise<Outcome> {
       },
     ];
     say(tellFindings('In relation to one process of the same run', findings));
-    return { tables: rows, findings };
+    return findings;
   });
 }
 
-function notMeasured(why: string): Outcome {
+function notMeasured(why: string): Finding[] {
   say(`\nNot measured: ${why}\n`);
-  return { tables: [], findings: [] };
+  return [];
 }
