@@ -1,16 +1,12 @@
 /** The doctor by API, by page and from a terminal, against the sandbox. */
-import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CHECKS, type Finding } from '../../../src/connected-apps/finding.ts';
 import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-
-const root = join(import.meta.dirname, '..', '..', '..');
-const run = promisify(execFile);
+import { runCommand } from '../../support/terminal.ts';
 
 let site: TestSite;
 let agent: UserAgent;
@@ -47,18 +43,7 @@ async function check(id: string) {
   };
 }
 
-/** As an operator would: the settings of the running server in the environment. */
-async function gatehouse(...words: string[]): Promise<{ code: number; out: string; err: string }> {
-  const options = { cwd: root, env: { PATH: process.env.PATH, ...site.env } };
-  return run(process.execPath, ['src/cli.ts', ...words], options).then(
-    ({ stdout, stderr }) => ({ code: 0, out: stdout, err: stderr }),
-    (error: { code: number; stdout: string; stderr: string }) => ({
-      code: error.code,
-      out: error.stdout,
-      err: error.stderr,
-    }),
-  );
-}
+const gatehouse = (...args: string[]) => runCommand(args, site.env);
 
 describe('by API', () => {
   test('an app in order, of which a sign-in has shown that it gets refresh tokens', async () => {
@@ -109,16 +94,19 @@ test('by page: each line in words, with what to do, and it stays for others to s
 describe('from a terminal', () => {
   test('doctor: all apps, one app, and an exit status that scripts can use', async () => {
     const all = await gatehouse('doctor', '--json');
-    expect(all.code).toBe(1);
-    expect(JSON.parse(all.out).map(({ app, ok }: { app: string; ok: boolean }) => [app, ok])).toEqual([
+    expect(all.status).toBe(1);
+    expect(JSON.parse(all.stdout).map(({ app, ok }: { app: string; ok: boolean }) => [app, ok])).toEqual([
       ['platform', true],
       ['second', false],
       ['pushed', false],
     ]);
     const one = await gatehouse('doctor', 'platform');
-    expect(one.code).toBe(0);
-    expect(one.out).toMatch(/^platform:\n {2}fine {9}Own callback URL is on the list: /);
-    expect(await gatehouse('doctor', 'nobody')).toMatchObject({ code: 1, err: expect.stringContaining('"nobody"') });
+    expect(one.status).toBe(0);
+    expect(one.stdout).toMatch(/^platform:\n {2}fine {9}Own callback URL is on the list: /);
+    expect(await gatehouse('doctor', 'nobody')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('"nobody"'),
+    });
   });
 
   test('apps check: every fault with its place, and nothing is started', async () => {
@@ -126,26 +114,26 @@ describe('from a terminal', () => {
     const good = sandboxApp(site, 'platform');
     writeFileSync(file, JSON.stringify([good]));
     expect(await gatehouse('apps', 'check', file)).toEqual({
-      code: 0,
-      out: `${file} is valid: platform.\n`,
-      err: '',
+      status: 0,
+      stdout: `${file} is valid: platform.\n`,
+      stderr: '',
     });
     writeFileSync(file, JSON.stringify([{ ...good, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));
     const bad = await gatehouse('apps', 'check', file, '--json');
-    expect(bad.code).toBe(1);
-    expect(JSON.parse(bad.out)).toMatchObject({
+    expect(bad.status).toBe(1);
+    expect(JSON.parse(bad.stdout)).toMatchObject({
       ok: false,
       faults: [expect.stringContaining('callbackUrls/0'), expect.stringContaining('"surprise"')],
     });
-    expect(await gatehouse('apps', 'check', '/nowhere.json')).toMatchObject({ code: 78 });
+    expect(await gatehouse('apps', 'check', '/nowhere.json')).toMatchObject({ status: 78 });
     const google = { ...good, issuer: 'https://accounts.google.com', signIn: undefined };
     writeFileSync(file, JSON.stringify([google]));
     const known = await gatehouse('apps', 'check', file);
-    expect(known).toMatchObject({ code: 0, err: '' });
-    expect(known.out).toContain(
+    expect(known).toMatchObject({ status: 0, stderr: '' });
+    expect(known.stdout).toContain(
       '- platform looks like Google, whose preset has parameters: {"access_type":"offline"}.',
     );
-    const { presets } = JSON.parse((await gatehouse('apps', 'check', file, '--json')).out);
+    const { presets } = JSON.parse((await gatehouse('apps', 'check', file, '--json')).stdout);
     expect(presets).toEqual([
       { app: 'platform', preset: 'Google', advice: expect.arrayContaining([expect.stringMatching(/^parameters: /)]) },
     ]);
