@@ -99,7 +99,7 @@ describe('npm scripts', () => {
 
   test('docs/testing.md explains each, in the order of package.json', () => {
     const [, section = ''] = read('docs/testing.md').split('\n## All npm scripts\n');
-    const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `npm (?:run )?([\w-]+)` \| .{20,} \|$/gm)];
+    const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `npm (?:run )?([\w:-]+)` \| .{20,} \|$/gm)];
     expect(rows.map(([, name]) => name)).toEqual(Object.keys(scripts));
   });
 
@@ -108,11 +108,11 @@ describe('npm scripts', () => {
     const files = [
       ...documents.map((name) => `docs/${name}`),
       // Not the changelog, whose releases name scripts that are gone.
-      ...['README.md', '.env.example', '.env.bin-service.example', 'compose.yaml', '.ci/run'],
+      ...['README.md', 'CONTRIBUTING.md', '.env.example', '.env.bin-service.example', 'compose.yaml', '.ci/run'],
       '.github/workflows/ci.yml',
     ];
     const named = files.flatMap((file) =>
-      [...read(file).matchAll(/\bnpm (?:run (?:-s )?([a-z][\w-]*)|(start|test)\b)/g)].map(([, run, own]) => ({
+      [...read(file).matchAll(/\bnpm (?:run (?:-s )?([a-z][\w:-]*)|(start|test)\b)/g)].map(([, run, own]) => ({
         file,
         name: run ?? own ?? '',
       })),
