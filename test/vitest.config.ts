@@ -1,10 +1,6 @@
 /** Which tests run where: `npm test` runs the project `each-commit`, `npm run test:long` the other two, `npm run t` the files that it names. */
-import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
-
-// Some hundred processes run the same files: what the first of them compiled, the others read.
-process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), 'gatehouse-test-compiled');
 
 /** They start, load and kill processes, visit every page, or take longest. */
 const LONG = 'test/**/*.long.test.ts';

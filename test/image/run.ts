@@ -84,6 +84,7 @@ function start(settings: Record<string, string>): ChildProcess {
     mkdirSync(join(directory, 'data'), { mode: 0o700 });
     const env = {
       PATH: process.env.PATH ?? '',
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? '',
       NODE_ENV: 'production',
       DATA_DIR: join(directory, 'data'),
       ...settings,

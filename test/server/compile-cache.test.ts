@@ -1,0 +1,74 @@
+/** The cache of compiled code, with which a start takes half as long: where it is, and that a start works without it. */
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { PATIENTLY } from '../support/until.ts';
+import { emptyFolder, writtenTo } from './shown-steps.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const CACHE = 'node_modules/.cache/node-compile-cache';
+
+/** A folder with the program, and packages of its own; the cache of another one is not used. */
+function programFolder(): string {
+  const folder = join(emptyFolder(), 'a folder');
+  mkdirSync(join(folder, 'node_modules'), { recursive: true });
+  for (const name of ['package.json', 'src']) symlinkSync(join(root, name), join(folder, name));
+  return folder;
+}
+
+function runIn(folder: string, env: Record<string, string> = {}) {
+  const PATH = `${dirname(process.execPath)}:/usr/bin:/bin`;
+  const options = { cwd: folder, env: { PATH, ...env }, encoding: 'utf8', ...PATIENTLY } as const;
+  const { status, stderr } = spawnSync('sh', ['src/with-node.sh', 'node', 'src/cli.ts', '--version'], options);
+  return { status, stderr };
+}
+const FINE = { status: 0, stderr: '' };
+
+/** Node has a folder in it for each of its versions and each user. */
+const cachedIn = (cache: string) =>
+  readdirSync(cache).flatMap((name) => readdirSync(join(cache, name)).map((file) => join(cache, name, file)));
+
+test('is in node_modules, and what is damaged there is compiled again', () => {
+  const folder = programFolder();
+  const cache = join(folder, CACHE);
+  expect(runIn(folder)).toEqual(FINE);
+  const files = cachedIn(cache);
+  expect(files.length).toBeGreaterThan(10);
+  // The head of such a file is shorter, and its content longer.
+  for (const [at, file] of files.entries()) truncateSync(file, at % 2 ? 0 : 80);
+  expect(runIn(folder)).toEqual(FINE);
+  expect(files.filter((file) => statSync(file).size <= 80)).toEqual([]);
+});
+
+test('is where NODE_COMPILE_CACHE says, or nowhere if that is empty', () => {
+  const folder = programFolder();
+  const elsewhere = join(folder, 'elsewhere');
+  expect(runIn(folder, { NODE_COMPILE_CACHE: elsewhere })).toEqual(FINE);
+  expect(runIn(folder, { NODE_COMPILE_CACHE: '' })).toEqual(FINE);
+  expect([existsSync(join(folder, 'node_modules/.cache')), cachedIn(elsewhere).length > 10]).toEqual([false, true]);
+});
+
+test('does not have to be there: nothing is said where it cannot be written', () => {
+  const folder = programFolder();
+  writeFileSync(join(folder, 'node_modules/.cache'), '');
+  expect(runIn(folder)).toEqual(FINE);
+});
+
+test('of the service is in a folder of its user, which commands use as well', () => {
+  const text = readFileSync(join(root, 'docs/deploy.md'), 'utf8');
+  const unit = writtenTo(text, '/etc/systemd/system/gatehouse@.service');
+  const [, name = ''] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];
+  expect(unit).toMatch(new RegExp(`^Environment=.*\\bNODE_COMPILE_CACHE=%C/${name}$`, 'm'));
+  const script = writtenTo(text, '/usr/local/sbin/as-gatehouse');
+  expect(script).toMatch(new RegExp(`^set -a$[^]*^NODE_COMPILE_CACHE=/var/cache/${name}$[^]*^set \\+a$`, 'm'));
+});
