@@ -1,5 +1,5 @@
 /** Reads the settings with the files that they name, and reports all faults at once. Opens nothing. */
-import { type DatasetFile, readDatasetFile } from './bin/dataset-file.ts';
+import type { DatasetFile } from './bin/dataset-file.ts';
 import { type Config, loadConfig } from './config/config.ts';
 import { ignoredSettings } from './config/ignored-settings.ts';
 import type { ConfigSource } from './config/setting.ts';
@@ -113,6 +113,7 @@ function binServiceFaults(url: string | undefined, policy: AddressPolicy): strin
 
 async function readDataset(path: string | undefined): Promise<{ file?: DatasetFile; faults: string[] }> {
   if (!path) return { faults: [] };
+  const { readDatasetFile } = await import('./bin/dataset-file.ts');
   const file = await readDatasetFile(path);
   return file.problem === undefined ? { file, faults: [] } : { faults: [`BIN_DATASET_FILE: ${file.problem}`] };
 }

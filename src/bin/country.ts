@@ -1,6 +1,7 @@
 /** Country facts for BIN records by two-letter code, from world-countries (ODbL 1.0). */
 import { createRequire } from 'node:module';
 import type { Countries } from 'world-countries';
+import { once } from '../once.ts';
 import type { CountryFacts } from './record.ts';
 
 export const COUNTRY_ATTRIBUTION =
@@ -16,25 +17,27 @@ const MAIN_CURRENCY: Readonly<Record<string, string>> = {
   ZW: 'USD',
 };
 
-// The package's types describe a default export that its CommonJS entry does not have.
-const countries: Countries = createRequire(import.meta.url)('world-countries');
+const require = createRequire(import.meta.url);
 
-const FACTS: ReadonlyMap<string, Readonly<CountryFacts>> = new Map(
-  countries.map((country) => [country.cca2, Object.freeze(factsOf(country))]),
-);
+/** Loaded with the first country that is looked up. */
+const countries = once(() => {
+  // The package's types describe a default export that its CommonJS entry does not have.
+  const all: Countries = require('world-countries');
+  const facts = new Map(all.map((country) => [country.cca2, Object.freeze(factsOf(country))]));
+  const alpha2 = new Map(
+    all.flatMap(({ cca2, cca3, ccn3 }) => [cca3, ccn3].flatMap((code) => (code ? [[code, cca2] as const] : []))),
+  );
+  return { facts, alpha2 };
+});
 
 /** @param alpha2 upper case */
 export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefined {
-  return FACTS.get(alpha2);
+  return countries().facts.get(alpha2);
 }
-
-const ALPHA2: ReadonlyMap<string, string> = new Map(
-  countries.flatMap(({ cca2, cca3, ccn3 }) => [cca3, ccn3].flatMap((code) => (code ? [[code, cca2] as const] : []))),
-);
 
 /** @param code of ISO 3166-1 in upper case: alpha-2, alpha-3 or numeric; any other comes back as it is */
 export function alpha2Of(code: string): string {
-  return ALPHA2.get(code) ?? code;
+  return countries().alpha2.get(code) ?? code;
 }
 
 function factsOf(country: Countries[number]): CountryFacts {

@@ -1,6 +1,9 @@
 /** Makes the telephone numbers of banks international, by the country of the bank. */
-import { type CountryCode, parsePhoneNumberFromString } from 'libphonenumber-js/min';
+import { createRequire } from 'node:module';
+import type { CountryCode } from 'libphonenumber-js/min';
 import { remembered } from '../remembered.ts';
+
+const require = createRequire(import.meta.url);
 
 /** A data set has each bank's number in many rows. '' stands for a number that cannot be made international. */
 const numbers = remembered<string>(10_000);
@@ -21,6 +24,8 @@ export function internationalPhone(text: string, country: string | undefined): s
 }
 
 function parse(text: string, country: string | undefined): string {
+  // Loaded with the first number.
+  const { parsePhoneNumberFromString }: typeof import('libphonenumber-js/min') = require('libphonenumber-js/min');
   // The type lists the countries of the package; it finds nothing for any other.
   const number = parsePhoneNumberFromString(text, country as CountryCode | undefined);
   return number?.isValid() ? number.number : '';

@@ -1,6 +1,9 @@
 /** Sanitises the HTML of a platform's thread for our pages. */
-import sanitizeHtml from 'sanitize-html';
+import { createRequire } from 'node:module';
+import type SanitizeHtml from 'sanitize-html';
 import type { SanitisedHtml } from '../pages/page-data.ts';
+
+const require = createRequire(import.meta.url);
 
 /** The parser's work for each tag grows with the number of open tags. Chromium itself allows 512. */
 const MAX_OPEN_TAGS = 256;
@@ -8,7 +11,7 @@ const MAX_OPEN_TAGS = 256;
 // The page itself uses h1 to h3 (page, panel, thread), so the thread's own outline begins at h4.
 const DEMOTED_HEADINGS = { h1: 'h4', h2: 'h5', h3: 'h6', h4: 'h6', h5: 'h6', h6: 'h6' };
 
-const OPTIONS: sanitizeHtml.IOptions = {
+const OPTIONS: SanitizeHtml.IOptions = {
   allowedTags: [
     ...['h4', 'h5', 'h6', 'p', 'br', 'hr', 'blockquote', 'pre', 'code', 'ul', 'ol', 'li', 'dl', 'dt', 'dd'],
     ...['table', 'caption', 'thead', 'tbody', 'tfoot', 'tr', 'th', 'td'],
@@ -56,6 +59,8 @@ const OPTIONS: sanitizeHtml.IOptions = {
  * Returns undefined if more than 256 tags are open at once, so that the work stays proportional to the text.
  */
 export function sanitizeThreadHtml(html: string): SanitisedHtml | undefined {
+  // Loaded with the first thread.
+  const sanitizeHtml: typeof SanitizeHtml = require('sanitize-html');
   let open = 0;
   const onOpenTag = () => {
     if (++open > MAX_OPEN_TAGS) throw new TooManyOpenTags();

@@ -51,7 +51,12 @@ export function asAppError(thrown: unknown): AppError {
   return new AppError('internal', { cause: thrown });
 }
 
-/** The process (EMFILE) or the system (ENFILE) has no file descriptor left: temporary, and not the request's fault (F21). */
+/**
+ * The process (EMFILE) or the system (ENFILE) has no file descriptor left: temporary, and not the request's fault (F21).
+ * While a package is loaded, Node reports a package.json that it cannot open as an invalid one.
+ */
+const OUT_OF_DESCRIPTORS = new Set<unknown>(['EMFILE', 'ENFILE', 'ERR_INVALID_PACKAGE_CONFIG']);
+
 function isOutOfDescriptors(thrown: unknown): boolean {
-  return thrown instanceof Error && 'code' in thrown && (thrown.code === 'EMFILE' || thrown.code === 'ENFILE');
+  return thrown instanceof Error && 'code' in thrown && OUT_OF_DESCRIPTORS.has(thrown.code);
 }

@@ -1,7 +1,7 @@
 /** Uploads: a file of a form (multipart/form-data, RFC 7578) as a stream, once the fields before it have been read. */
 import type { IncomingMessage } from 'node:http';
+import { createRequire } from 'node:module';
 import type { Readable } from 'node:stream';
-import { Busboy } from '@fastify/busboy';
 import type { RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 
@@ -18,6 +18,7 @@ declare module './request-context.ts' {
   }
 }
 
+const require = createRequire(import.meta.url);
 const MAX_FIELDS = 20;
 const FIELD_BYTES = 4 * 1024;
 const HEADERS_OF_PART = 10;
@@ -30,6 +31,8 @@ export function readUpload(maxBytes: number): RequestHandler {
   return (req, res, next) => {
     req.body ??= {};
     if (!req.is('multipart/form-data')) return next();
+    // Loaded with the first upload.
+    const { Busboy }: typeof import('@fastify/busboy') = require('@fastify/busboy');
     try {
       assertUploadSize(req, maxBytes);
       const parser = new Busboy({

@@ -81,6 +81,7 @@ describe('what is thrown', () => {
   test.each([
     ['want of descriptors in the process', withCode('EMFILE'), 503, 'overloaded'],
     ['and in the system', withCode('ENFILE'), 503, 'overloaded'],
+    ['and while a package is loaded', withCode('ERR_INVALID_PACKAGE_CONFIG'), 503, 'overloaded'],
     ['another error of the system', withCode('ENOENT'), 500, 'internal'],
     ['a body that is too long', withStatus(413), 413, 'too_large'],
     ['a body that cannot be read', withStatus(400), 400, 'invalid_request'],
