@@ -1,6 +1,7 @@
 /** Metrics with the label `app`: series for each connected app, from its registration to its removal. */
-import { Counter, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { createSeries, registerHistogram } from './histogram.ts';
+import { Counter } from './prom-client.ts';
 
 /** The connected apps as they are now. */
 export interface KnownApps {

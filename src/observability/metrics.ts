@@ -1,9 +1,9 @@
 /** The metrics: names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { PROBLEMS } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { createAppSeries } from './app-series.ts';
 import { createHistogram } from './histogram.ts';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from './prom-client.ts';
 import { createStoredGauges } from './stored-gauges.ts';
 
 /** The values of each counter's label. */
@@ -33,7 +33,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics(droppedLines: () => number = () => 0) {
   const registry = new Registry();
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics(registry);
   for (const name of MISNAMED) registry.removeSingleMetric(name);
 
   /** Starts each value of the label at 0: the `increase()` of alert rules misses the first count otherwise. */
