@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createAdminToken } from './commands/admin-token.ts';
 import { withStorage } from './commands/open-storage.ts';
+import { createAdminToken } from './commands/run-admin-token.ts';
 import { loadConfig } from './config/config.ts';
 import { DEMO_PID, demoFolder, demoSettingsFile } from './config/running-demo.ts';
 import { clientOf, demoApps, entryOf } from './demo/apps.ts';

@@ -1,8 +1,5 @@
 /** The command `audit export`: writes the whole audit trail as NDJSON. */
-import { once } from 'node:events';
 import type { Command } from 'commander';
-import { withStorage } from './open-storage.ts';
-import { auditOperator, operatorTrail } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';
 
 export function addAuditCommands(program: Command, terminal: Terminal): void {
@@ -17,12 +14,8 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
     .action(async ({ from, to }: { from?: string; to?: string }) => {
       const filter = { from: timeOf(from), to: timeOf(to) };
-      await withStorage(terminal.source, async ({ store }) => {
-        await auditOperator(store, { event: 'audit.exported', facts: { from, to } });
-        for await (const record of operatorTrail(store).export(filter)) {
-          if (!terminal.out.write(`${JSON.stringify(record)}\n`)) await once(terminal.out, 'drain');
-        }
-      });
+      const { exportTrail } = await import('./run-audit.ts');
+      await exportTrail(terminal, filter, { from, to });
     });
 }
 

@@ -1,8 +1,6 @@
 /** The command `backup verify`: checks a backup without a storage. */
 import type { Command } from 'commander';
 import type { ReadBackup } from './backup-file.ts';
-import { checkBackup } from './check-backup.ts';
-import { readPlace } from './storage-place.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
@@ -18,17 +16,13 @@ export function addBackupVerifyCommand(backup: Command, terminal: Terminal): voi
     .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { lostKey: lostKeys = [], json = false }: { lostKey?: string[]; json?: boolean }) => {
-      const sealer = hasKeys(terminal) ? readPlace(terminal.source).sealer : undefined;
-      const { made, end } = await checkBackup(terminal, file, { sealer, lostKeys });
+      const { verify } = await import('./run-backup-verify.ts');
+      const { made, end, sealChecked } = await verify(terminal, file, lostKeys);
       const { items, kinds, sha256 } = end;
-      const sealChecked = sealer !== undefined;
       const text = textOf(file, { made, end }, sealChecked);
       printResult(terminal, { json, data: { file, made, items, kinds, sha256, sealChecked }, text });
     });
 }
-
-const hasKeys = ({ source: { env } }: Terminal) =>
-  [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
 
 function textOf(file: string, { made, end }: ReadBackup, sealChecked: boolean): string {
   const found = `${file} is complete: ${end.items.toLocaleString('en-GB')} items as of ${made}.`;

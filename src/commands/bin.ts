@@ -1,8 +1,8 @@
 /** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
+import { createRequire } from 'node:module';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RowFault } from '../bin/dataset-file.ts';
-import { fileColumns } from '../bin/file-columns.ts';
-import { COLUMN_NAMES, type FileColumns } from '../bin/record.ts';
+import type { FileColumns } from '../bin/record.ts';
 import type { UsedDataset } from '../bin/rollback.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { isoTime } from '../time.ts';
@@ -10,10 +10,13 @@ import { addEnrichCommand } from './bin-enrich.ts';
 import type { ImportOptions } from './run-bin.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
-const SHAPES_HELP = `
+// Commander does not wait for the help and the values of options, so `import()` is too late for these.
+const require = createRequire(import.meta.url);
+
+const shapesHelp = () => `
 The header decides which shape the file has: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …, isoCode2, …),
 binlist-data (bin, brand, …, alpha_2, …) or Mastercard account ranges (ACCOUNT_RANGE_FROM, ACCOUNT_RANGE_TO, …). For any other
-header, --columns says which column holds what: ${COLUMN_NAMES.join(', ')}.
+header, --columns says which column holds what: ${columnNames().join(', ')}.
 Running processes switch to the new data set without a restart.`;
 
 export function addBinCommands(program: Command, terminal: Terminal): void {
@@ -29,7 +32,7 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
     .option('--columns <list>', 'columns of a file of another shape, such as start=LOW,end=HIGH,country=ISO', columnsOf)
     .option('--bad-rows <file>', 'write line and reason of every skipped row there, never its digits')
     .option('--json', 'print {"id", "source", "rows", "badRows", …} (use npm run -s)')
-    .addHelpText('after', SHAPES_HELP)
+    .addHelpText('after', shapesHelp)
     .action(async (file: string, options: ImportOptions & { json?: boolean }) => {
       const { importFile } = await import('./run-bin.ts');
       const version = await importFile(terminal, file, options);
@@ -50,7 +53,13 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
   addEnrichCommand(bin, terminal);
 }
 
+function columnNames(): readonly string[] {
+  const { COLUMN_NAMES }: typeof import('../bin/record.ts') = require('../bin/record.ts');
+  return COLUMN_NAMES;
+}
+
 function columnsOf(text: string): FileColumns {
+  const { fileColumns }: typeof import('../bin/file-columns.ts') = require('../bin/file-columns.ts');
   const { data, error } = fileColumns.safeParse(text);
   if (error) throw new InvalidArgumentError(error.issues[0]?.message ?? '');
   return data;

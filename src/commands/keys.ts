@@ -1,17 +1,9 @@
 /** The commands `keys generate`, `keys status`, `keys rotate` and `keys forget` for the encryption keys. */
 import type { Command } from 'commander';
-import { AppError } from '../errors.ts';
-import { keysInUse } from '../storage/key-check.ts';
-import { listKeys, reportKeys } from '../storage/key-report.ts';
 import { generateEncryptionKey } from '../storage/key-ring.ts';
-import { assertAllSealWith } from '../storage/key-roll-call.ts';
-import { countDue, forgetKey, type RotationResult, rotateKeys } from '../storage/key-rotation.ts';
-import { countSealed, sumOf } from '../storage/sealed-records.ts';
-import type { OpenedStorage } from '../storage/storage.ts';
+import type { RotationResult } from '../storage/key-rotation.ts';
 import { keyReportText } from './key-report.ts';
-import { withStorage } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
-import { printResult, type Terminal, withProgress } from './terminal.ts';
+import { printResult, type Terminal } from './terminal.ts';
 
 interface JsonOption {
   json?: boolean;
@@ -28,7 +20,8 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     .description('count the records that each key seals, and say which key can be dropped')
     .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
     .action(async ({ json = false }: JsonOption) => {
-      const report = await withStorage(terminal.source, reportKeys);
+      const { readReport } = await import('./run-keys.ts');
+      const report = await readReport(terminal);
       printResult(terminal, { json, data: report, text: keyReportText(report) });
     });
 
@@ -38,7 +31,8 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     .option(JSON_FLAG, 'print {"key", "resealed", "unreadable", "droppable"} (use npm run -s)')
     .addHelpText('after', ROTATE_HELP)
     .action(async ({ json = false }: JsonOption) => {
-      const { kid, result, unused } = await withStorage(terminal.source, (storage) => rotate(storage, terminal));
+      const { rotate } = await import('./run-keys.ts');
+      const { kid, result, unused } = await rotate(terminal);
       const { resealed, retired: droppable } = result;
       const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
       printResult(terminal, { json, data, text: rotationText(kid, result, unused) });
@@ -69,26 +63,6 @@ const ROTATE_HELP = `
 3. Run this command. It may be interrupted and run again.
 4. Remove the old key from ENCRYPTION_KEYS. Keep a copy elsewhere as long as you keep backups from before.`;
 
-interface Rotation {
-  kid: string;
-  result: RotationResult;
-  /** Keys behind the first one that have never sealed. */
-  unused: readonly string[];
-}
-
-async function rotate(storage: OpenedStorage, terminal: Terminal): Promise<Rotation> {
-  const { store, sealer } = storage;
-  const kid = sealer.sealingKid;
-  const assertAllUse = () => assertAllSealWith(store, kid);
-  await assertAllUse();
-  const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
-    rotateKeys(store, sealer, advance, assertAllUse),
-  );
-  await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
-  const unused = (await listKeys(storage)).filter((key) => key.unused).map((key) => key.kid);
-  return { kid, result, unused };
-}
-
 function rotationText(
   kid: string,
   { resealed, unreadable, retired }: RotationResult,
@@ -116,31 +90,17 @@ function addForget(keys: Command, terminal: Terminal): void {
     .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
     .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
     .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
-      const records = await withStorage(terminal.source, (storage) => forget(storage, kid, yes), [kid]);
+      const { forget } = await import('./run-keys.ts');
+      const records = await forget(terminal, kid, yes);
       printResult(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
       if (!yes) terminal.setExitStatus(1);
     });
 }
 
-async function forget({ store, sealer }: OpenedStorage, kid: string, yes: boolean): Promise<Record<string, number>> {
-  if (sealer.kids.includes(kid)) {
-    const detail = `ENCRYPTION_KEYS holds the key "${kid}", so it is not lost. To replace it, run: npm run gatehouse -- keys rotate`;
-    throw new AppError('invalid_request', { detail });
-  }
-  const records = (await countSealed(store, sealer)).get(kid);
-  if (!records && !(await keysInUse(store)).includes(kid)) {
-    const detail = `No key with the id "${kid}" is known. To see the ids, run: npm run gatehouse -- keys status`;
-    throw new AppError('invalid_request', { detail });
-  }
-  if (yes) {
-    await auditOperator(store, { event: 'key.retired', facts: { kid } });
-    await forgetKey(store, sealer, kid);
-  }
-  return Object.fromEntries(records ?? []);
-}
-
 function forgetText(kid: string, done: boolean, records: Record<string, number>): string {
-  const number = sumOf(new Map(Object.entries(records))).toLocaleString('en-GB');
+  const number = Object.values(records)
+    .reduce((sum, count) => sum + count, 0)
+    .toLocaleString('en-GB');
   const kinds = Object.entries(records).map(([kind, count]) => `- ${kind}: ${count.toLocaleString('en-GB')}`);
   const head = done
     ? `The key "${kid}" has been given up, and ${number} records with it.`

@@ -1,24 +1,6 @@
 /** The command `migrate`: moves everything from one storage to another, so that only one of them can be used. */
-import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { AppError, StartRefused } from '../errors.ts';
-import { copyOut } from '../storage/copy.ts';
-import { checkKeyRing, isEmpty } from '../storage/key-check.ts';
-import { keys } from '../storage/keys.ts';
-import {
-  MOVING_SECONDS,
-  outOfService,
-  putIntoService,
-  refusedAs,
-  takeOutOfService,
-} from '../storage/out-of-service.ts';
-import { assertReadable } from '../storage/schema-version.ts';
-import type { Sealer } from '../storage/sealed.ts';
-import type { Store } from '../storage/store.ts';
-import { assertSame, assertUnused, type Filled, fillStorage, tallyOf, withCopyLease } from './fill-storage.ts';
-import { withStore } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
-import { assertDatabase, howToEmpty, readPlace, type StoragePlace } from './storage-place.ts';
+import type { Filled } from './fill-storage.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 interface MigrateOptions {
@@ -44,74 +26,10 @@ export function addMigrateCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'print {"from", "to", "items", "expired"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async ({ from, to, json = false }: MigrateOptions) => {
-      const [source, target] = [readPlace(terminal.source, from), readPlace(terminal.source, to)];
-      const moved = await move(terminal, source, target);
-      const data = { from: source.name, to: target.name, ...moved };
+      const { migrate } = await import('./run-migrate.ts');
+      const data = await migrate(terminal, from, to);
       printResult(terminal, { json, data, text: textOf(data) });
     });
-}
-
-async function move(terminal: Terminal, from: StoragePlace, to: StoragePlace): Promise<Filled> {
-  if (placeOf(from) === placeOf(to)) throw new StartRefused(['--from and --to name the same storage.']);
-  assertDatabase(from);
-  const { sealer } = from;
-  return withStore(from, (source) =>
-    withStore(to, (target) => withCopyLease(source, () => copyAll({ terminal, source, target, sealer, to }))),
-  );
-}
-
-interface CopyParts {
-  terminal: Terminal;
-  source: Store;
-  target: Store;
-  sealer: Sealer;
-  to: StoragePlace;
-}
-
-async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Promise<Filled> {
-  await assertMovable(source, target, sealer);
-  await takeOutOfService(source, 'moving');
-  // If a renewal fails, the next one is in time.
-  const renewal = setInterval(
-    () => void takeOutOfService(source, 'moving').catch(() => undefined),
-    (MOVING_SECONDS * 1000) / 4,
-  );
-  try {
-    await assertUnused(source, 'that is to be moved');
-    await auditOperator(source, { event: 'storage.moved', facts: { to: to.name } });
-    if (terminal.err.isTTY) terminal.err.write('Reading everything once, to compare it at the end.\n');
-    const before = await tallyOf(source);
-    return await fillStorage({
-      ...{ store: target, terminal, count: before.count(), replace: false, remedy: howToEmpty(to) },
-      items: () => copyOut(source),
-      async finish() {
-        // Writes to the old storage in the meantime would be lost.
-        assertSame(before, await tallyOf(source));
-        clearInterval(renewal);
-        // Before the new storage goes into service, so that both can never be used at the same time.
-        await takeOutOfService(source, 'moved');
-      },
-    });
-  } catch (error) {
-    if ((await outOfService(source))?.state === 'moving') await putIntoService(source);
-    throw error;
-  } finally {
-    clearInterval(renewal);
-  }
-}
-
-async function assertMovable(source: Store, target: Store, sealer: Sealer): Promise<void> {
-  const note = await outOfService(source);
-  // Move again if the target of an earlier attempt never went into service.
-  const isDone = note?.state === 'moved' && (await outOfService(target))?.state !== 'filling';
-  if (note && (isDone || note.state === 'filling')) throw refusedAs(note);
-  assertReadable((await source.get(keys.schema))?.value);
-  if (await isEmpty(source)) throw new AppError('not_found', { detail: 'There is nothing to move: check --from.' });
-  await checkKeyRing(source, sealer);
-}
-
-function placeOf({ config: { redis, dataDirectory } }: StoragePlace): string {
-  return redis ? JSON.stringify({ ...redis, durability: undefined }) : resolve(dataDirectory);
 }
 
 function textOf({ from, to, items, expired }: Filled & { from: string; to: string }): string {

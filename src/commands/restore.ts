@@ -1,18 +1,7 @@
 /** The command `restore`: puts a backup into an empty storage. */
 import type { Command } from 'commander';
-import { checkKeyRing } from '../storage/key-check.ts';
-import { type ReadBackup, readBackup } from './backup-file.ts';
-import { checkBackup } from './check-backup.ts';
-import { type Filled, fillStorage } from './fill-storage.ts';
-import { withStore } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
-import { howToEmpty, readPlace } from './storage-place.ts';
+import type { Filled } from './fill-storage.ts';
 import { printResult, type Terminal } from './terminal.ts';
-
-interface RestoreOptions {
-  replace: boolean;
-  lostKeys: readonly string[];
-}
 
 const HELP = `
 The whole file is checked before anything is written: it must be complete, unaltered, and sealed with keys in ENCRYPTION_KEYS.
@@ -30,28 +19,10 @@ export function addRestoreCommand(program: Command, terminal: Terminal): void {
     .addHelpText('after', HELP)
     .action(async (file: string, options: { replace?: boolean; lostKey?: string[]; json?: boolean }) => {
       const { replace = false, lostKey: lostKeys = [], json = false } = options;
+      const { restore } = await import('./run-restore.ts');
       const { made, items, expired } = await restore(terminal, file, { replace, lostKeys });
       printResult(terminal, { json, data: { file, made, items, expired }, text: textOf(made, { items, expired }) });
     });
-}
-
-async function restore(terminal: Terminal, file: string, options: RestoreOptions): Promise<ReadBackup & Filled> {
-  const place = readPlace(terminal.source);
-  const { sealer } = place;
-  const backup = await checkBackup(terminal, file, { sealer, lostKeys: options.lostKeys });
-  const remedy = `${howToEmpty(place)} To delete all it holds and restore in its place, add --replace.`;
-  const { items: count, sha256 } = backup.end;
-  const filled = await withStore(place, (store) =>
-    fillStorage({
-      ...{ store, terminal, count, replace: options.replace, remedy },
-      items: () => readBackup(file),
-      async finish() {
-        await checkKeyRing(store, sealer, options.lostKeys);
-        await auditOperator(store, { event: 'storage.restored', facts: { made: backup.made, items: count, sha256 } });
-      },
-    }),
-  );
-  return { ...backup, ...filled };
 }
 
 function textOf(made: string, { items, expired }: Filled): string {

@@ -1,19 +1,8 @@
 /** The command `status`: what an operator looks at first when something is wrong. */
 import type { Command } from 'commander';
-import { loadManagementConfig } from '../config/config.ts';
-import { hostAndPort } from '../config/rules.ts';
-import type { ConfigSource } from '../config/setting.ts';
-import { AppError, StartRefused } from '../errors.ts';
-import { createConnectionIndex } from '../grants/connection-index.ts';
-import { listKeys } from '../storage/key-report.ts';
-import { callKeyRoll } from '../storage/key-roll-call.ts';
-import { keys, SCHEMA } from '../storage/keys.ts';
-import { VERSION } from '../version.ts';
 import { keyState, processesText } from './key-report.ts';
-import { withStorage } from './open-storage.ts';
-import { operatorTrail } from './operator-trail.ts';
-import { type Readiness, readReadiness } from './readiness.ts';
-import { assertDatabase, readPlace } from './storage-place.ts';
+import type { Readiness } from './readiness.ts';
+import type { Status } from './run-status.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
@@ -31,58 +20,11 @@ export function addStatusCommand(program: Command, terminal: Terminal): void {
     )
     .addHelpText('after', HELP)
     .action(async ({ json = false }: { json?: boolean }) => {
+      const { readStatus } = await import('./run-status.ts');
       const data = await readStatus(terminal);
       printResult(terminal, { json, data, text: textOf(data) });
       if (!data.processes?.length || data.here?.ready === false) terminal.setExitStatus(1);
     });
-}
-
-type Status = Awaited<ReturnType<typeof readStatus>>;
-
-async function readStatus({ source }: Terminal) {
-  const { values: management, faults } = loadManagementConfig(source);
-  const place = readPlace(source);
-  if (faults.length > 0) throw new StartRefused(faults);
-  assertDatabase(place);
-  const here = await readReadiness(management);
-  const { fault, held } = await readStored(source);
-  const storage = { name: place.name, schema: SCHEMA.version, fault };
-  /** `here` is null if nothing listens at `management`; what the storage holds is null if it does not respond. */
-  return { version: VERSION, storage, management: hostAndPort(management), here, ...held };
-}
-
-const UNKNOWN = { processes: null, keys: null, connections: null, sessions: null, lastBackup: null };
-
-/** `fault` says why the storage cannot be read now; null if it can. */
-async function readStored(source: ConfigSource) {
-  try {
-    return { fault: null, held: await readHeld(source) };
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'storage_unavailable') throw error;
-    return { fault: error.message, held: UNKNOWN };
-  }
-}
-
-function readHeld(source: ConfigSource) {
-  return withStorage(source, async (storage) => {
-    const { store } = storage;
-    const [processes, held, connections, sessions, backups] = await Promise.all([
-      callKeyRoll(store),
-      listKeys(storage),
-      createConnectionIndex({ store, clock: Date.now }).countByHealth(),
-      store.count(keys.liveSessions),
-      operatorTrail(store).page({ limit: 1, filter: { event: 'storage.backed_up' } }),
-    ]);
-    const [backup] = backups.items;
-    return {
-      processes,
-      keys: held,
-      connections,
-      /** May include recently expired ones. */
-      sessions,
-      lastBackup: backup ? { at: backup.at, items: backup.facts?.items ?? null } : null,
-    };
-  });
 }
 
 function textOf(status: Status): string {

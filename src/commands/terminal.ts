@@ -1,5 +1,4 @@
 /** What commands share: the source of settings, the output streams, the exit status and a progress bar. */
-import { SingleBar } from 'cli-progress';
 import type { ConfigSource } from '../config/setting.ts';
 
 export interface Terminal {
@@ -21,6 +20,7 @@ export async function withProgress<T>(
   work: (advance: (done: number) => void) => Promise<T>,
 ): Promise<T> {
   if (!terminal.err.isTTY) return work(() => undefined);
+  const { SingleBar } = await import('cli-progress');
   const format = `${title} {bar} {percentage} % | {value} of {total} | {eta_formatted} left`;
   const bar = new SingleBar({ format, stream: terminal.err, hideCursor: true, barsize: 30, etaBuffer: 100 });
   bar.start(total, 0);

@@ -1,0 +1,19 @@
+/** Implements `sessions end --all`. Loaded only when it runs. */
+import { loadSessionConfig } from '../config/config.ts';
+import { StartRefused } from '../errors.ts';
+import { createSessionStore } from '../sessions/sessions.ts';
+import { createSealedJson } from '../storage/sealed-json.ts';
+import { withExistingStorage } from './open-storage.ts';
+import { auditOperator } from './operator-trail.ts';
+import { type Terminal, withProgress } from './terminal.ts';
+
+export async function endAllSessions(terminal: Terminal): Promise<number> {
+  const { values: lifetimes, faults } = loadSessionConfig(terminal.source);
+  if (faults.length > 0) throw new StartRefused(faults);
+  return withExistingStorage(terminal.source, async ({ store, sealer }) => {
+    const sealedJson = createSealedJson(sealer);
+    const { ofUsers } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
+    await auditOperator(store, { event: 'session.everyone_ended', facts: { listed: await ofUsers.count() } });
+    return withProgress(terminal, 'Ending', await ofUsers.count(), (advance) => ofUsers.endOfEveryone(advance));
+  });
+}
