@@ -16,7 +16,7 @@ export interface StopSwitch extends Stop {
 export function createStop(): StopSwitch {
   let end: (() => void) | undefined;
   // Plain properties: V8 gives each object with getters a hidden class of its own, which long outlives the object and
-  // keeps the whole request in memory through the closures (docs/performance.md).
+  // keeps the whole request in memory through the closures.
   const state = {
     stopped: false,
     tooLate: false,

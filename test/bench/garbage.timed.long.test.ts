@@ -1,7 +1,4 @@
-/**
- * What a relayed call leaves behind: next to nothing may outlive it, or each collection of garbage copies it, while everybody
- * waits (docs/performance.md names the shapes of code that once held whole requests).
- */
+/** What a relayed call leaves behind: next to nothing may outlive it, or each garbage collection copies it. */
 import { expect, test } from 'vitest';
 import { startProgram } from '../support/program.ts';
 import { missingRedis } from '../support/redis-server.ts';

@@ -38,7 +38,7 @@ export async function openRedisConnection(parts: ConnectionParts) {
     deadlineMilliseconds,
   );
   const readOne = (key: string) => bounded((server) => server.get(key));
-  // As buffers: the strings of an array that ioredis decodes stay in memory long after the request (docs/performance.md).
+  // As buffers: the strings of an array that ioredis decodes stay in memory long after the request.
   const readAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
   const turn = client instanceof Cluster ? undefined : createTurn(client, readOne, readAll);
   let underWay = 0;
