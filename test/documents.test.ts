@@ -271,12 +271,6 @@ describe('docs/security.md', () => {
     const ticked = promised.filter(([, , tick]) => tick === '✓').map(([, number]) => number);
     expect(ticked).toEqual(promised.map(([, number = '']) => number).filter((number) => cited.has(number)));
   });
-
-  test('has the faults of docs/reliability.md, in the same words', () => {
-    const faults = [...read('docs/security.md').matchAll(/^\| (F\d+) \|[^|]*\| ([^|]*) \|/gm)];
-    const tried = [...read('docs/reliability.md').matchAll(/^\| (F\d+) \| ([^|]*) \|/gm)];
-    expect(tried.map((row) => row.slice(1))).toEqual(faults.map((row) => row.slice(1)));
-  });
 });
 
 describe.each([

@@ -1,4 +1,4 @@
-/** Prints the table of `docs/reliability.md` after a long run: for each fault, how many tests tried it and the result. */
+/** Prints a table after a long run: for each fault of `docs/security.md`, how many tests tried it and the result. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Reporter, TestModule } from 'vitest/node';
