@@ -248,7 +248,9 @@ export function createMember(env: Record<string, string>, printed: (() => string
     },
     isRunning: () => !ended,
     async start(folder) {
-      const started = startProgram(['node', 'src/server.ts'], env, folder);
+      // The compiled code of a program in a folder of its own is deleted with that folder.
+      const cache = folder === undefined ? {} : { NODE_COMPILE_CACHE: join(folder, 'node_modules/.cache') };
+      const started = startProgram(['node', 'src/server.ts'], { ...env, ...cache }, folder);
       program = started;
       ended = false;
       printed.push(() => started.stdout() + started.stderr());
