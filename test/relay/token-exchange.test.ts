@@ -5,7 +5,7 @@ import { makeDpopKey } from '../../src/connected-apps/dpop.ts';
 import { createRelayUses } from '../../src/relay/uses.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Asked, ask, DATA, FORM } from '../support/ask.ts';
-import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { backToNow, pass } from '../support/passing-time.ts';
 import { until } from '../support/until.ts';
 import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
@@ -83,7 +83,9 @@ test('R84 the answer is not stored anywhere and holds no refresh token and no se
     expires_in: expect.any(Number),
     scope: expect.stringContaining('platform_read_only'),
   });
+  expect(refreshToken).not.toBe('');
   expect(answer.body).not.toContain(refreshToken);
+  expect(answer.body).not.toContain(CLIENT_SECRET);
   expect(site.logs().filter((line) => line.includes(accessToken))).toEqual([]);
 });
 
