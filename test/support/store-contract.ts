@@ -20,6 +20,9 @@ interface Pair {
   elapse: StoreHarness['elapse'];
 }
 
+/** Longer than any test takes. */
+const LONG_SECONDS = 600;
+
 type DutyTest = TestAPI<{ pair: Pair }>;
 
 /** @param missing why no store can be opened on this machine, if so */
@@ -131,6 +134,12 @@ function recordDuties(test: DutyTest): void {
       expect((await pair.one.get('c'))?.value).toBe('2');
     });
 
+    test('a value may be large, and a lifetime long', async ({ pair }) => {
+      const value = 'ü'.repeat(200_000);
+      await pair.one.write([{ put: 'a', value, lifetimeSeconds: 3_000_000_000 }]);
+      expect((await pair.other.get('a'))?.value === value).toBe(true);
+    });
+
     test('an expired record is gone from everything: reads and conditions', async ({ pair }) => {
       await pair.one.write([{ put: 'a', value: '1', lifetimeSeconds: 3 }]);
       await pair.elapse(1_000);
@@ -226,6 +235,26 @@ function writeDuties(test: DutyTest): void {
       expect((await pair.one.get('a'))?.value).toMatch(/^winner/);
     });
 
+    test('a compare-and-set gives a lifetime, and changes none where it fails', async ({ pair }) => {
+      const [short, long] = [{ lifetimeSeconds: 2 }, { lifetimeSeconds: LONG_SECONDS }];
+      await pair.one.write([{ put: 'lasting', value: '1' }]);
+      await pair.one.write([{ put: 'refused', value: '1' }]);
+      const lasting = await pair.other.get('lasting');
+      expect(
+        await pair.other.write([{ put: 'lasting', value: '2', ifVersion: lasting?.version ?? 0, ...short }]),
+      ).toBeDefined();
+      expect(await pair.other.write([{ put: 'refused', value: '2', ifVersion: 0, ...short }])).toBeUndefined();
+      for (const put of ['new', 'extended'])
+        expect(await pair.one.write([{ put, value: '1', ifVersion: 0, ...short }])).toBeDefined();
+      const ending = await pair.other.get('extended');
+      expect(
+        await pair.other.write([{ put: 'extended', value: '2', ifVersion: ending?.version ?? 0, ...long }]),
+      ).toBeDefined();
+      await pair.elapse(2_100);
+      const values = ['lasting', 'refused', 'new', 'extended'].map(async (key) => (await pair.one.get(key))?.value);
+      expect(await Promise.all(values)).toEqual([undefined, '1', undefined, '2']);
+    });
+
     test('ifVersion 0 demands that the key is absent', async ({ pair }) => {
       expect(await pair.one.write([{ put: 'a', value: '1', ifVersion: 0 }])).toBeDefined();
       expect(await pair.other.write([{ put: 'a', value: '2', ifVersion: 0 }])).toBeUndefined();
@@ -256,6 +285,30 @@ function writeDuties(test: DutyTest): void {
       expect((await pair.one.get('x:{t}'))?.value).toBe('old');
       expect(await pair.one.get('z:{t}')).toBeUndefined();
       expect((await pair.one.page('i:{t}', { limit: 9 })).items).toEqual([{ member: 'kept', score: 1 }]);
+    });
+
+    test('steps of every kind are done together', async ({ pair }) => {
+      await pair.one.write([
+        ...['there:{t}', 'changed:{t}', 'gone:{t}'].map((put) => ({ put, value: '1' })),
+        ...['old', 'moved'].map((add) => ({ index: 'i:{t}', add, score: 1 })),
+      ]);
+      const there = await pair.one.get('there:{t}');
+      const changed = await pair.one.get('changed:{t}');
+      const steps = [
+        { exists: 'there:{t}' },
+        { put: 'changed:{t}', value: '2', ifVersion: changed?.version ?? 0, lifetimeSeconds: LONG_SECONDS },
+        { put: 'new:{t}', value: '2', ifVersion: 0 },
+        { delete: 'gone:{t}' },
+        { index: 'i:{t}', remove: 'old' },
+        { index: 'i:{t}', add: 'moved', score: 3 },
+        { index: 'i:{t}', add: 'new', score: 2 },
+        { index: 'j:{t}', add: 'new', score: 2 },
+      ];
+      expect(await pair.other.write(steps)).toBeDefined();
+      expect(await pair.one.get('there:{t}')).toEqual(there);
+      const values = ['changed:{t}', 'new:{t}', 'gone:{t}'].map(async (key) => (await pair.one.get(key))?.value);
+      expect(await Promise.all(values)).toEqual(['2', '2', undefined]);
+      expect([await walk(pair.one, 'i:{t}', 9), await walk(pair.one, 'j:{t}', 9)]).toEqual([['new', 'moved'], ['new']]);
     });
 
     test('conditions are judged against the state before the first step', async ({ pair }) => {
@@ -324,6 +377,15 @@ function indexDuties(test: DutyTest): void {
       expect(await pair.other.count('i')).toBe(6);
       expect(await Promise.all([-2, -1.5, 1, 9].map((score) => pair.other.count('i', score)))).toEqual([0, 1, 5, 6]);
       await expect(pair.one.count('i', Number.NaN)).rejects.toThrow(TypeError);
+    });
+
+    test('more than a thousand members are read in large pages, in both directions', async ({ pair }) => {
+      const members = Array.from({ length: 1_200 }, (_, n) => `m${String(n).padStart(4, '0')}`);
+      await pair.one.write(members.map((member, n) => add(member, Math.floor(n / 7))));
+      for (const limit of [100, 500, 1_000]) {
+        expect(await walk(pair.other, 'i', limit)).toEqual(members);
+        expect(await walk(pair.other, 'i', limit, 'descending')).toEqual(members.toReversed());
+      }
     });
 
     test('adding a member again moves it; the last page has no next; an unknown index is empty', async ({ pair }) => {
@@ -497,6 +559,19 @@ function logDuties(test: DutyTest): void {
       expect((await pair.one.readLog('another', { limit: 9 })).items).toHaveLength(1);
     });
 
+    test('hundreds of entries are read, looked up and removed at once, and none where none is named', async ({
+      pair,
+    }) => {
+      const appended = Array.from({ length: 300 }, (_, n) => pair.one.append('log:{l}', `${n}`, n, ['i:{l}']));
+      const ids = (await Promise.all(appended)).toSorted();
+      const entries = (await pair.other.readLog('log:{l}', { limit: 1_000 })).items;
+      expect(entries.map(({ id }) => id).toSorted()).toEqual(ids);
+      expect(await pair.other.logEntries('log:{l}', [])).toEqual([]);
+      expect(await pair.other.logEntries('log:{l}', ids)).toHaveLength(300);
+      await pair.other.removeEntries('log:{l}', ids.slice(1));
+      expect((await pair.one.readLog('log:{l}', { limit: 1_000 })).items.map(({ id }) => id)).toEqual(ids.slice(0, 1));
+    });
+
     test('a foreign cursor is the caller’s mistake', async ({ pair }) => {
       await expect(pair.one.readLog('l', { limit: 2, after: 'x; DROP' })).rejects.toMatchObject({
         code: 'invalid_request',
@@ -603,9 +678,6 @@ function messageDuties(test: DutyTest): void {
     });
   });
 }
-
-/** Longer than any test takes. */
-const LONG_SECONDS = 600;
 
 function copyDuties(test: DutyTest): void {
   describe('a copy', () => {
@@ -727,6 +799,7 @@ function copyDuties(test: DutyTest): void {
 function closingDuties(test: DutyTest): void {
   test('a store that can take writes is ready', async ({ pair }) => {
     await expect(pair.one.ready()).resolves.toBeUndefined();
+    await expect(pair.one.ready(100_000)).resolves.toBeUndefined();
   });
 
   test('closing twice is closing once; then every method rejects with storage_unavailable, and the data stays', async ({
