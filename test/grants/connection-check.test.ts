@@ -19,13 +19,10 @@ import type { Events } from '../../src/observability/events.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
 import { keys } from '../../src/storage/keys.ts';
 import { createLeases } from '../../src/storage/lease.ts';
-import { createRedisStore } from '../../src/storage/redis/store.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { DAY_MS } from '../../src/time.ts';
-import { skipWithout } from '../support/missing.ts';
-import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const APP = { id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] } as ConnectedApp;
 const START = 1_800_000_000_000;
@@ -33,9 +30,8 @@ const SECONDS = 400;
 /** The time between two calls of the chore. A sixth of the interval is a round. */
 const STEP_MS = 10_000;
 
-describe.each(['SQLite', 'Redis'] as const)('R113 on %s', (kind) => {
+describe('R113', () => {
   let directory: string;
-  let redis: RedisServer | undefined;
   let store: Store;
   let grants: GrantStore;
   let now: number;
@@ -49,8 +45,7 @@ describe.each(['SQLite', 'Redis'] as const)('R113 on %s', (kind) => {
   let lacking: string[];
   let outcomeOf: (refreshToken: string) => RefreshOutcome;
 
-  beforeEach(async (context) => {
-    if (kind === 'Redis') skipWithout(context, missingRedis);
+  beforeEach(async () => {
     [now, disabled, apps, left, used, broken, lacking] = [START, [], [APP], 1_000, [], [], []];
     outcomeOf = (refreshToken) => ({
       kind: 'tokens',
@@ -62,10 +57,7 @@ describe.each(['SQLite', 'Redis'] as const)('R113 on %s', (kind) => {
     });
     directory = mkdtempSync(join(tmpdir(), 'gatehouse-check-'));
     const clock = () => now;
-    redis = kind === 'Redis' ? await startRedis() : undefined;
-    store = redis
-      ? await createRedisStore({ url: redis.url, durability: 'none' })
-      : await createSqliteStore({ directory, clock, random: Math.random });
+    store = await createSqliteStore({ directory, clock, random: Math.random });
     const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
     if ('faults' in parsed) throw new Error(parsed.faults.join());
     const sealer = createSealer(parsed.keys);
@@ -73,7 +65,6 @@ describe.each(['SQLite', 'Redis'] as const)('R113 on %s', (kind) => {
   });
   afterEach(async () => {
     await store?.close();
-    await redis?.dispose();
     rmSync(directory, { recursive: true, force: true });
   });
 
