@@ -8,7 +8,6 @@ import { ask, FORM, PAGE } from '../../support/ask.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { emptyPlace } from '../../support/places.ts';
-import { missingRedis } from '../../support/redis-server.ts';
 
 const SHOWN = /class="reference(?:-small)?"[^>]*>([^<]*)</;
 
@@ -96,53 +95,48 @@ describe('over HTTP', () => {
   );
 });
 
-describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
-  test.skipIf(kind === 'Redis' && missingRedis !== undefined)(
-    'so many are kept a day, and never two under one',
-    async () => {
-      const place = await emptyPlace(kind);
-      await place.look(async (store) => {
-        let now = Date.parse('2026-01-01T12:00:00Z');
-        const references = createProblemReferences({
-          store,
-          clock: () => now,
-          isKnown: async (one) => one === 'known-01',
-        });
-        let count = 0;
-        const keep = (userId?: string, error = new AppError('not_found'), reference?: string) => {
-          count += 1;
-          const name = reference ?? String(count).padStart(8, '0');
-          const session = userId === undefined ? undefined : { user: { id: userId } };
-          const context = { id: `request-${name}`, reference: name, route: '/one', address: '192.0.2.1', session };
-          return references.keep({ context } as never, error);
-        };
-        const keptOf = async (times: number, userId?: string, error?: AppError) =>
-          (await Promise.all(Array.from({ length: times }, () => keep(userId, error)))).filter(Boolean).length;
+test('so many are kept a day, and never two under one', async () => {
+  const place = await emptyPlace('SQLite');
+  await place.look(async (store) => {
+    let now = Date.parse('2026-01-01T12:00:00Z');
+    const references = createProblemReferences({
+      store,
+      clock: () => now,
+      isKnown: async (one) => one === 'known-01',
+    });
+    let count = 0;
+    const keep = (userId?: string, error = new AppError('not_found'), reference?: string) => {
+      count += 1;
+      const name = reference ?? String(count).padStart(8, '0');
+      const session = userId === undefined ? undefined : { user: { id: userId } };
+      const context = { id: `request-${name}`, reference: name, route: '/one', address: '192.0.2.1', session };
+      return references.keep({ context } as never, error);
+    };
+    const keptOf = async (times: number, userId?: string, error?: AppError) =>
+      (await Promise.all(Array.from({ length: times }, () => keep(userId, error)))).filter(Boolean).length;
 
-        expect(await keptOf(60, 'u1')).toBe(50);
-        // The record of a sign-in has it all the same.
-        expect(await keep('u1', undefined, 'known-01')).toBe('known-01');
-        expect(await keptOf(3, 'u2')).toBe(3);
-        expect(await keptOf(3)).toBe(0);
-        expect(await keep(undefined, undefined, 'known-01')).toBe('known-01');
-        expect(await keptOf(1_010, undefined, new AppError('internal'))).toBe(1_000);
-        expect(await keptOf(1, 'u2', new AppError('storage_unavailable'))).toBe(0);
-        now += 86_400_000;
-        const cause = Object.assign(new Error('secret'), { code: 'ECONNRESET' });
-        expect(await keep('u1', new AppError('internal', { cause, logDetail: 'secret' }), 'ABCD1234')).toBe('ABCD1234');
-        expect(await keep('u2', undefined, 'abcd1234')).toBeUndefined();
-        const record = await references.find('abcD1234');
-        expect(record).toEqual({
-          ...{ reference: 'ABCD1234', requestId: 'request-ABCD1234', at: now, code: 'internal', status: 500 },
-          ...{ route: '/one', userId: 'u1', cause: 'ECONNRESET' },
-        });
-        for (const none of ['', 'unknown', 'x'.repeat(9_000), '../abcd1'])
-          expect(await references.find(none)).toBeUndefined();
-      });
-      const kept = (await place.items()).filter((item) => 'record' in item && item.record.startsWith('problem:'));
-      const lifetimes = kept.map((item) => ('expiresAt' in item ? Number(item.expiresAt) : Number.NaN) - Date.now());
-      expect(Math.max(...lifetimes)).toBeLessThanOrEqual(30 * 86_400_000);
-      await place.dispose();
-    },
-  );
+    expect(await keptOf(60, 'u1')).toBe(50);
+    // The record of a sign-in has it all the same.
+    expect(await keep('u1', undefined, 'known-01')).toBe('known-01');
+    expect(await keptOf(3, 'u2')).toBe(3);
+    expect(await keptOf(3)).toBe(0);
+    expect(await keep(undefined, undefined, 'known-01')).toBe('known-01');
+    expect(await keptOf(1_010, undefined, new AppError('internal'))).toBe(1_000);
+    expect(await keptOf(1, 'u2', new AppError('storage_unavailable'))).toBe(0);
+    now += 86_400_000;
+    const cause = Object.assign(new Error('secret'), { code: 'ECONNRESET' });
+    expect(await keep('u1', new AppError('internal', { cause, logDetail: 'secret' }), 'ABCD1234')).toBe('ABCD1234');
+    expect(await keep('u2', undefined, 'abcd1234')).toBeUndefined();
+    const record = await references.find('abcD1234');
+    expect(record).toEqual({
+      ...{ reference: 'ABCD1234', requestId: 'request-ABCD1234', at: now, code: 'internal', status: 500 },
+      ...{ route: '/one', userId: 'u1', cause: 'ECONNRESET' },
+    });
+    for (const none of ['', 'unknown', 'x'.repeat(9_000), '../abcd1'])
+      expect(await references.find(none)).toBeUndefined();
+  });
+  const kept = (await place.items()).filter((item) => 'record' in item && item.record.startsWith('problem:'));
+  const lifetimes = kept.map((item) => ('expiresAt' in item ? Number(item.expiresAt) : Number.NaN) - Date.now());
+  expect(Math.max(...lifetimes)).toBeLessThanOrEqual(30 * 86_400_000);
+  await place.dispose();
 });
