@@ -33,11 +33,10 @@ const eventsOf = (records: readonly AuditRecord[]) =>
     Object.entries(Object.groupBy(records, ({ event }) => event)).map(([name, all]) => [name, all?.length]),
   );
 
-describe.each(['SQLite', 'Redis'] as const)('R94 the trail on %s', (kind) => {
-  const isMissing = kind === 'Redis' && missingRedis !== undefined;
+describe('R94 the trail', () => {
   let place: Place;
   beforeAll(async () => {
-    if (!isMissing) place = await emptyPlace(kind);
+    place = await emptyPlace('SQLite');
   });
   afterAll(() => place?.dispose());
 
@@ -49,7 +48,7 @@ describe.each(['SQLite', 'Redis'] as const)('R94 the trail on %s', (kind) => {
     return exported;
   };
 
-  test.skipIf(isMissing)('too many everyday events push out each other, and no change', async () => {
+  test('too many everyday events push out each other, and no change', async () => {
     await place.look(async (store) => {
       let now = START;
       const trail = createAuditTrail({ store, clock: () => now, days: 30, maxEntries: 60 });
