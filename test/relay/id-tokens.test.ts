@@ -7,19 +7,15 @@ import { userIdOf } from '../../src/users/user-id.ts';
 import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { sealerOf } from '../support/encryption-keys.ts';
-import type { StoreKind } from '../support/fleet.ts';
 import type { Mode } from '../support/hostile-modes.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
-import { skipWithout } from '../support/missing.ts';
 import { emptyPlace, type Place } from '../support/places.ts';
-import { missingRedis } from '../support/redis-server.ts';
 import { type Administrator, administratorOf, exchange } from './service.ts';
 
 const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token';
 const now = () => Math.floor(Date.now() / 1000);
 
-describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
-  const missing = kind === 'Redis' ? missingRedis : undefined;
+describe('R99', () => {
   let place: Place;
   let provider: HostileProvider;
   let site: HostileSite;
@@ -28,8 +24,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
   const idTokens: string[] = [];
   const issued: Mode['issued'] = (value) => void (value.split('.').length === 3 && idTokens.push(value));
   beforeAll(async () => {
-    if (missing) return;
-    place = await emptyPlace(kind);
+    place = await emptyPlace('SQLite');
     provider = await startHostileProvider();
     provider.set({ issued });
     site = await startHostileSite({ provider, env: place.env });
@@ -59,8 +54,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
   };
   const NO_PROOF = { status: 400, error: 'invalid_request', error_description: expect.stringContaining('not valid') };
 
-  test('a relay token accepts none unless an administrator says so', async (context) => {
-    skipWithout(context, missing);
+  test('a relay token accepts none unless an administrator says so', async () => {
     const { idToken } = await signIn();
     const { token: plain } = await admin.makeToken({ apps: ['elsewhere'] });
     expect(await present(idToken, plain)).toMatchObject({
@@ -70,8 +64,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
     expect(await present(idToken)).toMatchObject({ status: 200, access_token: expect.any(String) });
   });
 
-  test('one whose session has ended proves nothing, though the user is signed in elsewhere', async (context) => {
-    skipWithout(context, missing);
+  test('one whose session has ended proves nothing, though the user is signed in elsewhere', async () => {
     const [laptop, phone] = [await signIn(), await signIn()];
     await signOut(laptop.agent);
     expect(await present(laptop.idToken)).toMatchObject(NO_PROOF);
@@ -80,8 +73,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
     expect(await present(phone.idToken)).toMatchObject(NO_PROOF);
   });
 
-  test('one that the provider signs out at once proves nothing', async (context) => {
-    skipWithout(context, missing);
+  test('one that the provider signs out at once proves nothing', async () => {
     provider.signInAs({ sub: 'user-2', sid: 'session-2' });
     const { idToken } = await signIn();
     expect(await present(idToken)).toMatchObject({ status: 200 });
@@ -93,8 +85,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
     provider.signInAs({ sub: 'user-1' });
   });
 
-  test('one that is more than 10 minutes old proves nothing', async (context) => {
-    skipWithout(context, missing);
+  test('one that is more than 10 minutes old proves nothing', async () => {
     provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 540 }) });
     expect(await present((await signIn()).idToken)).toMatchObject({ status: 200 });
     provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 601 }) });
@@ -102,8 +93,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R99 on %s', (kind) => {
     provider.set({ issued });
   });
 
-  test('one that began no session, and one that was changed, prove nothing', async (context) => {
-    skipWithout(context, missing);
+  test('one that began no session, and one that was changed, prove nothing', async () => {
     const { agent, idToken } = await signIn();
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
     await agent.request(`${site.url}/connections/elsewhere`, { method: 'POST', body });
