@@ -6,9 +6,7 @@ import { useBrowser } from '../support/browser.ts';
 import { openVault } from '../support/fleet.ts';
 import { getJson, signIn } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, signInBy, throughProvider, userIdOf } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
 import { backToNow, pass } from '../support/passing-time.ts';
-import { missingRedis, startRedis } from '../support/redis-server.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 import { until } from '../support/until.ts';
 import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
@@ -23,10 +21,8 @@ afterEach(async () => {
 const newPage = useBrowser();
 
 /** Gatehouse and its provider, a connected user in a browser, a service with a relay token and webhooks, an administrator. */
-async function start(storage: string) {
-  const redis = storage === 'Redis' ? await startRedis() : undefined;
-  if (redis) closing.push(redis.dispose);
-  const env = { CONNECTION_CHECK_SECONDS: String(INTERVAL_SECONDS), ...(redis && { REDIS_URL: redis.url }) };
+async function start() {
+  const env = { CONNECTION_CHECK_SECONDS: String(INTERVAL_SECONDS) };
   // The access token expires before the check, so that the health tells a failed check.
   const site = await startDocumentedSite({ env, sandbox: { accessTokenSeconds: 60 } });
   closing.push(site.close);
@@ -55,11 +51,8 @@ async function start(storage: string) {
   return { site, messages, page, userId, connection, untilCheck };
 }
 
-const TITLE =
-  'R113 what a user takes back at the provider is announced within the interval without a call, and is mended by reconnecting: on %s';
-test.for(['SQLite', 'Redis'])(TITLE, async (storage, context) => {
-  if (storage === 'Redis') skipWithout(context, missingRedis);
-  const { site, messages, page, userId, connection, untilCheck } = await start(storage);
+test('R113 what a user takes back at the provider is announced within the interval without a call, and is mended by reconnecting', async () => {
+  const { site, messages, page, userId, connection, untilCheck } = await start();
   expect(await connection()).toMatchObject({ health: 'active', notCheckedSince: null });
 
   await page.goto(`${site.sandbox.issuer}/account`);
@@ -97,7 +90,7 @@ test.for(['SQLite', 'Redis'])(TITLE, async (storage, context) => {
 });
 
 test('R113 R41 a connection whose check fails in an outage is in doubt until the provider is back, without a call', async () => {
-  const { site, messages, page, connection, untilCheck } = await start('SQLite');
+  const { site, messages, page, connection, untilCheck } = await start();
   site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
   await untilCheck();
   await until(async () => (await connection()).health === 'in_doubt');

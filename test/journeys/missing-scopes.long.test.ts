@@ -6,8 +6,6 @@ import { useBrowser } from '../support/browser.ts';
 import { openVault } from '../support/fleet.ts';
 import { CLIENT_SECRET, sandboxApp, signIn } from '../support/gatehouse.ts';
 import { jsonOf, leaveBy, throughProvider, userIdOf } from '../support/journey.ts';
-import { skipWithout } from '../support/missing.ts';
-import { missingRedis, startRedis } from '../support/redis-server.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 import { until } from '../support/until.ts';
 import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
@@ -20,21 +18,11 @@ afterEach(async () => {
 });
 const openPage = useBrowser();
 
-async function startOn(storage: string) {
-  const redis = storage === 'Redis' ? await startRedis() : undefined;
-  if (redis) closing.push(redis.dispose);
+test('R4 R109 R115 a new scope is missing until the user reconnects, and the connection works all the time', async () => {
   // Without checks, so that a use alone finds what is missing.
-  const env = { CONNECTION_CHECK_SECONDS: '0', ...(redis && { REDIS_URL: redis.url }) };
+  const env = { CONNECTION_CHECK_SECONDS: '0' };
   const site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 }, env });
   closing.push(site.close);
-  return site;
-}
-
-const TITLE =
-  'R4 R109 R115 a new scope is missing until the user reconnects, and the connection works all the time: on %s';
-test.for(['SQLite', 'Redis'])(TITLE, async (storage, context) => {
-  if (storage === 'Redis') skipWithout(context, missingRedis);
-  const site = await startOn(storage);
   const vault = await openVault(site.env);
   closing.push(() => vault.store.close());
   const admin = await administratorOf(site, vault);
