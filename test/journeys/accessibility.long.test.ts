@@ -1,12 +1,17 @@
-/** axe-core finds nothing on any page that links lead to, nor on forms with faults, light and dark, on wide and on narrow screens. */
+/**
+ * Every page that links lead to is valid HTML, and axe-core finds nothing on it, nor on forms with faults, light and dark, on
+ * wide and on narrow screens.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk } from '../grants/vault-desk.ts';
 import { administratorOf } from '../relay/service.ts';
 import { findingsAt, findingsOn } from '../support/axe.ts';
 import { useBrowser } from '../support/browser.ts';
 import { crawl } from '../support/crawl.ts';
-import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { sandboxApp, signIn, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, throughProvider } from '../support/journey.ts';
+import { startDocumentedSite } from '../support/seen-responses.ts';
+import { expectValid } from '../support/valid-html.ts';
 
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 40\d/;
 
@@ -15,7 +20,7 @@ const openBrowser = useBrowser();
 const openPage = () => openBrowser({ bypassCSP: true }, FAULTY_FORM);
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite({
+  site = await startDocumentedSite({
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { name: 'Second platform' })],
     env: { ADMIN_APP: 'platform' },
   });
@@ -37,6 +42,7 @@ test('pages of administrators, and forms with faults', async () => {
   await throughProvider(page, site, 'admin@example.test');
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
   const pages = await crawl(agent, `${site.url}/admin`);
+  await expectValid(...pages);
   const urls = pages.filter(({ status }) => status === 200).map(({ url }) => url);
   expect(urls.filter((url) => url.includes('/admin')).length).toBeGreaterThan(40);
   expect(await findingsAt(page, urls)).toEqual([]);
@@ -70,7 +76,9 @@ test('pages of users', async () => {
   await page.goto(`${site.url}/sign-in?app=platform`);
   await throughProvider(page, site);
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
-  const urls = (await crawl(agent, `${site.url}/`)).filter(({ status }) => status === 200).map(({ url }) => url);
+  const pages = await crawl(agent, `${site.url}/`);
+  await expectValid(...pages);
+  const urls = pages.filter(({ status }) => status === 200).map(({ url }) => url);
   expect(urls.length).toBeGreaterThan(5);
   expect(await findingsAt(page, urls)).toEqual([]);
 });
