@@ -1,4 +1,4 @@
-/** The main job on shared storage: the same path over a Redis of the test's own, and starts that are refused. */
+/** A Redis that is away, within deadlines, and starts that are refused; `smoke/redis.test.ts` has the main job on it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -19,18 +19,6 @@ afterAll(async () => {
 });
 
 describe('on Redis', () => {
-  test('signs in, reads the thread, looks up a BIN, and is still signed in after a restart', async (context) => {
-    skipWithout(context, missingRedis);
-    const { agent } = await signIn(site);
-    await site.restart();
-    expect((await getJson(agent, `${site.url}/threads/current`)).json).toHaveProperty('thread.title');
-    expect((await getJson(agent, `${site.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
-    expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
-      signedIn: true,
-      connections: [{ app: 'platform', health: 'active' }],
-    });
-  });
-
   test('F4: without Redis 503 with Retry-After within 500 ms, alive all the while, and back within 2 s', async (context) => {
     skipWithout(context, missingRedis);
     const { agent } = await signIn(site, 'second@example.test');
