@@ -40,6 +40,18 @@ export async function startFilledSite() {
     pathOf: (text: string) => text.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(ids[name] ?? '')),
     /** Names in place of what differs from run to run: ids, addresses and secrets. */
     clean: (text: string) => cleaned(text, { site, receiver, ids }),
+    /** Resolves up to two seconds later, once timelines have the calls of services and each key its count of records. */
+    async untilCounted(): Promise<void> {
+      const areRecordsCounted = async () => (await api.call('GET', '/keys')).json.countedAt !== null;
+      // The first look begins the count.
+      await areRecordsCounted();
+      const { reports, nightly, uma } = ids;
+      for (const one of [`relay-tokens/${reports}`, `relay-tokens/${nightly}`, `users/${uma}`, 'connected-apps/second'])
+        await until(async () =>
+          JSON.stringify((await api.call('GET', `/${one}/timeline`)).json).includes('relay.calls'),
+        );
+      await until(areRecordsCounted);
+    },
     async close(): Promise<void> {
       await desk.close();
       await site.close();
@@ -105,13 +117,6 @@ async function fill({ site, desk, api, receiver }: Parts) {
     const total = (await api.call('GET', '/overview')).json.total as Record<string, number>;
     return Object.entries(relayed).every(([name, count]) => total[name] === count);
   });
-  for (const one of [
-    `relay-tokens/${reports.id}`,
-    `relay-tokens/${nightly.id}`,
-    `users/${uma}`,
-    'connected-apps/second',
-  ])
-    await until(async () => JSON.stringify((await api.call('GET', `/${one}/timeline`)).json).includes('"relay.calls"'));
   const ids: Record<string, string> = {
     ...{ uma, reports: reports.id, nightly: nightly.id, account: account.id, webhook: webhook.id },
     ...{ message: message.id, terraform: terraform.id, link: await idOf(api, '/connect-links') },

@@ -18,6 +18,7 @@ import { DAY_MS, type FilledSite, inDays, pass, startFilledSite } from './filled
 let filled: FilledSite;
 beforeEach(async () => {
   filled = await startFilledSite();
+  await filled.untilCounted();
 });
 afterEach(() => filled?.close());
 
@@ -85,8 +86,6 @@ const LISTS = [
 
 test('every page says this, and every list is exported as this', async () => {
   const { agent, site, clean, pathOf } = filled;
-  // Counting takes a moment, and the page does not wait for it.
-  await until(async () => (await filled.api.call('GET', '/keys')).json.countedAt !== null);
   const open = (path: string) => agent.get(`${site.url}/admin/${pathOf(path)}`);
   const written = async (path: string) => {
     const { status, body, visited } = await open(path);
