@@ -6,12 +6,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { RefreshFailure } from '../../src/grants/grant.ts';
-import { bearer } from '../relay/service.ts';
 import { ask } from '../support/ask.ts';
-import type { Page } from '../support/browserless.ts';
-import { getJson, signIn } from '../support/gatehouse.ts';
+import { signIn } from '../support/gatehouse.ts';
 import { outlineOf } from '../support/outline.ts';
-import { until } from '../support/until.ts';
 import { DAY_MS, type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
 
 /** For each test: what one changes is in no other's pages. */
@@ -230,147 +227,6 @@ async function operations(): Promise<string> {
   return `${lines.filter((line) => line.includes(' /admin/')).join('\n')}\n`;
 }
 
-/** In this order: the page, what is typed, and the button. */
-const changes = (): readonly (readonly [string, Record<string, string>, string?])[] => {
-  const { apiToken, receiver } = filled;
-  return [
-    ['connect-links/{link}/revoke', {}, 'Revoke connect link'],
-    ['relay-tokens/new', { name: '', days: 'x' }],
-    ['relay-tokens/new', { name: 'made', apps: 'platform', days: '7' }],
-    ['relay-tokens/{nightly}/edit', { name: '' }],
-    ['relay-tokens/{nightly}/edit', { name: 'renamed' }],
-    ['relay-tokens/{nightly}/rotate', { overlapHours: '721' }],
-    ['relay-tokens/{nightly}/rotate', { overlapHours: '2' }],
-    ['relay-tokens/{nightly}/revoke', {}, 'Revoke relay token'],
-    ['service-accounts/new', { name: '', app: 'platform', apiToken: '' }],
-    ['service-accounts/new', { name: 'other', app: 'platform', apiToken }],
-    ['service-accounts/{account}/replace', { apiToken: '' }],
-    ['service-accounts/{account}/replace', { apiToken }],
-    ['service-accounts/{account}/remove', {}, 'Delete service account'],
-    ['webhooks/new', { url: 'x', events: '' }],
-    ['webhooks/new', { url: receiver.url, events: 'connection.created' }],
-    ['webhooks/{webhook}', { url: 'x' }],
-    ['webhooks/{webhook}', { url: receiver.url, events: 'connection.created' }],
-    ['webhooks/{webhook}', { overlapHours: '-1' }],
-    ['webhooks/{webhook}', { overlapHours: '1' }],
-    ['webhooks/{webhook}', {}, 'Send test message'],
-    ['webhooks/{webhook}', {}, 'Send again Test message'],
-    ['webhooks/{webhook}/remove', {}, 'Delete webhook'],
-    ['admin-tokens/new', { name: '', days: '0' }],
-    ['admin-tokens/new', { name: 'made', days: '30' }],
-    ['admin-tokens/{terraform}/revoke', {}, 'Revoke admin token'],
-    ['connected-apps/second', { name: '' }, 'Save'],
-    ['connected-apps/second', { name: 'Renamed' }, 'Save'],
-    ['connected-apps/second/disable', {}, 'Disable app'],
-    ['connected-apps/second', {}, 'Enable app'],
-    ['connected-apps/second/delete', { typed: 'x' }],
-    ['connections/{uma}.platform/end', {}, 'Disconnect'],
-    ['sessions/{session}/end', {}, 'End session'],
-    ['users/{uma}/sign-out', {}, 'Sign out everywhere'],
-    ['users/{uma}/disable', {}, 'Disable user'],
-    ['users/{uma}', {}, 'Enable user'],
-    ['users/{uma}/delete', { typed: 'x' }],
-    ['users/{uma}/delete', { typed: 'user@example.test' }],
-    ['keys', {}, 'Publish the next key now'],
-  ];
-};
-
-/** What a page says of a change: done, or not done and why. */
-const NOTICE = /<div class="notice notice-(\w+)" role="\w+">(.*?)<\/(?:ul|p)>\s*<\/div>/gs;
-
-test('every change has this notice and these entries in the audit trail', async () => {
-  const { agent, api, site, clean, pathOf } = filled;
-  const { json: before } = await api.call('GET', '/audit?limit=1');
-  const [last] = before.items as { id: string }[];
-  const done: string[] = [];
-  for (const [path, fields, button] of changes()) {
-    pass(1_000);
-    const page = await agent.get(`${site.url}/admin/${pathOf(path)}`);
-    const { status, url, body } = await agent.submit(page, fields, button === undefined ? {} : { button });
-    const notices = [...body.matchAll(NOTICE)].map(([, tone, inner = '']) => `${tone}:${outlineOf(inner)}`);
-    done.push(
-      `=== ${path} [${button ?? Object.keys(fields)}]: ${status} ${new URL(url).pathname}\n${notices.join('')}`,
-    );
-  }
-  await isWritten(clean(done.join('\n')), 'changes');
-
-  const entriesSince = async () => {
-    const { json } = await getJson(agent, `${site.url}/admin/api/audit?limit=200`);
-    const all = json.items as Entry[];
-    return all.slice(
-      0,
-      all.findIndex(({ id }) => id === last?.id),
-    );
-  };
-  // Deleting a user removes connections too, and the trail stores that a moment later.
-  const ofSecond = pathOf('{uma}/second');
-  await until(async () => (await entriesSince()).some(({ target }) => target?.id === ofSecond));
-  const entries = await entriesSince();
-  const lines = entries.toReversed().map(({ event, actor, target, userId, outcome, facts }) => {
-    const about = [target?.kind, target?.id, target?.name, userId && `user ${userId}`, outcome]
-      .filter(Boolean)
-      .join(' ');
-    return `${event} by ${actor.kind} ${actor.name ?? ''}: ${about} ${JSON.stringify(facts ?? {})}`;
-  });
-  await isWritten(clean(`${lines.join('\n')}\n`), 'audited-changes');
-});
-
-/** In this order: where it begins, and then for each page what is typed and the button. */
-const wizard = (): readonly (readonly [string, ...(readonly [Record<string, string>, string])[]])[] => {
-  const { issuer } = filled.site.sandbox;
-  const third = { id: '', name: 'Third app', issuer };
-  const credentials = { clientId: 'test-third', clientSecret: 'third-client-secret-0123456789' };
-  return [
-    ['register-app', [{ id: 'A b', name: '', issuer: 'x' }, 'Continue']],
-    ['register-app', [{ ...third, id: 'platform' }, 'Continue']],
-    ['register-app', [{ ...third, issuer: `${issuer}/` }, 'Continue']],
-    ['register-app', [third, 'Continue'], [{ clientId: '' }, 'Register app']],
-    ['register-app', [third, 'Continue'], [credentials, 'Register app']],
-    ['register-app?preset=auth0', [{}, 'Continue']],
-    ['connected-apps/second', [{}, 'Read provider settings']],
-  ];
-};
-
-test('every step of a registration says this', async () => {
-  const { agent, site, clean, pathOf } = filled;
-  const steps: string[] = [];
-  for (const [path, ...typed] of wizard()) {
-    let page = await agent.get(`${site.url}/admin/${pathOf(path)}`);
-    for (const [fields, button] of typed) page = await agent.submit(page, fields, { button });
-    const names = typed.map(([fields, button]) => `${button} ${Object.keys(fields)}`).join(', ');
-    // The presets stand on the page itself.
-    const shown = outlineOf(page.body).replaceAll(/^.*\?preset=.*\n/gm, '');
-    steps.push(`=== ${path} [${names}]: ${page.status}\n${shown}`);
-  }
-  await isWritten(clean(steps.join('\n')), 'registration-steps');
-});
-
-test('an upload of BIN data, its import and the way back say this', async () => {
-  const { agent, api, site, clean, pathOf } = filled;
-  const { json: made } = await api.call('POST', '/admin-tokens', { ...UPLOADER, expiresAt: inDays(1) });
-  const upload = await ask(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {
-    ...{ method: 'POST', headers: { ...bearer(String(made.token)), 'content-type': 'text/csv' } },
-    body: 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n40001235,VISA,CREDIT,SE\nx,VISA,CREDIT,SE\n',
-  });
-  const { id } = JSON.parse(upload.body) as { id: string };
-  const texts = [`=== POST bin/uploads: ${upload.status}\n${JSON.stringify(JSON.parse(upload.body), null, 1)}\n`];
-  const open = (path: string) => agent.get(`${site.url}/admin/${pathOf(path)}`);
-  const add = (name: string, { status, body }: Page) => texts.push(`=== ${name}: ${status}\n${outlineOf(body)}`);
-  const { json: read } = await api.call('GET', `/bin/uploads/${id}`);
-  texts.push(`=== GET bin/uploads/{id}\n${JSON.stringify(read, null, 1)}\n`);
-  add('bin/uploads/{id}', await open(`bin/uploads/${id}`));
-  add('[Import 2 rows]', await agent.submit(await open(`bin/uploads/${id}`), {}, { button: 'Import 2 rows' }));
-  add('bin/rollback', await open('bin/rollback'));
-  add('[Roll back]', await agent.submit(await open('bin/rollback'), {}, { button: 'Roll back' }));
-  const { json: back } = await api.call('POST', '/bin/rollback', {});
-  texts.push(`=== POST bin/rollback\n${JSON.stringify(back, null, 1)}\n`);
-  const { json: trail } = await api.call('GET', '/audit?limit=5');
-  texts.push(...(trail.items as Entry[]).map(({ event, facts }) => `${event} ${JSON.stringify(facts)}\n`));
-  await isWritten(clean(texts.join('\n').replaceAll(id, '{upload}')), 'bin-upload');
-});
-
-const UPLOADER = { name: 'uploads', scope: 'write' };
-
 const TROUBLED = [
   ...['', 'users', 'users/{uma}', 'connected-apps', 'connected-apps/second', 'connections', 'relay-tokens'],
   ...[
@@ -413,13 +269,3 @@ const BROKEN: RefreshFailure = {
   ...{ kind: 'reconnect_needed', cause: 'grant_refused', reason: 'invalid_grant' },
   ...{ since: Date.parse(inDays(0)), failures: 1, retryAt: 0 },
 };
-
-interface Entry {
-  id: string;
-  event: string;
-  actor: { kind: string; name?: string };
-  target?: { kind: string; id: string; name?: string };
-  userId?: string;
-  outcome?: string;
-  facts?: object;
-}
