@@ -9,7 +9,17 @@ interface Document {
   servers: { url: string }[];
   paths: Record<
     string,
-    Record<string, { summary: string; operationId: string; requestBody?: Body; responses: object; security: object[] }>
+    Record<
+      string,
+      {
+        summary: string;
+        operationId: string;
+        parameters?: { name: string; in: string }[];
+        requestBody?: Body;
+        responses: object;
+        security: object[];
+      }
+    >
   >;
   components: { schemas: object };
 }
@@ -61,6 +71,39 @@ describe('the document', () => {
       expect(Object.keys(responses)).toContain('default');
     }
   });
+
+  test('names the parameters of each call of the administration', () => {
+    const list = ['after', 'limit', 'q'];
+    const timeline = ['after', 'limit', 'kind'];
+    const found = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { parameters = [] }]): [string, string[]] => [
+        `${method} ${path.replace('/admin/api', '')}`,
+        parameters.filter((one) => path.startsWith('/admin/') && one.in === 'query').map(({ name }) => name),
+      ]),
+    );
+    expect(Object.fromEntries(found.filter(([, names]) => names.length > 0))).toEqual({
+      ...{ 'get /overview': ['range'], 'get /search': ['q'], 'get /users': list, 'get /revocations': list },
+      ...{ 'get /connected-apps': list, 'get /connected-apps/{id}': ['scopes'], 'get /connect-links': list },
+      ...{ 'delete /connected-apps/{id}': ['version'], 'get /relay-tokens': [...list, 'app', 'scope', 'state'] },
+      ...{ 'get /service-accounts': [...list, 'app'], 'get /webhooks': [...list, 'event', 'state'] },
+      ...{
+        'get /webhooks/{id}/messages': ['after', 'limit', 'state'],
+        'get /admin-tokens': [...list, 'scope', 'state'],
+      },
+      ...{ 'get /sessions': [...list, 'user'], 'get /connections': [...list, 'app', 'health', 'scopes', 'user'] },
+      ...{ 'get /sign-ins': [...list, 'failed'], 'post /bin/uploads': ['date', 'source', 'licence', 'columns'] },
+      ...{ 'get /users/{id}/timeline': timeline, 'get /connected-apps/{id}/timeline': timeline },
+      ...{ 'get /relay-tokens/{id}/timeline': timeline, 'post /bin/rollback': ['to'] },
+      'get /audit': [...list, 'event', 'who', 'whom', 'from', 'to', 'text', 'format'],
+    });
+  });
+
+  test.each(['relay-tokens', 'relay-tokens/{id}/rotate', 'webhooks', 'webhooks/{id}/rotate', 'admin-tokens'])(
+    'R80 says that a secret is only in this response: POST %s',
+    (path) => {
+      expect(document.paths[`/admin/api/${path}`]?.post?.summary).toContain('only this response contains');
+    },
+  );
 
   test('R88 every change of the administration needs a token, or a session with the CSRF token', () => {
     for (const [path, methods] of Object.entries(document.paths).filter(([one]) => one.startsWith('/admin/'))) {

@@ -1,0 +1,155 @@
+/** What the API says of a filled site, and how it refuses: members, values, pointers and sentences. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { table } from './facts.ts';
+import { type FilledSite, startFilledSite } from './filled-site.ts';
+
+/** For all tests: only the last ones change it. */
+let filled: FilledSite;
+beforeAll(async () => {
+  filled = await startFilledSite();
+});
+afterAll(() => filled?.close());
+
+/** The names of the members of a resource, or of the first item of a list; and some of its values. */
+const READS = `
+overview?range=week # range from users sessions connections binQuota spans total before causes attention checkedAt
+  from: "2031-02-27T00:00:00.000Z"
+  connections: {"total":3,"active":3,"expiring":0,"in_doubt":0,"reconnect_needed":0}
+  binQuota: {"used":1,"limit":10000,"resetsAt":"2031-04-01T00:00:00.000Z"}
+  total: {"sign_in.succeeded":3,"sign_in.refused":1,"relay.answered":4,"relay.refused":1}
+connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath signIn returnUrls par dpop providerSignOut source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri usable unusable lastCheck connections
+  signIn: {"allow":"everyone"}
+connected-apps/second/timeline # id at until kind event text actor user app address calls signIn details
+  actor: {"kind":"relay_token","id":"{nightly}","name":"nightly","path":"/admin/relay-tokens/{nightly}"}
+  user: {"id":"{uma}","name":"Uma Okafor"} / app: {"id":"second","name":"Collaboration second"}
+  details: {"app":"second","requestId":"{uuid}"}
+relay-tokens/{nightly} # id version name prefix scopes apps users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
+  prefix: "gthr_{nightly}"
+service-accounts/{account} # id version name app createdAt tokenSetAt
+webhooks/{webhook} # id version url events enabled createdAt overlapEndsAt failingSince lastResponse
+  lastResponse: {"at":"2031-03-05T10:15:00.000Z","answer":"204"}
+webhooks/{webhook}/messages # id event state createdAt nextAt tries
+  tries: [{"at":"2031-03-05T10:15:00.000Z","answer":"204","manual":true}]
+webhooks/{webhook}/messages/{message} # id event state createdAt nextAt tries body
+  tries: [{"at":"2031-03-05T10:15:00.000Z","answer":"204","manual":true,"responseBody":null}]
+admin-tokens/{terraform} # id name scope createdAt expiresAt expired state lastUsedAt
+users # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
+users/{uma} # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt sessions connections pendingRevocations
+sessions # id user browser address app startedAt lastSeenAt
+  user: {"id":"{ada}","name":"Ada Moreau","email":"admin@example.test"}
+connections/{uma}.second # id user app appName account health cause causeWords reason scopes missingScopes connectedAt checkedAt notCheckedSince lastUsedAt
+connect-links/{link} # id user app scopes returnUrl relayToken used createdAt expiresAt
+  relayToken: {"id":"{nightly}","name":"nightly"}
+sign-ins # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references
+  user: {"id":"{ada}","name":"Ada Moreau","email":"admin@example.test","presumed":false}
+sign-ins/{signIn} # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references redirectUri steps
+audit?event=connection.made # id at event actor target userId address requestId facts
+  actor: {"kind":"user","id":"{ada}"} / target: {"kind":"connection","id":"{ada}/platform"}
+  facts: {"scopes":["openid","profile","email","offline_access","platform_read_only"]}
+`;
+
+test.each(table(READS))('GET %s', async (path, [names = '', ...values]) => {
+  const { status, json } = await filled.api.call('GET', `/${filled.pathOf(path)}`);
+  const [item = json] = (json.items ?? []) as [Record<string, unknown>?];
+  expect([status, `# ${Object.keys(item).join(' ')}`]).toEqual([200, names]);
+  const members = Object.entries(item).map(([name, value]) => filled.clean(`${name}: ${JSON.stringify(value)}`));
+  expect(members.filter((member) => values.includes(member))).toEqual(values);
+});
+
+test('a sign-in has these steps, of which one failed', async () => {
+  const { json } = await filled.api.call('GET', filled.pathOf('/sign-ins/{signIn}'));
+  const steps = json.steps as { words: string; result: string }[];
+  const wordsOf = (result: string) => steps.filter((step) => step.result === result).map(({ words }) => words);
+  expect([wordsOf('passed').join('; '), wordsOf('failed'), wordsOf('not_reached').join('; ')]).toEqual([
+    'Started; Sent to the identity provider; Came back from the provider; State is genuine and has not expired; Same browser as at the start; Callback URL is that of the app; Response is genuine (state, iss)',
+    ['The user or the provider did not consent'],
+    'Tokens received; ID token: form; ID token: times; ID token: issuer; ID token: audience; ID token: nonce; ID token: signature; User identified; User may sign in; Session saved; Connection saved',
+  ]);
+});
+
+/** Each with its faults: the pointers that a sentence is about, and the sentence. */
+const REFUSED = `
+POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
+  #/id #/issuer #/clientId: Give a string here. #/name: Enter a name. #/callbackUrls: Give an array here. #: Leave out what is not known here: "events", "url".
+POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
+  #/name: Enter a name. #/scopes/0: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Leave out what is not known here: "events", "url".
+POST service-accounts {}
+  #/name #/app #/apiToken: Give a string here.
+POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
+  #/name: Enter a name. #/app #/apiToken: Give a string here. #: Leave out what is not known here: "events", "scopes", "url".
+POST webhooks {"name":"","events":[],"scopes":["x"],"url":"x"}
+  #/events: Choose at least one event. #: Leave out what is not known here: "name", "scopes".
+POST admin-tokens {}
+  #/name: Give a string here. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z.
+POST admin-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
+  #/name: Enter a name. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Leave out what is not known here: "events", "scopes", "url".
+POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00Z"}
+  #/expiresAt: Give a time in the future, at most ten years from now.
+POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
+  #/expiresAt: Give a time in the future, at most ten years from now.
+POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
+  #/relayToken #/address: Give a string here. #/route: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Leave out what is not known here: "name", "events", "scopes", "url".
+PUT connected-apps/platform {}
+  #/name #/issuer #/clientId: Give a string here. #/scopes #/callbackUrls: Give an array here. #/version: Give a number here.
+PUT relay-tokens/{nightly} {}
+  #/name: Give a string here. #/scopes: Give an array here. #/users: Give "all", "none", or a list of user ids. #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #/version: Give a number here.
+PUT webhooks/{webhook} {}
+  #/url: Give a string here. #/events: Give an array here. #/version: Give a number here.
+POST relay-tokens/{nightly}/rotate {"overlapSeconds":2592001}
+  #/overlapSeconds: Give 2592000 or less.
+POST register-at-provider {}
+  #/id #/name #/issuer: Give a string here. #/scopes #/callbackUrls: Give an array here.
+POST connections/import {"entries":[]}
+  #/entries: Give at least one.
+GET sessions?limit=0
+  #/limit: Give 1 or more.
+GET relay-tokens?state=none
+  #/state: Give one of: "active", "expiring", "expired".
+DELETE connected-apps/second
+  #: One user is connected with this app: disconnect everyone first, which revokes their access at the provider.
+`;
+
+test.each(table(REFUSED))('%s is refused', async (call, faults) => {
+  const [method = '', path = '', body] = call.split(' ');
+  const { status, json } = await filled.api.call(method, `/${filled.pathOf(path)}`, body && JSON.parse(body));
+  const pointers = Map.groupBy(json.errors as { pointer: string; detail: string }[], ({ detail }) => detail);
+  const lines = [...pointers].map(([detail, errors]) => `${errors.map(({ pointer }) => pointer).join(' ')}: ${detail}`);
+  expect([status, json.code, lines.join(' ')]).toEqual([400, 'invalid_request', ...faults]);
+});
+
+test.each([
+  ['GET connected-apps/none', 'There is no connected app with this id.'],
+  ['GET connect-links/none', 'There is no connect link with this id.'],
+  ['DELETE connect-links/none', 'There is no connect link with this id.'],
+  ['GET webhooks/{webhook}/messages/none', 'There is no message of this webhook with this id.'],
+  ['POST bin/rollback', 'There is no earlier data set: import one.'],
+  ...['GET bin/uploads/none', 'POST bin/uploads/none/import', 'DELETE bin/uploads/none'].map((call) => [
+    call,
+    'This upload was imported, discarded or replaced by another one, or is older than an hour: upload the file again.',
+  ]),
+])('%s: %s', async (call, sentence) => {
+  const [method = '', path = ''] = call.split(' ');
+  const { status, json } = await filled.api.call(method, `/${filled.pathOf(path)}`, method === 'POST' ? {} : undefined);
+  expect([status, json.code, json.detail]).toEqual([404, 'not_found', sentence]);
+});
+
+/** The status of a POST and the names of the members of its response. */
+const CHANGES = `
+policy/explain {"relayToken":"{reports}","route":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user examples
+callback-urls {"urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults nearMisses
+connected-apps/second/check # 200 ok findings
+relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
+webhooks/{webhook}/rotate {} # 200 id version url events enabled createdAt overlapEndsAt failingSince lastResponse secret
+webhooks/{webhook}/test # 200 id event state createdAt nextAt tries body
+webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt tries body
+keys/rotate-encryption {} # 202 kid startedAt finishedAt total done unreadable droppable failure
+connected-apps/second/disconnect-everyone # 202 app startedAt finishedAt total done answers
+users/{uma}/disable # 200 id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
+`;
+
+test.each(table(CHANGES))('POST %s', async (call, [response]) => {
+  const [path = '', body] = call.split(' ');
+  const wanted = body && JSON.parse(filled.pathOf(body));
+  const { status, json } = await filled.api.call('POST', `/${filled.pathOf(path)}`, wanted);
+  expect(`# ${status} ${Object.keys(json).join(' ')}`).toBe(response);
+});
