@@ -185,7 +185,7 @@ const RANDOM: readonly [RegExp, string][] = [
   [/\bk\d{8}-[0-9a-f]{4}\b/g, '{kid}'],
   [/\b(gth[a-z])_[\w-]{40,}/g, '$1_{secret}'],
   [/(\bversion=|"version": )\d+/g, '$1{version}'],
-  [/\b[\w-]{43}\b/g, '{thumbprint}'],
+  [/(?<![\w-])[\w-]{43}(?![\w-])/g, '{thumbprint}'],
   // Entries of the audit trail, some of which are written a little later than others.
   [/"id": "\d+"/g, '"id": "{number}"'],
   // The provider's clock is the real one.
