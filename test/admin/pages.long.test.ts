@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { RefreshFailure } from '../../src/grants/grant.ts';
-import { ask } from '../support/ask.ts';
 import { signIn } from '../support/gatehouse.ts';
 import { outlineOf } from '../support/outline.ts';
 import { DAY_MS, type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
@@ -103,129 +102,6 @@ test('every page says this, and every list is exported as this', async () => {
   }
   await isWritten(exports.join('\n'), 'csv');
 });
-
-const READS = [
-  ...['overview?range=week', 'search?q=uma%20o', 'search?q=nightly', 'search?q=terraform', 'search?q=batch'],
-  ...['search?q=hook', 'search?q=keys', 'search?q={uma}.platform', 'search?q={session}', 'search?q={link}'],
-  ...['search?q=second', 'connected-apps', 'connected-apps/second', 'connected-apps/second/timeline'],
-  ...['relay-tokens', 'relay-tokens/{nightly}', 'relay-tokens/{reports}/timeline', 'service-accounts'],
-  ...['service-accounts/{account}', 'webhooks', 'webhooks/{webhook}', 'webhooks/{webhook}/messages'],
-  ...['webhooks/{webhook}/messages/{message}', 'admin-tokens', 'admin-tokens/{terraform}', 'users', 'users/{uma}'],
-  ...['users/{uma}/timeline', 'sessions', 'sessions?user={uma}', 'connections', 'connections/{uma}.second'],
-  ...['revocations', 'connect-links', 'connect-links/{link}', 'sign-ins', 'sign-ins/{signIn}', 'audit?limit=2'],
-];
-
-/** Of every resource that the API creates, and one that is not there. */
-const REFUSED: readonly (readonly [string, string, object?])[] = [
-  ...['connected-apps', 'relay-tokens', 'service-accounts', 'webhooks', 'admin-tokens', 'policy/explain'].flatMap(
-    (path) => [['POST', path, {}] as const, ['POST', path, { name: '', events: [], scopes: ['x'], url: 'x' }] as const],
-  ),
-  ['POST', 'admin-tokens', { name: 'late', scope: 'read', expiresAt: '2031-03-05T10:00:00Z' }],
-  ['POST', 'admin-tokens', { name: 'long', scope: 'read', expiresAt: '2042-03-05T10:00:00Z' }],
-  ['PUT', 'relay-tokens/{nightly}', {}],
-  ['POST', 'relay-tokens/{nightly}/rotate', { overlapSeconds: 2_592_001 }],
-  ['PUT', 'webhooks/{webhook}', {}],
-  ['PUT', 'connected-apps/platform', {}],
-  ['GET', 'sessions?limit=0'],
-  ['GET', 'relay-tokens?state=none'],
-  ...['connected-apps', 'relay-tokens', 'service-accounts', 'webhooks', 'admin-tokens', 'users', 'connections'].map(
-    (path) => ['GET', `${path}/none`] as const,
-  ),
-  ...['connect-links/none', 'sign-ins/none', 'webhooks/{webhook}/messages/none'].map((path) => ['GET', path] as const),
-  ...['connected-apps/second', 'sessions/none', 'users/none'].map((path) => ['DELETE', path] as const),
-];
-
-const POLICY = { name: 'changed', scopes: ['bin:read'], apps: [], users: 'none', networks: [], expiresAt: inDays(30) };
-
-/** In this order. */
-const WRITES: readonly (readonly [string, string, object?])[] = [
-  ['POST', 'policy/explain', { relayToken: '{reports}', route: 'bin:read', address: '127.0.0.1' }],
-  ['POST', 'callback-urls', { urls: ['https://gatehouse.example/oauth/callback/second'] }],
-  ['POST', 'register-at-provider', {}],
-  ['POST', 'connected-apps/second/check'],
-  ['PUT', 'connected-apps/second', {}],
-  ['PUT', 'relay-tokens/{nightly}', POLICY],
-  ['POST', 'relay-tokens/{nightly}/rotate', {}],
-  ['DELETE', 'relay-tokens/{nightly}'],
-  ['PUT', 'service-accounts/{account}', { name: 'renamed' }],
-  ['DELETE', 'service-accounts/{account}'],
-  ['PUT', 'webhooks/{webhook}', { url: '{hook}', events: ['connection.created'] }],
-  ['POST', 'webhooks/{webhook}/rotate', {}],
-  ['POST', 'webhooks/{webhook}/test'],
-  ['POST', 'webhooks/{webhook}/messages/{message}/resend'],
-  ['DELETE', 'webhooks/{webhook}'],
-  ['DELETE', 'admin-tokens/{terraform}'],
-  ['DELETE', 'connect-links/{link}'],
-  ['DELETE', 'connections/{uma}.platform'],
-  ['POST', 'connections/import', { entries: [] }],
-  ['GET', 'connected-apps/second/disconnect-everyone'],
-  ['POST', 'connected-apps/second/disconnect-everyone'],
-  ['DELETE', 'sessions/{session}'],
-  ['POST', 'users/{uma}/sign-out'],
-  ['POST', 'users/{uma}/disable'],
-  ['POST', 'users/{uma}/enable'],
-  ['DELETE', 'users/{uma}'],
-  ['POST', 'keys/rotate'],
-  ['POST', 'keys/rotate-encryption', {}],
-  ['POST', 'bin/rollback', {}],
-  ['GET', 'bin/uploads/none'],
-  ['POST', 'bin/uploads/none/import', {}],
-  ['DELETE', 'bin/uploads/none'],
-];
-
-test('every call of the API is described, answered and refused as this', async () => {
-  const { api, receiver, clean, pathOf } = filled;
-  const wordOf = (text: string) => (text === '{hook}' ? receiver.url : pathOf(text));
-  const reads: string[] = [];
-  for (const path of READS) {
-    const { status, json } = await api.call('GET', `/${pathOf(path)}`);
-    reads.push(`=== GET ${path}: ${status}\n${clean(JSON.stringify(json, null, 1))}\n`);
-  }
-  await isWritten(reads.join('\n'), 'api');
-
-  const refusals: string[] = [];
-  for (const [method, path, body] of REFUSED) {
-    const { status, json } = await api.call(method, `/${pathOf(path)}`, body);
-    const { detail, errors = [] } = json as { detail?: string; errors?: { pointer: string; detail: string }[] };
-    const faults = errors.map((one) => `${one.pointer}: ${one.detail}\n`).join('');
-    refusals.push(`=== ${method} ${path} ${JSON.stringify(body ?? '')}: ${status}\n${detail}\n${faults}`);
-  }
-  await isWritten(clean(refusals.join('\n')), 'api-refusals');
-  await isWritten(await operations(), 'api-operations');
-
-  const written: string[] = [];
-  for (const [method, path, body] of WRITES) {
-    const { version } = method === 'PUT' ? (await api.call('GET', `/${pathOf(path)}`)).json : {};
-    const sent =
-      body &&
-      JSON.parse(JSON.stringify({ ...body, version }), (_key, value) =>
-        typeof value === 'string' ? wordOf(value) : value,
-      );
-    const { status, json } = await api.call(method, `/${pathOf(path)}`, sent);
-    written.push(`=== ${method} ${path}: ${status} ${json.detail ?? Object.keys(json).join(' ')}`);
-  }
-  await isWritten(clean(`${written.join('\n')}\n`), 'api-changes');
-});
-
-interface Operation {
-  summary: string;
-  parameters?: { name: string; in: string; description?: string }[];
-  responses: object;
-}
-
-async function operations(): Promise<string> {
-  const { paths } = JSON.parse((await ask(`${filled.site.url}/openapi.json`)).body) as {
-    paths: Record<string, Record<string, Operation>>;
-  };
-  const lines = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { summary, parameters = [], responses }]) => {
-      const query = parameters.filter((one) => one.in === 'query');
-      const asked = query.map(({ name, description = '' }) => `  ?${name}= ${description}`.trimEnd());
-      return [`${method.toUpperCase()} ${path} (${Object.keys(responses)}): ${summary}`, ...asked].join('\n');
-    }),
-  );
-  return `${lines.filter((line) => line.includes(' /admin/')).join('\n')}\n`;
-}
 
 const TROUBLED = [
   ...['', 'users', 'users/{uma}', 'connected-apps', 'connected-apps/second', 'connections', 'relay-tokens'],
