@@ -64,7 +64,7 @@ export function createAdmin(
     pages: Pages;
     limits: RateLimits;
     /** `stepUp`: the stronger sign-in that administrators need, if one is set. */
-    signIn: { stepUp: { acr: string; href: () => string } | undefined };
+    signIn: Pick<Parameters<typeof createAdminGuards>[0], 'adminApp' | 'stepUp'>;
     tourUrl: string | undefined;
   },
 ): Admin {
@@ -76,8 +76,9 @@ export function createAdmin(
     tokens,
     limits,
     note: audit.note,
-    origin: publicUrl.origin,
-    stepUp: signIn.stepUp && { ...signIn.stepUp, home: `${publicUrl.basePath}/admin` },
+    publicUrl,
+    adminApp: signIn.adminApp,
+    stepUp: signIn.stepUp,
   });
   const keyRotation = createKeyRotation({ storage, audit, events, clock });
   const resources = adminResources({

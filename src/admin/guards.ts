@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import type { AuditEntry } from '../audit/kinds.ts';
+import type { PublicUrl } from '../config/rules.ts';
 import { AppError } from '../errors.ts';
 import { wantsData } from '../http/accept.ts';
 import { bearerOf } from '../http/bearer.ts';
@@ -28,26 +29,39 @@ export function createAdminGuards(parts: {
   limits: Pick<RateLimits, 'take'>;
   /** Writes to the audit trail later; never throws. */
   note: (entry: AuditEntry) => void;
-  origin: string;
-  /** The `acr` that sessions need, the address that leads to it, and the page to return to. Undefined: any session will do. */
-  stepUp?: { acr: string; href: () => string; home: string } | undefined;
+  publicUrl: Pick<PublicUrl, 'origin' | 'href' | 'basePath'>;
+  /** The app whose sign-ins can make an administrator, if there is one. */
+  adminApp: () => string | undefined;
+  /** The `acr` that sessions need, and the address that leads to it. Undefined: any session will do. */
+  stepUp: { acr: string; href: () => string } | undefined;
 }) {
-  const { sessions, tokens, limits, note, origin, stepUp } = parts;
+  const { sessions, tokens, limits, note, publicUrl, adminApp, stepUp } = parts;
+  const { origin, href, basePath } = publicUrl;
   const change = [...readLongBody, csrfGuard(origin)];
 
-  /** The check of an administrator for pages, forms and API. @param returnTo the page to return to after a step-up */
+  /** The check of an administrator for pages, forms and API. @param returnTo the page to return to after another sign-in */
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
-        detail: 'Only administrators may see this. If you should be one, ask the operator of this service.',
+        detail: 'Only administrators may see this.',
+        words: {
+          nextStep: 'Sign in with the account of an administrator, or ask the operator of this service for access.',
+        },
+        step: returnTo === undefined ? undefined : anotherAccount(returnTo),
       });
     }
     if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
     throw new AppError('step_up_required', {
       detail: 'The administration needs a stronger sign-in than the one you have now: sign in once more.',
-      connectUrl: `${stepUp.href()}&return_to=${encodeURIComponent(returnTo ?? stepUp.home)}`,
+      connectUrl: `${stepUp.href()}&return_to=${encodeURIComponent(returnTo ?? `${basePath}/admin`)}`,
     });
   };
+
+  const anotherAccount = (returnTo: string) => ({
+    label: 'Use another account',
+    url: `${href}/sign-out?return_to=${encodeURIComponent(returnTo)}`,
+    isForm: true,
+  });
 
   const requireAdministrator =
     (isPage: boolean): RequestHandler =>
@@ -98,8 +112,8 @@ export function createAdminGuards(parts: {
     );
 
   return {
-    /** For pages: redirects to the sign-in if there is no session. */
-    page: [sessions.requireUserOrRedirect, requireAdministrator(true)],
+    /** For pages: redirects to the sign-in if there is no session, and there to the app that makes administrators. */
+    page: [sessions.requireUserOfAppOrRedirect(adminApp), requireAdministrator(true)],
     /** For the forms of pages. */
     form: [sessions.requireUser, requireAdministrator(false), ...change],
     /** For forms with a file. */

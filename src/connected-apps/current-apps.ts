@@ -34,6 +34,7 @@ export function createCurrentApps(apps: readonly ConnectedApp[]) {
     list: () => current.apps,
     /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
     find: (id: string) => current.byId.get(id),
+    /** Those for every user come before those for some. */
     signInApps: () => current.signInApps,
     threadApps: () => current.threadApps,
     usualThreadApp,
@@ -65,7 +66,10 @@ function snapshotOf(apps: readonly ConnectedApp[]) {
   return {
     apps,
     byId: new Map(apps.map((app) => [app.id, app])),
-    signInApps: enabled.filter((app) => app.signIn !== undefined),
+    signInApps: [
+      ...enabled.filter(({ signIn }) => signIn?.allow === 'everyone'),
+      ...enabled.filter(({ signIn }) => signIn && signIn.allow !== 'everyone'),
+    ],
     threadApps: enabled.filter((app): app is ThreadApp => app.apiBaseUrl !== undefined),
   };
 }

@@ -40,6 +40,17 @@ export function createSessionGuards(parts: {
     (req, _res, next) =>
       load(req, extend).then(() => next(), next);
 
+  const orRedirect = (appId: () => string | undefined): RequestHandler =>
+    requiring<RequestHandler>(SESSION, (req, res, next) =>
+      load(req, true).then((session) => {
+        if (session) return next();
+        if (req.method !== 'GET' || wantsData(req)) return next(required());
+        const app = appId();
+        const query = new URLSearchParams({ ...(app && { app }), return_to: req.originalUrl });
+        return res.redirect(303, `${publicUrl.basePath}/sign-in?${query}`);
+      }, next),
+    );
+
   return {
     /** Adds the session, if there is one, to the request and extends its idle time. */
     loadSession: loading(true),
@@ -54,13 +65,10 @@ export function createSessionGuards(parts: {
     admitUser: requiring(SESSION, admitUser),
 
     /** As `requireUser`; redirects a browser to sign in and back. */
-    requireUserOrRedirect: requiring<RequestHandler>(SESSION, (req, res, next) =>
-      load(req, true).then((session) => {
-        if (session) return next();
-        if (req.method !== 'GET' || wantsData(req)) return next(required());
-        return res.redirect(303, `${publicUrl.basePath}/sign-in?return_to=${encodeURIComponent(req.originalUrl)}`);
-      }, next),
-    ),
+    requireUserOrRedirect: orRedirect(() => undefined),
+
+    /** The same, with this app. */
+    requireUserOfAppOrRedirect: orRedirect,
   };
 }
 

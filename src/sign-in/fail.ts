@@ -37,7 +37,10 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
     if (purpose === 'connect') return { label: 'Try again', url: `${publicHref}/connections/${app.id}` };
     if (failure === 'not_permitted') return another;
     const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? '&step_up=1' : '';
-    return { label: 'Try again', url: `${publicHref}/sign-in?app=${app.id}${stepUp}` };
+    const again = { label: 'Try again', url: `${publicHref}/sign-in?app=${app.id}${stepUp}` };
+    if (failure !== 'access_denied') return again;
+    // The account may be one of another app.
+    return { ...again, other: { ...another, url: `${publicHref}/sign-in?prompt=select_account` } };
   };
 
   return (failure, about = {}) => {

@@ -68,6 +68,7 @@ export function createSignIn(parts: {
         : { acr: admin.acr, href: () => `${href}/sign-in?app=${admin.app}&step_up=1` },
     useSecrets: states.useSecrets,
     /** The app whose sign-ins can make an administrator. */
+    adminApp: () => admin.app,
     useAdminApp(app: string | undefined): void {
       admin.app = app;
     },

@@ -84,7 +84,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
     const page = await visit(route, PAGE);
     if (!isApi(route) && route.method === 'GET') {
       expect(page.status).toBe(303);
-      expect(page.headers.location).toBe(`/sign-in?return_to=${encodeURIComponent(route.path)}`);
+      expect(page.headers.location).toBe(`/sign-in?app=platform&return_to=${encodeURIComponent(route.path)}`);
     } else expect(page.status).toBe(401);
     expect((await visit(route, DATA)).status).toBe(401);
     expect((await visit(route, { ...DATA, 'x-csrf-token': user.csrf })).status).toBe(401);
@@ -95,6 +95,9 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
       const answer = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
       expect(answer.status).toBe(403);
       if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('not_allowed');
+      // Leads on to the page after signing in with another account.
+      else if (!isApi(route) && route.method === 'GET')
+        expect(answer.body).toContain(`/sign-out?return_to=${encodeURIComponent(route.path)}"`);
     }
   });
 

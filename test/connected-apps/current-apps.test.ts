@@ -45,6 +45,11 @@ describe('which app a route means', () => {
     expect([store.find('d')?.id, store.find('e'), store.find('__proto__')]).toEqual(['d', undefined, undefined]);
   });
 
+  test('users are offered those for everyone first', () => {
+    const some = { signIn: { allow: { claim: 'groups', values: ['staff'] } } };
+    expect(ids(storeOf({ id: 'a', ...some }, { id: 'b' }, { id: 'c', ...SIGN_IN }).signInApps())).toEqual(['c', 'a']);
+  });
+
   test('without a name it is the one that the user signed in with', () => {
     const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS, ...SIGN_IN }, { id: 'c', ...SIGN_IN });
     expect([several.threadApp(undefined, 'b').id, several.threadApp('a', 'b').id]).toEqual(['b', 'a']);

@@ -116,6 +116,13 @@ describe('select_account', () => {
     expect(link).toBe(`${site.url}/sign-in?app=elsewhere&amp;prompt=select_account`);
   });
 
+  test('is offered to a user who did not consent, at any of the apps that users sign in with', async () => {
+    site.provider.set('callback-access-denied');
+    const { page } = await attempt(site);
+    expect(page.status).toBe(403);
+    expect(page.body).toContain(`${site.url}/sign-in?prompt=select_account">Use another account`);
+  });
+
   test('is offered to an account that may not sign in, and to one that is not the one signed in', async () => {
     const staff = await startHostileSite({ app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } } });
     const link = `${staff.url}/sign-in?app=elsewhere&amp;prompt=select_account">Use another account`;
