@@ -7,6 +7,7 @@ import { createAdminToken } from './commands/run-admin-token.ts';
 import { loadConfig } from './config/config.ts';
 import { DEMO_PID, demoFolder, demoSettingsFile } from './config/running-demo.ts';
 import { clientOf, demoApps, entryOf } from './demo/apps.ts';
+import { checkApps } from './demo/checks.ts';
 import { createDemoToken } from './demo/demo-token.ts';
 import { writeHistory } from './demo/history.ts';
 import { SEED } from './demo/people.ts';
@@ -53,7 +54,7 @@ try {
   const tour = createTour();
   sandbox = await startSandbox({
     port: Number(sandboxPort),
-    clients: [clientOf(apps.platform), clientOf(apps.team), binService.client],
+    clients: [...Object.values(apps).map(clientOf), binService.client],
     seed: SEED,
     binService: binService.listener,
     tour: tour.listener,
@@ -71,6 +72,7 @@ try {
   const past = { sandbox, apps, config, receivers: tour.receivers(issuer), now: Date.now() };
   const { relayToken, adminToken } = await withStorage(source, async (storage) => {
     await writeHistory({ ...past, storage });
+    await checkApps({ source, config, storage });
     const { text } = await createAdminToken(storage, { name: 'Demo tour', scope: 'read', days: 1 });
     return { relayToken: await createDemoToken(storage), adminToken: text };
   });
@@ -83,6 +85,7 @@ try {
       publicUrl,
       managementUrl: `http://${host}:${managementPort}`,
       sandbox,
+      apps,
       tourUrl: issuer + TOUR_PATH,
       logFile,
       relayToken,
@@ -105,7 +108,8 @@ function prepare(sandbox: Sandbox): Environment {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
   const appsFile = join(directory, 'connected-apps.json');
-  const entries = [entryOf(apps.platform, sandbox, 'DEMO_CLIENT_SECRET')];
+  // Only an app of the file can make administrators.
+  const entries = [entryOf(apps.staff, sandbox, 'DEMO_CLIENT_SECRET')];
   writeFileSync(appsFile, JSON.stringify(entries, null, 2), { mode: 0o600 });
   const settings = {
     PUBLIC_URL: publicUrl,
@@ -117,7 +121,7 @@ function prepare(sandbox: Sandbox): Environment {
     CONNECTED_APPS_FILE: appsFile,
     // Often enough to be seen, and seldom enough that hardly a check gets a new token just before the tour ends it.
     CONNECTION_CHECK_SECONDS: '600',
-    DEMO_CLIENT_SECRET: apps.platform.clientSecret,
+    DEMO_CLIENT_SECRET: apps.staff.clientSecret,
   };
   const lines = Object.entries({ ...settings, [DEMO_PID]: process.pid }).map(([name, value]) => `${name}=${value}\n`);
   writeFileSync(demoSettingsFile(sandboxPort), lines.join(''), { mode: 0o600 });

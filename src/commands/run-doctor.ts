@@ -40,9 +40,12 @@ export async function runDoctor(terminal: Terminal, id: string | undefined): Pro
   }
 }
 
-export function readFileApps(terminal: Terminal, { connectedAppsFile: file }: Config): readonly ConnectedApp[] {
+export function readFileApps(
+  { source }: Pick<Terminal, 'source'>,
+  { connectedAppsFile: file }: Config,
+): readonly ConnectedApp[] {
   if (!file) return [];
-  const { apps, faults } = parseConnectedApps(terminal.source.readFile(file), terminal.source);
+  const { apps, faults } = parseConnectedApps(source.readFile(file), source);
   if (faults.length > 0) throw new StartRefused(faults);
   return apps;
 }

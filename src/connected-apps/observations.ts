@@ -29,6 +29,7 @@ export function createObservations(parts: { store: Store; clock: () => number })
     return stored && (JSON.parse(stored.value) as Observation);
   };
 
+  /** Records facts beside those that are known. */
   const save = async (appId: string, seen: Omit<Observation, 'at'>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
     // Another call may have recorded something during the read.
@@ -49,5 +50,5 @@ export function createObservations(parts: { store: Store; clock: () => number })
     void save(id, { ...ofToken, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
   };
 
-  return { read, record };
+  return { read, save, record };
 }

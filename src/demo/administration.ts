@@ -1,11 +1,13 @@
 /** What the administrator of the demo's history set up and changed, with the entries that the administration writes. */
 import type { AuditEntry } from '../audit/kinds.ts';
+import type { RegistrationExtras } from '../connected-apps/app-registry.ts';
 import { newServiceAccountId } from '../relay/service-account.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
 import { PAUSES_SECONDS } from '../webhooks/message.ts';
 import { newWebhookId, WEBHOOK_EVENTS } from '../webhooks/webhook-store.ts';
-import { registrationOf } from './apps.ts';
+import { type DemoApp, registrationOf } from './apps.ts';
+import { DAYS, startOfDay } from './calendar.ts';
 import type { Scene } from './history.ts';
 import { ADMINISTRATOR, DISABLED, REPORTS } from './people.ts';
 import { userOf } from './visits.ts';
@@ -38,12 +40,14 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
   const { rooms, timeline, now, apps, sandbox } = scene;
   const change = changesOf(scene);
   const { platform, team } = apps;
-
-  change(29, 'connected_app.created', async () => {
-    const secretExpiresAt = now + 6 * DAY_MS + 5 * HOUR_MS;
-    await rooms.apps.create(registrationOf(team, sandbox), team.clientSecret, { secretExpiresAt });
-    return { target: { kind: 'connected_app', id: team.id, name: team.name } };
-  });
+  const register = (daysAgo: number, app: DemoApp, extras?: RegistrationExtras): void =>
+    change(daysAgo, 'connected_app.created', async () => {
+      await rooms.apps.create(registrationOf(app, sandbox), app.clientSecret, extras);
+      return { target: { kind: 'connected_app', id: app.id, name: app.name } };
+    });
+  // After the first visit of the administrator, and before those of all others.
+  register((now - startOfDay(now - DAYS * DAY_MS)) / DAY_MS, platform);
+  register(29, team, { secretExpiresAt: now + 6 * DAY_MS + 5 * HOUR_MS });
   const serviceAccount = newServiceAccountId();
   change(27.5, 'service_account.created', async () => {
     const { name, token: apiToken } = REPORTS;

@@ -1,6 +1,7 @@
-/** The two connected apps of the demo: one of the file, one that administrators can change. */
+/** The connected apps of the demo: two that administrators can change, and that of the file, which administrators sign in with. */
 import { randomBytes } from 'node:crypto';
 import { type ConnectedAppRegistration, connectedAppSchema } from '../connected-apps/connected-app.ts';
+import { ADMIN_GROUP } from '../sandbox/accounts.ts';
 import type { SandboxClient } from '../sandbox/clients.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 
@@ -10,6 +11,10 @@ export interface DemoApp {
   clientId: string;
   clientSecret: string;
   scopes: readonly string[];
+  /** Undefined for an app that users only connect. */
+  signIn?: ConnectedAppRegistration['signIn'];
+  /** Whether the platform's API is called with its tokens. */
+  hasPlatform: boolean;
   callbackUrl: string;
 }
 
@@ -17,17 +22,29 @@ export type DemoApps = ReturnType<typeof demoApps>;
 
 /** @param publicUrl of the demo's Gatehouse */
 export function demoApps(publicUrl: string) {
-  const app = (id: string, name: string, clientId: string): DemoApp => ({
+  const scopes = ['openid', 'profile', 'email', 'offline_access'];
+  const app = (id: string, about: Pick<DemoApp, 'name' | 'clientId' | 'signIn' | 'hasPlatform'>): DemoApp => ({
     id,
-    name,
-    clientId,
     clientSecret: randomBytes(24).toString('base64url'),
-    scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
+    scopes: about.hasPlatform ? [...scopes, 'platform_read_only'] : scopes,
     callbackUrl: `${publicUrl}/oauth/callback/${id}`,
+    ...about,
   });
-  const platform = app('platform', 'Collaboration platform', 'gatehouse-demo');
-  const team = app('team', 'Team workspace', 'gatehouse-demo-team');
-  return { platform, team };
+  return {
+    platform: app('platform', {
+      name: 'Collaboration platform',
+      clientId: 'gatehouse-demo',
+      signIn: { allow: 'everyone' },
+      hasPlatform: true,
+    }),
+    team: app('team', { name: 'Team workspace', clientId: 'gatehouse-demo-team', hasPlatform: true }),
+    staff: app('staff', {
+      name: 'Staff account',
+      clientId: 'gatehouse-demo-staff',
+      signIn: { allow: { claim: 'groups', values: [ADMIN_GROUP] } },
+      hasPlatform: false,
+    }),
+  };
 }
 
 /** What the sandbox registers. */
@@ -44,14 +61,15 @@ export function clientOf({ name, clientId, clientSecret, callbackUrl }: DemoApp)
 
 /** What Gatehouse registers. */
 export function registrationOf(
-  { id, name, clientId, scopes, callbackUrl }: DemoApp,
+  { id, name, clientId, scopes, signIn, hasPlatform, callbackUrl }: DemoApp,
   { issuer, platformUrl }: Pick<Sandbox, 'issuer' | 'platformUrl'>,
 ): ConnectedAppRegistration {
-  const own = { id, name, clientId, issuer, scopes, callbackUrls: [callbackUrl] };
-  return connectedAppSchema.parse({ ...own, apiBaseUrl: platformUrl, resources: [platformUrl] });
+  const own = { id, name, clientId, issuer, scopes, callbackUrls: [callbackUrl], signIn };
+  const platform = hasPlatform ? { apiBaseUrl: platformUrl, resources: [platformUrl] } : {};
+  return connectedAppSchema.parse({ ...own, ...platform });
 }
 
 /** The entry of CONNECTED_APPS_FILE. @param secretIn the variable that holds the client secret */
 export function entryOf(app: DemoApp, sandbox: Pick<Sandbox, 'issuer' | 'platformUrl'>, secretIn: string) {
-  return { ...registrationOf(app, sandbox), clientSecret: { env: secretIn }, signIn: { allow: 'everyone' } };
+  return { ...registrationOf(app, sandbox), clientSecret: { env: secretIn } };
 }

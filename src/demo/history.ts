@@ -8,8 +8,8 @@ import { createSqliteStore } from '../storage/sqlite/store.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 import { planAdministration } from './administration.ts';
-import type { DemoApp } from './apps.ts';
-import { isWeekend, isWorkingHour, startOfDay, startOfHour } from './calendar.ts';
+import type { DemoApps } from './apps.ts';
+import { DAYS, isWeekend, isWorkingHour, startOfDay, startOfHour } from './calendar.ts';
 import { PEOPLE } from './people.ts';
 import { createRandom, type Random } from './random.ts';
 import { planServices } from './relay-calls.ts';
@@ -24,7 +24,7 @@ export interface Scene {
   /** The start of the demo: milliseconds since the epoch, like every time in this folder. */
   now: number;
   sandbox: Sandbox;
-  apps: { platform: DemoApp; team: DemoApp };
+  apps: DemoApps;
   /** URLs that webhook messages are sent to. */
   receivers: { working: string; failing: string };
   /** The provider was down. */
@@ -32,7 +32,6 @@ export interface Scene {
 }
 
 const SEED = 20_311;
-const DAYS = 30;
 const FAILING_SINCE_MS = 2.3 * DAY_MS;
 
 export async function writeHistory(

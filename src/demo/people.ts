@@ -1,5 +1,6 @@
 /** The people of the demo's history. Each has an account at the sandbox, with the password of all accounts. */
 import type { Seed } from '../sandbox/seed.ts';
+import { DAYS } from './calendar.ts';
 
 export interface Person {
   name: string;
@@ -58,9 +59,9 @@ export const PEOPLE: readonly Person[] = [
   person('Rosa Delgado', 'Chrome on macOS', OFFICE, 1.6, 1, true),
 ];
 
-/** Works in administration, and signs in with the built-in account. */
+/** Works in administration, and signs in with the built-in account. Came a day before the others, whose app she registered. */
 export const ADMINISTRATOR: Person = {
-  ...person('Ada Moreau', 'Firefox on Linux', OFFICE, 1.1, 30),
+  ...person('Ada Moreau', 'Firefox on Linux', OFFICE, 1.1, DAYS + 1),
   login: 'admin@example.test',
 };
 

@@ -10,6 +10,7 @@ import { createBinTally } from '../bin/tally.ts';
 import type { Config } from '../config/config.ts';
 import { createAppRegistry } from '../connected-apps/app-registry.ts';
 import { createCurrentApps } from '../connected-apps/current-apps.ts';
+import { createObservations } from '../connected-apps/observations.ts';
 import { createConnectLinks } from '../grants/connect-links.ts';
 import { createConnectionIndex } from '../grants/connection-index.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
@@ -77,6 +78,7 @@ export async function openRooms(parts: {
     binTally,
     binQuota: config.bin.service && createBinQuota({ ...config.bin.service, store, clock }),
     apps: registry,
+    observations: createObservations({ store, clock }),
     connectLinks: createConnectLinks({ ...sealed, publicHref: config.publicUrl.href }),
     serviceAccounts: createServiceAccounts(sealed),
     adminTokens: createAdminTokens(sealed),

@@ -1,5 +1,6 @@
 /** The text that the demo prints: its URL, the accounts, and a tour in a few steps. */
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { DemoApps } from './apps.ts';
 import { SEED } from './people.ts';
 import { REFUSED_REFERENCE } from './visits.ts';
 
@@ -7,6 +8,7 @@ export function demoScreen(parts: {
   publicUrl: string;
   managementUrl: string;
   sandbox: Pick<Sandbox, 'accounts' | 'issuer' | 'binServiceUrl'>;
+  apps: DemoApps;
   tourUrl: string;
   logFile: string;
   relayToken: string;
@@ -17,12 +19,14 @@ export function demoScreen(parts: {
   hasOwnSettings: boolean;
 }): string {
   const { publicUrl, managementUrl, sandbox, tourUrl, logFile, relayToken, user, userId, hasOwnSettings } = parts;
+  const { platform, staff } = parts.apps;
   const { issuer, binServiceUrl } = sandbox;
   const ofHistory = SEED.users.map(({ login }) => login);
   const accounts = sandbox.accounts.filter(({ login }) => !ofHistory.includes(login));
   const width = Math.max(...accounts.map(({ login }) => login.length));
   const accountLines = accounts.map(
-    ({ login, name, groups }) => `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ' (administrator)' : ''}`,
+    ({ login, name, groups }) =>
+      `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ` (administrator, signs in with ${staff.name})` : ''}`,
   );
   const warning =
     'Commands (npm run gatehouse) use the .env of this folder, not the demo: run the demo elsewhere for those.\n';
@@ -32,14 +36,16 @@ Gatehouse is ready at ${publicUrl}
 Each account has the password ${accounts[0]?.password}:
 ${accountLines.join('\n')}
 
-1. Sign in as ${user}, allow access, read the thread, and look up the BIN 45717360.
+1. Sign in with ${platform.name} as ${user}, read the thread, and look up the BIN 45717360.
 2. Wait a minute: the access token expires, and the thread still loads.
-3. In a private window, sign in as second@example.test and deny: the page shows a reference.
-4. As admin@example.test (Use another account), enter it or ${REFUSED_REFERENCE} at ${publicUrl}/admin/sign-ins
-5. Read the thread of step 1 as a back-end service: curl ${publicUrl}/relay/threads/current \\
+3. In a private window, sign in with it as second@example.test and deny: the page shows a reference.
+4. There: Use another account, ${staff.name}, sign in as admin@example.test, Switch, Allow. Then enter the
+   reference (or ${REFUSED_REFERENCE}) at ${publicUrl}/admin/sign-ins
+5. Check the app, change its scopes and callback URLs: ${publicUrl}/admin/connected-apps/${platform.id}
+6. Read the thread of step 1 as a back-end service: curl ${publicUrl}/relay/threads/current \\
      -H 'Gatehouse-User: ${userId}' \\
      -H 'Authorization: Bearer ${relayToken}'
-6. Make the provider fail, see what Gatehouse does, and find more to try: ${tourUrl}
+7. Make the provider fail, see what Gatehouse does, and find more to try: ${tourUrl}
 
 Identity provider   ${issuer}
 BIN lookup service  ${binServiceUrl}/account

@@ -124,7 +124,7 @@ function openTour({ sandbox, publicUrl, apps, userId, relayToken, adminToken }: 
   return {
     publicUrl,
     /** For the commands of the page. */
-    more: { publicUrl, relayToken, userId, app: apps.team },
+    more: { publicUrl, relayToken, userId, app, staff: apps.staff },
     switches: createFaultSwitches(sandbox),
     accessOf,
     userOf(name: SwitchName): string {

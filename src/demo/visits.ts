@@ -77,7 +77,7 @@ export function planVisits(scene: Scene) {
   const attempt = (person: Person, app: DemoApp, time: number, planned: Outcome, reference = random.hex(8)): void => {
     const at = Math.round(time);
     const user = userOf(scene, person);
-    const purpose = app === apps.platform ? 'sign_in' : 'connect';
+    const purpose = app.signIn ? 'sign_in' : 'connect';
     const state = random.hex(32);
     const browserSecret = random.hex(32);
     const origin = { address: person.address, requestId: `${random.hex(24)}${reference}` };
@@ -111,7 +111,7 @@ export function planVisits(scene: Scene) {
       if (failure) throw failed(failure);
       if (purpose === 'sign_in') {
         log.passed('permitted');
-        await beginSession(user, person, back);
+        await beginSession(user, person, app, back);
         log.passed('session');
         await rooms.users.noteSignIn(user);
       }
@@ -124,10 +124,10 @@ export function planVisits(scene: Scene) {
   };
 
   /** Only sessions that still last are of interest. */
-  const beginSession = async (user: SessionUser, { browser, address }: Person, at: number) => {
+  const beginSession = async (user: SessionUser, { browser, address }: Person, app: DemoApp, at: number) => {
     if (now - at > SESSION_HOURS * HOUR_MS) return;
     const id = random.hex(32);
-    const data = { user, app: apps.platform.id, csrfToken: random.hex(32), browser, address };
+    const data = { user, app: app.id, csrfToken: random.hex(32), browser, address };
     await rooms.sessions.write(id, { ...data, providerSession: { issuedAt: at / 1_000 } } as SessionData);
     for (let use = at; use < now; use += random.whole(14, 26) * 60_000) {
       timeline.at(use, () => rooms.sessions.read(id, { extend: true }));
@@ -142,7 +142,7 @@ export function planVisits(scene: Scene) {
     if (!before) rooms.events.connectionMade({ userId: user.id, app: app.id, scopes: app.scopes, origin });
   };
 
-  const visitsOf = (person: Person, until = now): void => {
+  const visitsOf = (person: Person, { app = apps.platform, until = now } = {}): void => {
     const firstDay = now - person.since * DAY_MS;
     for (let day = startOfDay(firstDay); day <= until; day += DAY_MS) {
       const isFirst = day === startOfDay(firstDay);
@@ -152,17 +152,17 @@ export function planVisits(scene: Scene) {
         const at = day + random.pick(HOURS) * HOUR_MS + random.whole(0, HOUR_MS - 1);
         if (at >= until) continue;
         const outcome = isFirst ? 'signed_in' : random.pick(OUTCOMES);
-        attempt(person, apps.platform, at, outcome);
+        attempt(person, app, at, outcome);
         // A user whose sign-in failed tries again.
-        if (outcome !== 'signed_in') attempt(person, apps.platform, at + random.whole(50_000, 300_000), 'signed_in');
+        if (outcome !== 'signed_in') attempt(person, app, at + random.whole(50_000, 300_000), 'signed_in');
         if (isFirst && person.team) attempt(person, apps.team, at + random.whole(90_000, 600_000), 'signed_in');
       }
     }
   };
 
   for (const person of PEOPLE) visitsOf(person);
-  visitsOf(ADMINISTRATOR);
-  visitsOf(DISABLED, now - 6 * DAY_MS);
+  visitsOf(ADMINISTRATOR, { app: apps.staff });
+  visitsOf(DISABLED, { until: now - 6 * DAY_MS });
   for (const person of PEOPLE.slice(0, 7)) {
     attempt(person, apps.platform, random.between(outage.from, outage.to), OUTAGE);
   }
@@ -198,7 +198,9 @@ export function planVisits(scene: Scene) {
           userId: user.id,
           appId: app.id,
           accessToken: random.hex(43),
-          refreshToken: broken ? random.hex(43) : await switches.allow(access, app.scopes, platformUrl),
+          refreshToken: broken
+            ? random.hex(43)
+            : await switches.allow(access, app.scopes, app.hasPlatform ? platformUrl : undefined),
           scopes: [...app.scopes],
           requestedScopes: [...app.scopes],
           account: { issuer: user.issuer, subject: user.subject, name: user.name, email: user.email },
@@ -215,6 +217,9 @@ export function planVisits(scene: Scene) {
         timeline.moveTo(obtainedAt);
         await rooms.grants.noteUse(user.id, app.id);
       }
+      timeline.moveTo(now);
+      for (const { id } of Object.values(apps))
+        await rooms.observations.save(id, { refreshToken: true, expiresIn: true, rotates: true });
     },
   };
 }

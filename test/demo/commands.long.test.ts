@@ -24,7 +24,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'curl'), '#!/bin/sh\nexit 0\n', { mode: 0o755 });
   demo = await startDemo();
   await demo.program.printed('Ctrl+C');
-  ({ agent } = await signIn(demo, 'admin@example.test'));
+  ({ agent } = await signIn(demo, 'admin@example.test', { path: '/admin' }));
 });
 afterAll(async () => {
   await endDemos();

@@ -28,7 +28,7 @@ describe('a running demo', () => {
   beforeAll(async () => {
     demo = await startDemo();
     await demo.program.printed('Ctrl+C');
-    ({ agent } = await signIn(demo, 'admin@example.test'));
+    ({ agent } = await signIn(demo, 'admin@example.test', { path: '/admin' }));
   });
   afterAll(endDemos);
   const api = async (path: string) => (await getJson(agent, `${demo.url}/admin/api/${path}`)).json;
@@ -42,6 +42,22 @@ describe('a running demo', () => {
       expect(body).toMatch(/<tbody>\s*<tr|<dl class="facts"/);
     },
   );
+
+  test('has an app of the users that can be changed, one of the administrators in the file, and a passed check of each', async () => {
+    const apps = await items('connected-apps');
+    expect(apps.map(({ id, source, signIn }) => [id, source, signIn])).toEqual([
+      ['platform', 'administration', { allow: 'everyone' }],
+      ['staff', 'file', { allow: { claim: 'groups', values: ['gatehouse-admins'] } }],
+      ['team', 'administration', undefined],
+    ]);
+    for (const { id } of apps) {
+      const { lastCheck } = await api(`connected-apps/${id}`);
+      expect(lastCheck, String(id)).toMatchObject({ ok: true, warnings: 0 });
+      const { findings } = lastCheck as { findings: { check: string; result: string }[] };
+      // No preset is of the sandbox, and it is called without TLS.
+      expect(findings.filter(({ result }) => result !== 'fine').map(({ check }) => check)).toEqual(['preset', 'tls']);
+    }
+  });
 
   test('counts sign-ins, refreshes and relay calls on every working day of the month, and in the last day', async () => {
     const { spans } = (await api('overview?range=month')) as {
@@ -98,7 +114,7 @@ test('the history is the same at every start of one moment, apart from keys and 
   const written = async () => {
     const directory = mkdtempSync(join(tmpdir(), 'gatehouse-history-'));
     const apps = demoApps('http://127.0.0.1:3000');
-    const clients = [clientOf(apps.platform), clientOf(apps.team)];
+    const clients = Object.values(apps).map(clientOf);
     const sandbox = await startSandbox({ clients, seed: SEED, binService: createBinService() });
     const env = {
       DATA_DIR: directory,

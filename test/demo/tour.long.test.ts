@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { type Demo, endDemos, startDemo } from '../support/demo.ts';
-import { expectNoSideways, leaveBy, signInBy } from '../support/journey.ts';
+import { expectNoSideways, leaveBy, throughProvider } from '../support/journey.ts';
 
 const openPage = useBrowser();
 let demo: Demo;
@@ -31,8 +31,8 @@ test('an access token that expires early: Gatehouse refreshes and repeats the ca
 
 test('the overview of the administration links to the tour', async () => {
   const page = await openPage(NO_MOTION);
-  await signInBy(page, demo, 'admin@example.test');
   await page.goto(`${demo.url}/admin`);
+  await throughProvider(page, demo, 'admin@example.test');
   await leaveBy(page, () => page.getByRole('link', { name: 'Take the tour' }).click());
   expect(page.url()).toBe(tour);
 });
@@ -48,7 +48,7 @@ test('an outage: the connection stays, and works again once the provider does', 
     .toMatch(/responds with 503[\s\S]*Refresh failed[\s\S]*503 provider_unavailable/);
   // Users and their sign-in feel it, too.
   const user = createUserAgent();
-  expect((await user.get(`${demo.url}/sign-in`)).status).toBe(503);
+  expect((await user.get(`${demo.url}/sign-in?app=platform`)).status).toBe(503);
 
   await leaveBy(page, () => page.getByRole('button', { name: 'Let the provider work again' }).click());
   expect(await section.innerText()).toContain('works again');
@@ -74,7 +74,8 @@ test('new keys: no call fails, and the script shows what comes after the respons
 
 test('a revoked grant: the connection of the visitor breaks, and webhooks are told', async () => {
   const page = await openPage(NO_MOTION);
-  await signInBy(page, demo);
+  await page.goto(`${demo.url}/sign-in?app=platform`);
+  await throughProvider(page, demo);
   await page.goto(tour);
   await leaveBy(page, () => page.getByRole('button', { name: 'Revoke the grant' }).click());
   const section = page.locator('#revoke');

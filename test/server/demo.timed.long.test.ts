@@ -6,12 +6,14 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { type Demo, endDemos, ROOT, startDemo } from '../support/demo.ts';
-import { getJson, signIn } from '../support/gatehouse.ts';
-import { leaveBy, signInBy, throughProvider } from '../support/journey.ts';
+import { getJson, PASSWORD, signIn } from '../support/gatehouse.ts';
+import { leaveBy, throughProvider } from '../support/journey.ts';
 import { isRunning } from '../support/program.ts';
 import { waitedFor } from '../support/stopwatch.ts';
 
 const READY_MILLISECONDS = 10_000;
+const AS_USER = { path: '/sign-in?app=platform' };
+
 describe('a demo in the shell of a real Gatehouse', () => {
   let demo: Demo;
   let elsewhere: string;
@@ -60,14 +62,14 @@ describe('a demo in the shell of a real Gatehouse', () => {
 
   test('reads only its own settings: everything else stays with the real one', async () => {
     expect(readdirSync(elsewhere)).toEqual([]);
-    const { agent } = await signIn(demo);
+    const { agent } = await signIn(demo, 'user@example.test', AS_USER);
     expect((await getJson(agent, `${demo.url}/bin/45717360`)).json).toMatchObject({ scheme: 'visa' });
   });
 
   test('writes its log to the file that the screen names, and nothing of it on the screen', async () => {
     const file = join(ROOT, said('Log  ').replace('Log', '').trim());
     expect(file).toBe(join(demo.directory, 'demo.log'));
-    await getJson((await signIn(demo)).agent, `${demo.url}/threads/current?app=nobody`);
+    await getJson((await signIn(demo, 'user@example.test', AS_USER)).agent, `${demo.url}/threads/current?app=nobody`);
     await expect.poll(() => readFileSync(file, 'utf8')).toContain('"code":"not_found"');
     expect(demo.program.stdout() + demo.program.stderr()).not.toContain('"level"');
   });
@@ -88,7 +90,8 @@ describe('a demo in the shell of a real Gatehouse', () => {
       };
       const user = await openPage();
       await user.goto(address('Gatehouse is ready'));
-      await signInBy(user, demo);
+      await leaveBy(user, () => user.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
+      await throughProvider(user, demo);
       expect(await user.locator('body').innerText()).toContain('Spring launch');
       await user.getByLabel('First digits of the card').fill('45717360');
       await leaveBy(user, () => user.getByRole('button', { name: 'Look up' }).click());
@@ -97,8 +100,10 @@ describe('a demo in the shell of a real Gatehouse', () => {
       const administrator = await openPage({}, /Failed to load resource: the server responded with a status of 400/);
       const save = () => leaveBy(administrator, () => administrator.locator('button[value=save]').click());
       const link = (name: string) => guide.getByRole('link', { name, exact: true }).last().getAttribute('href');
-      await administrator.goto((await link('Team workspace')) ?? '');
+      await administrator.goto(address('/admin/connected-apps'));
       await throughProvider(administrator, demo, 'admin@example.test');
+      expect(administrator.url()).toBe(await link('Collaboration platform'));
+      expect(await administrator.locator('main').innerText()).toMatch(/Last check:\s+Passed/);
       await administrator.getByLabel('Another callback URL').fill(/https:\/\/\*\S+/.exec(told)?.[0] ?? '');
       await save();
       expect(await administrator.locator('main').innerText()).toContain('(wildcard)');
@@ -109,17 +114,17 @@ describe('a demo in the shell of a real Gatehouse', () => {
       await save();
       expect(await administrator.locator('main').innerText()).toContain('Saved.');
 
-      await user.goto((await link('connect Team workspace')) ?? '');
-      await user.getByLabel('change everything').check();
-      await leaveBy(user, () => user.getByRole('button', { name: 'Connect' }).click());
-      expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Team workspace');
+      await user.goto((await link('your connection')) ?? '');
+      await leaveBy(user, () => user.getByRole('button', { name: 'Add permissions' }).click());
+      expect(await user.locator('body').innerText()).toContain('Gatehouse demo: Collaboration platform');
       await throughProvider(user, demo);
-      expect(await user.locator('body').innerText()).toContain('Active');
+      expect(await user.locator('main').innerText()).toMatch(/Active[\s\S]*What you allowed[\s\S]*change everything/);
 
       expect(JSON.stringify(curl('/relay/threads/current'))).toContain('Spring launch');
       const { url } = curl('/relay/connect-links') as { url: string };
       const other = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
-      await signInBy(other, demo, 'second@example.test');
+      await other.goto(`${demo.url}/sign-in?app=platform`);
+      await throughProvider(other, demo, 'second@example.test');
       await other.goto(url);
       expect(await other.locator('main').innerText()).toContain('This link is for another user');
       await user.goto(url);
@@ -131,10 +136,36 @@ describe('a demo in the shell of a real Gatehouse', () => {
         expect.stringContaining('Active'),
       ]);
     });
+
+    test('the refused sign-in leads to the administration, by what the screen names', async () => {
+      const window = await openPage({}, /Failed to load resource: the server responded with a status of 403/);
+      await window.goto(demo.url);
+      await leaveBy(window, () => window.getByRole('link', { name: 'Sign in with Collaboration platform' }).click());
+      await window.locator('input[name=login]').fill('second@example.test');
+      await window.locator('input[name=password]').fill(PASSWORD);
+      await leaveBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
+      await leaveBy(window, () => window.getByRole('button', { name: 'Deny' }).click());
+      const reference = /\b[0-9a-f]{8}\b/.exec(await window.locator('main').innerText())?.[0] ?? '';
+      const [another = '', app = '', ...buttons] = (/There: (.*) Then enter/.exec(demo.program.stdout())?.[1] ?? '')
+        .replace(' sign in as admin@example.test,', '')
+        .split(/[,.] ?/);
+      await leaveBy(window, () => window.getByRole('link', { name: another }).click());
+      await leaveBy(window, () => window.getByRole('link', { name: `Sign in with ${app}` }).click());
+      await window.locator('input[name=login]').fill('admin@example.test');
+      await window.locator('input[name=password]').fill(PASSWORD);
+      await leaveBy(window, () => window.getByRole('button', { name: 'Sign in' }).click());
+      for (const name of buttons.filter(Boolean))
+        await leaveBy(window, () => window.getByRole('button', { name }).click());
+      await window.goto(address('/admin/sign-ins'));
+      const search = window.locator('main').getByRole('searchbox');
+      await search.fill(reference);
+      await leaveBy(window, () => search.press('Enter'));
+      expect(await window.locator('main').innerText()).toContain('did not consent');
+    });
   });
 
   test('a second one on the same ports says what to do, and does the first no harm', async () => {
-    const { agent } = await signIn(demo);
+    const { agent } = await signIn(demo, 'user@example.test', AS_USER);
     const [second, third] = await Promise.all([
       startDemo({ SANDBOX_PORT: demo.env.SANDBOX_PORT }),
       startDemo({ PORT: demo.env.PORT }),
@@ -174,7 +205,7 @@ describe('on its own', () => {
       code: 'not_found',
       detail: expect.stringContaining('has to sign in first'),
     });
-    await signIn({ url });
+    await signIn({ url }, 'user@example.test', AS_USER);
     expect((await call()).status).toBe(200);
 
     for (const pid of [program.pid, ...program.children()]) program.signal('SIGINT', pid);

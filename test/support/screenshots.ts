@@ -31,15 +31,14 @@ try {
 
   // Somebody says no: the page shows a reference, and administrators find by it what happened.
   const other = await visitor();
-  await other.goto(`${url}/sign-in`);
+  await other.goto(`${url}/sign-in?app=platform`);
   await signIn(other, 'second@example.test');
   await press(other, 'Deny');
 
   const administrator = await visitor();
-  await administrator.goto(`${url}/sign-in`);
+  await administrator.goto(`${url}/admin/sign-ins`);
   await signIn(administrator, 'admin@example.test');
   await press(administrator, 'Allow');
-  await administrator.goto(`${url}/admin/sign-ins`);
   await administrator.locator('main a[href*="/admin/sign-ins/"]').first().click();
   await administrator.waitForLoadState('load');
   await picture(administrator, 'sign-in-record');
