@@ -23,6 +23,8 @@ const fact = z
 const presetSchema = z.strictObject({
   id: connectedAppSchema.shape.id,
   name: connectedAppSchema.shape.name,
+  /** `simulation`: made from the provider's documentation, so no server of the provider has shown that the settings work. */
+  triedWith: z.enum(['simulation', 'server']),
   /** Parts of values in `app`, written as `{NAME}`, that the administrator fills in. `pattern`: for recognising one. */
   placeholders: z
     .record(z.string(), z.strictObject({ title: z.string(), example: z.string(), pattern: z.string().default('.+') }))
@@ -48,6 +50,22 @@ export function presetApp({ app }: Preset, values: Record<string, string> = {}):
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, fill(inner)]));
   };
   return fill(app) as Partial<ConnectedAppRegistration>;
+}
+
+/** Whether users can sign in with it, which needs an ID token (OpenID Connect Core section 2). */
+export const signsIn = (preset: Preset): boolean => presetApp(preset).scopes?.includes('openid') ?? false;
+
+export const SIMULATED =
+  'Simulated: tried against a simulation made from the documentation, not against a real server.';
+
+/** What to know before one chooses it, in sentences. */
+export function presetLimits(preset: Preset): string[] {
+  return [
+    ...(signsIn(preset)
+      ? []
+      : ['Users can connect it, but not sign in with it: with these settings the provider issues no ID token.']),
+    ...(preset.triedWith === 'simulation' ? [SIMULATED] : []),
+  ];
 }
 
 export interface PresetDifference {

@@ -3,7 +3,14 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { checkPreset } from '../../src/connected-apps/check-preset.ts';
 import { type ConnectedApp, connectedAppSchema } from '../../src/connected-apps/connected-app.ts';
-import { PRESETS, type Preset, presetApp, recognisePreset } from '../../src/connected-apps/presets.ts';
+import {
+  PRESETS,
+  type Preset,
+  presetApp,
+  presetLimits,
+  recognisePreset,
+  SIMULATED,
+} from '../../src/connected-apps/presets.ts';
 import { coherenceFaults } from '../../src/connected-apps/registration-rules.ts';
 import { presetPage } from '../support/preset-page.ts';
 
@@ -20,6 +27,17 @@ function appOf(preset: Preset, changes: object = {}): ConnectedApp {
 test('docs/provider-presets.md is made from them', async () => {
   const path = join(import.meta.dirname, '..', '..', 'docs', 'provider-presets.md');
   await expect(presetPage(PRESETS)).toMatchFileSnapshot(path);
+});
+
+test('each says where users cannot sign in with it, and where no server has shown it', () => {
+  const isSignIn = (preset: Preset) => !presetLimits(preset).some((text) => text.includes('not sign in'));
+  const others = ['github-app', 'github-oauth-app', 'slack', 'atlassian', 'zoom', 'hubspot'];
+  expect(PRESETS.filter((preset) => !isSignIn(preset)).map(({ id }) => id)).toEqual(others);
+  const isSimulated = (preset: Preset) => presetLimits(preset).includes(SIMULATED);
+  for (const preset of PRESETS) {
+    expect(isSimulated({ ...preset, triedWith: 'simulation' })).toBe(true);
+    expect(isSimulated({ ...preset, triedWith: 'server' })).toBe(false);
+  }
 });
 
 test('each has an id of its own', () => {

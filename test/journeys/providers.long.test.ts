@@ -44,7 +44,15 @@ const visit = async (): Promise<UserAgent> => (await signIn(site, undefined, { p
 describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s', (id, profile) => {
   const { lifetime, isForSignIn, refusedRefresh, otherRefusals = [] } = profile;
   const simulator = () => simulators.get(id) as ProviderSimulator;
-  const result: Result = { id, connect: '', expiry: '–', refusal: [], reconnect: '–', disconnect: '', signIn: '–' };
+  const result: Result = {
+    id,
+    connect: '',
+    expiry: '–',
+    refusal: [],
+    reconnect: '–',
+    disconnect: '',
+    signIn: 'no ID token',
+  };
   const connection = (agent: UserAgent) => agent.get(`${site.url}/connections/${id}`);
   const state = async (agent: UserAgent) => {
     const { json } = await getJson(agent, `${site.url}/connections`);

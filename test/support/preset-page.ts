@@ -1,5 +1,5 @@
 /** Writes `docs/provider-presets.md` from the presets. */
-import type { Preset, PresetFact } from '../../src/connected-apps/presets.ts';
+import { type Preset, type PresetFact, presetLimits } from '../../src/connected-apps/presets.ts';
 
 const PREAMBLE = `# Presets of providers
 
@@ -14,12 +14,15 @@ export function presetPage(presets: readonly Preset[]): string {
   return `${[PREAMBLE, ...presets.map(section)].join('\n\n')}\n`;
 }
 
-function section({ name, app, placeholders, facts }: Preset): string {
+function section(preset: Preset): string {
+  const { name, app, placeholders, facts } = preset;
+  const limits = presetLimits(preset);
   const filled = Object.entries(placeholders).map(
     ([placeholder, { title, example }]) => `- Replace \`{${placeholder}}\`: ${title}, such as \`${example}\`.`,
   );
   return [
     `## ${name}`,
+    ...(limits.length > 0 ? [`*${limits.join(' ')}*`] : []),
     ['```json', JSON.stringify(app, null, 2), '```'].join('\n'),
     [...filled, ...facts.map(factLine)].join('\n'),
   ].join('\n\n');

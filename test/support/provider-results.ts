@@ -15,6 +15,7 @@ export interface Result {
 
 const HEADINGS = [
   'provider',
+  'tried with',
   'connect',
   'access token expires',
   'refresh is refused',
@@ -31,15 +32,17 @@ export function withResults(document: string, results: readonly Result[]): strin
   const [before, rest = ''] = document.split(BEGIN);
   const [, after] = rest.split(END);
   if (after === undefined) throw new Error('The document has no place for the results.');
-  return `${before}${BEGIN}${[HEADINGS, HEADINGS.map(() => '---'), ...results.map(cells)].map(row).join('\n')}\n${END}${after}`;
+  const table = [HEADINGS, HEADINGS.map(() => '---'), ...results.map(cells)].map(row).join('\n');
+  return `${before}${BEGIN}${table}\n${END}${after}`;
 }
 
 const row = (texts: readonly string[]) => `| ${texts.join(' | ')} |`;
 
 function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: Result): string[] {
-  const name = PRESETS.find((preset) => preset.id === id)?.name ?? id;
+  const { name = id, triedWith = '' } = PRESETS.find((preset) => preset.id === id) ?? {};
   return [
     `[${name}](provider-presets.md#${anchorOf(name)})`,
+    triedWith,
     connect,
     expiry,
     refusal.join(' or ') || '–',

@@ -2,7 +2,7 @@
 import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
 import { type ConnectedApp, callbackUrlOf, isUsable, providerUrls } from '../../connected-apps/connected-app.ts';
-import { PRESETS, type Preset, presetApp } from '../../connected-apps/presets.ts';
+import { PRESETS, type Preset, presetApp, presetLimits, SIMULATED, signsIn } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import { formField, queryField } from '../../http/body.ts';
 import { checked } from '../../http/operation.ts';
@@ -50,9 +50,12 @@ declare module '../../pages/page-data.ts' {
       form: WizardForm;
       drawn: readonly DrawnField[];
       urls: { label: string; url: string }[];
-      /** Of known providers, to start from; `preset`: the chosen one. */
-      presets: readonly Pick<Preset, 'id' | 'name'>[];
-      preset: Preset | undefined;
+      /** Of known providers, to start from: first those that users can sign in with. */
+      presets: readonly { title: string; ofKind: readonly Pick<Preset, 'id' | 'name' | 'triedWith'>[] }[];
+      /** What the mark of those that no server has shown means. */
+      simulated: string;
+      /** The chosen one. */
+      preset: (Preset & { limits: readonly string[] }) | undefined;
       placeholders: readonly Placeholder[];
     };
   }
@@ -85,8 +88,9 @@ export function connectedAppWizard(parts: {
       form: { ...form, provider: facts },
       drawn: DRAWN_FIELDS,
       urls: step === 'registration' ? urlsFor(form.values.id, facts, publicHref) : [],
-      presets: PRESETS,
-      preset,
+      presets: PRESET_KINDS,
+      simulated: SIMULATED,
+      preset: preset && { ...preset, limits: presetLimits(preset) },
       placeholders: openPlaceholders(preset, form.values),
     };
   });
@@ -167,6 +171,13 @@ export function connectedAppWizard(parts: {
   };
 }
 
+const PRESET_KINDS = [
+  { title: 'For signing in and connecting', ofKind: PRESETS.filter(signsIn) },
+  {
+    title: 'Only for connecting: no ID token, so users cannot sign in',
+    ofKind: PRESETS.filter((one) => !signsIn(one)),
+  },
+];
 const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
 const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id: choose another.' };
 

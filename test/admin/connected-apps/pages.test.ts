@@ -1,5 +1,6 @@
 /** The pages of connected apps: registered, mended, changed and deleted without a script; and whatever text lands in them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { PRESETS, type Preset, presetLimits, signsIn } from '../../../src/connected-apps/presets.ts';
 import { parseEncryptionKeys } from '../../../src/storage/key-ring.ts';
 import { keys } from '../../../src/storage/keys.ts';
 import { createSealer } from '../../../src/storage/sealed.ts';
@@ -43,9 +44,6 @@ describe('starting from a provider', () => {
     Object.fromEntries(page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? []);
 
   test('fills the form with what its preset knows, and shows facts with their sources', async () => {
-    expect((await open('register-app')).body).toContain(
-      '<a class="tile" href="/admin/register-app?preset=zoom">Zoom</a>',
-    );
     const page = await start('zoom');
     expect(page.url).toBe(`${site.url}/admin/register-app?preset=zoom`);
     expect(fieldsOf(page)).toMatchObject({
@@ -54,6 +52,27 @@ describe('starting from a provider', () => {
     });
     expect(page.body).toContain('<a href="https://github.com/kyleboe/zoom_rb/pull/385" rel="noreferrer">Source</a>');
     expect(page.body).toContain('<em>Not confirmed.</em>');
+  });
+
+  test('says of each preset, before it is chosen and after, what no server has shown and whether users can sign in', async () => {
+    const { body } = await open('register-app');
+    const [, forBoth = '', toConnect = ''] = body.split(/<h3>.*<\/h3>/);
+    for (const preset of PRESETS) {
+      const tile = new RegExp(
+        `href="[^"]*preset=${preset.id}"><span>[^<]*(<span class="fine">Simulated</span>)?</span>`,
+      );
+      const [shown, isSimulated] = tile.exec(signsIn(preset) ? forBoth : toConnect) ?? [];
+      expect([preset.id, shown !== undefined, isSimulated !== undefined]).toEqual([
+        preset.id,
+        true,
+        preset.triedWith === 'simulation',
+      ]);
+    }
+    expect(toConnect).toContain('GitHub App');
+    const { body: chosen } = await start('github-app');
+    expect(chosen).toContain('not sign in with it');
+    for (const text of presetLimits(PRESETS.find(({ id }) => id === 'github-app') as Preset))
+      expect(chosen).toContain(text);
   });
 
   test('asks for what the preset leaves open, and writes it wherever it belongs', async () => {
