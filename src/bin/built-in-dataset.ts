@@ -11,13 +11,17 @@ import { bareUrl, cleanText } from './texts.ts';
 export const BUILT_IN_ATTRIBUTION =
   'Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.';
 
-/** Names what a current data set adds. */
-export const BUILT_IN_LACKS = 'type, brand, prepaid, and the telephone number and city of the bank';
+/** On pages and in docs/bin-data.md. */
+export const BUILT_IN_ABOUT =
+  'The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.';
+export const REAL_USE =
+  'For real use, import a current data set: bin-list-data (about 375,000 BINs of 6 digits, CC BY 4.0, last changed in February 2025), or the account ranges that a card network or your acquirer gives you.';
 
-/** Imports a current data set that may be used freely with attribution. Its date is that of its last change. */
+/** The date of the last change of bin-list-data, which the command imports. */
+export const IMPORT_AS_OF = '2025-02-11';
 export const IMPORT_COMMAND = String.raw`curl -fLo bins.csv \
   https://raw.githubusercontent.com/venelinkochev/bin-list-data/master/bin-list-data.csv &&
-npm run gatehouse -- bin import bins.csv --date 2025-02-11 \
+npm run gatehouse -- bin import bins.csv --date ${IMPORT_AS_OF} \
   --source "bin-list-data by Venelin Kochev" --licence "CC BY 4.0"`;
 
 /** Date of the release of banks-db. */

@@ -39,6 +39,8 @@ export type DatasetFileResult =
   | { dataset?: never; report?: never; problem: string };
 
 const MAX_FAULTS = 100;
+/** Column names tell the format, and not under which licence the file was obtained. */
+const NO_LICENCE = 'The file states no licence: see where you obtained it.';
 const COLUMNS_ADVICE = 'For another one, bin import has --columns.';
 
 interface Row {
@@ -47,7 +49,7 @@ interface Row {
 }
 
 export interface FileOptions {
-  /** Overrides the defaults: the file's name, its date, and the licence of its shape. */
+  /** Overrides the defaults: the file's name, its date, and that it states no licence. */
   about?: Partial<DatasetAbout>;
   /** The columns of the file, if its shape is not known. */
   columns?: FileColumns | undefined;
@@ -191,7 +193,7 @@ function createReading({ columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileO
     }
     if (taken === 0)
       return { problem: `${source} has no usable row: all ${skipped} were skipped. Check that it is the right file.` };
-    const dataset = builder.finish({ licence: shape.licence, ...about });
+    const dataset = builder.finish({ licence: NO_LICENCE, ...about });
     const byLine = faults.sort((one, other) => one.line - other.line);
     return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
   };

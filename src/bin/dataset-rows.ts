@@ -7,7 +7,6 @@ export type RowReader = (cells: readonly string[]) => DatasetEntry;
 
 export interface RowShape {
   name: string;
-  licence: string;
   read: RowReader;
 }
 
@@ -16,7 +15,6 @@ type Cell = (column: string) => string;
 
 interface Shape {
   name: string;
-  licence: string;
   /** The columns by which the header is recognised. */
   needs: readonly string[];
   columns: FileColumns;
@@ -34,10 +32,8 @@ export function shapeOfHeader(header: readonly string[], given?: FileColumns): R
   const shape = shapes.find(({ needs }) => needs.every((column) => columns.has(column)));
   if (!shape) return undefined;
   const read: RowReader = (cells) => entryOf(shape, (column) => cells[columns.get(column) ?? -1]?.trim() ?? '');
-  return { name: shape.name, licence: shape.licence, read };
+  return { name: shape.name, read };
 }
-
-const NO_LICENCE = 'The file states no licence: see where you obtained it.';
 
 /** In these shapes `brand` is the network and `category` is the card's brand. */
 const PREFIX_COLUMNS: FileColumns = {
@@ -47,7 +43,6 @@ const PREFIX_COLUMNS: FileColumns = {
 const SHAPES: readonly Shape[] = [
   {
     name: 'binlist ranges',
-    licence: NO_LICENCE,
     needs: ['iin_start', 'iin_end', 'scheme', 'country'],
     columns: {
       ...{ start: 'iin_start', end: 'iin_end', country: 'country', scheme: 'scheme', type: 'type', brand: 'brand' },
@@ -57,14 +52,12 @@ const SHAPES: readonly Shape[] = [
   },
   {
     name: 'bin-list-data',
-    licence: 'CC BY 4.0 as published (bin-list-data)',
     needs: ['bin', 'brand', 'type', 'isocode2'],
     columns: { ...PREFIX_COLUMNS, country: 'isocode2', phone: 'issuerphone', url: 'issuerurl' },
     more: prepaidByBrand,
   },
   {
     name: 'binlist-data',
-    licence: 'CC BY 4.0 as published (binlist-data)',
     needs: ['bin', 'brand', 'type', 'alpha_2'],
     columns: { ...PREFIX_COLUMNS, country: 'alpha_2', phone: 'bank_phone', url: 'bank_url' },
     more: prepaidByBrand,
@@ -72,7 +65,6 @@ const SHAPES: readonly Shape[] = [
   {
     // https://developer.mastercard.com/bin-lookup/documentation/tutorials-and-guides/data-elements/sbart-data-elements/
     name: 'Mastercard account ranges',
-    licence: 'Mastercard’s terms of use for its Simplified BIN Account Range Table',
     needs: ['account_range_from', 'account_range_to', 'acceptance_brand', 'country'],
     columns: {
       ...{ start: 'account_range_from', end: 'account_range_to', country: 'country' },
@@ -86,7 +78,7 @@ export const SHAPE_NAMES = SHAPES.map(({ name, needs }) => `${name} (${needs.joi
 
 function shapeOfColumns(given: FileColumns): Shape {
   const columns = Object.fromEntries(Object.entries(given).map(([field, name]) => [field, name.trim().toLowerCase()]));
-  return { name: 'columns given', licence: NO_LICENCE, needs: Object.values(columns), columns };
+  return { name: 'columns given', needs: Object.values(columns), columns };
 }
 
 function entryOf({ columns, more }: Shape, cell: Cell): DatasetEntry {

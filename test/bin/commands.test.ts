@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BUILT_IN_ABOUT, REAL_USE } from '../../src/bin/built-in-dataset.ts';
 import { ask, DATA, PAGE } from '../support/ask.ts';
 import { withCheckDigit } from '../support/bins.ts';
 import type { UserAgent } from '../support/browserless.ts';
@@ -41,6 +42,15 @@ const bankOf = async (digits: string) => {
 const outbound = () => site.sandbox.hits.requests('bin-service').length;
 const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
 
+async function advice() {
+  const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+  return {
+    isExample: body.includes(BUILT_IN_ABOUT) && body.includes(REAL_USE),
+    isOld: body.includes('more than two years old'),
+    hasCommand: body.includes('npm run gatehouse -- bin import bins.csv --date'),
+  };
+}
+
 test('administrators see the built-in data set before anything is imported', async () => {
   expect(await seen()).toMatchObject({
     dataset: { origin: 'built_in', licence: 'CC BY 4.0', badRows: null, faults: [], importedAt: null },
@@ -49,9 +59,7 @@ test('administrators see the built-in data set before anything is imported', asy
     service: { status: 'never_asked' },
     cache: { hitRate: null },
   });
-  const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
-  expect(body).toContain('npm run gatehouse -- bin import bins.csv --date');
-  expect(body).toContain('It does not know type, brand, prepaid');
+  expect(await advice()).toEqual({ isExample: true, isOld: false, hasCommand: true });
 });
 
 describe('bin import', () => {
@@ -103,6 +111,7 @@ describe('bin import', () => {
     for (const text of ['A source', '3 February 2024', 'A licence', 'Line 3:', 'Denmark', '<meter', '<svg', 'banks-db'])
       expect(body).toContain(text);
     expect(body).not.toMatch(/style="|<script(?! src)/);
+    expect(await advice()).toEqual({ isExample: false, isOld: true, hasCommand: true });
   });
 
   test('of a file that cannot be used says why and leaves what counts', async () => {
@@ -118,8 +127,10 @@ describe('bin import', () => {
   test('outlives a restart; a rollback brings the one before back; each is in the audit trail', async () => {
     const file = write('two.csv', `${HEADER}\n999900,VISA,DEBIT,,SECOND BANK,,,SE,,\n`);
     const { out } = await gatehouse('import', file, '--json');
-    expect(JSON.parse(out)).toMatchObject({ source: 'two.csv', rows: 1, badRows: 0, faults: [] });
+    const licence = 'The file states no licence: see where you obtained it.';
+    expect(JSON.parse(out)).toMatchObject({ source: 'two.csv', licence, rows: 1, badRows: 0, faults: [] });
     await until(async () => (await bankOf('999900'))[0] === 'SECOND BANK');
+    expect(await advice()).toEqual({ isExample: false, isOld: false, hasCommand: false });
     await site.restart();
     expect(await bankOf('999900')).toEqual(['SECOND BANK', 'dataset']);
     expect(await seen()).toMatchObject({ previous: { source: 'A source' } });

@@ -157,7 +157,11 @@ describe('the shapes', () => {
     utimesSync(path, new Date('2025-03-04T23:30:00Z'), new Date('2025-03-04T23:30:00Z'));
     const { dataset } = await readDatasetFile(path);
     expect(dataset).toMatchObject({ size: 1, asOf: '2025-03-04', source: 'set.gz' });
-    expect(dataset?.licence).toContain('CC BY 4.0');
+  });
+
+  test('no columns tell the licence under which the file was obtained', async () => {
+    const { dataset } = await read(BIN_LIST, '999900,VISA,DEBIT,,,,,US,,');
+    expect(dataset?.licence).toBe('The file states no licence: see where you obtained it.');
   });
 });
 

@@ -1,6 +1,13 @@
 /** BIN data in the administration: the data set in use, its coverage, the quota of calls, the lookup service and the cache. */
-import { BUILT_IN_ATTRIBUTION, BUILT_IN_LACKS, IMPORT_COMMAND } from '../../bin/built-in-dataset.ts';
+import {
+  BUILT_IN_ABOUT,
+  BUILT_IN_ATTRIBUTION,
+  IMPORT_AS_OF,
+  IMPORT_COMMAND,
+  REAL_USE,
+} from '../../bin/built-in-dataset.ts';
 import { COUNTRY_ATTRIBUTION } from '../../bin/country.ts';
+import { isOutdated } from '../../bin/lookup-result.ts';
 import { type BinOverview, binOverviewSchema, overviewOf, type Share } from '../../bin/overview.ts';
 import { operation } from '../../http/operation.ts';
 import type { AdminParts } from '../admin.ts';
@@ -13,25 +20,31 @@ declare module '../../pages/page-data.ts' {
       networks: ReturnType<typeof barsOf>;
       countries: ReturnType<typeof barsOf>;
       attribution: readonly string[];
-      importCommand: string;
-      builtInLacks: string;
+      /** What to know of the data set, and what to do, in sentences. */
+      advice: readonly string[];
+      /** Undefined where what it imports is no newer than the data set in use. */
+      importCommand: string | undefined;
     };
   }
 }
 
 const MAX_BARS = 12;
+const OLD = 'This data is more than two years old, and look-ups say so. Get newer data from its source.';
 
-export function adminBinRoutes({ bins, pages }: AdminParts) {
+export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
   const page = pages.page('admin/bin', async () => {
     const current = await overviewOf(bins);
+    const { origin, asOf } = current.dataset;
+    const isOld = isOutdated(asOf, clock());
+    const isNewerKnown = isOld && origin !== 'file' && asOf < IMPORT_AS_OF;
     return {
       title: 'BIN data',
       bins: current,
       networks: barsOf(current.networks, current.dataset.rows),
       countries: barsOf(current.countries, current.dataset.rows),
       attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
-      importCommand: IMPORT_COMMAND,
-      builtInLacks: BUILT_IN_LACKS,
+      advice: origin === 'built_in' ? [BUILT_IN_ABOUT, REAL_USE] : isOld ? [OLD] : [],
+      importCommand: isNewerKnown ? IMPORT_COMMAND : undefined,
     };
   });
 

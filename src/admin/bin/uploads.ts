@@ -65,7 +65,7 @@ const uploadForm = z.object({
 const uploadQuery = z.strictObject({
   date: date.describe('of the facts, such as 2026-11-21'),
   source: shownText.min(1).describe('where the data comes from; shown on pages'),
-  licence: shownText.min(1).optional().describe('default: that of the format'),
+  licence: shownText.min(1).optional().describe('default: that the file states none'),
   columns: fileColumns.optional().describe('for a file of another format, such as start=LOW,end=HIGH,country=ISO'),
 });
 
