@@ -65,6 +65,14 @@ test('R90 there are no other lockfiles than those that are looked at here', () =
   expect(['.', ...found.toSorted()]).toEqual(FOLDERS);
 });
 
+test('R90 Dependabot looks at every lockfile each week', () => {
+  const [, ...updates] = read('.github/dependabot.yml').split('- package-ecosystem: ');
+  const ofNpm = updates.filter((update) => update.startsWith('npm\n'));
+  const folders = ofNpm.map((update) => /^ +directory: \/(.*)$/m.exec(update)?.[1] || '.');
+  expect(folders).toEqual(FOLDERS);
+  for (const update of updates) expect(update).toContain('interval: weekly');
+});
+
 describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
   const locked = lockedIn(folder);
 
