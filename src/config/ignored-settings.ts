@@ -17,7 +17,7 @@ export function ignoredSettings(env: Readonly<Record<string, string | undefined>
 
 function warningOf(name: string, known: readonly string[]): string | undefined {
   if (name.startsWith('OTEL_'))
-    return `${name} is ignored: docs/operating.md has the OTEL_ settings that are followed.`;
+    return `${name} is ignored: docs/operating-reference.md has the OTEL_ settings that are followed.`;
   const max = Math.floor(name.length / CHARACTERS_FOR_EACH_CHANGE);
   const [nearest] = known
     // A difference in length takes at least as many changes, and is far quicker to find out.

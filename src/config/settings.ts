@@ -310,7 +310,7 @@ request twice, give it time to notice: two or three of its polls. The nginx of d
       .transform(withoutTrailingSlash)
       .optional(),
     about: `Traces (OpenTelemetry): where a collector takes OTLP over HTTP, as JSON; /v1/traces is added. Without it no trace is made.
-docs/operating.md says what is in them. Headers as name=value, comma-separated, for collectors that want a key.`,
+docs/operating-reference.md says what is in them. Headers as name=value, comma-separated, for collectors that want a key.`,
     example: 'http://127.0.0.1:4318',
   },
   OTEL_EXPORTER_OTLP_HEADERS: {

@@ -101,7 +101,9 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     const { status, stdout } = await run(['config', 'check'], changes);
     expect(status).toBe(0);
     expect(stdout).toContain('Warning: REDIS_URI is ignored. Did you mean REDIS_URL?\n');
-    expect(stdout).toContain('Warning: OTEL_PROPAGATORS is ignored: docs/operating.md has the OTEL_ settings');
+    expect(stdout).toContain(
+      'Warning: OTEL_PROPAGATORS is ignored: docs/operating-reference.md has the OTEL_ settings',
+    );
     expect(stdout).not.toMatch(/HOSTNAME|hidden-password/);
   });
 

@@ -1,4 +1,4 @@
-/** Session secrets are replaced in the order that docs/deploy.md gives, and nobody is signed out before the old one is taken away. */
+/** Session secrets are replaced in the order that docs/operating.md gives, and nobody is signed out before the old one is taken away. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../support/browserless.ts';
