@@ -7,6 +7,7 @@ import { createProgram } from '../src/commands/program.ts';
 import { loadConfig } from '../src/config/config.ts';
 import { SETTINGS } from '../src/config/settings.ts';
 import { parseConnectedApps } from '../src/connected-apps/app-file.ts';
+import { connectedAppSchema } from '../src/connected-apps/connected-app.ts';
 import { generateEncryptionKey } from '../src/storage/key-ring.ts';
 import { exampleFile, isRequired } from './support/example-file.ts';
 import { RELEASE } from './support/release.ts';
@@ -87,6 +88,14 @@ describe('the settings that README writes', () => {
   });
 });
 
+test('docs/app-fields.md explains each field of a connected app, and no other', () => {
+  const [fields = ''] = read('docs/app-fields.md').split('\n## Several tenants\n');
+  const explained = [...fields.matchAll(/^\| ((?:`\w+`(?:, )?)+) \| .+ \|$/gm)].flatMap(([, names = '']) =>
+    names.match(/\w+/g),
+  );
+  expect(explained.toSorted()).toEqual([...Object.keys(connectedAppSchema.shape), 'clientSecret'].toSorted());
+});
+
 describe('npm scripts', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
 
@@ -133,8 +142,8 @@ describe('commands', () => {
   ];
   const known = leaves(program);
 
-  test('docs/operating.md explains each, in the order of --help', () => {
-    const [, section = ''] = read('docs/operating.md').split('\n## Commands\n');
+  test('docs/operating-reference.md explains each, in the order of --help', () => {
+    const [, section = ''] = read('docs/operating-reference.md').split('\n## Commands\n');
     const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `([^`]+)` \| .{20,} \|$/gm)].map(
       ([, usage]) => usage,
     );
