@@ -1,0 +1,170 @@
+/** docs/your-front-end.md: its proxies are started as they stand, with other ports, and its functions are called through them. */
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { once } from '../../src/once.ts';
+import { disconnect } from '../grants/vault-desk.ts';
+import { emptyFolder, sectionOf } from '../server/shown-steps.ts';
+import { ask, DATA } from '../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
+import { parseForms } from '../support/html-forms.ts';
+import { freePort } from '../support/ports.ts';
+import { startProgram } from '../support/program.ts';
+import { sendRaw } from '../support/raw-http.ts';
+import { TABLE } from '../support/routes.ts';
+import { runCommand } from '../support/terminal.ts';
+import { until } from '../support/until.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const text = readFileSync(join(ROOT, 'docs/your-front-end.md'), 'utf8');
+const block = (head: string) => new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? '';
+
+/** Starts what a section shows, with Gatehouse behind it. `url` is that of the site, which has Gatehouse under a path. */
+async function start(heading: string, file: string, command: string[]): Promise<{ site: TestSite; url: string }> {
+  const [, shownUrl = '', shownPort = ''] =
+    /`PUBLIC_URL=(http:\/\/\w[\w.]*:(\d+))\/gatehouse`/.exec(sectionOf(text, heading)) ?? [];
+  const port = String(await freePort());
+  const url = shownUrl.replace(shownPort, port);
+  const [, trusted = ''] = /^TRUSTED_PROXIES=(.+)$/m.exec(text) ?? [];
+  const site = await startSite({ env: { PUBLIC_URL: `${url}/gatehouse`, TRUSTED_PROXIES: trusted } });
+  const close = once(site.close);
+  onTestFinished(close);
+
+  const folder = emptyFolder();
+  mkdirSync(join(folder, 'public'));
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  const files = {
+    'package.json': '{ "type": "module" }',
+    [file]: block(`js ${file}`)
+      .replace('3000', site.env.PORT ?? '')
+      .replace(shownPort, port),
+    // Where Vite and Express each look for it.
+    'index.html': '<p>The site</p>',
+    'public/index.html': '<p>The site</p>',
+  };
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+  const program = startProgram(command, {}, folder);
+  onTestFinished(async () => {
+    program.signal('SIGTERM');
+    await program.ended;
+  });
+  const answers = async () => (await ask(`${url}/`).catch(() => undefined))?.status === 200;
+  await Promise.race([
+    until(answers),
+    program.ended.then(() => Promise.reject(new Error(program.stdout() + program.stderr()))),
+  ]);
+  return { site: { ...site, close }, url };
+}
+
+interface Shown {
+  callGatehouse(path: string): Promise<unknown>;
+  postToGatehouse(path: string, body: object): Promise<unknown>;
+}
+
+/** The functions of the document, as a page at this URL would run them. */
+function functionsAt(pageUrl: string, agent: UserAgent): Shown {
+  const { origin } = new URL(pageUrl);
+  const fetchThere = async (path: string, { method = 'GET', headers, body }: RequestInit = {}) => {
+    const sent = { ...Object.fromEntries(new Headers(headers)), ...(method === 'POST' && { origin }) };
+    const page = await agent.request(origin + path, { method, headers: sent, ...(body && { body: String(body) }) });
+    return new Response(page.body, { status: page.status, headers: page.headers });
+  };
+  const code = block('js gatehouse.js').replaceAll(/^export /gm, '');
+  const run = new Function('fetch', 'location', `${code} return { callGatehouse, postToGatehouse };`);
+  return run(fetchThere, new URL(pageUrl));
+}
+
+const SITES = [
+  ['Vite', '## Vite', 'vite.config.js', ['node', 'node_modules/vite/bin/vite.js']],
+  ['Express', '## Express', 'site.js', ['node', 'site.js']],
+] as const;
+
+describe.each(SITES)('%s', (_name, heading, file, command) => {
+  test('a page of the site signs users in, reads their thread, posts, connects again and signs out', async () => {
+    const { site, url } = await start(heading, file, [...command]);
+    const agent = createUserAgent();
+    const { callGatehouse, postToGatehouse } = functionsAt(`${url}/?board=1`, agent);
+
+    const signedOut = await callGatehouse('/threads/current').catch((error: unknown) => error);
+    expect(signedOut).toMatchObject({ message: 'Sign in first', code: 'sign_in_required' });
+    const { connectUrl } = signedOut as { connectUrl: string };
+    const { page } = await signIn({ url: '' }, undefined, { agent, path: connectUrl });
+    expect([page.url, page.body]).toEqual([`${url}/?board=1`, expect.stringContaining('The site')]);
+    expect(page.visited).toContainEqual(expect.stringMatching(`^${url}/gatehouse/oauth/callback/platform`));
+
+    expect(await callGatehouse('/threads/current')).toMatchObject({ thread: { author: { name: 'Uma Okafor' } } });
+    expect(await postToGatehouse('/bin', { bins: ['45717360'] })).toMatchObject({ results: [{ bin: '45717360' }] });
+    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 404, body: {} });
+    await expect(callGatehouse('/threads/current')).rejects.toMatchObject({
+      message: 'Status 404',
+      connectUrl: undefined,
+    });
+
+    await disconnect({ url: `${url}/gatehouse` }, agent);
+    await expect(callGatehouse('/threads/current')).rejects.toMatchObject({
+      code: 'not_connected',
+      connectUrl: `${url}/gatehouse/connections/platform?return_to=%2F%3Fboard%3D1`,
+    });
+
+    const { json } = await getJson(agent, `${url}/gatehouse/session`);
+    const form = block('html').replace('the csrfToken of /session', String(json.csrfToken));
+    await agent.submit({ ...page, forms: parseForms(form) });
+    expect(await callGatehouse('/session')).toEqual({ signedIn: false });
+  });
+});
+
+test('the Express site is at most twenty lines long, and passes on what a proxy has to', async () => {
+  const [, heading, file, command] = SITES[1];
+  expect(block(`js ${file}`).trim().split('\n').length).toBeLessThanOrEqual(20);
+  const { site, url } = await start(heading, file, [...command]);
+  const { agent } = await signIn({ url: `${url}/gatehouse` });
+  const cookie = agent.cookies.header(url);
+  const readThread = () => ask(`${url}/gatehouse/threads/current`, { headers: { ...DATA, cookie } });
+
+  // The address of the client, not the one that it claims.
+  const claim = { ...DATA, 'x-forwarded-for': '203.0.113.7', authorization: 'Bearer of-nobody' };
+  expect((await ask(`${url}/gatehouse/admin/api/users`, { headers: claim })).status).toBe(401);
+  const refusals = async () =>
+    (await runCommand(['audit', 'export', '--json'], site.env)).stdout
+      .split('\n')
+      .filter((line) => line.includes('admin.refused'))
+      .map((line) => JSON.parse(line).address);
+  await until(async () => (await refusals()).length > 0);
+  expect(await refusals()).toEqual(['127.0.0.1']);
+
+  // A proxy in front may speak HTTP/1.0, as nginx does by default, which has no chunks.
+  site.sandbox.faults.set({ on: 'platform', kind: 'huge', bytes: 100_000, times: 1 });
+  const old = await sendRaw(
+    url,
+    `GET /gatehouse/threads/current HTTP/1.0\r\nAccept: application/json\r\nCookie: ${cookie}\r\n\r\n`,
+  );
+  expect([old.status, old.headers.has('transfer-encoding'), JSON.parse(old.rest).length > 90_000]).toEqual([
+    200,
+    false,
+    true,
+  ]);
+
+  // A response that breaks off must not look like a whole one.
+  site.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
+  await expect(readThread()).rejects.toThrow();
+  expect((await readThread()).status).toBe(200);
+  await site.close();
+  expect((await readThread()).status).toBe(502);
+});
+
+test('without a path in PUBLIC_URL, the paths that the document lists are all that Gatehouse has, but for the start page', () => {
+  const [, paragraph = ''] = /^If `PUBLIC_URL` has no path, ([\s\S]*?)\. /m.exec(text) ?? [];
+  const listed = [...paragraph.matchAll(/`(\/\S+)`/g)].map(([, path = '']) => path);
+  const covers = (path: string) => (pattern: string) => pattern === path || pattern.startsWith(`${path}/`);
+  const patterns = [...TABLE.map(([, pattern]) => pattern), '/assets/style.css'];
+  expect(patterns.filter((pattern) => !listed.some((path) => covers(path)(pattern)))).toEqual(['/']);
+  expect(listed.filter((path) => !patterns.some(covers(path)))).toEqual([]);
+});
+
+test('the nginx lines are those of the tutorial, which is followed in a browser', () => {
+  const tutorial = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8');
+  const lines = (block('nginx').match(/.+/g) ?? []).map((line) => line.trim()).join('\n');
+  expect(lines).not.toBe('');
+  expect(tutorial.replaceAll(/^ +/gm, '')).toContain(lines);
+});
