@@ -30,6 +30,8 @@ export interface TestGatehouse {
   logs(): string[];
   /** Stops it and starts it again on the same data, settings and ports. */
   restart(): Promise<void>;
+  /** What SIGHUP does. */
+  reload(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -147,6 +149,7 @@ export async function startAlone(options: {
       await gatehouse.close();
       gatehouse = await start();
     },
+    reload: () => gatehouse.reload(),
     async close() {
       await gatehouse.close();
       rmSync(directory, { recursive: true, force: true });
