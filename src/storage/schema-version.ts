@@ -1,22 +1,22 @@
 /** The schema version of the storage: a program that is too old for it, or too new for the running processes, refuses to start. */
-import { StartRefused } from '../errors.ts';
 import { callKeyRoll } from './key-roll-call.ts';
 import { keys, SCHEMA, type SchemaVersion } from './keys.ts';
+import { StorageRefused } from './refused.ts';
 import type { Store } from './store.ts';
 
-/** @param text of the record. @throws StartRefused if the program is too old for the storage */
+/** @param text of the record. @throws StorageRefused if the program is too old for the storage */
 export function assertReadable(text: string | undefined, own = SCHEMA): void {
   const { version, oldestReader } = schemaOf(text);
   if (oldestReader <= own.version) return;
-  throw new StartRefused([
+  throw new StorageRefused(
     `The storage has version ${version}, which needs a release with version ${oldestReader} or later; this one has ${own.version}. ` +
       'Start the newer release, or restore a backup from before the upgrade.',
-  ]);
+  );
 }
 
 /**
  * Notes this program's schema version in the storage.
- * @throws StartRefused if the program is too old, or a running process could not read what this one writes
+ * @throws StorageRefused if the program is too old, or a running process could not read what this one writes
  */
 export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
   for (;;) {
@@ -33,9 +33,9 @@ export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
 
 async function assertNoOlderProcess(store: Store, own: SchemaVersion): Promise<void> {
   if ((await callKeyRoll(store)).every(({ schema }) => schema >= own.oldestReader)) return;
-  throw new StartRefused([
+  throw new StorageRefused(
     'A running process is of an older release that cannot read what this one writes. Stop every older process, then start this one.',
-  ]);
+  );
 }
 
 function schemaOf(text: string | undefined): SchemaVersion {

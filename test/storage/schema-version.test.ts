@@ -14,7 +14,7 @@ import { makeSealer } from '../support/encryption-keys.ts';
 import { skipWithout } from '../support/missing.ts';
 import { emptyPlace, type Place } from '../support/places.ts';
 import { freePort } from '../support/ports.ts';
-import { startProgram } from '../support/program.ts';
+import { runServer } from '../support/program.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { runCommand } from '../support/terminal.ts';
 
@@ -66,9 +66,9 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   test('an older program ends with 78, says why, and leaves everything as it is', async () => {
     await put(UNREADABLE);
     const before = await place.items();
-    const program = startProgram(['node', 'src/server.ts'], env);
-    expect((await program.ended).status).toBe(78);
-    expect(program.stderr()).toContain('Start the newer release');
+    const { status, stderr } = await runServer(env);
+    const refusal = /^Gatehouse cannot start:\n- The storage has version .* from before the upgrade\.\n$/;
+    expect([status, stderr]).toEqual([78, expect.stringMatching(refusal)]);
     expect(await place.items()).toEqual(before);
   });
 
