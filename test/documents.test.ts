@@ -203,8 +203,9 @@ describe('releases', () => {
 
   test('docs/upgrading.md quotes each refusal as the program words it', () => {
     const quoted = [...read('docs/upgrading.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, text = '']) => text);
-    expect(quoted).toHaveLength(4);
-    const sources = ['src/storage/schema-version.ts', 'src/storage/sqlite/database.ts'].map(read).join('\n');
+    expect(quoted).toHaveLength(5);
+    const files = ['schema-version.ts', 'refused.ts', 'sqlite/database.ts'].map((name) => `src/storage/${name}`);
+    const sources = files.map(read).join('\n');
     for (const text of quoted) {
       // Values stand where the source has placeholders.
       const parts = text.split(/\d+|…/).map((part) => part.trim());

@@ -1,12 +1,13 @@
-/** The schema version of the storage: a program that is too old for it, or too new for the running processes, refuses to start. */
+/** The schema version of the storage: a program that is too old or too new for it, or too new for the running processes, refuses to start. */
 import { callKeyRoll } from './key-roll-call.ts';
-import { keys, SCHEMA, type SchemaVersion } from './keys.ts';
-import { StorageRefused } from './refused.ts';
+import { keys, OLDEST_READABLE, SCHEMA, type SchemaVersion } from './keys.ts';
+import { fromCandidate, StorageRefused } from './refused.ts';
 import type { Store } from './store.ts';
 
-/** @param text of the record. @throws StorageRefused if the program is too old for the storage */
+/** @param text of the record; undefined in an empty storage. @throws StorageRefused if the program cannot read the storage */
 export function assertReadable(text: string | undefined, own = SCHEMA): void {
   const { version, oldestReader } = schemaOf(text);
+  if (text !== undefined && version < OLDEST_READABLE) throw fromCandidate();
   if (oldestReader <= own.version) return;
   throw new StorageRefused(
     `The storage has version ${version}, which needs a release with version ${oldestReader} or later; this one has ${own.version}. ` +
@@ -16,7 +17,7 @@ export function assertReadable(text: string | undefined, own = SCHEMA): void {
 
 /**
  * Notes this program's schema version in the storage.
- * @throws StorageRefused if the program is too old, or a running process could not read what this one writes
+ * @throws StorageRefused if the program cannot read the storage, or a running process could not read what this one writes
  */
 export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
   for (;;) {

@@ -1,26 +1,30 @@
-/** F29: a program that is too old for what is stored refuses to start, and one that running processes could not read waits for their end. */
+/** F29: a program refuses what is too new or too old for it, and to start beside a process that could not read what it writes. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { writeBackup } from '../../src/commands/backup-file.ts';
 import { createBackupKeys } from '../../src/commands/restore-keys.ts';
 import { StartRefused } from '../../src/errors.ts';
 import { startGatehouse } from '../../src/start.ts';
+import { copyOut } from '../../src/storage/copy.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { keys, SCHEMA, type SchemaVersion } from '../../src/storage/keys.ts';
 import { agreeOnSchema } from '../../src/storage/schema-version.ts';
-import { makeSealer } from '../support/encryption-keys.ts';
+import { makeSealer, sealerOf } from '../support/encryption-keys.ts';
 import { skipWithout } from '../support/missing.ts';
 import { emptyPlace, type Place } from '../support/places.ts';
 import { freePort } from '../support/ports.ts';
-import { runServer } from '../support/program.ts';
+import { runServer, startProgram } from '../support/program.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { runCommand } from '../support/terminal.ts';
 
 /** A later version, which this program can read or cannot. */
 const READABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version };
 const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version + 1 };
+/** As 1.0.0-rc.1 and 1.0.0-rc.2 stored it. */
+const CANDIDATE: SchemaVersion = { version: 1, oldestReader: 1 };
 
 describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   let place: Place;
@@ -84,6 +88,31 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(await stored()).toEqual(UNREADABLE);
   });
 
+  test('the data of a release candidate is refused with 78, by a start and by commands, and stays as it is', async () => {
+    await put(CANDIDATE);
+    const before = await place.items();
+    const [backup, target] = [join(directory, 'backup'), join(directory, 'target')];
+    const seal = (digest: string) => sealerOf(env).seal(digest, keys.backupSeal);
+    await place.look((store) =>
+      writeBackup({ file: backup, replace: false, items: copyOut(store), seal, advance: () => undefined }),
+    );
+    const commands = [
+      ['backup', join(directory, 'file')],
+      ['status'],
+      ['restore', backup, '--replace'],
+      ['backup', 'verify', backup],
+      ['migrate', '--from', kind === 'Redis' ? 'redis' : 'sqlite', '--to', `sqlite:${target}`],
+    ];
+    const refusal = String(await start().catch((error: StartRefused) => error.message));
+    for (const command of commands)
+      expect(await runCommand(command, env), command.join(' ')).toMatchObject({
+        ...{ status: 78, stderr: `This cannot be done:\n- ${refusal}\n` },
+      });
+    for (const part of ['release candidate', 'empty storage', 'sign in and connect again', 'apps apply FILE'])
+      expect(refusal).toContain(part);
+    expect(await place.items()).toEqual(before);
+  });
+
   test('an older program that can read what is stored starts, and leaves the newer version noted', async () => {
     await put({ ...READABLE, ofNewerVersion: true });
     await startAndStop();
@@ -91,11 +120,13 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   });
 
   test('a newer program that a running one could not read refuses, until that one has ended', async () => {
-    const running = await start();
+    const running = startProgram(['node', 'src/server.ts'], env);
+    await running.printed('Gatehouse is ready');
     const agree = () => place.look((store) => agreeOnSchema(store, UNREADABLE));
     await expect(agree()).rejects.toThrow(StartRefused);
     expect(await stored()).toEqual(SCHEMA);
-    await running.close();
+    running.signal('SIGTERM');
+    await running.ended;
     await agree();
     expect(await stored()).toEqual(UNREADABLE);
     await expect(start()).rejects.toThrow(StartRefused);
@@ -106,7 +137,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
       const versions = [1, 2, 3, 2, 1].map((more) => ({ version: SCHEMA.version + more, oldestReader: 1 }));
       await Promise.all(versions.map((own) => agreeOnSchema(store, own)));
     });
-    expect(await stored()).toEqual({ version: SCHEMA.version + 3, oldestReader: 1 });
+    expect(await stored()).toEqual({ version: SCHEMA.version + 3, oldestReader: SCHEMA.oldestReader });
   });
 });
 

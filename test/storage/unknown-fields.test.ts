@@ -30,7 +30,7 @@ import { createSessionLists } from '../../src/sessions/session-lists.ts';
 import { createSessionRecords, dataOf } from '../../src/sessions/session-record.ts';
 import { createTransactions } from '../../src/sign-in/transaction.ts';
 import { createRecordStore } from '../../src/sign-in-record/record-store.ts';
-import { keys, kindOf } from '../../src/storage/keys.ts';
+import { keys, kindOf, SCHEMA } from '../../src/storage/keys.ts';
 import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
 import { agreeOnSchema } from '../../src/storage/schema-version.ts';
 import { createReplaceableSealer } from '../../src/storage/sealed.ts';
@@ -192,8 +192,8 @@ const fieldsIn = (content: unknown): number => JSON.stringify(content).split(`"$
 const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; change?(desk: Desk): Promise<unknown> }>> =
   {
     schema: {
-      make: ({ store }) => agreeOnSchema(store, { version: 1, oldestReader: 1 }),
-      change: ({ store }) => agreeOnSchema(store, { version: 2, oldestReader: 1 }),
+      make: ({ store }) => agreeOnSchema(store, SCHEMA),
+      change: ({ store }) => agreeOnSchema(store, { ...SCHEMA, version: SCHEMA.version + 1 }),
     },
     user: {
       make: (desk) => createUserStore(desk).noteSignIn(USER),
