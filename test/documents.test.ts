@@ -203,7 +203,7 @@ describe('releases', () => {
 
   test('docs/upgrading.md quotes each refusal as the program words it', () => {
     const quoted = [...read('docs/upgrading.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, text = '']) => text);
-    expect(quoted).toHaveLength(5);
+    expect(quoted).toHaveLength(4);
     const files = ['schema-version.ts', 'refused.ts', 'sqlite/database.ts'].map((name) => `src/storage/${name}`);
     const sources = files.map(read).join('\n');
     for (const text of quoted) {

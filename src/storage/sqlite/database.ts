@@ -16,17 +16,12 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { codeOf } from '../../errors.ts';
-import { StorageRefused } from '../refused.ts';
+import { fromCandidate, StorageRefused } from '../refused.ts';
 import { takeCleanStop } from './clean-stop.ts';
-import { isBusy, isDamage } from './faults.ts';
+import { isDamage } from './faults.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
-import { APPLICATION_ID, migrate, readPragma, SCHEMA_VERSION } from './schema.ts';
+import { APPLICATION_ID, createTables, readPragma, TABLES_VERSION } from './schema.ts';
 
-/**
- * Longer than a writer's pause: an attempt holds the database while it checks it, and a process can migrate it only while no
- * other holds it.
- */
-const OPEN_PAUSE_MS = 20;
 const HEADER = 'SQLite format 3\0';
 const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
 
@@ -47,23 +42,12 @@ const SETTINGS = `
 `;
 
 /** Opens the file, or creates it. @throws StorageRefused, or AppError `storage_unavailable` */
-export async function openDatabase(file: string, retry: RetryOptions): Promise<DatabaseSync> {
-  try {
-    return await retryWhileBusy(
-      () => {
-        ensureFile(file);
-        checkHeader(file);
-        return openExisting(file);
-      },
-      { ...retry, averagePauseMilliseconds: OPEN_PAUSE_MS },
-    );
-  } catch (error) {
-    if (!(error instanceof Error && isBusy(error.cause) && isOlder(file))) throw error;
-    throw new StorageRefused(
-      `The database ${file} is of an older release and in use. Stop every process that uses it, then start this release.`,
-      error,
-    );
-  }
+export function openDatabase(file: string, retry: RetryOptions): Promise<DatabaseSync> {
+  return retryWhileBusy(() => {
+    ensureFile(file);
+    checkHeader(file);
+    return openExisting(file);
+  }, retry);
 }
 
 function ensureFile(file: string): void {
@@ -85,7 +69,7 @@ function createFile(file: string): void {
     closeSync(openSync(draft, 'wx', 0o600));
     const database = new DatabaseSync(draft);
     try {
-      migrate(database);
+      createTables(database);
       database.exec(SETTINGS);
     } finally {
       database.close();
@@ -132,7 +116,6 @@ function openExisting(file: string): DatabaseSync {
   try {
     checkOwner(database, file);
     if (!wasClosed) checkIntegrity(database, file);
-    if (versionOf(database) < SCHEMA_VERSION) return reopenMigrated(database, file);
     database.exec(SETTINGS);
     return database;
   } catch (error) {
@@ -142,37 +125,14 @@ function openExisting(file: string): DatabaseSync {
   }
 }
 
-/**
- * Processes of an older release could go on with new tables, but not start again. So no other process may have the database
- * open. Processes of this release that start together take turns.
- * @throws Error `SQLITE_BUSY` while another process has it open
- */
-function reopenMigrated(database: DatabaseSync, file: string): DatabaseSync {
-  database.exec('PRAGMA locking_mode = EXCLUSIVE');
-  migrate(database);
-  // Only a closed connection surely gives the lock back.
-  database.close();
-  return openExisting(file);
-}
-
-function isOlder(file: string): boolean {
-  try {
-    using database = connect(file);
-    return versionOf(database) < SCHEMA_VERSION;
-  } catch {
-    return false;
-  }
-}
-
-const versionOf = (database: DatabaseSync) => Number(readPragma(database, 'user_version'));
-
 function checkOwner(database: DatabaseSync, file: string): void {
   if (readPragma(database, 'application_id') !== APPLICATION_ID)
     throw new StorageRefused(`The database ${file} was not made by this program. Set DATA_DIR to another folder.`);
-  const version = versionOf(database);
-  if (version > SCHEMA_VERSION) {
+  const version = Number(readPragma(database, 'user_version'));
+  if (version < TABLES_VERSION) throw fromCandidate();
+  if (version > TABLES_VERSION) {
     throw new StorageRefused(
-      `The database ${file} has version ${version}; this release knows ${SCHEMA_VERSION}. Start the newer release.`,
+      `The database ${file} has version ${version}; this release knows ${TABLES_VERSION}. Start the newer release.`,
     );
   }
 }

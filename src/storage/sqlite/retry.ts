@@ -12,8 +12,6 @@ export interface RetryOptions {
   deadlineMilliseconds: number;
   /** Between 0 and 1. */
   random: () => number;
-  /** Average pause between two attempts; if it is missing, 2. */
-  averagePauseMilliseconds?: number;
 }
 
 /** Repeats synchronous work while the database is busy. @throws AppError `storage_unavailable` at the deadline */
@@ -30,6 +28,6 @@ export async function retryWhileBusy<T>(work: () => T, options: RetryOptions): P
 }
 
 /** A pause varies by half of the average in both directions, so that processes do not retry in step. */
-export function pauseMilliseconds({ random, averagePauseMilliseconds = AVERAGE_PAUSE_MS }: RetryOptions): number {
-  return averagePauseMilliseconds * (0.5 + random());
+export function pauseMilliseconds({ random }: Pick<RetryOptions, 'random'>): number {
+  return AVERAGE_PAUSE_MS * (0.5 + random());
 }

@@ -1,14 +1,13 @@
-/** The tables of the embedded database, as a list of migrations. `user_version` is the number of the last one in a file. */
+/** The tables of the embedded database. `user_version` is their version in a file. */
 import type { DatabaseSync } from 'node:sqlite';
 
 /** "GATE": marks a file as ours (`PRAGMA application_id`). */
 export const APPLICATION_ID = 0x47415445;
 
-/** Append only. `to`: the version of the file afterwards. */
-const MIGRATIONS: readonly { to: number; sql: string }[] = [
-  {
-    to: 2,
-    sql: `
+/** Rises with each change of the tables. A program opens only files of its own version. */
+export const TABLES_VERSION = 3;
+
+const TABLES = `
   CREATE TABLE sequence (value INTEGER NOT NULL) STRICT;
   INSERT INTO sequence (value) VALUES (0);
 
@@ -64,17 +63,12 @@ const MIGRATIONS: readonly { to: number; sql: string }[] = [
 
   CREATE TABLE probe (id INTEGER PRIMARY KEY CHECK (id = 1), filler BLOB NOT NULL) STRICT;
   INSERT INTO probe (id, filler) VALUES (1, zeroblob(0));
-  `,
-  },
-  {
-    // Counting the members of a large index takes SQLite 50 ms for a million, during which the process serves no request.
-    to: 3,
-    sql: `
+
+  -- Counting the members of a large index takes SQLite 50 ms for a million, during which the process serves no request.
   CREATE TABLE index_sizes (
     index_key TEXT PRIMARY KEY NOT NULL,
     members INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
-  INSERT INTO index_sizes SELECT index_key, count(*) FROM index_members GROUP BY index_key;
 
   CREATE TRIGGER index_member_added AFTER INSERT ON index_members BEGIN
     INSERT INTO index_sizes (index_key, members) VALUES (NEW.index_key, 1)
@@ -84,11 +78,7 @@ const MIGRATIONS: readonly { to: number; sql: string }[] = [
     UPDATE index_sizes SET members = members - 1 WHERE index_key = OLD.index_key;
     DELETE FROM index_sizes WHERE index_key = OLD.index_key AND members = 0;
   END;
-  `,
-  },
-];
-
-export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.to ?? 0;
+`;
 
 /** The condition that a row has not expired. Takes the time. */
 export const ALIVE = '(expires_at IS NULL OR expires_at > ?)';
@@ -103,19 +93,11 @@ export function readPragma(database: DatabaseSync, name: string): unknown {
   return Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
 }
 
-/** Brings an empty or older database to the current version. Of several processes that try, one does it. */
-export function migrate(database: DatabaseSync): void {
-  if (readPragma(database, 'user_version') === SCHEMA_VERSION) return;
-  database.exec('BEGIN IMMEDIATE');
-  try {
-    const version = Number(readPragma(database, 'user_version'));
-    // A newer program has migrated it in the meantime.
-    if (version > SCHEMA_VERSION) throw new Error(`The database has version ${version} now.`);
-    for (const { sql } of MIGRATIONS.filter(({ to }) => to > version)) database.exec(sql);
-    database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}; COMMIT`);
-  } finally {
-    if (database.isTransaction) database.exec('ROLLBACK');
-  }
+/** Makes them in an empty database. */
+export function createTables(database: DatabaseSync): void {
+  database.exec(
+    `BEGIN; ${TABLES} PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${TABLES_VERSION}; COMMIT`,
+  );
 }
 
 /** Returns the next number of the file's only sequence. Numbers never repeat. */

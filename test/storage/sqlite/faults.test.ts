@@ -290,24 +290,13 @@ describe('the file', () => {
     await expect(open()).rejects.toMatchObject(refusal(/has version 999/));
   });
 
-  test('of version 2 is brought up to date, with the sizes of its indexes', async () => {
-    const first = await open();
-    const add = (member: string) => ({ index: 'i', add: member, score: 1 });
-    await first.write([add('a'), add('b')]);
-    await first.close();
+  test('of a version before those that can be read is refused, and stays as it is', async () => {
+    await makeAndClose();
     const other = new DatabaseSync(file);
-    other.exec(`DROP TRIGGER index_member_added; DROP TRIGGER index_member_removed; DROP TABLE index_sizes;
-      PRAGMA user_version = 2`);
+    other.exec('PRAGMA user_version = 2');
+    await expect(open()).rejects.toMatchObject(refusal(/is from a release candidate/));
+    expect(other.prepare('PRAGMA user_version').get()).toEqual({ user_version: 2 });
     other.close();
-    const store = await open();
-    await store.write([add('b'), add('c')]);
-    expect(await store.count('i')).toBe(3);
-    await store.write([
-      { index: 'i', remove: 'a' },
-      { index: 'i', remove: 'absent' },
-    ]);
-    expect(await store.count('i')).toBe(2);
-    await store.close();
   });
 
   test('that is gone while its log is there is not replaced by a new one', async () => {
