@@ -5,12 +5,8 @@ import { promisify } from 'node:util';
 import { createGzip, gunzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from './dataset.ts';
 
-/**
- * An older version of Gatehouse refuses a format that it does not know. Format 2 has tables for exact lengths, format 3
- * those for parts of BINs. Format 4 says how many columns a row of facts has: it began with nine.
- */
-const FORMATS = [1, 2, 3, 4];
-const FIRST_COLUMNS = 9;
+/** A program refuses a data set of another format. A new column of facts needs none. */
+const FORMAT = 1;
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;
 
@@ -20,8 +16,7 @@ interface Header extends DatasetAbout {
   coverage: Coverage;
   tables: { digits: number; exact?: boolean; part?: boolean; segments: number }[];
   cells: number;
-  /** Not before format 4. */
-  columns?: number;
+  columns: number;
   texts: string[];
 }
 
@@ -37,11 +32,11 @@ export interface EncodedDataset extends DatasetAbout {
 export async function encodeDataset(dataset: PackedDataset): Promise<EncodedDataset> {
   const { source, asOf, licence, size, coverage, tables, facts } = dataset;
   const header: Header = {
-    format: formatOf(dataset),
+    format: FORMAT,
     ...{ source, asOf, licence, size, coverage },
     tables: tables.map(({ starts, owners: _owners, ...table }) => ({ ...table, segments: starts.length })),
     cells: facts.cells.length,
-    ...(facts.columns > FIRST_COLUMNS && { columns: facts.columns }),
+    columns: facts.columns,
     texts: [...facts.texts],
   };
   const json = Buffer.from(JSON.stringify(header));
@@ -54,7 +49,7 @@ export async function encodeDataset(dataset: PackedDataset): Promise<EncodedData
   return { source, asOf, licence, size, bytes };
 }
 
-/** Rejects if the data is damaged or has an unknown format. */
+/** Rejects if the data is damaged or of another format. */
 export async function decodeDataset(packed: Uint8Array): Promise<PackedDataset> {
   const bytes = await unpack(packed, { maxOutputLength: MAX_BYTES });
   let at = 0;
@@ -70,21 +65,14 @@ export async function decodeDataset(packed: Uint8Array): Promise<PackedDataset> 
   const [words = 0] = take(1);
   const { buffer, byteOffset, byteLength } = take(words);
   const header: Header = JSON.parse(Buffer.from(buffer, byteOffset, byteLength).toString());
-  if (!FORMATS.includes(header.format))
-    throw new TypeError(`The stored BIN data set has the unknown format ${header.format}.`);
-  const { source, asOf, licence, size, coverage, columns = FIRST_COLUMNS, texts } = header;
+  if (header.format !== FORMAT) throw new TypeError(`The stored BIN data set has the unknown format ${header.format}.`);
+  const { source, asOf, licence, size, coverage, columns, texts } = header;
   const tables = header.tables.map(({ segments, ...table }) => ({
     ...table,
     starts: take(segments),
     owners: take(segments),
   }));
   return { source, asOf, licence, size, coverage, tables, facts: { cells: take(header.cells), columns, texts } };
-}
-
-function formatOf({ tables, facts }: PackedDataset): number {
-  if (facts.columns > FIRST_COLUMNS) return 4;
-  if (tables.some(({ part }) => part)) return 3;
-  return tables.some(({ exact }) => exact) ? 2 : 1;
 }
 
 function bytesOf(numbers: Uint32Array): Buffer {

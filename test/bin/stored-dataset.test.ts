@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Dataset, openDataset, type PackedDataset } from '../../src/bin/dataset.ts';
 import { decodeDataset, encodeDataset } from '../../src/bin/dataset-codec.ts';
@@ -73,6 +74,8 @@ test('the stored form holds everything, and is refused where it is of another fo
   expect(await decodeDataset(packed)).toEqual(dataset.packed);
   await expect(decodeDataset(packed.subarray(0, packed.length / 2))).rejects.toThrow();
   await expect(decodeDataset(Buffer.from('no data set'))).rejects.toThrow();
+  const other = gunzipSync(packed).toString('latin1').replace('"format":1', '"format":2');
+  await expect(decodeDataset(gzipSync(Buffer.from(other, 'latin1')))).rejects.toThrow('the unknown format 2');
 });
 
 test('a data set of a newer program has further columns, which are ignored; one of an older program lacks some', async () => {
