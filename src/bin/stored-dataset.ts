@@ -169,8 +169,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   };
   const stagedOf = async (id: string) => {
     const { staged, version } = await readStaged();
-    // What an older program staged does not say what it replaces.
-    return staged?.version.id === id && staged.replaces ? { staged, version } : undefined;
+    return staged?.version.id === id ? { staged, version } : undefined;
   };
 
   const removeParts = async (id: string): Promise<void> => {
