@@ -25,10 +25,9 @@ interface OwnKey {
   kid: string;
   /** Private members included. */
   jwk: JWK;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, like `madeAt`. */
   signsFrom: number;
-  /** The same; keys of earlier versions lack it. */
-  madeAt?: number;
+  madeAt: number;
 }
 
 export const KEY_TIMES = {
@@ -114,7 +113,7 @@ export function createOwnKeys(parts: {
 
   return {
     /** The published keys: when each was made, and when it signs, or begins to. */
-    async list(): Promise<{ kid: string; signs: boolean; madeAt?: number | undefined; signsFrom: number }[]> {
+    async list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]> {
       const stored = await current();
       const { kid: signing } = signingKeyOf(stored, clock());
       return stored.map(({ kid, madeAt, signsFrom }) => ({ kid, signs: kid === signing, madeAt, signsFrom }));

@@ -8,7 +8,7 @@ import { operation } from '../../http/operation.ts';
 import type { Notice } from '../../pages/page-data.ts';
 import { actorOf } from '../../sessions/actor.ts';
 import { type KeyReport, listKeys, reportKeys } from '../../storage/key-report.ts';
-import { isoOrNull, isoTime } from '../../time.ts';
+import { isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
@@ -42,7 +42,7 @@ const MAX_WAIT_MS = 30;
 const signingKey = z.object({
   kid: z.string(),
   signs: z.boolean(),
-  madeAt: z.iso.datetime().nullable().describe('null if an earlier version of Gatehouse made it'),
+  madeAt: z.iso.datetime(),
   signsFrom: z.iso
     .datetime()
     .describe('when the key starts signing; a future time means that it is only published so far'),
@@ -103,7 +103,7 @@ export function keyRoutes(parts: AdminParts) {
 
   const signingKeys = async (): Promise<SigningKey[]> =>
     (await ownKeys.list()).map(({ kid, signs, madeAt, signsFrom }) => ({
-      ...{ kid, signs, madeAt: isoOrNull(madeAt), signsFrom: isoTime(signsFrom) },
+      ...{ kid, signs, madeAt: isoTime(madeAt), signsFrom: isoTime(signsFrom) },
     }));
 
   const dueIn = ({ keys }: CountedReport) =>
