@@ -113,8 +113,9 @@ export function createConnectionCheck(parts: {
 
   const placeOf = async (appId: string): Promise<Place> => {
     const stored = await store.get(keys.connectionCheck(appId));
-    const start: Place = { at: clock() - pauseMs, owed: 0, again: [], size: 0, countedAt: 0 };
-    const place: Place = stored ? { ...start, ...JSON.parse(stored.value) } : start;
+    const place: Place = stored
+      ? JSON.parse(stored.value)
+      : { at: clock() - pauseMs, owed: 0, again: [], size: 0, countedAt: 0 };
     // Counting a long list takes an embedded database long, so it is counted once in a round.
     const isCounted = place.after !== undefined && clock() - place.countedAt < roundMs;
     return isCounted

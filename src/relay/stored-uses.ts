@@ -36,8 +36,8 @@ export interface ServiceUse {
   firstAt: number;
   lastAt: number;
   count: number;
-  /** Calls by hour, such as `2026-11-21T10` in UTC. Absent from records of earlier versions. */
-  hours?: Record<string, number>;
+  /** Calls by hour, such as `2026-11-21T10` in UTC. */
+  hours: Record<string, number>;
 }
 
 /** The hours of one day, each with its counts by `ROUTE RESULT OTHER`. */

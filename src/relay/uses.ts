@@ -147,7 +147,7 @@ export function createRelayUses(parts: {
     /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
     async hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]> {
       const services = await servicesOf(userId, appId);
-      return services.flatMap(({ id: token, hours = {} }) =>
+      return services.flatMap(({ id: token, hours }) =>
         Object.entries(hours).map(([hour, count]) => ({ at: hourAt(hour), token, count })),
       );
     },
