@@ -54,7 +54,7 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
   return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
 }
 
-/** Of a grant of an earlier version, what the provider granted. */
+/** Of an imported grant, what the provider granted. */
 const requestedScopesOf = ({ requestedScopes, scopes }: Grant): readonly string[] => requestedScopes ?? scopes;
 
 const covers = (scopes: readonly string[], others: readonly string[]) => others.every((one) => scopes.includes(one));

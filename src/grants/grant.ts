@@ -74,7 +74,7 @@ export interface Grant {
   refreshToken: string | undefined;
   /** The granted scopes, as the provider names them. */
   scopes: string[];
-  /** The requested scopes; absent from grants of earlier versions. */
+  /** The requested scopes; absent from an imported grant, which another system requested. */
   requestedScopes?: string[] | undefined;
   /** The app's scopes that this request left out, because the user chose fewer. */
   declinedScopes?: string[] | undefined;

@@ -15,7 +15,7 @@ interface Scopes {
   requestedScopes?: readonly string[] | undefined;
 }
 
-/** Of a grant of an earlier version: what was granted, if the provider uses the app's own names for it. */
+/** Of an imported grant: what was granted, if the provider uses the app's own names for it. */
 export function requestedScopes(
   registered: readonly string[],
   { requestedScopes: known, scopes: granted }: Scopes,

@@ -72,10 +72,9 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 
   checkOnce('status says that something responds here, but not as this version does', async () => {
-    // As /readyz of 1.0.0-rc.1 did.
-    const older = createServer((_request, response) => response.end('ready\n')).listen(0, '127.0.0.1');
-    await once(older, 'listening');
-    const { port } = older.address() as AddressInfo;
+    const other = createServer((_request, response) => response.end('ready\n')).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
     try {
       const { status, stdout } = await run(['status'], { MANAGEMENT_PORT: String(port) });
       expect([status, stdout]).toEqual([
@@ -85,7 +84,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
         ),
       ]);
     } finally {
-      older.close();
+      other.close();
     }
   });
 

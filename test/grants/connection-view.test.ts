@@ -127,7 +127,7 @@ describe('missing scopes', () => {
   });
   const inOrder = (one: string, other: string) => scopes.indexOf(one) - scopes.indexOf(other);
 
-  test('of a grant of an earlier version: those not granted, if its names are the app’s and the provider names them all', () => {
+  test('of an imported grant: those not granted, if its names are the app’s and the provider names them all', () => {
     expect(missing({ scopes: ['profile', 'mail'] })[0]).toEqual(['files']);
     for (const granted of [['https://provider.test/mail'], ['mail,profile'], []]) {
       expect(missing({ scopes: granted })[0]).toEqual([]);
@@ -162,7 +162,7 @@ describe('on a page', () => {
     expect(choices(dropped, scopes)?.at(-1)).toEqual({ scope: 'offline_access', ticked: true, isNew: true });
   });
 
-  test('of a grant of an earlier version: what was granted, or everything where its names are not the app’s', () => {
+  test('of an imported grant: what was granted, or everything where its names are not the app’s', () => {
     expect(tickedIn(connectionOf('a'))).toEqual(['mail']);
     for (const scopes of [['https://provider.test/mail'], ['mail,profile'], []]) {
       expect(tickedIn(connectionOf('a', { scopes }))).toEqual(['profile', 'mail']);

@@ -108,7 +108,7 @@ test('a provider whose names cannot be told apart: the form as it stands is neve
   expect(requested().get('scope')).toBe('repo gist');
 });
 
-test('a connection that an earlier version made reconnects as well', async () => {
+test('an imported connection, of which it is not known what was requested, reconnects as well', async () => {
   const agent = await connected(['repo', 'gist'], (body) => ({ ...body, scope: 'repo,gist' }));
   const desk = await openVaultDesk(site);
   const { userId } = await sessionOf(site, agent);

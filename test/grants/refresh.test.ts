@@ -958,7 +958,7 @@ describe('connections', () => {
       expect((await read()).scopes).toEqual(['openid']);
     });
 
-    test('is not known of a grant of an earlier version, and a refresh leaves it and what it does not know as it was', async () => {
+    test('is not known of an imported grant, and a refresh leaves that, and fields of a newer version, as they were', async () => {
       await stored('u1', { account, ...{ ofALaterVersion: 1 } });
       answer = async () => tokens('at2');
       await token();

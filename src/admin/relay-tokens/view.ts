@@ -35,7 +35,7 @@ export const relayTokenJson = z.object({
   name: z.string(),
   prefix: z.string().describe('how the token begins, to recognise it in the settings of a service'),
   ...relayPolicySchema.shape,
-  // Without the rules for input: what was stored under an earlier rule can still be listed.
+  // Without the rules for input: a token with a scope that only a newer version knows can be listed.
   scopes: z.array(z.string()).readonly(),
   apps: z.array(z.string()).readonly(),
   users: z.union([z.enum(['all', 'none']), z.array(z.string()).readonly()]),
