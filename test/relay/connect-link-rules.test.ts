@@ -173,26 +173,6 @@ test('R44 while its user is at the provider, no record holds the secret of a lin
   expect((await admin.call('GET', `/connect-links/${id}`)).json).toMatchObject({ used: false });
 });
 
-test('F29 a request that v1.0.0-rc.1 began is finished: a link that was revoked meanwhile connects nothing', async () => {
-  for (const isRevoked of [true, false]) {
-    const { browser, id, callback } = await stoppedAtCallback();
-    for (const { key, value, version } of await pending()) {
-      const asBefore = Object.entries(JSON.parse(value) as Record<string, object>).map(([name, one]) => {
-        const { sealed: _, linkPath: __, ...rest } = one as Record<string, unknown>;
-        // This is also what it reads of a request that this version began.
-        if (rest.purpose === 'connect') expect(rest.link).toBe(id);
-        return [name, rest];
-      });
-      const put = { put: key, value: JSON.stringify(Object.fromEntries(asBefore)), ifVersion: version };
-      await vault.store.write([{ ...put, lifetimeSeconds: 600 }]);
-    }
-    const before = await vault.read(user);
-    if (isRevoked) expect((await admin.call('DELETE', `/connect-links/${id}`)).status).toBe(204);
-    expect((await browser.get(callback)).status).toBe(isRevoked ? 404 : 200);
-    expect((await vault.read(user)).accessToken === before.accessToken).toBe(isRevoked);
-  }
-});
-
 test('R114 a link works for 30 minutes and no longer', async () => {
   const makeLink = async (): Promise<{ id: string; url: string }> => JSON.parse((await create()).body);
   const listed = async () =>
