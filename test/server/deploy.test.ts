@@ -1,7 +1,7 @@
 /** docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md for what it sets up. */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -280,28 +280,6 @@ describe('step 3', () => {
       '<a b><$c>',
     ]);
     expect(modeOf(join(folder, 'bin', 'as-gatehouse'))).toBe('755');
-  });
-
-  test('on a machine of 1.0.0-rc.1, docs/upgrading.md moves the secrets into the same files, with the same modes', () => {
-    const { folder, env } = followSettings();
-    const settings = readFileSync(env, 'utf8');
-    const secrets = { SESSION_SECRETS: 'first/+=,second', ENCRYPTION_KEYS: generateEncryptionKey(new Date()) };
-    const [steps = ''] = stepsOf(sectionOf(read('docs/upgrading.md'), '## From 1.0.0-rc.1'));
-    const move = () => follow(steps, folder, {});
-    for (const path of SECRET_FILES) rmSync(join(folder, path));
-    // As 1.0.0-rc.1 had it, or with quotes.
-    const [first = '', ...rest] = settings.split('\n');
-    const before = `SESSION_SECRETS='${secrets.SESSION_SECRETS}'\nENCRYPTION_KEYS=${secrets.ENCRYPTION_KEYS}`;
-    writeFileSync(env, [first, before, ...rest].join('\n'));
-    expect(move()).toMatchObject({ status: 0, errors: '' });
-    expect(readFileSync(env, 'utf8')).toBe(settings);
-    expect(SECRET_FILES.map((path) => readFileSync(join(folder, path), 'utf8').trimEnd())).toEqual(
-      Object.values(secrets),
-    );
-    expect([modeOf(env), ...SECRET_FILES.map((path) => modeOf(join(folder, path)))]).toEqual(['640', '600', '600']);
-    // A second run would find no secrets, and must not empty the files.
-    expect(move().status).not.toBe(0);
-    expect(readFileSync(join(folder, 'etc/session-secrets'), 'utf8')).toBe(`${secrets.SESSION_SECRETS}\n`);
   });
 
   test('a command of it finds its programs from cron, too, and asks the first process unless told otherwise', () => {
