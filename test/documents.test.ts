@@ -10,7 +10,6 @@ import { parseConnectedApps } from '../src/connected-apps/app-file.ts';
 import { connectedAppSchema } from '../src/connected-apps/connected-app.ts';
 import { generateEncryptionKey } from '../src/storage/key-ring.ts';
 import { exampleFile, isRequired } from './support/example-file.ts';
-import { RELEASE } from './support/release.ts';
 import { selfSigned } from './support/self-signed.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -195,10 +194,6 @@ describe('releases', () => {
   ])('%s names the release of package.json, and not what main has become since', (path, named, count) => {
     const [release] = version.split('.dev');
     expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(release));
-  });
-
-  test('docs/upgrading.md names the one beside which this program is run', () => {
-    expect(read('docs/upgrading.md')).toContain(`beside ${RELEASE},`);
   });
 
   test('docs/upgrading.md quotes each refusal as the program words it', () => {

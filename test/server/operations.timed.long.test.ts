@@ -10,13 +10,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { administratorOf } from '../relay/service.ts';
 import { type Asked, ask, DATA, JSON_BODY, type Question } from '../support/ask.ts';
-import { type Fleet, LOGINS, type Member, openVault, type Person, startFleet, type Vault } from '../support/fleet.ts';
+import { type Fleet, LOGINS, openVault, type Person, startFleet, type Vault } from '../support/fleet.ts';
 import { type Haproxy, missingHaproxy, startHaproxy } from '../support/haproxy.ts';
 import { skipWithout } from '../support/missing.ts';
 import { runCommandProcess } from '../support/program.ts';
 import { missingPrometheus, type Prometheus, startPrometheus } from '../support/prometheus.ts';
 import { missingRedis, type SentinelSet, startSentinelSet } from '../support/redis-server.ts';
-import { missingRelease, type Release, unpackRelease } from '../support/release.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { until } from '../support/until.ts';
 
@@ -28,11 +27,10 @@ const OUTAGE_MILLISECONDS = 120_000;
 const MAX_FAILOVER_MILLISECONDS = 10_000;
 const NAME = 'gatehouse.test';
 const RULES = join(import.meta.dirname, '..', '..', 'docs', 'alerts.yml');
-const missing = missingHaproxy ?? missingRedis ?? missingRelease ?? (LONG ? missingPrometheus : undefined);
+const missing = missingHaproxy ?? missingRedis ?? (LONG ? missingPrometheus : undefined);
 
 let directory: string;
 let sentinels: SentinelSet;
-let release: Release;
 let fleet: Fleet;
 let haproxy: Haproxy;
 let prometheus: Prometheus | undefined;
@@ -45,7 +43,6 @@ beforeAll(async () => {
   if (missing) return;
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-operations-'));
   sentinels = await startSentinelSet();
-  release = unpackRelease();
   fleet = await startFleet({
     ...{ kind: 'Redis', processes: 2 },
     otherRedis: {
@@ -61,12 +58,11 @@ beforeAll(async () => {
   for (const login of LOGINS) people.push(await fleet.signIn(login));
   const administrator = await administratorOf(fleet, fleet.vault);
   ({ token: relayToken } = await administrator.makeToken({ assertUser: true }));
-  // From here on the release serves, with its keys in a file.
+  // From the restart on they have their keys in a file.
   useKeys(fleet.env.ENCRYPTION_KEYS ?? '');
   for (const member of fleet.members) {
     delete member.env.ENCRYPTION_KEYS;
     member.env.ENCRYPTION_KEYS_FILE = keysFile();
-    await replace(member, release.folder);
   }
   const servers = fleet.members.map(({ env }) => ({
     port: Number(env.PORT),
@@ -85,7 +81,6 @@ afterAll(async () => {
   await prometheus?.close();
   await haproxy?.stop();
   await fleet?.close();
-  release?.dispose();
   await sentinels?.dispose();
   if (directory) rmSync(directory, { recursive: true, force: true });
 });
@@ -94,12 +89,6 @@ const keysFile = () => join(directory, 'keys');
 const useKeys = (keys: string) => writeFileSync(keysFile(), keys, { mode: 0o600 });
 const untilSeen = (at: number, ...states: string[]) =>
   until(async () => states.includes(await haproxy.statusOf('https', at)));
-
-async function replace(member: Member, folder?: string): Promise<void> {
-  member.signal('SIGTERM');
-  expect(await member.program.ended).toEqual({ status: 0, signal: null });
-  await member.start(folder);
-}
 
 /** Of the commands, which have their settings from the environment. */
 async function command(...args: string[]): Promise<void> {
@@ -170,17 +159,6 @@ function startLoad() {
   };
 }
 
-async function upgrade(): Promise<void> {
-  // The release knows no SHUTDOWN_DELAY_SECONDS: the operator takes it out of the balancer first.
-  for (const [at, member] of fleet.members.entries()) {
-    await haproxy.setState(at, 'drain');
-    await untilSeen(at, 'DRAIN');
-    await replace(member);
-    await haproxy.setState(at, 'ready');
-    await untilSeen(at, 'UP');
-  }
-}
-
 async function restart(): Promise<void> {
   for (const [at, member] of fleet.members.entries()) {
     member.signal('SIGTERM');
@@ -238,12 +216,12 @@ async function failOver(load: ReturnType<typeof startLoad>): Promise<void> {
   expect(failures.filter((failure) => !isRefusal(failure))).toEqual([]);
 }
 
-test('an upgrade, a restart, new keys, a backup and a new certificate lose no request; a failover refuses calls for 10 s at most', {
+test('a restart, new keys, a backup and a new certificate lose no request; a failover refuses calls for 10 s at most', {
   timeout: 7_200_000,
 }, async (context) => {
   skipWithout(context, missing);
   const load = startLoad();
-  const steps = [upgrade, restart, rotateKeys, () => command('backup', join(directory, 'backup')), changeCertificate];
+  const steps = [restart, rotateKeys, () => command('backup', join(directory, 'backup')), changeCertificate];
   try {
     for (const step of steps) {
       const [since, served] = [performance.now(), load.served()];

@@ -44,8 +44,8 @@ export interface Member {
   /** What it is started with from the next time on. */
   readonly env: Record<string, string>;
   isRunning(): boolean;
-  /** Resolves once it is ready. @param folder of the program, where it is another than this one */
-  start(folder?: string): Promise<void>;
+  /** Resolves once it is ready. */
+  start(): Promise<void>;
   signal(name: NodeJS.Signals): void;
   /** As a crash would end it; resolves once it has. */
   kill(): Promise<void>;
@@ -247,10 +247,8 @@ export function createMember(env: Record<string, string>, printed: (() => string
       return current();
     },
     isRunning: () => !ended,
-    async start(folder) {
-      // The compiled code of a program in a folder of its own is deleted with that folder.
-      const cache = folder === undefined ? {} : { NODE_COMPILE_CACHE: join(folder, 'node_modules/.cache') };
-      const started = startProgram(['node', 'src/server.ts'], { ...env, ...cache }, folder);
+    async start() {
+      const started = startProgram(['node', 'src/server.ts'], env);
       program = started;
       ended = false;
       printed.push(() => started.stdout() + started.stderr());

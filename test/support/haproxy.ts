@@ -2,7 +2,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ask } from './ask.ts';
@@ -25,8 +24,6 @@ export interface Haproxy {
   urls: Record<Mode, string>;
   /** How it sees the server: `UP`, `DOWN` and so on. */
   statusOf(mode: Mode, at: number): Promise<string>;
-  /** Takes the server out for new requests, or in again, as an operator does it. */
-  setState(at: number, state: 'drain' | 'ready'): Promise<void>;
   /** Reads a certificate in place of the last one, while it serves. */
   reload(certificate: Certificate): void;
   stop(): Promise<void>;
@@ -100,12 +97,6 @@ export async function startHaproxy(
   };
   return {
     ...{ urls, statusOf, stop },
-    async setState(at, state) {
-      const modes: Mode[] = certificate ? ['http', 'tcp', 'https'] : ['http', 'tcp'];
-      const command = connect(socket);
-      command.end(`${modes.map((mode) => `set server ${mode}/s${at} state ${state}`).join('; ')}\n`);
-      await once(command.resume(), 'close');
-    },
     reload(next) {
       writeCertificate(next);
       haproxy.kill('SIGUSR2');
