@@ -10,7 +10,7 @@ import { StartRefused } from '../../src/errors.ts';
 import { startGatehouse } from '../../src/start.ts';
 import { copyOut } from '../../src/storage/copy.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { keys, SCHEMA, type SchemaVersion } from '../../src/storage/keys.ts';
+import { keys, OLDEST_READABLE, SCHEMA, type SchemaVersion } from '../../src/storage/keys.ts';
 import { agreeOnSchema } from '../../src/storage/schema-version.ts';
 import { makeSealer, sealerOf } from '../support/encryption-keys.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -23,8 +23,8 @@ import { runCommand } from '../support/terminal.ts';
 /** A later version, which this program can read or cannot. */
 const READABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version };
 const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version + 1 };
-/** As 1.0.0-rc.1 and 1.0.0-rc.2 stored it. */
-const CANDIDATE: SchemaVersion = { version: 1, oldestReader: 1 };
+/** Just below what this program can read. */
+const CANDIDATE: SchemaVersion = { version: OLDEST_READABLE - 1, oldestReader: 1 };
 
 describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   let place: Place;
