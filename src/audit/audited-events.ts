@@ -64,6 +64,10 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
       note({ event, ...ofConnection(userId, app), outcome });
     },
+    connectionsSetAside({ app: id, name, count }) {
+      const target = { kind: 'connected_app', id, name };
+      note({ event: 'connected_app.connections_set_aside', actor: SYSTEM, target, facts: { count } });
+    },
     appCheckChanged({ app: id, name, problems }) {
       const target = { kind: 'connected_app', id, name };
       const outcome = problems.length > 0 ? 'failed' : 'passed';

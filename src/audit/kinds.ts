@@ -33,6 +33,7 @@ export const AUDIT_EVENTS = {
   'connected_app.disabled': 'Connected app disabled',
   'connected_app.enabled': 'Connected app enabled',
   'connected_app.deleted': 'Connected app deleted',
+  'connected_app.connections_set_aside': 'Connections set aside: the app has moved',
   'connected_app.checked': 'Connected app checked',
   'connected_app.registered': 'Registration at the provider begun',
   'connected_app.withdrawn': 'Connected app withdrawn from its provider',

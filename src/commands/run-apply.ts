@@ -7,7 +7,8 @@ import { parseConnectedApps } from '../connected-apps/app-file.ts';
 import { type AppStep, applyApps, planApps } from '../connected-apps/apply.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { AppError, StartRefused } from '../errors.ts';
-import { createConnectionIndex } from '../grants/connection-index.ts';
+import { createGrantStore } from '../grants/grant-store.ts';
+import { countSetAside } from '../grants/moved-apps.ts';
 import { createAddressPolicy } from '../outbound/address-policy.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { answerKeyRollCall } from '../storage/key-roll-call.ts';
@@ -46,9 +47,14 @@ export async function applyAppFile(
     const parts = { storage, outbound, fromFile, publicHref: config.publicUrl.href, ...times };
     const { apps, registry, close } = await createConnectedApps(parts);
     try {
-      const countConnections = createConnectionIndex({ store, clock: Date.now }).count;
+      const grants = createGrantStore({ store, sealer, clock: Date.now });
       const plan = await planApps(
-        { registry, apps: apps.list(), examine: outbound.examine, countConnections },
+        {
+          registry,
+          apps: apps.list(),
+          examine: outbound.examine,
+          countSetAside: (after, before) => countSetAside(store, grants, after, before),
+        },
         wanted.apps,
       );
       const steps = plan.steps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));

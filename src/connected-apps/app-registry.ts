@@ -7,6 +7,7 @@ import type { Store, StoredRecord } from '../storage/store.ts';
 import { type ConnectedApp, type ConnectedAppRegistration, connectedAppSchema } from './connected-app.ts';
 import type { ReplaceableApps } from './current-apps.ts';
 import type { ClientManagement } from './dynamic-registration.ts';
+import { isIssuedFor, registrationOf } from './registration.ts';
 
 /** Times in milliseconds since the epoch. */
 export interface RegisteredApp {
@@ -237,7 +238,7 @@ function changedRecord(
     secretSetAt: clientSecret === undefined ? undefined : setAt,
     secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
     // It manages the client that Gatehouse registered; another client ID was entered by hand.
-    management: isSameClient(before.app, registration) ? before.management : undefined,
+    management: isIssuedFor(registrationOf(before.app), registration) ? before.management : undefined,
   };
 }
 
@@ -247,8 +248,4 @@ const idsOf = (apps: readonly ConnectedApp[]): ReadonlySet<string> => new Set(ap
 function unknownOf(app: ConnectedApp): object {
   const isKnown = (name: string) => name in connectedAppSchema.shape || name === 'clientSecret';
   return Object.fromEntries(Object.entries(app).filter(([name]) => !isKnown(name)));
-}
-
-function isSameClient(before: ConnectedAppRegistration, after: ConnectedAppRegistration): boolean {
-  return before.issuer === after.issuer && before.clientId === after.clientId;
 }

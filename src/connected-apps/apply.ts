@@ -2,7 +2,14 @@
 import type { InputFault } from '../config/input-faults.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { AppRegistry, RegisteredApp } from './app-registry.ts';
-import { changedFields, needsSecret, providerFaults, secretAfter, sharedIssuerFaults } from './change-rules.ts';
+import {
+  type CountSetAside,
+  changedFields,
+  movedFaults,
+  needsSecret,
+  secretAfter,
+  sharedIssuerFaults,
+} from './change-rules.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { addressFaults } from './registration-rules.ts';
 
@@ -28,11 +35,11 @@ export async function planApps(
     /** The apps as they are now. */
     apps: readonly ConnectedApp[];
     examine: Outbound['examine'];
-    countConnections: (appId: string) => Promise<number>;
+    countSetAside: CountSetAside;
   },
   inFile: readonly ConnectedApp[],
 ): Promise<AppPlan> {
-  const { registry, examine, countConnections } = parts;
+  const { registry, examine, countSetAside } = parts;
   // A secret that the method does not use is not stored.
   const wanted = inFile.map((app) => (needsSecret(app) ? app : { ...app, clientSecret: undefined }));
   const changeable = wanted.filter(({ id }) => !registry.isFromFile(id));
@@ -50,7 +57,7 @@ export async function planApps(
     const faults = [
       ...(await addressFaults(app, examine)),
       ...sharedIssuerFaults(app, after),
-      ...(before ? await providerFaults(before.app, app, countConnections) : []),
+      ...(await movedFaults(before?.app, app, countSetAside)),
     ];
     const secret = before?.app.clientSecret === app.clientSecret ? undefined : app.clientSecret;
     const changed = before ? changedFields(before.app, app, secret) : [];

@@ -4,10 +4,10 @@ import { type InputFault, pointerTo } from '../config/input-faults.ts';
 import { type ConnectedApp, type ConnectedAppRegistration, connectedAppSchema } from './connected-app.ts';
 import { acceptedIssuers } from './issuer.ts';
 import { discoveryUrlOf, hasDiscovery } from './provider-metadata.ts';
-import { calledUrls } from './registration-rules.ts';
+import { destinationsOf, isIssuedFor, registrationOf } from './registration.ts';
 
 /**
- * A stored secret is sent only to the endpoints that it was entered for: to change them, an administrator enters it again.
+ * A stored secret is sent only to the client and hosts that it was entered for: to change them, an administrator enters it again.
  */
 export function secretFaults(
   app: ConnectedAppRegistration,
@@ -18,7 +18,7 @@ export function secretFaults(
   const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
   if (before?.clientSecret === undefined)
     return fault('missing', `${app.tokenEndpointAuthMethod} needs the client secret.`);
-  return sentTo(app) === sentTo(before)
+  return isIssuedFor(registrationOf(before), app)
     ? []
     : fault('give_again', 'The provider has changed: give the client secret again, so that it is sent to no stranger.');
 }
@@ -48,28 +48,38 @@ export function changedFields(
   return secret === undefined ? changed : [...changed, 'clientSecret'];
 }
 
-/** Faults of a new issuer or host while users are connected: their tokens must not be sent to another provider. */
-export async function providerFaults(
-  before: ConnectedApp,
+/**
+ * Faults of a registration that would leave connected users behind: their tokens must not be sent to another provider or host.
+ * @param countSetAside as in `grants/moved-apps.ts`
+ */
+export async function movedFaults(
+  before: ConnectedApp | undefined,
   after: ConnectedAppRegistration,
-  countConnections: (appId: string) => Promise<number>,
+  countSetAside: CountSetAside,
 ): Promise<InputFault[]> {
-  const paths = before.issuer === after.issuer ? newHosts(before, after) : [['issuer']];
-  const count = paths.length === 0 ? 0 : await countConnections(before.id);
-  const detail = `${connectedUsers(count)} by the present issuer: disconnect everyone first, or register another app.`;
-  return count === 0 ? [] : paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
+  if (before && isIssuedFor(registrationOf(before), after)) return [];
+  const count = await countSetAside(after, before);
+  if (count === 0) return [];
+  const detail = before
+    ? `${connectedUsers(count)} by the present registration: disconnect everyone first, or register another app.`
+    : `${connectedUsers(count)} by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.`;
+  return movedFields(before, after).map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
+}
+
+/** Counts the connections that a change would set aside. */
+export type CountSetAside = (after: ConnectedAppRegistration, before: ConnectedApp | undefined) => Promise<number>;
+
+/** Paths of the fields that say whose tokens these are and where they go, and that differ. */
+function movedFields(before: ConnectedApp | undefined, after: ConnectedAppRegistration): (string | number)[][] {
+  if (!before) return [['id']];
+  const fields = (['issuer', 'clientId'] as const).filter((field) => before[field] !== after[field]);
+  if (fields.length > 0) return fields.map((field) => [field]);
+  const { origins } = registrationOf(before);
+  return destinationsOf(after).flatMap(({ path, origin }) => (origins.includes(origin) ? [] : [path]));
 }
 
 export function connectedUsers(count: number): string {
   return count === 1 ? 'One user is connected' : `${count.toLocaleString('en-GB')} users are connected`;
-}
-
-/** Paths of the fields that name a host of the provider which this app has not called before. */
-function newHosts(before: ConnectedApp, after: ConnectedAppRegistration): string[][] {
-  const ofProvider = (app: ConnectedAppRegistration) =>
-    calledUrls(app).filter(([[field]]) => field !== 'apiBaseUrl' && field !== 'account');
-  const called = new Set(ofProvider(before).map(([, url]) => new URL(url).origin));
-  return ofProvider(after).flatMap(([path, url]) => (called.has(new URL(url).origin) ? [] : [path]));
 }
 
 /**
@@ -89,8 +99,4 @@ export function sharedIssuerFaults(app: ConnectedAppRegistration, others: readon
   if (!other) return [];
   const detail = `People sign in with this issuer by "${other.id}" already: give the same discoveryUrl and endpoints.jwks as there.`;
   return [{ pointer: '#/issuer', rule: 'issuer_taken', detail }];
-}
-
-function sentTo({ issuer, discoveryUrl, endpoints }: ConnectedAppRegistration): string {
-  return JSON.stringify([issuer, discoveryUrl, endpoints]);
 }

@@ -1,5 +1,6 @@
 /** The sign-ins of the demo's history, with failures of several causes, and the connections that came of them. */
 import type { SessionData } from 'express-session';
+import { registrationOf as issuedFor } from '../connected-apps/registration.ts';
 import { type Grant, withFailure } from '../grants/grant.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
@@ -7,7 +8,7 @@ import type { SignInFacts, SignInFailure } from '../sign-in-record/failures.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 import { userIdOf } from '../users/user-id.ts';
-import type { DemoApp } from './apps.ts';
+import { type DemoApp, registrationOf } from './apps.ts';
 import { isWeekend, startOfDay } from './calendar.ts';
 import type { Scene } from './history.ts';
 import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
@@ -197,6 +198,7 @@ export function planVisits(scene: Scene) {
         const grant: Grant = {
           userId: user.id,
           appId: app.id,
+          registration: issuedFor(registrationOf(app, scene.sandbox)),
           accessToken: random.hex(43),
           refreshToken: broken
             ? random.hex(43)

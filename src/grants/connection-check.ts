@@ -72,7 +72,7 @@ export function createConnectionCheck(parts: {
     const app = apps.find(appId);
     if (!app || app.disabled) return 'not_due';
     const request = { userId, app, idleSince: clock() - seconds * 1000 * DUE };
-    const stored = await grants.load(userId, appId);
+    const stored = await grants.load(userId, app);
     await missing.announce(app, stored);
     const due = ifDue(stored, request, clock());
     if (!due || !isIdle(due.grant, request.idleSince)) return 'not_due';

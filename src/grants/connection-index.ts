@@ -1,10 +1,12 @@
 /** Lists of connections: all, by app and by state. They are written after the grants and may lag behind them. */
+
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import { matchingPage } from '../storage/matching-page.ts';
 import { allPages, encodeCursor } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
-import { EXPIRING_MS, type Grant, type Health } from './grant.ts';
+import { EXPIRING_MS, type Grant, type Health, seenBy } from './grant.ts';
 import type { StoredGrant } from './grant-store.ts';
 
 export interface ListedConnection {
@@ -33,7 +35,18 @@ interface Narrowing {
 
 export type ConnectionIndex = ReturnType<typeof createConnectionIndex>;
 
-export function createConnectionIndex({ store, clock }: { store: Store; clock: () => number }) {
+/** @param parts `findApp`: a grant that its app may not use is listed as one that needs reconnecting */
+export function createConnectionIndex(parts: {
+  store: Store;
+  clock: () => number;
+  findApp?: (appId: string) => ConnectedApp | undefined;
+}) {
+  const { store, clock, findApp } = parts;
+  const placeOfGrant = (grant: Grant): Place => {
+    const app = findApp?.(grant.appId);
+    return placeOf(app ? seenBy(app, grant) : grant);
+  };
+
   // The place in the lists of the version that this process saved last, so that a refresh which does not change it costs no
   // write. Over a version of another process, which may have moved the connection, the place is written again.
   const listed = remembered<{ place: string; version: number | undefined }>(MAX_REMEMBERED);
@@ -93,7 +106,7 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
 
   return {
     /** Adds or moves a saved grant. */
-    update: (grant: Grant, saved?: Saved) => update(grant, placeOf(grant), saved),
+    update: (grant: Grant, saved?: Saved) => update(grant, placeOfGrant(grant), saved),
 
     /** Removes a connection from every list. */
     drop,
@@ -171,8 +184,8 @@ export function createConnectionIndex({ store, clock }: { store: Store; clock: (
         const connection = connectionOf(member);
         const stored = await load(connection.userId, connection.appId);
         if (!stored) await drop(connection);
-        else if ('grant' in stored && placeOf(stored.grant).state === 'unrenewable') {
-          await update(connection, { ...placeOf(stored.grant), state: 'reconnect_needed' });
+        else if ('grant' in stored && placeOfGrant(stored.grant).state === 'unrenewable') {
+          await update(connection, { ...placeOfGrant(stored.grant), state: 'reconnect_needed' });
         }
       }
     },

@@ -1,6 +1,7 @@
 /** Connections of users: made by a consent, listed with their health, and ended by a revocation at the provider. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
+import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
@@ -14,6 +15,7 @@ import {
   isBroken,
   isUnchecked,
   revocationToken,
+  seenBy,
 } from './grant.ts';
 import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
 import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
@@ -46,7 +48,7 @@ export interface Connection {
 
 /**
  * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it cannot be
- * requested, because the grant cannot be read or its app no longer exists.
+ * requested, because the grant cannot be read, or its app no longer exists or has moved to another provider.
  */
 export type DisconnectResult = RevocationOutcome | 'pending';
 
@@ -91,13 +93,14 @@ export function createConnections(parts: {
       const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
       return { app, health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {}, ...unknown };
     }
-    const { scopes, requestedScopes, declinedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } =
-      stored.grant;
-    const refreshedAt = isUnchecked(stored.grant) ? undefined : obtainedAt;
-    const health = healthOf(stored.grant, clock());
+    const registered = findApp(app);
+    const grant = registered ? seenBy(registered, stored.grant) : stored.grant;
+    const { scopes, requestedScopes, declinedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = grant;
+    const refreshedAt = isUnchecked(grant) ? undefined : obtainedAt;
+    const health = healthOf(grant, clock());
     // An expired grant without a refresh token is marked only when it is used.
     const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    const times = { connectedAt, refreshedAt, checkedAt: checkedAtOf(stored.grant), lastUsedAt };
+    const times = { connectedAt, refreshedAt, checkedAt: checkedAtOf(grant), lastUsedAt };
     const isWell = health === 'active' || health === 'expiring';
     const stale = isWell ? notCheckedSince(times, clock(), checkSeconds) : undefined;
     const asked = { scopes, requestedScopes, declinedScopes };
@@ -121,7 +124,8 @@ export function createConnections(parts: {
   const revokeReplaced = async (app: ConnectedApp, replaced: Grant, account: Grant['account']) => {
     const { userId } = replaced;
     if (!isOtherAccount(app, replaced, account)) return;
-    const planned = await revocations.plan({ userId, appId: app.id, ...revocationToken(replaced) });
+    const { registration } = replaced;
+    const planned = await revocations.plan({ userId, appId: app.id, registration, ...revocationToken(replaced) });
     // The new connection does not depend on this revocation.
     await revocations.attempt(app, userId, planned).catch(() => undefined);
   };
@@ -131,7 +135,7 @@ export function createConnections(parts: {
     prefetch: grants.prefetch,
 
     async find(userId: string, appId: string): Promise<Connection | undefined> {
-      const [stored, lastUsedAt] = await Promise.all([grants.load(userId, appId), grants.lastUse(userId, appId)]);
+      const [stored, lastUsedAt] = await Promise.all([grants.loadStored(userId, appId), grants.lastUse(userId, appId)]);
       return stored && toConnection(appId, stored, lastUsedAt);
     },
 
@@ -143,11 +147,11 @@ export function createConnections(parts: {
     /** As in `consent.ts`, for the stored grant. */
     async needsConsent(
       userId: string | undefined,
-      appId: string,
+      app: ConnectedApp,
       scopes: readonly string[],
       isConnecting: boolean,
     ): Promise<boolean> {
-      const stored = userId === undefined ? undefined : await grants.load(userId, appId);
+      const stored = userId === undefined ? undefined : await grants.load(userId, app);
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
@@ -160,8 +164,10 @@ export function createConnections(parts: {
       const ticket = link === undefined ? undefined : keys.connectTicket(userId, link);
       let replaced: Grant | undefined;
       for (let first = true; ; first = false) {
-        const stored = await grants.load(userId, app.id, first ? prefetched : undefined);
+        const stored = await grants.load(userId, app, first ? prefetched : undefined);
         replaced = stored && 'grant' in stored ? stored.grant : undefined;
+        // Nothing of another registration is carried over, and the present provider is not asked to revoke its tokens.
+        if (replaced && !isIssuedFor(replaced.registration, app)) replaced = undefined;
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
         const version = stored?.version ?? 0;
@@ -182,14 +188,19 @@ export function createConnections(parts: {
      * @param owner the user to whom the account at the provider belongs: their connection, too, must not end
      */
     async discard(userId: string, app: ConnectedApp, response: TokenResponse, owner = userId): Promise<void> {
-      if ((await grants.load(userId, app.id)) || (await grants.load(owner, app.id))) return;
-      const planned = await revocations.plan({ userId, appId: app.id, ...revocationToken(response) });
+      for (const user of new Set([userId, owner])) {
+        const stored = await grants.loadStored(user, app.id);
+        // Tokens of another registration do not end with these.
+        if (stored && ('unreadable' in stored || isIssuedFor(stored.grant.registration, app))) return;
+      }
+      const request = { userId, appId: app.id, registration: registrationOf(app), ...revocationToken(response) };
+      const planned = await revocations.plan(request);
       // Not awaited: a planned revocation is retried later.
       void revocations.attempt(app, userId, planned).catch(() => undefined);
     },
 
     /**
-     * Deletes the grant and revokes it at the provider, if its app still exists. Undefined where there was no grant.
+     * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant.
      * @param patience as in `revocations.attempt`
      */
     async end(
@@ -202,12 +213,18 @@ export function createConnections(parts: {
       // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
       // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
       for (;;) {
-        const stored = await grants.load(userId, appId);
+        const stored = await grants.loadStored(userId, appId);
         if (!stored) return undefined;
         const { version: grantVersion } = stored;
         const planned =
-          app && 'grant' in stored
-            ? await revocations.plan({ userId, appId, grantVersion, ...revocationToken(stored.grant) })
+          app && 'grant' in stored && isIssuedFor(stored.grant.registration, app)
+            ? await revocations.plan({
+                userId,
+                appId,
+                grantVersion,
+                registration: stored.grant.registration,
+                ...revocationToken(stored.grant),
+              })
             : undefined;
         if (await grants.remove(userId, appId, grantVersion)) {
           const attempted =

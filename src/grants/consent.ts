@@ -1,6 +1,7 @@
 /** The grant that a consent creates: its scopes, and the refresh token that it takes over from an earlier grant. Pure. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { type Grant, isBroken, isUnchecked, withTokens } from './grant.ts';
 
@@ -31,6 +32,7 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
     ...earlier,
     userId,
     appId: app.id,
+    registration: registrationOf(app),
     accessToken: response.accessToken,
     // A provider may issue no refresh token for a second consent, so the earlier one is kept. After an interrupted refresh
     // that is the token in the journal.

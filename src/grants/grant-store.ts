@@ -1,5 +1,6 @@
 /** Stores grants: sealed, bound to their user and app, and written only over the version that was read. */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence } from '../storage/lease.ts';
@@ -7,7 +8,7 @@ import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord } from '../storage/store.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
-import type { Grant } from './grant.ts';
+import { type Grant, seenBy } from './grant.ts';
 
 /** `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user); only this connection is lost. */
 export type StoredGrant = ReadableGrant | { unreadable: SealError; version: number };
@@ -67,8 +68,7 @@ export function createGrantStore(parts: {
     return { key, cached, record: store.getUnless(key, cached?.version) };
   };
 
-  /** @param prefetched used only if it is a read of this grant */
-  const load = async (userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined> => {
+  const open = async (userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined> => {
     const key = keys.grant(userId, appId);
     const { cached, record: reading } = prefetched?.key === key ? prefetched : read(key);
     const record = await reading;
@@ -83,13 +83,31 @@ export function createGrantStore(parts: {
     }
   };
 
+  const load = async (
+    userId: string,
+    app: ConnectedApp,
+    prefetched?: GrantReading,
+  ): Promise<StoredGrant | undefined> => {
+    const stored = await open(userId, app.id, prefetched);
+    if (!stored || 'unreadable' in stored) return stored;
+    const grant = seenBy(app, stored.grant);
+    return grant === stored.grant ? stored : { grant, version: stored.version };
+  };
+
   const lastUse = async (userId: string, appId: string): Promise<number | undefined> => {
     const record = await store.get(keys.lastUse(userId, appId));
     return record && Number(record.value);
   };
 
   return {
+    /**
+     * The grant as this app may use it (`seenBy`): for whatever sends its tokens.
+     * @param prefetched used only if it is a read of this grant
+     */
     load,
+
+    /** The grant as it is stored: to end it, or to write it again. */
+    loadStored: (userId: string, appId: string) => open(userId, appId),
 
     /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
     prefetch(userId: string, appId: string): GrantReading {
@@ -99,12 +117,12 @@ export function createGrantStore(parts: {
       return reading;
     },
 
-    /** The grants of a user, oldest connection first, with their last use. */
+    /** The grants of a user as they are stored, oldest connection first, with their last use. */
     async list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]> {
       const appIds = await allMembers(store, keys.grants(userId));
       const grants = await Promise.all(
         appIds.map(async (appId) => {
-          const [stored, lastUsedAt] = await Promise.all([load(userId, appId), lastUse(userId, appId)]);
+          const [stored, lastUsedAt] = await Promise.all([open(userId, appId), lastUse(userId, appId)]);
           return stored ? [{ appId, stored, lastUsedAt }] : [];
         }),
       );

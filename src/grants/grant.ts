@@ -1,5 +1,7 @@
 /** A grant: its token set, whether that is usable or due for a refresh, and the health of the connection. Pure. */
+import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { DpopKey } from '../connected-apps/dpop.ts';
+import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { DAY_MS } from '../time.ts';
 
@@ -30,6 +32,7 @@ export type FailureCause =
   | 'provider_unavailable'
   | 'app_refused'
   | 'not_checked'
+  | 'registration_changed'
   | 'unreadable';
 
 /** The causes in words. */
@@ -43,6 +46,7 @@ export const FAILURE_WORDS: Record<FailureCause, string> = {
   provider_unavailable: 'The provider could not be reached.',
   app_refused: 'The provider does not accept the registration of this app at the moment.',
   not_checked: 'The connection was imported, and its refresh token has not been tried yet.',
+  registration_changed: 'The connection was made before this app moved to another provider, platform or client ID.',
   unreadable: 'The stored data of this connection cannot be read.',
 };
 
@@ -58,6 +62,7 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
   provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
   app_refused: 'Try again later: an administrator has to correct this first.',
   not_checked: RETRY_OR_RECONNECT,
+  registration_changed: RECONNECT,
   unreadable: RECONNECT,
 };
 
@@ -67,6 +72,8 @@ export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cau
 export interface Grant {
   userId: string;
   appId: string;
+  /** Whose tokens these are, and where they may go. */
+  registration: Registration;
   /** Empty in an imported grant until its first refresh. */
   accessToken: string;
   /** The key that the access token is bound to (RFC 9449); absent for a bearer token. */
@@ -134,6 +141,19 @@ const BACK_OFF = {
 /** True for an imported grant whose refresh token has not worked yet. */
 export function isUnchecked({ accessToken }: Grant): boolean {
   return accessToken === '';
+}
+
+/**
+ * The grant as this app may use it. A grant of another registration has a failure of its own here, which is never stored: an app
+ * that becomes what it was gets its connections back.
+ */
+export function seenBy(app: ConnectedApp, grant: Grant): Grant {
+  if (isIssuedFor(grant.registration, app)) return grant;
+  const since = grant.consentedAt;
+  return {
+    ...grant,
+    failure: { kind: 'reconnect_needed', cause: 'registration_changed', since, failures: 0, retryAt: 0 },
+  };
 }
 
 /** True while the access token can be sent. */

@@ -1,4 +1,5 @@
 /** Makes the parts that store, refresh, use, list and revoke grants. */
+import type { ConnectedApp, ConnectedAppRegistration } from '../connected-apps/connected-app.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Events } from '../observability/events.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -16,6 +17,7 @@ import { createDisconnectEveryone } from './disconnect-everyone.ts';
 import { createGrantStore } from './grant-store.ts';
 import { createGrantImports } from './imported-grant.ts';
 import { createMissingScopes } from './missing-scopes.ts';
+import { countSetAside, createMovedApps } from './moved-apps.ts';
 import { createNarrowedTokens } from './narrowed-token.ts';
 import { createRefresher } from './refresh.ts';
 import { refreshTimes } from './refresh-state.ts';
@@ -44,7 +46,7 @@ export function createGrants(parts: {
   const { provider } = connectedApps;
   const findApp = connectedApps.apps.find;
 
-  const index = createConnectionIndex({ store, clock });
+  const index = createConnectionIndex({ store, clock, findApp });
   const grants = createGrantStore({ store, sealer, clock, connectionIndex: index });
   const revocations = createRevocations({ store, sealer, grants, provider, findApp, events, clock, random });
   const times = refreshTimes(storage.deadlineMilliseconds);
@@ -65,11 +67,15 @@ export function createGrants(parts: {
   const chores: readonly Chore[] = [
     { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
     { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
-    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.settle(grants.load) },
+    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.settle(grants.loadStored) },
+    createMovedApps({ store, grants, index, apps: connectedApps.apps, events }),
   ];
 
   return {
     load: grants.load,
+    /** As `countSetAside`. */
+    countSetAside: (after: ConnectedAppRegistration, before?: ConnectedApp) =>
+      countSetAside(store, grants, after, before),
     prefetch: grants.prefetch,
     noteUse: grants.noteUse,
     connections,

@@ -1,5 +1,6 @@
 /** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
@@ -41,7 +42,7 @@ export function createGrantImports(parts: {
     async seal(imported: ImportedGrant, onNew: () => Promise<void>): Promise<ImportOutcome | undefined> {
       const { userId, app } = imported;
       for (let isNoted = false; ; isNoted = true) {
-        const stored = await grants.load(userId, app.id);
+        const stored = await grants.load(userId, app);
         const known = stored && outcomeOf(stored, imported, clock());
         if (known) return known === 'sealed' ? undefined : known;
         if (!isNoted) {
@@ -87,6 +88,7 @@ function uncheckedGrant({ userId, app, refreshToken, scopes, account }: Imported
   return {
     userId,
     appId: app.id,
+    registration: registrationOf(app),
     accessToken: '',
     refreshToken,
     scopes: [...scopes],

@@ -50,7 +50,7 @@ const BATCH = 100;
 export type MissingScopes = ReturnType<typeof createMissingScopes>;
 
 export function createMissingScopes(parts: {
-  grants: Pick<GrantStore, 'load' | 'save'>;
+  grants: Pick<GrantStore, 'loadStored' | 'save'>;
   index: Pick<ConnectionIndex, 'page'>;
   events: Pick<Events, 'scopesMissing'>;
 }) {
@@ -69,7 +69,7 @@ export function createMissingScopes(parts: {
       let after: string | undefined;
       for (let read = 0; read < MAX_COUNTED; read += BATCH) {
         const { items, next } = await index.page({ appId, limit: BATCH, after });
-        count += (await Promise.all(items.map(({ userId }) => grants.load(userId, appId)))).filter(lacks).length;
+        count += (await Promise.all(items.map(({ userId }) => grants.loadStored(userId, appId)))).filter(lacks).length;
         if (next === undefined) return { count, exact: true };
         after = next;
       }

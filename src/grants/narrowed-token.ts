@@ -1,5 +1,6 @@
 /** Access tokens with fewer scopes than the grant (RFC 6749 section 6) or for one resource (RFC 8707), from a refresh that names them. Cached. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import { remembered } from '../remembered.ts';
 import { type Grant, healthOf } from './grant.ts';
@@ -41,8 +42,8 @@ export function createNarrowedTokens(parts: { grants: GrantStore; refresher: Ref
 
   return {
     async accessToken(userId: string, app: ConnectedApp, { scopes, resource }: Narrowing): Promise<NarrowedResult> {
-      const key = JSON.stringify([userId, app.id, scopes?.toSorted(), resource]);
-      const refreshToken = refreshTokenOf(await grants.load(userId, app.id));
+      const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
+      const refreshToken = refreshTokenOf(await grants.load(userId, app));
       const cachedToken = cached.get(key);
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;

@@ -46,7 +46,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
     await grants.noteOpen(userId, appId);
     if (!(await grants.save(written, stored.version, fence))) return undefined;
     // Loaded again: the holder of an expired lease may have stored newer tokens and left this entry open.
-    const opened = await grants.load(userId, appId);
+    const opened = await grants.loadStored(userId, appId);
     if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
     const { grant, version } = opened;
     const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
@@ -60,7 +60,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
    */
   const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
     const restore = async () => {
-      const stored = await grants.load(before.userId, before.appId);
+      const stored = await grants.loadStored(before.userId, before.appId);
       if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
       const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
       await grants.save({ ...stored.grant, refresh }, stored.version);

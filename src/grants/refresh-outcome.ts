@@ -76,7 +76,7 @@ export function createRefreshOutcomes(parts: {
     for (let ifVersion = read.version; ; ) {
       const version = await grants.save(next, ifVersion, fence);
       if (version !== undefined) return saved(version);
-      const stored = await grants.load(next.userId, next.appId);
+      const stored = await grants.loadStored(next.userId, next.appId);
       if (!stored || 'unreadable' in stored || stored.version === ifVersion) return { saved: false, stored };
       // An earlier attempt that timed out was carried out after all.
       if (isSame(stored.grant, next)) return saved(stored.version);
@@ -148,14 +148,14 @@ export function createRefreshOutcomes(parts: {
    */
   const removeUnchecked = async ({ grant: { userId, appId } }: RefreshCall): Promise<StoredGrant | undefined> => {
     for (;;) {
-      const stored = await grants.load(userId, appId);
+      const stored = await grants.loadStored(userId, appId);
       if (!stored || 'unreadable' in stored || !isUnchecked(stored.grant)) return stored;
       if (await grants.remove(userId, appId, stored.version)) return undefined;
     }
   };
 
   const saveRefusal = async (call: RefreshCall): Promise<StoredGrant | undefined> => {
-    const stored = await grants.load(call.grant.userId, call.grant.appId);
+    const stored = await grants.loadStored(call.grant.userId, call.grant.appId);
     if (!stored || 'unreadable' in stored) return stored;
     const { refreshToken, accessToken, failure } = stored.grant;
     // Another process may have used the refresh token a moment ago: then the grant holds newer tokens (R37).

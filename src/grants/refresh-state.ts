@@ -71,8 +71,9 @@ export function ifDue(
 /** When the provider last issued tokens for the grant, or ended it; undefined before the first time. */
 export function checkedAtOf(grant: Grant): number | undefined {
   const { failure } = grant;
-  // `access_ended` is found without the provider.
-  if (failure?.kind === 'reconnect_needed' && failure.cause !== 'access_ended') return failure.since;
+  // These two are found without the provider.
+  const isFoundHere = failure?.cause === 'access_ended' || failure?.cause === 'registration_changed';
+  if (failure?.kind === 'reconnect_needed' && !isFoundHere) return failure.since;
   return isUnchecked(grant) ? undefined : grant.obtainedAt;
 }
 

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectedApp, providerHostOf } from '../connected-apps/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
@@ -57,7 +58,8 @@ export function createRefresher(parts: {
   const { grants, provider, leases, times, events, clock, random } = parts;
   const openEntry = createOpenEntry(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
-  // Keyed by user, app, scopes and resource together, so that no caller gets another user's grant (R33).
+  // Keyed by user, app, registration, scopes and resource together, so that no caller gets another user's grant (R33), nor one
+  // that the app has moved away from.
   const inFlight = new Map<string, InFlight>();
 
   const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
@@ -90,7 +92,7 @@ export function createRefresher(parts: {
   const loadSettled = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const waitUntil = performance.now() + times.reconnectMilliseconds;
     for (;;) {
-      const stored = await grants.load(request.userId, request.app.id);
+      const stored = await grants.load(request.userId, request.app);
       const due = ifDue(stored, request, clock());
       if (!due || !mayHaveUnsavedResponse(due.grant, clock()) || performance.now() >= waitUntil) return stored;
       await sleep(RELOAD_PAUSE_MS);
@@ -114,7 +116,7 @@ export function createRefresher(parts: {
       if (call) return callProvider(call);
       // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
     }
-    return { stored: await grants.load(userId, app.id) };
+    return { stored: await grants.load(userId, app) };
   };
 
   /** Refreshes the grant, or waits for the process that does. */
@@ -123,7 +125,7 @@ export function createRefresher(parts: {
     const startedAt = performance.now();
     let nextLeaseAttemptAt = startedAt;
     for (;;) {
-      const stored = await grants.load(userId, app.id);
+      const stored = await grants.load(userId, app);
       const now = performance.now();
       if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
       if (now >= nextLeaseAttemptAt) {
@@ -140,7 +142,8 @@ export function createRefresher(parts: {
   };
 
   const joinOrStart = (request: RefreshRequest): InFlight => {
-    const key = JSON.stringify([request.userId, request.app.id, request.scopes?.toSorted(), request.resource]);
+    const { userId, app, scopes, resource } = request;
+    const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
     const existing = inFlight.get(key);
     if (existing) return existing;
     const result = refreshOrWait(request).finally(() => inFlight.delete(key));

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
+import { isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import { allMembers } from '../storage/paging.ts';
@@ -17,6 +18,8 @@ interface RevocationRequest {
   /** `nobody` where the token no longer belongs to a user. */
   userId: string;
   appId: string;
+  /** Whom the token may be sent to. */
+  registration: Registration;
   token: string;
   hint: 'refresh_token' | 'access_token';
   /** The version of the grant to delete, in case the process dies before it has done so. */
@@ -59,7 +62,7 @@ export type Revocations = ReturnType<typeof createRevocations>;
 export function createRevocations(parts: {
   store: Store;
   sealer: Sealer;
-  grants: Pick<GrantStore, 'load' | 'remove'>;
+  grants: Pick<GrantStore, 'loadStored' | 'remove'>;
   provider: Pick<ProviderClient, 'revoke'>;
   findApp: (id: string) => ConnectedApp | undefined;
   events: Events;
@@ -106,7 +109,11 @@ export function createRevocations(parts: {
   const call = async (app: ConnectedApp, userId: string, id: string): Promise<AttemptResult> => {
     const { revocation, version = 0 } = (await load(userId, id)) ?? {};
     if (!revocation) return { outcome: 'revoked' };
-    const { outcome, said } = await provider.revoke(app, revocation.token, revocation.hint);
+    // An app that has moved gets no token of its earlier provider: it may move back within the week.
+    const isOwn = isIssuedFor(revocation.registration, app);
+    const { outcome, said } = isOwn
+      ? await provider.revoke(app, revocation.token, revocation.hint)
+      : ({ outcome: 'unconfirmed', said: undefined } as const);
     if (outcome !== 'unconfirmed') {
       await drop(userId, id);
       return { outcome, said };
@@ -137,7 +144,9 @@ export function createRevocations(parts: {
 
   /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
   const revokeUnowned: ProviderClient['revoke'] = async (app, token, hint) => {
-    const planned = await plan({ userId: NOBODY, appId: app.id, token, hint }).catch(() => undefined);
+    const planned = await plan({ userId: NOBODY, appId: app.id, registration: registrationOf(app), token, hint }).catch(
+      () => undefined,
+    );
     // Without the store the revocation is attempted once.
     if (planned === undefined) return provider.revoke(app, token, hint);
     const { outcome, said } = await attempt(app, NOBODY, planned).catch((): AttemptResult => ({ outcome: 'pending' }));
@@ -153,7 +162,7 @@ export function createRevocations(parts: {
       const { revocation, version = 0 } = (await load(userId, id)) ?? {};
       if (revocation?.grantVersion === undefined) return true;
       if (await grants.remove(userId, revocation.appId, revocation.grantVersion)) return true;
-      const stored = await grants.load(userId, revocation.appId);
+      const stored = await grants.loadStored(userId, revocation.appId);
       if (!stored) return true;
       if ('grant' in stored) {
         const { connectedAt, consentedAt } = stored.grant;
@@ -161,7 +170,8 @@ export function createRevocations(parts: {
         if (consentedAt > revocation.since) return connectedAt > revocation.since;
       }
       // The newest token is stored before the grant that holds it is deleted.
-      const newest = 'grant' in stored ? revocationToken(stored.grant) : {};
+      const newest =
+        'grant' in stored ? { registration: stored.grant.registration, ...revocationToken(stored.grant) } : {};
       await save(id, { ...revocation, ...newest, grantVersion: stored.version }, version);
     }
   };

@@ -53,7 +53,7 @@ export function createTokenVault(parts: {
       rejected?: string,
       prefetched?: GrantReading,
     ): Promise<TokenResult> {
-      const stored = await grants.load(userId, app.id, prefetched);
+      const stored = await grants.load(userId, app, prefetched);
       await missing.announce(app, stored);
       const current = resultOf(stored, rejected, clock());
       if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
@@ -72,7 +72,7 @@ export function createTokenVault(parts: {
     /** Removes the doubt once the platform has accepted the token. Never rejects. */
     async clearDoubt(userId: string, appId: string, accessToken: string): Promise<void> {
       try {
-        const stored = await grants.load(userId, appId);
+        const stored = await grants.loadStored(userId, appId);
         if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
         if (stored.grant.accessToken === accessToken) await grants.save(withoutDoubt(stored.grant), stored.version);
       } catch {

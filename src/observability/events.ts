@@ -91,6 +91,8 @@ export interface Events {
   /** The connection works again, by itself or after a new consent. */
   connectionRecovered(facts: { userId: string; app: string; origin?: Origin | undefined }): void;
   connectionBroken(facts: { userId: string; app: string; cause: string }): void;
+  /** Connections whose tokens the app may no longer use, because its registration has changed. */
+  connectionsSetAside(facts: { app: string; name: string; count: number }): void;
   /** The app has come to need scopes that the connection does not have. */
   scopesMissing(facts: { userId: string; app: string; scopes: readonly string[] }): void;
   /** The end of a revocation that did not succeed at once. `abandoned`: retried until the time limit. */
@@ -220,6 +222,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
       metrics.connectionsBroken.inc({ cause: facts.cause });
       line('warn', 'connection broken')(facts);
     },
+    connectionsSetAside: line('warn', 'connections set aside'),
     scopesMissing(facts) {
       metrics.scopesMissing.inc();
       line('info', 'scopes missing')(facts);

@@ -124,7 +124,7 @@ export function createTokenExchange(parts: {
   };
 
   const grantOf = async (userId: string, app: ConnectedApp) => {
-    const stored = await grants.load(userId, app.id);
+    const stored = await grants.load(userId, app);
     return stored && 'grant' in stored ? stored.grant : undefined;
   };
 

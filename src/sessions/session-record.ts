@@ -5,7 +5,7 @@ import { rememberedOfEach } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store, Write } from '../storage/store.ts';
-import type { Session, StoredSession } from './session.ts';
+import type { IssuedIdToken, Session, StoredSession } from './session.ts';
 import type { ListedSession, SessionLists } from './session-lists.ts';
 
 /** The part of the hash that identifies a session to its user; not a secret. */
@@ -80,7 +80,7 @@ export function createSessionRecords(parts: {
 
   const isValid = (session: Session | undefined): session is Session => !!session && session.expiresAt > clock();
 
-  const save = async (hash: string, session: StoredSession, ifVersion: number, idToken?: string) => {
+  const save = async (hash: string, session: StoredSession, ifVersion: number, idToken?: IssuedIdToken) => {
     const lifetimeSeconds = Math.max(1, Math.ceil((expiryOf(session) - clock()) / 1000));
     const [put, idTokenKey] = [keys.session(hash), keys.sessionIdToken(hash)];
     const value = await sealedJson.seal(session, put);
@@ -168,7 +168,7 @@ export function createSessionRecords(parts: {
      */
     async write(sessionId: string, { idToken, ...rest }: SessionData): Promise<void> {
       const hash = hashOf(sessionId);
-      const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken) };
+      const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken.token) };
       const isNew = data.createdAt === undefined;
       // A new session is not in the store yet: insert first, read only if that fails.
       if (isNew) {
@@ -188,10 +188,10 @@ export function createSessionRecords(parts: {
     },
 
     /** The ID token that began the session (R100); undefined if there is none, or if it cannot be opened. */
-    async readIdToken(sessionId: string): Promise<string | undefined> {
+    async readIdToken(sessionId: string): Promise<IssuedIdToken | undefined> {
       const key = keys.sessionIdToken(hashOf(sessionId));
       const record = await store.get(key);
-      return record && sealedJson.open<string>(record.value, key);
+      return record && sealedJson.open<IssuedIdToken>(record.value, key);
     },
 
     async end(sessionId: string): Promise<void> {

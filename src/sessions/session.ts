@@ -18,6 +18,12 @@ export interface ProviderSession {
   issuedAt: number;
 }
 
+/** An ID token, with the registration that it was issued for, which only the sign-in reads. */
+export interface IssuedIdToken {
+  token: string;
+  registration: object;
+}
+
 declare module 'express-session' {
   interface SessionData {
     user: SessionUser;
@@ -25,8 +31,8 @@ declare module 'express-session' {
     /** Id of the connected app that signed the user in. */
     app: string;
     providerSession: ProviderSession;
-    /** The ID token that began the session. Only in the first write, which seals it in a record of its own. */
-    idToken?: string | undefined;
+    /** What began the session. Only in the first write, which seals it in a record of its own. */
+    idToken?: IssuedIdToken | undefined;
     /** Hash of that ID token, the only one that proves this user to the relay. */
     idTokenHash?: string | undefined;
     /** How the user authenticated: the ID token's `acr`. */

@@ -1,5 +1,6 @@
 /** Completes a sign-in or connection with the provider's tokens: who may sign in, the session, and the grant. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { AppError } from '../errors.ts';
 import type { NewSession } from '../sessions/browser-sessions.ts';
@@ -94,7 +95,8 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         throw fail('not_permitted', { appId, facts: { disabled: true } });
       log.passed('permitted');
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
-      const { idToken } = response;
+      const { idToken: token } = response;
+      const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
       await session
         .begin({ user, app: appId, providerSession, acr, authTime, idToken }, pendingUnder)
         .catch((cause: unknown) => {

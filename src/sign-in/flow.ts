@@ -4,9 +4,11 @@ import { type ConnectedApp, callbackUrlOf } from '../connected-apps/connected-ap
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
+import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { Events } from '../observability/events.ts';
+import type { IssuedIdToken } from '../sessions/session.ts';
 import type { AttemptLog, AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { UserStore } from '../users/user-store.ts';
@@ -97,7 +99,9 @@ export function createSignInFlow(parts: FlowParts) {
     const about = { appId: transaction.appId, ...purposeOf(transaction) };
     if (transaction.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
-    if (!app || fingerprintOf(app) !== transaction.registration) throw fail('registration_changed', about);
+    const isUnchanged =
+      app && isIssuedFor(transaction.registration, app) && fingerprintOf(app) === transaction.appScopes;
+    if (!isUnchanged) throw fail('registration_changed', about);
     if (app.disabled) throw fail('disabled_app', about);
     if (transaction.purpose === 'connect' && transaction.userId !== userId) {
       throw fail('other_user', { ...about, signOutFirst: userId !== undefined });
@@ -199,10 +203,13 @@ export function createSignInFlow(parts: FlowParts) {
       return runAttempt(appId, request.info, (log, markTrial) => finishAttempt(request, log, markTrial));
     },
 
-    /** Where the provider ends its own session, or undefined where it cannot. @param idToken that began the session */
-    async endSessionUrl(appId: string, idToken: string | undefined): Promise<string | undefined> {
+    /** Where the provider ends its own session, or undefined where it cannot. @param issued the ID token that began the session */
+    async endSessionUrl(appId: string, issued: IssuedIdToken | undefined): Promise<string | undefined> {
       const app = apps.find(appId);
-      return app && provider.endSessionUrl(app, { idToken, returnTo: `${publicHref}/` });
+      if (!app) return undefined;
+      // An app that has moved since gets no ID token of its earlier provider.
+      const isOwn = issued && isIssuedFor(issued.registration as Registration, app);
+      return provider.endSessionUrl(app, { idToken: isOwn ? issued.token : undefined, returnTo: `${publicHref}/` });
     },
   };
 }

@@ -1,6 +1,7 @@
 /** The start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import type { ProviderHints } from '../http/provider-hints.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import { STEP_UP_SECONDS } from '../sessions/step-up.ts';
@@ -52,7 +53,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
         ? { purpose, userId: request.user.id, link: request.link, linkPath: request.linkPath, trial }
         : { purpose: request.purpose }),
       appId: app.id,
-      registration: fingerprintOf(app),
+      registration: registrationOf(app),
+      appScopes: fingerprintOf(app),
       scopes: request.scopes,
       returnTo: trial ? recordUrl(log.newId) : request.returnTo,
       stepUp: stepUp || undefined,
@@ -63,7 +65,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const { prompt: wanted, ...hints } = request.hints;
     // A step-up is for the account that is signed in.
     const prompt = stepUp ? undefined : wanted;
-    const needs = (owner: string | undefined) => connections.needsConsent(owner, app.id, scopes, purpose === 'connect');
+    const needs = (owner: string | undefined) => connections.needsConsent(owner, app, scopes, purpose === 'connect');
     // Of another account, no refresh token is stored.
     const needsConsent = async () => (await needs(user?.id)) || (prompt !== undefined && needs(undefined));
     const url = await provider

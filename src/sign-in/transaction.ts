@@ -1,5 +1,6 @@
 /** Pending authorization requests: stored by browser and state, bounded in time and number, taken once. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import type { Registration } from '../connected-apps/registration.ts';
 import { CONNECT_LINK_PREFIX } from '../grants/connect-links.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
@@ -7,8 +8,10 @@ import type { Store } from '../storage/store.ts';
 
 export type Transaction = {
   appId: string;
-  /** Fingerprint of the app's registration: it must not change while the user is at the provider. */
-  registration: string;
+  /** Whom the code and its verifier may be sent to. */
+  registration: Registration;
+  /** Fingerprint of the app's scopes, which must not change while the user is at the provider. */
+  appScopes: string;
   /** Of the app's scopes, where the user chose some. */
   scopes?: readonly string[] | undefined;
   returnTo: string;
@@ -113,7 +116,6 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
 /** Short, because a request without a session can store one (R91), and enough to tell a browser's ten requests apart. */
 const nameOf = (state: string): string => hashOf(state).slice(0, 8);
 
-/** A fingerprint of everything in a registration that a pending request depends on. */
-export function fingerprintOf({ issuer, clientId, scopes }: ConnectedApp): string {
-  return hashOf(JSON.stringify([issuer, clientId, scopes])).slice(0, 8);
+export function fingerprintOf({ scopes }: Pick<ConnectedApp, 'scopes'>): string {
+  return hashOf(JSON.stringify(scopes)).slice(0, 8);
 }

@@ -29,6 +29,7 @@
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not tried yet, by start | until they are settled |
  * | index `grants:{USER}` | app ids of the user's grants by time of connecting | with the grants |
  * | `observation:{APP}` | properties of the app's tokens in the last sign-in and refresh, for the doctor | for ever |
+ * | `app-registration:{APP}` | the registration by which the app's connections are listed | for ever |
  * | `app-check:{APP}` | the last check of that app: when, and its findings | 60 days, or until the app is deleted |
  * | `bin:{BIN}` | the response of the BIN lookup service, fresh for 30 days | 180 days; "not found": 1 day |
  * | lease `bin-call:{BIN}` | which process calls the BIN lookup service for that BIN | 3 s after its holder's last sign of life |
@@ -233,6 +234,7 @@ export const keys = {
     `sign-ins:{sign-ins}:${list}${list === 'of' ? `:${hashOf(whom).slice(0, 22)}` : ''}`,
   disconnectJob: (appId: string) => `disconnect-job:{disconnect-jobs}:${appId}`,
   connectionCheck: (appId: string) => `connection-check:${appId}`,
+  appRegistration: (appId: string) => `app-registration:{${appId}}`,
   connectLink: (id: string) => `connect-link:{connect-links}:${id}`,
   connectLinks: 'connect-links:{connect-links}',
   connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,

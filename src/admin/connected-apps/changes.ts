@@ -5,9 +5,10 @@ import type { AuditTrail } from '../../audit/trail.ts';
 import type { InputFault } from '../../config/input-faults.ts';
 import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../connected-apps/app-registry.ts';
 import {
+  type CountSetAside,
   changedFields,
   connectedUsers,
-  providerFaults,
+  movedFaults,
   secretAfter,
   secretFaults,
   sharedIssuerFaults,
@@ -38,10 +39,11 @@ export function createConnectedAppChanges(parts: {
   examine: Outbound['examine'];
   withdraw: Withdraw;
   countConnections: (appId: string) => Promise<number>;
+  countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }) {
-  const { apps, registry, trail, examine, withdraw, countConnections, links, checks } = parts;
+  const { apps, registry, trail, examine, withdraw, countConnections, countSetAside, links, checks } = parts;
 
   const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
@@ -78,6 +80,7 @@ export function createConnectedAppChanges(parts: {
     await check(registration, [
       ...((await isTaken(id)) ? [TAKEN] : []),
       ...secretFaults(registration, clientSecret, undefined),
+      ...(await movedFaults(undefined, registration, countSetAside)),
     ]);
   };
 
@@ -109,7 +112,7 @@ export function createConnectedAppChanges(parts: {
       await check(registration, [
         ...(fields.id === undefined || fields.id === id ? [] : [FIXED_ID]),
         ...secretFaults(registration, clientSecret, before.app),
-        ...(await providerFaults(before.app, registration, countConnections)),
+        ...(await movedFaults(before.app, registration, countSetAside)),
       ]);
       const changed = changedFields(before.app, registration, clientSecret);
       const target = { kind: 'connected_app', id, name: registration.name };

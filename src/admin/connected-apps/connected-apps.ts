@@ -25,8 +25,17 @@ export function connectedAppRoutes(parts: AdminParts) {
   });
   const withdraw = createWithdraw({ registration: atProvider, trail });
   const { links } = grants;
+  const { countSetAside } = grants;
   const changes = createConnectedAppChanges({
-    ...{ apps, registry, checks, trail, examine, withdraw, countConnections, links },
+    apps,
+    registry,
+    checks,
+    trail,
+    examine,
+    withdraw,
+    countConnections,
+    countSetAside,
+    links,
   });
   const registerAt = atProvider.register;
   const registerAtProvider = createProviderRegistration({

@@ -14,11 +14,12 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
   /** The cause that most of the newest have, in words. */
   const usualCause = async (connections: readonly { userId: string; appId: string }[]): Promise<string | null> => {
     const loaded = await Promise.all(
-      connections.slice(0, SAMPLE).map(({ userId, appId }) => grants.load(userId, appId).catch(() => undefined)),
+      connections
+        .slice(0, SAMPLE)
+        .map(({ userId, appId }) => grants.connections.find(userId, appId).catch(() => undefined)),
     );
-    const causes = loaded.map((stored) => {
-      if (!stored || 'unreadable' in stored) return FAILURE_WORDS.unreadable;
-      const { cause = 'access_ended', reason } = stored.grant.failure ?? {};
+    const causes = loaded.map((connection) => {
+      const { cause = 'unreadable', reason } = connection ?? {};
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
     const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(([, one], [, other]) => other.length - one.length);
