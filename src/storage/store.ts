@@ -15,7 +15,7 @@ export interface WalkedRecord extends StoredRecord {
 
 /**
  * One step of an atomic write. All conditions are checked against the state before the first step. `ifVersion: 0` demands
- * that the key does not exist, `exists` that it exists in some version. A put without a lifetime lasts, even over a record
+ * that the key does not exist, `exists` that it exists: in this `version`, or in any. A put without a lifetime lasts, even over a record
  * with one. With a lifetime of zero or less it leaves nothing behind, and with `unchanged` the record expires when it would
  * have expired. Adding a member again changes its score. Scores are finite numbers.
  */
@@ -24,7 +24,7 @@ export type Write =
   | { delete: string; ifVersion?: number }
   | { index: string; add: string; score: number }
   | { index: string; remove: string }
-  | { exists: string };
+  | { exists: string; version?: number };
 
 export interface WriteOptions {
   /**

@@ -66,7 +66,7 @@ function stepArguments(step: Write, keyPlace: number): (string | number)[] {
     if ('remove' in step) return ['remove', keyPlace, '', '', step.remove];
     return ['add', keyPlace, assertFinite(step.score), '', step.add];
   }
-  if ('exists' in step) return ['exists', keyPlace, '', '', ''];
+  if ('exists' in step) return ['exists', keyPlace, step.version ?? '', '', ''];
   const condition = step.ifVersion ?? '';
   if ('delete' in step) return ['delete', keyPlace, condition, '', ''];
   const { lifetimeSeconds } = step;

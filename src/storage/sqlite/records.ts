@@ -38,7 +38,8 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
   const holds = (step: Write): boolean => {
     if ('index' in step || (!('exists' in step) && step.ifVersion === undefined)) return true;
     const version = Number(selectVersion.get(keyOf(step), clock())?.version ?? 0);
-    return 'exists' in step ? version !== 0 : version === step.ifVersion;
+    if ('exists' in step) return step.version === undefined ? version !== 0 : version === step.version;
+    return version === step.ifVersion;
   };
 
   return {
