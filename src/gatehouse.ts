@@ -102,7 +102,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     clock,
   });
   const threads = room(await createThreads({ storage, grants, publicHref, clock }));
-  const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, clock });
+  const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, events, clock });
   const { service } = config.bin;
   const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
   // The same, and the rooms made so far, for the rooms that serve requests.

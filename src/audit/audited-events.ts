@@ -64,6 +64,15 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
       note({ event, ...ofConnection(userId, app), outcome });
     },
+    userErased({ userId, by, origin }) {
+      note({
+        event: 'user.deleted',
+        actor: by ?? SYSTEM,
+        target: { kind: 'user', id: userId },
+        userId,
+        ...from(origin),
+      });
+    },
     connectionsSetAside({ app: id, name, count }) {
       const target = { kind: 'connected_app', id, name };
       note({ event: 'connected_app.connections_set_aside', actor: SYSTEM, target, facts: { count } });

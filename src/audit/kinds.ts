@@ -13,6 +13,7 @@ export const AUDIT_EVENTS = {
   'session.end_refused': 'Sign-out by the provider refused',
   'user.disabled': 'User disabled',
   'user.enabled': 'User enabled',
+  'user.deletion_begun': 'Deletion of a user begun',
   'user.deleted': 'All data about a user deleted',
   'connection.made': 'Connection made',
   'connection.imported': 'Connection imported',

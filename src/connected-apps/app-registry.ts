@@ -149,6 +149,10 @@ export async function createAppRegistry(parts: {
     /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
     isFromFile: (id: string) => inFile.has(id),
 
+    /** Whether there is such an app at this moment: other processes learn of a deletion a moment later. */
+    isRegistered: async (id: string): Promise<boolean> =>
+      inFile.has(id) || (await store.get(keys.connectedApp(id))) !== undefined,
+
     /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
     secretEnds: () =>
       [...opened.values()].flatMap(({ app, secretExpiresAt }) =>

@@ -5,6 +5,7 @@ import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { By, Events, Origin } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
+import type { Write } from '../storage/store.ts';
 import type { ConnectLinks } from './connect-links.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import {
@@ -72,7 +73,12 @@ interface MakeRequest extends Consent {
   prefetched?: GrantReading | undefined;
   /** The id of the connect link that this uses up. */
   link?: string | undefined;
+  /** The condition of the user (`UserStore.admit`), asked before each write; undefined where nothing may be made. */
+  admit: (first: boolean) => Promise<Write | undefined>;
 }
+
+/** `app_gone`: the app was deleted meanwhile. */
+export type MakeResult = 'made' | 'link_ended' | 'user_gone' | 'app_gone';
 
 export type Connections = ReturnType<typeof createConnections>;
 
@@ -81,12 +87,14 @@ export function createConnections(parts: {
   revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf'>;
   links: Pick<ConnectLinks, 'isOpen'>;
   findApp: (id: string) => ConnectedApp | undefined;
+  /** Whether the app is in the file or in the store at this moment. */
+  isRegistered: (appId: string) => Promise<boolean>;
   /** The interval of checks; 0 for none. */
   checkSeconds: number;
   events: Events;
   clock: () => number;
 }) {
-  const { grants, revocations, links, findApp, checkSeconds, events, clock } = parts;
+  const { grants, revocations, links, findApp, isRegistered, checkSeconds, events, clock } = parts;
 
   const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
@@ -156,12 +164,12 @@ export function createConnections(parts: {
     },
 
     /**
-     * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Returns false, and stores
-     * nothing, where the connect link can no longer be used.
+     * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Stores nothing where the
+     * user, the app or the connect link is gone: then the caller discards the tokens.
      */
-    async make({ origin, prefetched, link, ...consent }: MakeRequest): Promise<boolean> {
+    async make({ origin, prefetched, link, admit, ...consent }: MakeRequest): Promise<MakeResult> {
       const { userId, app, response, scopes, account } = consent;
-      const ticket = link === undefined ? undefined : keys.connectTicket(userId, link);
+      const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
       let replaced: Grant | undefined;
       for (let first = true; ; first = false) {
         const stored = await grants.load(userId, app, first ? prefetched : undefined);
@@ -170,15 +178,25 @@ export function createConnections(parts: {
         if (replaced && !isIssuedFor(replaced.registration, app)) replaced = undefined;
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
-        const version = stored?.version ?? 0;
-        if (await grants.save(consentedGrant(consent, earlier, clock()), version, undefined, ticket)) break;
-        if (link !== undefined && !(await links.isOpen(userId, link))) return false;
+        const ifVersion = stored?.version ?? 0;
+        const admitted = await admit(first);
+        if (!admitted) return 'user_gone';
+        const conditions = [admitted, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
+        const made = consentedGrant(consent, earlier, clock());
+        const version = await grants.save(made, ifVersion, { conditions });
+        if (version !== undefined) {
+          // Its record lies elsewhere, so it is looked up after the write: who deletes the app looks for connections after that.
+          if (await isRegistered(app.id)) break;
+          await grants.remove(userId, app.id, version);
+          return 'app_gone';
+        }
+        if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
       }
       events.connectionMade({ userId, app: app.id, scopes: response.scopes ?? scopes, link, origin });
-      if (!replaced) return true;
+      if (!replaced) return 'made';
       if (isBroken(replaced)) events.connectionRecovered({ userId, app: app.id, origin });
       await revokeReplaced(app, replaced, account);
-      return true;
+      return 'made';
     },
 
     /**
@@ -202,14 +220,15 @@ export function createConnections(parts: {
     /**
      * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant.
      * @param patience as in `revocations.attempt`
+     * @param app that is asked to revoke: given for one that was deleted just now
      */
     async end(
       userId: string,
       appId: string,
       context: EndedBy = {},
       patience?: AbortSignal,
+      app = findApp(appId),
     ): Promise<Disconnected | undefined> {
-      const app = findApp(appId);
       // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
       // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
       for (;;) {

@@ -6,7 +6,7 @@ import { keys } from '../storage/keys.ts';
 import type { Fence } from '../storage/lease.ts';
 import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
-import type { Store, StoredRecord } from '../storage/store.ts';
+import type { Store, StoredRecord, Write } from '../storage/store.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
 import { type Grant, seenBy } from './grant.ts';
 
@@ -132,16 +132,20 @@ export function createGrantStore(parts: {
     /**
      * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
      * since. Returns the new version, or undefined where it did not write.
-     * @param ticket a record that must exist, and is deleted by the same write
+     * @param options `conditions`: further steps of the same write, on keys of the user
      */
-    async save(grant: Grant, ifVersion: number, fence?: Fence, ticket?: string): Promise<number | undefined> {
+    async save(
+      grant: Grant,
+      ifVersion: number,
+      { fence, conditions = [] }: { fence?: Fence | undefined; conditions?: readonly Write[] } = {},
+    ): Promise<number | undefined> {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
       const index = keys.grants(grant.userId);
       const writes = [
         { put: key, value, ifVersion },
         { index, add: grant.appId, score: grant.connectedAt },
-        ...(ticket === undefined ? [] : [{ exists: ticket }, { delete: ticket }]),
+        ...conditions,
       ];
       const version = await store.write(writes, fence ? { fence } : {});
       if (version === undefined) return undefined;

@@ -24,6 +24,9 @@ import { refreshTimes } from './refresh-state.ts';
 import { createRevocations } from './revocations.ts';
 import { createTokenVault } from './token-vault.ts';
 
+/** More callbacks are not under way at one moment. */
+const MAX_LEFT = 1_000;
+
 export type Grants = ReturnType<typeof createGrants>;
 
 /**
@@ -32,7 +35,7 @@ export type Grants = ReturnType<typeof createGrants>;
  */
 export function createGrants(parts: {
   storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number };
-  connectedApps: Pick<ConnectedApps, 'apps' | 'provider'>;
+  connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'registry'>;
   outbound: Outbound;
   config: { connectionCheckSeconds: number };
   events: Events;
@@ -58,7 +61,17 @@ export function createGrants(parts: {
   const missing = createMissingScopes({ grants, index, events });
   const vault = createTokenVault({ grants, refresher, missing, clock });
   const links = createConnectLinks({ store, sealedJson, publicHref, clock });
-  const connections = createConnections({ grants, revocations, links, findApp, checkSeconds, events, clock });
+  const { isRegistered } = connectedApps.registry;
+  const connections = createConnections({
+    grants,
+    revocations,
+    links,
+    findApp,
+    isRegistered,
+    checkSeconds,
+    events,
+    clock,
+  });
   const everyone = createDisconnectEveryone({ store, index, connections, clock });
 
   // Not awaited: a request that needs such a grant settles it first.
@@ -73,6 +86,14 @@ export function createGrants(parts: {
 
   return {
     load: grants.load,
+    /**
+     * Ends the connections of an app that was deleted a moment ago, which a callback stored meanwhile. Those that come later find
+     * that the app is gone.
+     */
+    async endLeft(app: ConnectedApp): Promise<void> {
+      const { items } = await index.page({ appId: app.id, limit: MAX_LEFT });
+      await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, {}, undefined, app)));
+    },
     /** As `countSetAside`. */
     countSetAside: (after: ConnectedAppRegistration, before?: ConnectedApp) =>
       countSetAside(store, grants, after, before),

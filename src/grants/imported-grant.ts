@@ -1,6 +1,7 @@
 /** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
+import type { Write } from '../storage/store.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
@@ -12,6 +13,8 @@ export interface ImportedGrant {
   refreshToken: string;
   scopes: readonly string[];
   account: Grant['account'];
+  /** The conditions of the user (`UserStore.admitImport`); undefined where nothing may be made. */
+  admit: () => Promise<readonly Write[] | undefined>;
 }
 
 /** `unchecked`: sealed, and no refresh has succeeded yet; the provider is not called for this grant before `retryAt`. */
@@ -50,7 +53,10 @@ export function createGrantImports(parts: {
           // A process that ends before the check leaves it to the next start, as it does with an open refresh.
           await grants.noteOpen(userId, app.id);
         }
-        if (await grants.save(uncheckedGrant(imported, clock()), stored?.version ?? 0)) return undefined;
+        const conditions = await imported.admit();
+        if (!conditions) return { kind: 'refused', cause: 'removed' };
+        if (await grants.save(uncheckedGrant(imported, clock()), stored?.version ?? 0, { conditions }))
+          return undefined;
       }
     },
 
@@ -84,7 +90,10 @@ function isOfOther(outcome: Refreshed['outcome']): boolean {
 }
 
 /** Expired since 1970, so that a clock that is set back does not make it usable. */
-function uncheckedGrant({ userId, app, refreshToken, scopes, account }: ImportedGrant, now: number): Grant {
+function uncheckedGrant(
+  { userId, app, refreshToken, scopes, account }: Omit<ImportedGrant, 'admit'>,
+  now: number,
+): Grant {
   return {
     userId,
     appId: app.id,

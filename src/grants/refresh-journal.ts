@@ -44,7 +44,7 @@ export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEn
       earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
     const written = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
     await grants.noteOpen(userId, appId);
-    if (!(await grants.save(written, stored.version, fence))) return undefined;
+    if (!(await grants.save(written, stored.version, { fence }))) return undefined;
     // Loaded again: the holder of an expired lease may have stored newer tokens and left this entry open.
     const opened = await grants.loadStored(userId, appId);
     if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;

@@ -74,7 +74,7 @@ export function createRefreshOutcomes(parts: {
       return { saved: true, stored: { grant: next, version } };
     };
     for (let ifVersion = read.version; ; ) {
-      const version = await grants.save(next, ifVersion, fence);
+      const version = await grants.save(next, ifVersion, { fence });
       if (version !== undefined) return saved(version);
       const stored = await grants.loadStored(next.userId, next.appId);
       if (!stored || 'unreadable' in stored || stored.version === ifVersion) return { saved: false, stored };

@@ -91,6 +91,8 @@ export interface Events {
   /** The connection works again, by itself or after a new consent. */
   connectionRecovered(facts: { userId: string; app: string; origin?: Origin | undefined }): void;
   connectionBroken(facts: { userId: string; app: string; cause: string }): void;
+  /** Everything about a user has been deleted. `by`: undefined for a deletion that was finished later. */
+  userErased(facts: { userId: string; by?: By | undefined; origin?: Origin | undefined }): void;
   /** Connections whose tokens the app may no longer use, because its registration has changed. */
   connectionsSetAside(facts: { app: string; name: string; count: number }): void;
   /** The app has come to need scopes that the connection does not have. */
@@ -222,6 +224,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
       metrics.connectionsBroken.inc({ cause: facts.cause });
       line('warn', 'connection broken')(facts);
     },
+    userErased: line('info', 'user deleted'),
     connectionsSetAside: line('warn', 'connections set aside'),
     scopesMissing(facts) {
       metrics.scopesMissing.inc();

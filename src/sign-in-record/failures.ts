@@ -158,6 +158,15 @@ const FAILURES = {
     words: 'The app was changed while the user was at the provider.',
     advice: 'The user can sign in again.',
   },
+  user_gone: {
+    code: 'sign_in_required',
+    whose: 'nobody',
+    failedAt: 'connection',
+    detail:
+      'You signed out everywhere, or your data was deleted, while you were at the identity provider, so nothing was stored.',
+    words: 'The user was deleted or signed out everywhere meanwhile.',
+    advice: 'There is nothing to do.',
+  },
   disabled_app: {
     code: 'not_allowed',
     whose: 'nobody',

@@ -7,6 +7,8 @@ import type { NewSession } from '../sessions/browser-sessions.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import { isRecent } from '../sessions/step-up.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
+import { SignInError } from '../sign-in-record/sign-in-error.ts';
+import { keys } from '../storage/keys.ts';
 import type { Fail } from './fail.ts';
 import type { CallbackRequest, FlowParts } from './flow.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
@@ -26,6 +28,9 @@ export interface Authorization {
   accountId: string | undefined;
 }
 
+/** Why no connection was stored, as the user is told. */
+const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 'registration_changed' } as const;
+
 /** The session of the browser that came back. */
 export interface SessionPort {
   /**
@@ -41,6 +46,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
 
   /** Names the failure if the store was down or the provider has signed the user out; returns other errors as they are. */
   const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
+    if (cause instanceof SignInError) return cause;
     const code = cause instanceof AppError ? cause.code : undefined;
     // From saving the session: the provider has signed the user out since it issued the ID token.
     if (code === 'sign_in_required') return fail('ended_by_provider', { cause });
@@ -104,14 +110,34 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         });
       log.passed('session');
       try {
-        // Checked again, now that the session is listed: if the user was disabled after the first check and before that, the
-        // list of sessions to end did not hold this one yet.
-        const [isDisabled] = await Promise.all([users.isDisabled(user.id), users.noteSignIn(user, userReading)]);
-        if (isDisabled) throw fail('not_permitted', { appId, facts: { disabled: true } });
+        // Judged again by this write, now that the session is listed: if the user was disabled or deleted after the first check
+        // and before that, the list of sessions to end did not hold this one yet.
+        const noted = await users.noteSignIn(user, transaction.startedAt, userReading);
+        if (noted === 'disabled' || noted === 'gone') {
+          await connections.discard(user.id, app, response).catch(() => undefined);
+          throw noted === 'gone'
+            ? fail('user_gone', { appId })
+            : fail('not_permitted', { appId, facts: { disabled: true } });
+        }
         log.prefetch();
         // Last, so that a sign-in that fails at an earlier step leaves the earlier grant as it was.
-        const grant = { userId: user.id, app, response, scopes, account: user };
-        await connections.make({ ...grant, origin: info.origin, prefetched: grantReading });
+        const made = await connections.make({
+          userId: user.id,
+          app,
+          response,
+          scopes,
+          account: user,
+          origin: info.origin,
+          prefetched: grantReading,
+          admit: (first) =>
+            first
+              ? Promise.resolve({ exists: keys.user(user.id), version: noted.version })
+              : users.admit(user.id, transaction.startedAt, { isSigningIn: true }),
+        });
+        if (made !== 'made') {
+          await connections.discard(user.id, app, response).catch(() => undefined);
+          throw fail(UNMADE[made], { appId });
+        }
         log.passed('connection');
       } catch (cause) {
         // A failed sign-in leaves no session. The failure is reported also where the session could not be ended.
@@ -124,7 +150,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     /** @throws SignInError */
     async connection(
       { app, scopes, response, claims, accountId }: Authorization,
-      { userId, link, linkPath, trial }: Extract<Transaction, { purpose: 'connect' }>,
+      { userId, link, linkPath, trial, startedAt }: Extract<Transaction, { purpose: 'connect' }>,
       { signInApp, info: { origin } }: Pick<CallbackRequest, 'signInApp' | 'info'>,
       log: AttemptLog,
     ): Promise<void> {
@@ -147,14 +173,24 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         }
         log.passed('permitted');
       }
-      const isMade = await connections
-        .make({ userId, app, response, scopes, account, chosen: true, link, origin })
+      const made = await connections
+        .make({
+          userId,
+          app,
+          response,
+          scopes,
+          account,
+          chosen: true,
+          link,
+          origin,
+          admit: () => users.admit(userId, startedAt),
+        })
         .catch((cause: unknown) => {
           throw unsaved('connection_not_saved', cause);
         });
-      if (!isMade) {
+      if (made !== 'made') {
         await discard();
-        throw fail('link_ended', about);
+        throw fail(UNMADE[made], about);
       }
       log.passed('connection');
       await log.succeeded('connected', userId);

@@ -40,7 +40,7 @@ export function erasureRoutes(parts: {
     erase: described<RequestHandler>(ERASE, async (req, res) => {
       const { user } = sessionOf(req);
       const { actor: by, ...origin } = actorOf(req);
-      await trail.append({ event: 'user.deleted', actor: by, target: { kind: 'user', id: user.id }, ...origin });
+      await trail.append({ event: 'user.deletion_begun', actor: by, target: { kind: 'user', id: user.id }, ...origin });
       const ended = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {

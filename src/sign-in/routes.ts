@@ -20,6 +20,7 @@ import type { NewSession } from '../sessions/browser-sessions.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
+import type { UserLifecycle } from '../users/user-lifecycle.ts';
 import type { SignInFlow } from './flow.ts';
 import type { StartPurpose, StartRequest } from './start.ts';
 
@@ -78,14 +79,14 @@ export function signInRoutes(parts: {
   apps: CurrentApps;
   flow: SignInFlow;
   links: Pick<ConnectLinks, 'openFor'>;
-  sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
+  lifecycle: Pick<UserLifecycle, 'signOut'>;
+  browser: Sessions['browser'];
   limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
   site: LocalSite & { href: string; home: string };
 }) {
-  const { apps, flow, links, limits, pages, events, site } = parts;
-  const { browser, ofUsers } = parts.sessions;
+  const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
 
   /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
   const begin = async (
@@ -124,7 +125,7 @@ export function signInRoutes(parts: {
       const signInUrl = next && `${site.href}/sign-in?${next}`;
       if (!session) return res.redirect(303, signInUrl ?? site.home);
       const idToken = await browser.readIdToken(req);
-      if (everywhere) await ofUsers.endAll(session.user.id);
+      if (everywhere) await lifecycle.signOut(session.user.id);
       await browser.end(req, res);
       events.signedOut({ userId: session.user.id, everywhere, origin: originOf(req) });
       const url = signInUrl ?? (await flow.endSessionUrl(session.app, idToken).catch(() => undefined));

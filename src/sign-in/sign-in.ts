@@ -56,7 +56,17 @@ export function createSignIn(parts: {
   });
   return {
     routes: {
-      signIn: signInRoutes({ apps, flow, links, sessions, limits: parts.limits, pages, events, site }),
+      signIn: signInRoutes({
+        apps,
+        flow,
+        links,
+        lifecycle,
+        browser: sessions.browser,
+        limits: parts.limits,
+        pages,
+        events,
+        site,
+      }),
       sessions: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
       erasure: erasureRoutes({ lifecycle, apps, trail: parts.audit.trail, sessions, pages }),
       backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),

@@ -46,7 +46,9 @@
  * | `admin-token:{admin-tokens}:ID` | one admin token (sealed): name, scope, expiry, hash of its secret | until revoked |
  * | `admin-token-use:{admin-tokens}:ID` | when it was last used, to the minute | with the token |
  * | index `admin-tokens:{admin-tokens}` | their ids by time of creation | with them |
- * | `user:{USER}` | one user: issuer, subject, name, address, first and last sign-in, whether disabled | until deleted |
+ * | `user:{USER}` | one user: issuer, subject, name, address, first and last sign-in, whether disabled or being deleted, last sign-out everywhere | until deleted |
+ * | `erased-user:{USER}` | when that user was deleted: a sign-in that began before makes nothing | 10 minutes |
+ * | index `erasures` | users whose deletion has begun, by its time | until it is finished |
  * | index `users:{users}` | ids of all users by last sign-in | with them |
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with them |
  * | index `live-sessions` | hashes of the ids of all sessions by start | until soon after the sessions |
@@ -117,13 +119,13 @@ export interface SchemaVersion {
  * The version of this program. `version` rises with each release that stores something in a new form, and `oldestReader` if
  * programs of the version before cannot read that form. A new field raises neither, because older programs preserve it.
  */
-export const SCHEMA: SchemaVersion = { version: 2, oldestReader: 2 };
+export const SCHEMA: SchemaVersion = { version: 3, oldestReader: 3 };
 
 /**
  * The `version` of the oldest storage that this program can read. Until 1.0.0, each change of a stored form raises it and both
  * numbers of `SCHEMA`. Then it stays: a storage that a later release has opened still has records that 1.0.0 wrote.
  */
-export const OLDEST_READABLE = 2;
+export const OLDEST_READABLE = 3;
 
 /** The kind of a key: the word before the first colon or brace. */
 export function kindOf(key: string): string {
@@ -220,6 +222,8 @@ export const keys = {
   /** @param caller a user or a relay token. @param period UTC day or month */
   binCallsOf: (caller: string, period: string) => `bin-calls:{${caller}}:${period}`,
   user: (userId: string) => `user:{${userId}}`,
+  erasedUser: (userId: string) => `erased-user:{${userId}}`,
+  erasures: 'erasures',
   users: 'users:{users}',
   userNames: 'user-names:{users}',
   liveSessions: 'live-sessions',

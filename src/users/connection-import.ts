@@ -26,7 +26,7 @@ export interface ImportItem {
 
 export interface ImportParts {
   apps: Pick<CurrentApps, 'find' | 'signInApps'>;
-  users: Pick<UserStore, 'find'>;
+  users: Pick<UserStore, 'find' | 'admitImport'>;
   imports: GrantImports;
   /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
   charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
@@ -117,7 +117,9 @@ export function startImport(parts: ImportParts) {
     const token = hash('sha256', refreshToken, 'base64url');
     if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
     seen.add(key).add(token);
-    return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user) };
+    const since = clock();
+    const admit = () => users.admitImport(user.id, since);
+    return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), admit };
   };
 
   const seal = async (item: ImportItem): Promise<SealedEntry | undefined> => {

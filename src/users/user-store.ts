@@ -2,7 +2,7 @@
 import { rememberedOfEach } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
 import { decodeCursor, encodeCursor } from '../storage/paging.ts';
-import type { Store, StoredRecord } from '../storage/store.ts';
+import type { Store, StoredRecord, Write } from '../storage/store.ts';
 
 /** Times in milliseconds since the epoch. */
 export interface User {
@@ -14,7 +14,14 @@ export interface User {
   firstSignInAt: number;
   lastSignInAt: number;
   disabledAt?: number | undefined;
+  /** When the user last signed out everywhere: what was begun before makes nothing. */
+  signedOutAt?: number | undefined;
+  /** Since when the user is being deleted. */
+  erasingAt?: number | undefined;
 }
+
+/** The version of a user's record after a sign-in, or why there is none: `gone` where the user was deleted since it began. */
+export type NotedSignIn = { version: number } | 'disabled' | 'gone';
 
 type UserState = 'active' | 'disabled' | 'unknown';
 
@@ -49,6 +56,9 @@ const MAX_TERM_CHARACTERS = 100;
 const TERMS_AT_ONCE = 250;
 /** Bounds the work for one page. */
 const MAX_TERMS_READ = 1_000;
+/** As long as an authorization request may be pending. */
+const ERASED_SECONDS = 600;
+const MAX_ERASURES = 100;
 /** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
 const END = '\t';
 
@@ -86,19 +96,35 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     {
       beside,
       prefetched,
-    }: { beside?: (after: User, before: User | undefined) => Promise<void>; prefetched?: UserReading } = {},
+      conditions = [],
+    }: {
+      beside?: (after: User, before: User | undefined) => Promise<void>;
+      prefetched?: UserReading | undefined;
+      conditions?: readonly Write[];
+    } = {},
   ) => {
     for (let first = true; ; first = false) {
-      const { user, version } = await load(id, first ? prefetched : undefined);
+      const { user, version: ifVersion } = await load(id, first ? prefetched : undefined);
       const changed = next(user);
       if (!changed) return { before: user, after: undefined };
       const value = JSON.stringify(changed);
-      const [written] = await Promise.all([
-        store.write([{ put: keys.user(id), value, ifVersion: version }]),
+      const [version] = await Promise.all([
+        store.write([{ put: keys.user(id), value, ifVersion }, ...conditions]),
         beside?.(changed, user),
       ]);
-      if (written) return { before: user, after: changed };
+      if (version !== undefined) return { before: user, after: changed, version };
+      // A condition that no longer holds is the caller's to read again.
+      if (conditions.length > 0 && (await load(id)).version === ifVersion) return { before: user, after: undefined };
     }
+  };
+
+  /** When a user without a record was deleted, if that was within ten minutes; the condition demands that it stays so. */
+  const erasure = async (id: string): Promise<{ at: number | undefined; condition: Write }> => {
+    const key = keys.erasedUser(id);
+    const stored = await store.get(key);
+    return stored
+      ? { at: Number(stored.value), condition: { exists: key, version: stored.version } }
+      : { at: undefined, condition: { delete: key, ifVersion: 0 } };
   };
 
   const index = async (user: User, before: User | undefined) => {
@@ -147,33 +173,78 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     },
 
     /**
-     * Stores the identity that the provider reports at a sign-in. The record of a disabled user is not changed.
+     * Stores the identity that the provider reports at a sign-in. The record of a user who may not sign in is not changed.
+     * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is not stored
      * @param prefetched used only if it is a reading of this user
      */
     async noteSignIn(
       identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>,
+      since: number = clock(),
       prefetched?: UserReading,
-    ): Promise<User> {
-      const now = clock();
-      const { before, after } = await change(
-        identity.id,
-        (user) =>
-          user?.disabledAt === undefined
-            ? {
-                ...user,
-                name: undefined,
-                email: undefined,
-                ...identity,
-                firstSignInAt: user?.firstSignInAt ?? now,
-                lastSignInAt: now,
-              }
-            : undefined,
-        // Writing the index early is safe: lists and searches leave out entries without a matching user.
-        { beside: index, ...(prefetched && { prefetched }) },
-      );
-      const user = after ?? before;
-      if (!user) throw new TypeError('A user who signs in must be stored.');
-      return user;
+    ): Promise<NotedSignIn> {
+      const { id } = identity;
+      for (let reading = prefetched; ; reading = undefined) {
+        const now = clock();
+        // Only a user without a record can have been deleted.
+        const isKnown = (await read(id, reading)) !== undefined;
+        const erased = isKnown ? undefined : await erasure(id);
+        if (erased?.at !== undefined && erased.at >= since) return 'gone';
+        const { before, after, version } = await change(
+          id,
+          (user) => {
+            // Created or deleted in between: whether it may be stored is asked again.
+            if ((user !== undefined) !== isKnown || (user && refusalOf(user, since))) return undefined;
+            const { firstSignInAt = now } = user ?? {};
+            return { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
+          },
+          // Writing the index early is safe: lists and searches leave out entries without a matching user.
+          { beside: index, prefetched: reading, conditions: erased ? [erased.condition] : [] },
+        );
+        if (after && version !== undefined) return { version };
+        const refusal = before && refusalOf(before, since);
+        if (refusal) return refusal;
+      }
+    },
+
+    /**
+     * The condition under which a write for this user may be made: the record stays as it was when it was read.
+     * @param since when the request began
+     * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
+     * everywhere since
+     */
+    async admit(id: string, since: number, { isSigningIn = false } = {}): Promise<Write | undefined> {
+      const { user, version } = await load(id);
+      if (!user || refusalOf(user, since)) return undefined;
+      // A user who connected before the first sign-in was deleted in between.
+      if (!isSigningIn && user.firstSignInAt > since) return undefined;
+      return { exists: keys.user(id), version };
+    },
+
+    /** As `admit`, for an import, whose users may never have signed in: a record that comes meanwhile refuses the write. */
+    async admitImport(id: string, since: number): Promise<readonly Write[] | undefined> {
+      const { user, version } = await load(id);
+      if (user) return refusalOf(user, since) ? undefined : [{ exists: keys.user(id), version }];
+      const erased = await erasure(id);
+      if (erased.at !== undefined && erased.at >= since) return undefined;
+      return [{ delete: keys.user(id), ifVersion: 0 }, erased.condition];
+    },
+
+    /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
+    async noteSignOutEverywhere(id: string): Promise<void> {
+      await change(id, (user) => user && { ...user, signedOutAt: clock() });
+    },
+
+    /** Marks the user, from whose next request on nothing is made; `remove` ends it. */
+    async beginErasure(id: string): Promise<void> {
+      // The list first: an entry without a mark is dropped by the chore, but a mark without an entry is never found.
+      await store.write([{ index: keys.erasures, add: id, score: clock() }]);
+      await change(id, (user) => user && { ...user, erasingAt: user.erasingAt ?? clock() });
+    },
+
+    /** Users whose deletion began by that time and is not finished, oldest first. */
+    async erasures(by: number): Promise<string[]> {
+      const { items } = await store.page(keys.erasures, { limit: MAX_ERASURES });
+      return items.filter(({ score }) => score <= by).map(({ member }) => member);
     },
 
     /** Returns the changed user, or undefined if there is no user with this id. */
@@ -187,24 +258,31 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     },
 
     /**
-     * Returns false if there is no such user. For a disabled user the record stays, without name and address, so that
-     * they cannot sign in again as a new user.
+     * Ends an erasure. For a disabled user the record stays, without name and address, so that they cannot sign in again as a
+     * new user. For any other a note of the time stays for ten minutes, so that a sign-in that began before makes nothing.
      */
-    async remove(id: string): Promise<boolean> {
-      const { user, version } = await load(id);
-      if (!user) return false;
-      if (user.disabledAt !== undefined) {
-        const { name: _, email: __, ...anonymous } = user;
-        await index(anonymous, user);
-        const value = JSON.stringify(anonymous);
-        return (await store.write([{ put: keys.user(id), value, ifVersion: version }])) !== undefined;
+    async remove(id: string): Promise<void> {
+      for (;;) {
+        const { user, version } = await load(id);
+        if (!user) break;
+        const { name: _, email: __, erasingAt: ___, ...anonymous } = user;
+        if (user.disabledAt !== undefined) {
+          await index(anonymous, user);
+          const value = JSON.stringify(anonymous);
+          if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) break;
+          continue;
+        }
+        await store.write([
+          { index: keys.users, remove: id },
+          ...termsOf(user).map((term) => ({ index: keys.userNames, remove: term })),
+        ]);
+        const isRemoved = await store.write([
+          { delete: keys.user(id), ifVersion: version },
+          { put: keys.erasedUser(id), value: String(clock()), lifetimeSeconds: ERASED_SECONDS },
+        ]);
+        if (isRemoved) break;
       }
-      await store.write([
-        { index: keys.users, remove: id },
-        ...termsOf(user).map((term) => ({ index: keys.userNames, remove: term })),
-      ]);
-      // The version check keeps a user who signed in meanwhile.
-      return (await store.write([{ delete: keys.user(id), ifVersion: version }])) !== undefined;
+      await store.write([{ index: keys.erasures, remove: id }]);
     },
 
     /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
@@ -232,7 +310,14 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
 function stateIn(record: StoredRecord | undefined): UserState {
   if (!record) return 'unknown';
-  return (JSON.parse(record.value) as User).disabledAt === undefined ? 'active' : 'disabled';
+  const { disabledAt, erasingAt } = JSON.parse(record.value) as User;
+  return disabledAt === undefined && erasingAt === undefined ? 'active' : 'disabled';
+}
+
+/** Why nothing may be made for this user by what began at that time. */
+function refusalOf({ disabledAt, erasingAt, signedOutAt }: User, since: number): 'disabled' | 'gone' | undefined {
+  if (disabledAt !== undefined) return 'disabled';
+  return erasingAt !== undefined || (signedOutAt !== undefined && signedOutAt >= since) ? 'gone' : undefined;
 }
 
 /** The search terms of a user, sorted, each followed by the user's id. */

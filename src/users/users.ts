@@ -1,5 +1,6 @@
 /** Makes the users: their store, and the changes of a user as a whole. */
 import type { Grants } from '../grants/grants.ts';
+import type { Chore } from '../storage/chore.ts';
 import type { Store } from '../storage/store.ts';
 import { createUserLifecycle } from './user-lifecycle.ts';
 import { createUserStore } from './user-store.ts';
@@ -16,13 +17,26 @@ export function createUsers(parts: {
   sessions: { ofUsers: LifecycleParts['sessions'] };
   signInRecords: LifecycleParts['signIns'];
   charge: CheckOptions['charge'];
+  events: LifecycleParts['events'];
   clock: () => number;
 }) {
-  const { storage, grants, sessions, signInRecords: signIns, charge, clock } = parts;
+  const { storage, grants, sessions, signInRecords: signIns, charge, events, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
   const { connections, links } = grants;
-  const lifecycle = createUserLifecycle({ store, users, connections, links, sessions: sessions.ofUsers, signIns });
-  const chores = grants.checks({ isDisabled: (id) => users.isDisabled(id), charge });
+  const lifecycle = createUserLifecycle({
+    store,
+    users,
+    connections,
+    links,
+    sessions: sessions.ofUsers,
+    signIns,
+    events,
+    clock,
+  });
+  const chores: readonly Chore[] = [
+    ...grants.checks({ isDisabled: (id) => users.isDisabled(id), charge }),
+    { name: 'finish-erasures', everyMilliseconds: 30_000, work: lifecycle.finishErasures },
+  ];
   return { store: users, lifecycle, chores };
 }

@@ -122,7 +122,7 @@ describe('connections', () => {
     const second = await pageOf(`limit=3&app=platform&after=${encodeURIComponent(String(first.next))}`);
     expect([second.items, second.next]).toMatchObject([[{ id: 'many00.platform' }], undefined]);
     for (const one of names) {
-      const stored = await grants.load(one, 'platform');
+      const stored = await grants.loadStored(one, 'platform');
       if (stored) await grants.remove(one, 'platform', stored.version);
     }
   });

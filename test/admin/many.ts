@@ -1,11 +1,14 @@
 /** A grant for tests that need many of them. */
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 
-export function grantOf(userId: string, appId: string): Grant {
+export function grantOf(userId: string, app: ConnectedApp): Grant {
   const now = Date.now();
   return {
     userId,
-    appId,
+    appId: app.id,
+    registration: registrationOf(app),
     accessToken: `at-${userId}`,
     refreshToken: `rt-${userId}`,
     scopes: ['openid', 'platform_read_only'],

@@ -8,6 +8,7 @@ import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { createUserStore } from '../../src/users/user-store.ts';
+import { appOfFile } from '../support/apps.ts';
 import type { UserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
@@ -37,12 +38,13 @@ async function fill(store: Store): Promise<void> {
   const sealer = createSealer(parsed.keys);
   const users = createUserStore({ store, clock });
   const grants = createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) });
+  const app = appOfFile(site.env);
   const trail = createAuditTrail({ store, clock });
   await inTurns(USERS, async (number) => {
     const id = `user-${number}`;
     const email = `person${number}@example.test`;
     await users.noteSignIn({ id, issuer: site.sandbox.issuer, subject: id, name: `Person ${number}`, email });
-    await grants.save(grantOf(id, 'platform'), 0);
+    await grants.save(grantOf(id, app), 0);
   });
   await inTurns(ENTRIES, (number) =>
     trail.append({

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
+import { appOfFile } from '../support/apps.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
@@ -96,7 +97,8 @@ test('sessions and connections: those that have ended are counted', async () => 
 
 test('connections: a provider that does not answer is waited for 5 s in all, and its late answers are noted', async () => {
   const users = Array.from({ length: 25 }, (_, at) => `u${String(at).padStart(22, '0')}`);
-  for (const user of users) await desk.grants.save(grantOf(user, 'platform'), 0);
+  const app = appOfFile(site.env);
+  for (const user of users) await desk.grants.save(grantOf(user, app), 0);
   const { promise: until, resolve: answer } = Promise.withResolvers<void>();
   const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'hold', until });
   const question = await ask(
@@ -110,7 +112,7 @@ test('connections: a provider that does not answer is waited for 5 s in all, and
     200,
     '25 connections ended here. The provider has confirmed 0 of them.',
   ]);
-  for (const user of users) expect(await desk.grants.load(user, 'platform')).toBeUndefined();
+  for (const user of users) expect(await desk.grants.loadStored(user, 'platform')).toBeUndefined();
   expect((await admin.call('GET', '/revocations?limit=200')).json.items).toHaveLength(25);
 
   answer();

@@ -1,4 +1,5 @@
 /** A site of the bench whose storage has very many users. */
+import { appOfFile } from '../support/apps.ts';
 import { openVault, type Vault } from '../support/fleet.ts';
 import { missingRedis } from '../support/redis-server.ts';
 import { say } from './effort.ts';
@@ -34,7 +35,8 @@ export async function prepareLargeSite(parts: {
   // The first start makes the records of an empty storage.
   await (await startGatehouseProcess(env)).stop();
   const vault = await openVault(env);
-  const apps = ['platform', 'calendar'] as const;
+  const app = appOfFile(env);
+  const apps = [app, { ...app, id: 'calendar' }] as const;
   await fillLargeStorage({ ...vault, users, apps, advance: (done) => say(`\r${storage}: ${done} users`) });
   await write?.(vault, env);
   await vault.store.close();

@@ -4,6 +4,8 @@
  */
 import { Cookie, type SessionData } from 'express-session';
 import { createAuditTrail } from '../../src/audit/trail.ts';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { Grant, RefreshFailure } from '../../src/grants/grant.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
@@ -64,12 +66,12 @@ export function personOf(n: number): Person {
   return { id: userIdOf(ISSUER, subject), subject, name: `${first} ${last}`, email };
 }
 
-/** @param apps ids of two connected apps; everybody has a connection to the first */
+/** @param apps everybody has a connection to the first */
 export async function fillLargeStorage(parts: {
   store: Store;
   sealer: Sealer;
   users: number;
-  apps: readonly [string, string];
+  apps: readonly [ConnectedApp, ConnectedApp];
   advance: (users: number) => void;
 }): Promise<void> {
   const { store, sealer, users, apps, advance } = parts;
@@ -79,14 +81,14 @@ export async function fillLargeStorage(parts: {
   const step = Math.max(1, Math.floor((30 * 24 * HOUR_MS) / users));
   let now = end;
   const write = createWriters(draft.store, sealer, () => now);
-  await write.services(apps[0]);
+  await write.services(apps[0].id);
   for (let from = 0; from < users; from += BATCH) {
     const until = Math.min(users, from + BATCH);
     for (let start = from; start < until; start += AT_ONCE) {
       now = end - (users - start) * step;
       const numbers = Array.from({ length: Math.min(AT_ONCE, until - start) }, (_, at) => start + at);
       await Promise.all(numbers.map((n) => write.user(n, apps)));
-      await Promise.all(numbers.filter((n) => users - n <= MAX_SIGN_INS).map((n) => write.signIn(n, apps[0])));
+      await Promise.all(numbers.filter((n) => users - n <= MAX_SIGN_INS).map((n) => write.signIn(n, apps[0].id)));
     }
     const items = draft.take();
     await retryWhileUnavailable(() => store.load(items));
@@ -103,7 +105,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
   const signIns = createRecordStore({ store, clock });
   const trail = createAuditTrail({ store, clock });
 
-  const user = async (n: number, [app, secondApp]: readonly [string, string]) => {
+  const user = async (n: number, [app, secondApp]: readonly [ConnectedApp, ConnectedApp]) => {
     const { id, subject, name, email } = personOf(n);
     await users.noteSignIn({ id, issuer: ISSUER, subject, name, email });
     await grants.save(grantOf(n, app, clock()), 0);
@@ -113,7 +115,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
         cookie: new Cookie(),
         user: { id, issuer: ISSUER, subject, name, email, admin: false },
         csrfToken: `csrf-${n}`,
-        app,
+        app: app.id,
         browser: 'Firefox on Linux',
         address: addressOf(n),
       };
@@ -123,7 +125,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
       await trail.append({
         event: n % EVERY.failed === 0 ? 'sign_in.failed' : 'sign_in.succeeded',
         actor: { kind: 'user', id, name: email },
-        target: { kind: 'connected_app', id: app },
+        target: { kind: 'connected_app', id: app.id },
         userId: id,
         address: addressOf(n),
         requestId: `request-${n}`,
@@ -166,7 +168,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
   return { user, signIn, services };
 }
 
-function grantOf(n: number, appId: string, now: number): Grant {
+function grantOf(n: number, app: ConnectedApp, now: number): Grant {
   const { id, subject, name, email } = personOf(n);
   const failure = { since: now, failures: 1, retryAt: now };
   const broken: RefreshFailure = {
@@ -179,7 +181,8 @@ function grantOf(n: number, appId: string, now: number): Grant {
   return {
     ...{
       userId: id,
-      appId,
+      appId: app.id,
+      registration: registrationOf(app),
       accessToken: `at-${subject}`.padEnd(200, 'x'),
       refreshToken: `rt-${subject}`.padEnd(64, 'x'),
     },

@@ -2,12 +2,15 @@
 import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createSessionLists } from '../../src/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/sessions/session-record.ts';
 import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { userIdOf } from '../../src/users/user-id.ts';
+import { appOfFile } from '../support/apps.ts';
 import { openVault } from '../support/fleet.ts';
 import { type Question, questionOf } from './connection.ts';
 import type { Site } from './site.ts';
@@ -22,6 +25,7 @@ const TOKEN_CHARACTERS = 800;
 /** One question of each: for their own thread, which names its owner. */
 export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count: number): Promise<Question[]> {
   const { store, sealer, grants } = await openVault(env);
+  const app = appOfFile(env);
   const clock = Date.now;
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
   const records = createSessionRecords({
@@ -35,7 +39,7 @@ export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count:
   const seat = async (n: number): Promise<Question> => {
     const subject = `person-${n}`;
     const userId = userIdOf(ISSUER, subject);
-    const grant = grantOf(userId, subject);
+    const grant = grantOf(userId, app, subject);
     await retryWhileUnavailable(() => grants.save(grant, 0));
     const user = { id: userId, issuer: ISSUER, subject, name: subject, email: `${subject}@example.test`, admin: false };
     const sessionId = randomBytes(24).toString('base64url');
@@ -57,11 +61,16 @@ export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count:
   }
 }
 
-function grantOf(userId: string, subject: string): Grant {
+function grantOf(userId: string, app: ConnectedApp, subject: string): Grant {
   const now = Date.now();
   const text = randomBytes(TOKEN_CHARACTERS).toString('base64url');
   return {
-    ...{ userId, appId: 'platform', accessToken: `at-${text.slice(0, TOKEN_CHARACTERS)}` },
+    ...{
+      userId,
+      appId: app.id,
+      registration: registrationOf(app),
+      accessToken: `at-${text.slice(0, TOKEN_CHARACTERS)}`,
+    },
     ...{ refreshToken: `rt-${randomBytes(32).toString('base64url')}`, scopes: ['openid', 'read'] },
     ...{
       account: { subject, name: subject },

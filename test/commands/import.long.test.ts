@@ -30,7 +30,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     const moveOut = async () => {
       tokens = [];
       for (const { userId } of people) {
-        const stored = await fleet.vault.grants.load(userId, 'platform');
+        const stored = await fleet.vault.grants.loadStored(userId, 'platform');
         if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
         tokens.push(fleet.tokens.latestOf(userId)?.refreshToken ?? '');
         await fleet.vault.grants.remove(userId, 'platform', stored.version);

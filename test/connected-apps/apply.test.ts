@@ -30,7 +30,7 @@ function plan(
       apps: there,
       examine: async (url): Promise<AddressRule | undefined> =>
         url.includes('10.0.0.1') ? 'private_address' : undefined,
-      countConnections: async () => connections,
+      countSetAside: async () => connections,
     },
     wanted,
   );
@@ -83,10 +83,12 @@ describe('a plan', () => {
   test('refuses another provider while users are connected', async () => {
     const moved = appOf('a', { issuer: 'https://other.test' });
     expect((await plan([moved], [appOf('a')], { connections: 1 })).faults).toEqual([
-      'a, /issuer: One user is connected by the present issuer: disconnect everyone first, or register another app.',
+      'a, /issuer: One user is connected by the present registration: disconnect everyone first, or register another app.',
     ]);
     expect((await plan([moved], [appOf('a')])).faults).toEqual([]);
-    expect((await plan([moved], [], { connections: 1 })).faults).toEqual([]);
+    expect((await plan([moved], [], { connections: 1 })).faults).toEqual([
+      'a, /id: One user is connected by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.',
+    ]);
   });
 
   test('R19 compares apps of one issuer as they will be after the change', async () => {

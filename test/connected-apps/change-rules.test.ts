@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import {
   changedFields,
   connectedUsers,
+  movedFaults,
   needsSecret,
-  providerFaults,
   secretAfter,
   secretFaults,
   sharedIssuerFaults,
@@ -40,8 +40,11 @@ describe('a client secret', () => {
   test.each<[string, object, boolean]>([
     ['another name', { name: 'Renamed' }, false],
     ['another issuer', { issuer: 'https://other.test' }, true],
-    ['another discovery URL', { discoveryUrl: 'https://idp.test/metadata' }, true],
-    ['another endpoint', { endpoints: { token: 'https://idp.test/token' } }, true],
+    ['another client ID', { clientId: 'c2' }, true],
+    ['a discovery URL at the same host', { discoveryUrl: 'https://idp.test/metadata' }, false],
+    ['a discovery URL at another host', { discoveryUrl: 'https://a.test/metadata' }, true],
+    ['an endpoint at the same host', { endpoints: { token: 'https://idp.test/token' } }, false],
+    ['an endpoint at another host', { endpoints: { token: 'https://a.test/token' } }, true],
   ])('is to be entered again with %s: %s', (_words, changes, isAsked) => {
     const faults = secretFaults(appOf(changes), undefined, appOf());
     const detail = 'The provider has changed: give the client secret again, so that it is sent to no stranger.';
@@ -65,14 +68,18 @@ test('a change names the fields that differ, by what they hold, and the secret w
 });
 
 describe('a provider that users are connected to', () => {
-  const faultsOf = (before: object, after: object, count = 2) =>
-    providerFaults(appOf(before), appOf(after), async (id) => (id === 'platform' ? count : 0));
-  const DETAIL = '2 users are connected by the present issuer: disconnect everyone first, or register another app.';
+  const HOSTS = (...hosts: string[]) => ({ member: 'api', hosts });
+  const faultsOf = (before: object | undefined, after: object, count = 2) =>
+    movedFaults(before && appOf(before), appOf(after), async ({ id }) => (id === 'platform' ? count : 0));
+  const DETAIL =
+    '2 users are connected by the present registration: disconnect everyone first, or register another app.';
 
   test.each<[string, object, object, string[]]>([
     ['nothing', {}, {}, []],
     ['the name', {}, { name: 'Renamed' }, []],
     ['the issuer', {}, { issuer: 'https://idp.test/' }, ['#/issuer']],
+    ['the client ID', {}, { clientId: 'c2' }, ['#/clientId']],
+    ['both', {}, { issuer: 'https://a.test', clientId: 'c2' }, ['#/issuer', '#/clientId']],
     ['the issuer and its endpoints', {}, { issuer: 'https://a.test', discoveryUrl: 'https://b.test/x' }, ['#/issuer']],
     ['an endpoint at the same host', {}, { endpoints: { revocation: 'https://idp.test/revoke' } }, []],
     [
@@ -84,12 +91,31 @@ describe('a provider that users are connected to', () => {
     ['an endpoint at another host', {}, { endpoints: { revocation: 'https://a.test/r' } }, ['#/endpoints/revocation']],
     ['an endpoint at another port', {}, { endpoints: { token: 'https://idp.test:8443/t' } }, ['#/endpoints/token']],
     ['the discovery URL', {}, { discoveryUrl: 'https://a.test/x' }, ['#/discoveryUrl']],
-    ['the API', {}, { apiBaseUrl: 'https://api.test', account: { field: 'id', url: 'https://api.test/me' } }, []],
+    [
+      'the API',
+      {},
+      { apiBaseUrl: 'https://api.test', account: { field: 'id', url: 'https://api.test/me' } },
+      ['#/apiBaseUrl', '#/account/url'],
+    ],
+    [
+      'the hosts of the API',
+      { apiBaseUrlFrom: HOSTS('.a.test') },
+      { apiBaseUrlFrom: HOSTS('.a.test', '.test') },
+      ['#/apiBaseUrlFrom/hosts/1'],
+    ],
+    ['the API to one host fewer', { apiBaseUrl: 'https://api.test' }, {}, []],
   ])('a change of %s', async (_words, before, after, pointers) => {
     expect(await faultsOf(before, after)).toEqual(
       pointers.map((pointer) => ({ pointer, rule: 'has_connections', detail: DETAIL })),
     );
     expect(await faultsOf(before, after, 0)).toEqual([]);
+  });
+
+  test('by an earlier app with the id of a new one', async () => {
+    const detail =
+      '2 users are connected by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.';
+    expect(await faultsOf(undefined, {})).toEqual([{ pointer: '#/id', rule: 'has_connections', detail }]);
+    expect(await faultsOf(undefined, {}, 0)).toEqual([]);
   });
 
   test.each([

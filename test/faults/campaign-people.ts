@@ -174,7 +174,7 @@ export function createPeople(parts: {
   async function judgeLoss(person: CampaignPerson): Promise<void> {
     person.losses += 1;
     // The storage may be the one that is broken just now.
-    const stored = await site.vault.grants.load(person.userId, 'platform').catch(() => undefined);
+    const stored = await site.vault.grants.loadStored(person.userId, 'platform').catch(() => undefined);
     if (!stored || 'unreadable' in stored || stored.grant.failure?.kind !== 'reconnect_needed') return;
     if (site.provider.takes(stored.grant.refreshToken))
       journal.wrong(`thread: ${person.name} is told to reconnect (${stored.grant.failure.cause}) for nothing`);

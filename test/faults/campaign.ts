@@ -139,7 +139,7 @@ async function recover(site: CampaignSite, people: People, journal: Journal): Pr
 }
 
 async function endPause({ vault }: CampaignSite, userId: string): Promise<void> {
-  const stored = await vault.grants.load(userId, 'platform');
+  const stored = await vault.grants.loadStored(userId, 'platform');
   if (!stored || 'unreadable' in stored || !stored.grant.failure) return;
   // Whoever wrote it meanwhile has asked already.
   await vault.grants.save(

@@ -82,7 +82,7 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
       return { host, cookie, csrfToken, relayToken, adminToken: String(made.json.token) };
     },
     async expire(appId) {
-      const stored = await vault.grants.load(userIdOf(provider.issuer, PERSON.sub), appId);
+      const stored = await vault.grants.loadStored(userIdOf(provider.issuer, PERSON.sub), appId);
       if (!stored || 'unreadable' in stored) return;
       await vault.grants.save({ ...stored.grant, expiresAt: Date.now() - 1_000 }, stored.version);
     },

@@ -7,6 +7,7 @@ import type { SessionData } from 'express-session';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRefresher } from '../../src/grants/refresh.ts';
 import { refreshTimes } from '../../src/grants/refresh-state.ts';
@@ -16,6 +17,7 @@ import { createSessionRecords, dataOf } from '../../src/sessions/session-record.
 import { keys } from '../../src/storage/keys.ts';
 import { createLeases } from '../../src/storage/lease.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import { appOfFile } from '../support/apps.ts';
 import {
   type Fleet,
   LOGINS,
@@ -199,7 +201,8 @@ function defineTests(kind: StoreKind): void {
   fault('R36: whoever has lost the lease writes nothing under it, not even over the version that it read', async () => {
     const { store, grants } = fleet.vault;
     const lost = { ...store, renewLease: async () => false };
-    const grant = grantOf('fenced');
+    const app = appOfFile(fleet.env);
+    const grant = grantOf('fenced', app);
     const lease = keys.refreshLease(grant.userId, grant.appId);
     await grants.save(grant, 0);
     let between: Grant | undefined;
@@ -225,12 +228,12 @@ function defineTests(kind: StoreKind): void {
       random: Math.random,
     };
     const refresher = createRefresher(parts);
-    await refresher.refresh({ userId: grant.userId, app: { id: grant.appId } as ConnectedApp });
+    await refresher.refresh({ userId: grant.userId, app });
     expect(between?.refresh?.startedAt).toBeGreaterThan(0);
     expect(between?.refresh?.received).toBeUndefined();
     expect(await fleet.vault.read(grant.userId)).toMatchObject({ refreshToken: 'rt1', refresh: between?.refresh });
     await store.releaseLease(lease, 'the next');
-    await grants.remove(grant.userId, grant.appId, (await grants.load(grant.userId, grant.appId))?.version ?? 0);
+    await grants.remove(grant.userId, grant.appId, (await grants.loadStored(grant.userId, grant.appId))?.version ?? 0);
     return undefined;
   });
 
@@ -245,7 +248,7 @@ function defineTests(kind: StoreKind): void {
       const revocations = fleet.sandbox.hits.count('POST /revoke');
       hold.release();
       expect(JSON.parse((await waiting).body)).toMatchObject({ code: 'not_connected' });
-      expect(await fleet.vault.grants.load(person.userId, 'platform')).toBeUndefined();
+      expect(await fleet.vault.grants.loadStored(person.userId, 'platform')).toBeUndefined();
       expect(fleet.sandbox.hits.count('POST /revoke')).toBe(revocations + 1);
       return undefined;
     },
@@ -451,7 +454,7 @@ function defineTests(kind: StoreKind): void {
   /** What time would do. */
   async function endPause(person: Person): Promise<void> {
     const { grants } = fleet.vault;
-    const stored = await grants.load(person.userId, 'platform');
+    const stored = await grants.loadStored(person.userId, 'platform');
     if (!stored || 'unreadable' in stored || !stored.grant.failure) throw new Error('There is no pause.');
     const failure = { ...stored.grant.failure, retryAt: Date.now() };
     expect(await grants.save({ ...stored.grant, failure }, stored.version)).toBeDefined();
@@ -467,11 +470,12 @@ function defineTests(kind: StoreKind): void {
   }
 }
 
-function grantOf(userId: string): Grant {
+function grantOf(userId: string, app: ConnectedApp): Grant {
   const now = Date.now();
   return {
     userId,
-    appId: 'platform',
+    appId: app.id,
+    registration: registrationOf(app),
     accessToken: 'at1',
     refreshToken: 'rt1',
     scopes: [],

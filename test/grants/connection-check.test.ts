@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/token-refresh.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { AppError } from '../../src/errors.ts';
@@ -23,8 +24,9 @@ import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { DAY_MS } from '../../src/time.ts';
+import { PLATFORM } from '../support/apps.ts';
 
-const APP = { id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] } as ConnectedApp;
+const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
 const START = 1_800_000_000_000;
 const SECONDS = 400;
 /** The time between two calls of the chore. A sixth of the interval is a round. */
@@ -107,7 +109,8 @@ describe('R113', () => {
 
   const connect = async (userId: string, changes: Partial<Grant> = {}) => {
     const grant: Grant = {
-      ...{ userId, appId: APP.id, accessToken: `at-${userId}`, refreshToken: `rt-${userId}`, scopes: [], account: {} },
+      ...{ userId, appId: APP.id, registration: registrationOf(APP) },
+      ...{ accessToken: `at-${userId}`, refreshToken: `rt-${userId}`, scopes: [], account: {} },
       ...{ obtainedAt: now, expiresAt: now + DAY_MS, connectedAt: now, consentedAt: now },
       ...{ failure: undefined, refresh: undefined, ...changes },
     };
@@ -145,7 +148,7 @@ describe('R113', () => {
     outcomeOf = (refreshToken) => (refreshToken === 'rt-u01' ? { kind: 'refused' } : tokens(refreshToken));
     await pass(SECONDS * 1_000 + STEP_MS, [processOf(), processOf()]);
     expect(broken).toEqual(['u01 grant_refused']);
-    const ended = await grants.load('u01', APP.id);
+    const ended = await grants.loadStored('u01', APP.id);
     if (!ended || 'unreadable' in ended) throw new Error('There is no grant.');
     expect(checkedAtOf(ended.grant)).toBe(ended.grant.failure?.since);
     expect(ended.grant.obtainedAt).toBe(START);
@@ -270,7 +273,7 @@ describe('R113', () => {
     const work = processOf();
     await pass(SECONDS * 600, [work]);
     const health = async (userId: string) => {
-      const stored = await grants.load(userId, APP.id);
+      const stored = await grants.loadStored(userId, APP.id);
       return stored && 'grant' in stored ? healthOf(stored.grant, now) : undefined;
     };
     const healths = async () => Promise.all(users(30).map(health));

@@ -1,37 +1,47 @@
 /** A connection as it is read from its grant, and the events of making and ending one. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import type { Grant, RefreshFailure } from '../../src/grants/grant.ts';
 import type { GrantStore, StoredGrant } from '../../src/grants/grant-store.ts';
 import type { Events } from '../../src/observability/events.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { PLATFORM } from '../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
-const APP = { id: 'platform', issuer: 'https://idp.test', scopes: ['openid', 'mail'] } as unknown as ConnectedApp;
+const APP = { ...PLATFORM, scopes: ['openid', 'mail'] } as ConnectedApp;
 
 let stored: StoredGrant | undefined;
 let lastUsedAt: number | undefined;
 /** Whether each write succeeds. */
 let writes: boolean[];
 let saved: unknown[][];
+let removed: unknown[][];
 let planned: unknown[];
 let cancelled: unknown[];
 let events: [name: string, facts: unknown][];
 let isOpen: boolean;
+let isRegistered: boolean;
 beforeEach(() => {
-  [stored, lastUsedAt, isOpen] = [undefined, undefined, true];
-  [writes, saved, planned, cancelled, events] = [[], [], [], [], []];
+  [stored, lastUsedAt, isOpen, isRegistered] = [undefined, undefined, true, true];
+  [writes, saved, removed, planned, cancelled, events] = [[], [], [], [], [], []];
 });
 
 const grantOf = (changes: Partial<Grant> = {}): Grant => ({
-  ...{ userId: 'u1', appId: 'platform', accessToken: 'at1', refreshToken: 'rt1', scopes: ['openid'] },
+  ...{ userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: ['openid'] },
   ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
   ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 5 * HOUR, consentedAt: NOW - 5 * HOUR },
   ...{ failure: undefined, refresh: undefined },
   ...changes,
 });
+const REVOCATION = {
+  ...{ userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ token: 'rt1', hint: 'refresh_token' },
+};
 const store = (changes: Partial<Grant> = {}, version = 3) => {
   stored = { grant: grantOf(changes), version };
 };
@@ -49,13 +59,17 @@ const failure = (changes: Partial<RefreshFailure> = {}): RefreshFailure => ({
 
 const grants = {
   load: async () => stored,
+  loadStored: async () => stored,
   lastUse: async () => lastUsedAt,
   list: async () => (stored ? [{ appId: 'platform', stored, lastUsedAt }] : []),
   async save(...given: unknown[]) {
     saved.push(given);
     return (writes.shift() ?? true) ? 9 : undefined;
   },
-  remove: async () => writes.shift() ?? true,
+  async remove(...given: unknown[]) {
+    removed.push(given);
+    return writes.shift() ?? true;
+  },
 } as unknown as GrantStore;
 
 const connections = (findApp: (id: string) => ConnectedApp | undefined = () => APP) =>
@@ -72,6 +86,7 @@ const connections = (findApp: (id: string) => ConnectedApp | undefined = () => A
     },
     links: { isOpen: async () => isOpen },
     findApp,
+    isRegistered: async () => isRegistered,
     checkSeconds: 3_600,
     events: new Proxy(
       {},
@@ -155,19 +170,21 @@ describe('making one', () => {
         scopes: ['openid'],
         account: { subject: 's1' },
         origin: { ip: '192.0.2.1' } as never,
+        admit: async () => CONDITION,
       },
       ...changes,
     });
+  const CONDITION = { exists: 'user' };
   const MADE = [
     'connectionMade',
     { userId: 'u1', app: 'platform', scopes: ['openid'], link: undefined, origin: { ip: '192.0.2.1' } },
   ];
 
   test('sends an event with the granted scopes, or else the requested ones', async () => {
-    expect(await make()).toBe(true);
+    expect(await make()).toBe('made');
     await make({ response: { ...response, scopes: ['mail'] } });
     expect(events).toEqual([MADE, ['connectionMade', { ...(MADE[1] as object), scopes: ['mail'] }]]);
-    expect(saved[0]?.slice(1)).toEqual([0, undefined, undefined]);
+    expect(saved[0]?.slice(1)).toEqual([0, { conditions: [CONDITION] }]);
   });
 
   test('is a recovery where the earlier one was broken, with the same origin', async () => {
@@ -183,25 +200,41 @@ describe('making one', () => {
   test('revokes the grant of another account that it replaces', async () => {
     store({ account: { subject: 's2' } });
     await make();
-    expect(planned).toEqual([{ userId: 'u1', appId: 'platform', token: 'rt1', hint: 'refresh_token' }]);
+    expect(planned).toEqual([REVOCATION]);
   });
 
   test('is repeated where another write came first', async () => {
     store();
     writes = [false, true];
-    expect(await make()).toBe(true);
+    expect(await make()).toBe('made');
     expect([saved.length, saved[0]?.[1], events.length]).toEqual([2, 3, 1]);
   });
 
   test('by a connect link uses the link up, and stores nothing where it was used before', async () => {
-    expect(await make({ link: 'l1' })).toBe(true);
-    expect(saved[0]?.[3]).toMatch(/l1/);
+    expect(await make({ link: 'l1' })).toBe('made');
+    const ticket = keys.connectTicket('u1', 'l1');
+    expect(saved[0]?.[2]).toEqual({ conditions: [CONDITION, { exists: ticket }, { delete: ticket }] });
     expect(events).toEqual([['connectionMade', { ...(MADE[1] as object), link: 'l1' }]]);
     [writes, isOpen] = [[false], false];
-    expect(await make({ link: 'l1' })).toBe(false);
+    expect(await make({ link: 'l1' })).toBe('link_ended');
     expect(events).toHaveLength(1);
     [writes, isOpen] = [[false, true], true];
-    expect(await make({ link: 'l1' })).toBe(true);
+    expect(await make({ link: 'l1' })).toBe('made');
+  });
+
+  test('stores nothing for a user who is gone, also where that is seen at the second write', async () => {
+    expect(await make({ admit: async () => undefined })).toBe('user_gone');
+    expect(saved).toEqual([]);
+    writes = [false];
+    const admit = async (first: boolean) => (first ? CONDITION : undefined);
+    expect(await make({ admit })).toBe('user_gone');
+    expect([saved.length, events]).toEqual([1, []]);
+  });
+
+  test('of an app that was deleted meanwhile is removed, and sends no event', async () => {
+    isRegistered = false;
+    expect(await make()).toBe('app_gone');
+    expect([removed, events]).toEqual([[['u1', 'platform', 9]], []]);
   });
 });
 
@@ -215,9 +248,7 @@ describe('ending one', () => {
       ...{ revocation: 'revoked', said: { status: 200 } },
     });
     expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
-    expect(planned).toEqual([
-      { userId: 'u1', appId: 'platform', grantVersion: 3, token: 'rt1', hint: 'refresh_token' },
-    ]);
+    expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
   });
 
   test('R43: starts over where a refresh wrote first, and revokes the newer token', async () => {

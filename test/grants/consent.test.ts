@@ -1,6 +1,7 @@
 /** The grant that a consent makes: what it keeps of an earlier grant, its account, and when the provider must ask for consent. */
 import { describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import {
   accountAfter,
@@ -11,11 +12,12 @@ import {
   sameAccount,
 } from '../../src/grants/consent.ts';
 import type { Grant } from '../../src/grants/grant.ts';
+import { PLATFORM } from '../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
 const BEFORE = NOW - 3_600_000;
 const ALL = ['openid', 'mail', 'files', 'offline_access'];
-const APP = { id: 'platform', issuer: 'https://idp.test', scopes: ALL } as unknown as ConnectedApp;
+const APP = { ...PLATFORM, scopes: ALL } as ConnectedApp;
 const TEMPLATE = { ...APP, issuer: 'https://idp.test/{tenantid}' } as ConnectedApp;
 
 const responseOf = (changes: Partial<TokenResponse> = {}) =>
@@ -27,7 +29,8 @@ const responseOf = (changes: Partial<TokenResponse> = {}) =>
     ...changes,
   }) as TokenResponse;
 const earlierOf = (changes: Partial<Grant> = {}): Grant => ({
-  ...{ userId: 'u1', appId: 'platform', accessToken: 'at1', refreshToken: 'rt1', scopes: ALL, requestedScopes: ALL },
+  ...{ userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: ALL, requestedScopes: ALL },
   ...{
     account: { subject: 's1' },
     obtainedAt: BEFORE,

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import { type ConnectionIndex, createConnectionIndex, memberOf } from '../../src/grants/connection-index.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
@@ -11,6 +12,7 @@ import { keys } from '../../src/storage/keys.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { PLATFORM } from '../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
@@ -38,11 +40,12 @@ afterEach(async () => {
 });
 
 async function stored(userId: string, changes: Partial<Grant> = {}): Promise<void> {
-  const version = (await grants.load(userId, changes.appId ?? 'platform'))?.version ?? 0;
+  const version = (await grants.loadStored(userId, changes.appId ?? 'platform'))?.version ?? 0;
   const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}` };
   const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now, consentedAt: now };
   const rest = { scopes: ['openid'], account: {}, failure: undefined, refresh: undefined };
-  const grant: Grant = { userId, appId: 'platform', ...tokens, ...times, ...rest, ...changes };
+  const of = { userId, appId: PLATFORM.id, registration: registrationOf(PLATFORM) };
+  const grant: Grant = { ...of, ...tokens, ...times, ...rest, ...changes };
   expect(await grants.save(grant, version)).toBeDefined();
 }
 
@@ -74,11 +77,11 @@ test('connections of one app in one state are found behind a page of others', as
 
 test('what was removed is not remembered, also where another one takes its place', async () => {
   await stored('u1');
-  const first = await grants.load('u1', 'platform');
+  const first = await grants.loadStored('u1', 'platform');
   expect(await grants.remove('u1', 'platform', first?.version ?? 0)).toBe(true);
-  expect(await grants.load('u1', 'platform')).toBeUndefined();
+  expect(await grants.loadStored('u1', 'platform')).toBeUndefined();
   await stored('u1', { accessToken: 'another' });
-  expect(await grants.load('u1', 'platform')).toMatchObject({ grant: { accessToken: 'another' } });
+  expect(await grants.loadStored('u1', 'platform')).toMatchObject({ grant: { accessToken: 'another' } });
 });
 
 test('the oldest connections of an app are those that were made by a time', async () => {
@@ -119,13 +122,13 @@ test('a list that lags behind the grants is corrected: removed connections leave
   await stored('later', { refreshToken: undefined, expiresAt: NOW + 2 * HOUR });
   // As where a process was killed between the write of the grant and that of the lists.
   const unlisted = createGrantStore({ store, sealer, clock: () => now });
-  const { version = 0 } = (await unlisted.load('gone', 'platform')) ?? {};
+  const { version = 0 } = (await unlisted.loadStored('gone', 'platform')) ?? {};
   await unlisted.remove('gone', 'platform', version);
-  const known = await unlisted.load('renewed', 'platform');
+  const known = await unlisted.loadStored('renewed', 'platform');
   if (!known || 'unreadable' in known) throw new Error('There is no grant.');
   await unlisted.save({ ...known.grant, refreshToken: 'rt' }, known.version);
   now += HOUR;
-  await index.settle(unlisted.load);
+  await index.settle(unlisted.loadStored);
   expect((await usersOf('unrenewable')).toSorted()).toEqual(['later', 'renewed']);
   expect([await usersOf('reconnect_needed'), await index.count()]).toEqual([[], 2]);
 });
@@ -159,7 +162,7 @@ describe('the list of each state', () => {
     expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([[], ['u1']]);
     await stored('u1');
     expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([['u1'], []]);
-    const { version = 0 } = (await grants.load('u1', 'platform')) ?? {};
+    const { version = 0 } = (await grants.loadStored('u1', 'platform')) ?? {};
     await grants.remove('u1', 'platform', version);
     expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
   });
@@ -168,7 +171,7 @@ describe('the list of each state', () => {
     const other = createConnectionIndex({ store, clock: () => now });
     const moved = createGrantStore({ store, sealer, clock: () => now, connectionIndex: other });
     const move = async (by: GrantStore, changes: Partial<Grant>) => {
-      const known = await by.load('u1', 'platform');
+      const known = await by.loadStored('u1', 'platform');
       if (!known || 'unreadable' in known) throw new Error('There is no grant.');
       expect(await by.save({ ...known.grant, ...changes }, known.version)).toBeDefined();
     };
@@ -212,7 +215,7 @@ describe('the list of each state', () => {
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 1, reconnect_needed: 0 });
     now += 2_000;
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 0, reconnect_needed: 1 });
-    await index.settle(grants.load);
+    await index.settle(grants.loadStored);
     expect([await usersOf('unrenewable'), await usersOf('reconnect_needed')]).toEqual([[], ['ending']]);
   });
 });

@@ -152,7 +152,7 @@ test('what another process wrote is seen at once: no opened grant is used past i
 test('a save over a version that is no longer there is refused', async () => {
   const { agent } = await person('user@example.test');
   const { userId } = await sessionOf(site, agent);
-  const stored = await desk.grants.load(userId, 'platform');
+  const stored = await desk.grants.loadStored(userId, 'platform');
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   const { grant, version } = stored;
   expect(await desk.grants.save({ ...grant, accessToken: 'first' }, version)).toBeDefined();

@@ -1,6 +1,7 @@
 /** The pure rules of a grant: fresh or stale at a time, health, and what an answer or a failure makes of it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import {
   FAILURE_WORDS,
@@ -19,6 +20,7 @@ import {
   withFailure,
   withTokens,
 } from '../../src/grants/grant.ts';
+import { PLATFORM } from '../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
@@ -26,7 +28,8 @@ const HOUR = 3_600_000;
 function grantOf(changes: Partial<Grant> = {}): Grant {
   return {
     userId: 'u1',
-    appId: 'platform',
+    appId: PLATFORM.id,
+    registration: registrationOf(PLATFORM),
     accessToken: 'at1',
     refreshToken: 'rt1',
     scopes: ['openid', 'offline_access'],

@@ -1,20 +1,28 @@
 /** Importing one refresh token: what is stored, what an existing connection means, and how the check ends. */
 import { describe, expect, test, vi } from 'vitest';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import type { GrantStore, StoredGrant } from '../../src/grants/grant-store.ts';
 import { createGrantImports } from '../../src/grants/imported-grant.ts';
 import type { Refreshed } from '../../src/grants/refresh.ts';
+import { PLATFORM } from '../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
-const APP = { id: 'platform' } as ConnectedApp;
-const IMPORTED = { userId: 'u1', app: APP, refreshToken: 'rt-new', scopes: ['openid'], account: { subject: 's1' } };
+const IMPORTED = {
+  userId: 'u1',
+  app: PLATFORM,
+  refreshToken: 'rt-new',
+  scopes: ['openid'],
+  account: { subject: 's1' },
+};
+const CONDITIONS = [{ exists: 'user' }];
 const UNREADABLE: StoredGrant = { unreadable: new Error('sealed') as never, version: 4 };
 
 const stored = (changes: Partial<Grant> = {}): StoredGrant => ({
   version: 4,
   grant: {
-    ...{ userId: 'u1', appId: 'platform', accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
+    ...{ userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
+    ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
     ...{ obtainedAt: NOW, expiresAt: NOW + 9_000, connectedAt: NOW, consentedAt: NOW },
     ...{ failure: undefined, refresh: undefined },
     ...changes,
@@ -24,7 +32,7 @@ const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, fail
 const passing = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 7 } as const;
 
 /** @param before what is stored at each read. @param saved whether each write succeeds */
-function imports(before: (StoredGrant | undefined)[], saved: boolean[] = [true]) {
+function imports(before: (StoredGrant | undefined)[], saved: boolean[] = [true], isGone = false) {
   const onNew = vi.fn(async () => undefined);
   const noteOpen = vi.fn(async () => undefined);
   const save = vi.fn(async (_grant: Grant, _version: number) => (saved.shift() ? 1 : undefined));
@@ -35,7 +43,8 @@ function imports(before: (StoredGrant | undefined)[], saved: boolean[] = [true])
     refresher: { attempt: async () => ({ stored: undefined }) },
     clock: () => NOW,
   });
-  return { seal: () => seal(IMPORTED, onNew), onNew, noteOpen, save };
+  const admit = async () => (isGone ? undefined : CONDITIONS);
+  return { seal: () => seal({ ...IMPORTED, admit }, onNew), onNew, noteOpen, save };
 }
 
 describe('a refresh token', () => {
@@ -45,12 +54,14 @@ describe('a refresh token', () => {
     expect(save.mock.calls).toEqual([
       [
         {
-          ...{ userId: 'u1', appId: 'platform', accessToken: '', refreshToken: 'rt-new', scopes: ['openid'] },
+          ...{ userId: 'u1', appId: 'platform', registration: registrationOf(PLATFORM) },
+          ...{ accessToken: '', refreshToken: 'rt-new', scopes: ['openid'] },
           ...{ account: { subject: 's1' }, obtainedAt: 0, expiresAt: 0, connectedAt: NOW, consentedAt: NOW },
           failure: { kind: 'passing', cause: 'not_checked', since: NOW, failures: 0, retryAt: 0 },
           refresh: undefined,
         },
         0,
+        { conditions: CONDITIONS },
       ],
     ]);
     expect(onNew).toHaveBeenCalledOnce();
@@ -91,6 +102,12 @@ describe('a refresh token', () => {
     expect([won.onNew.mock.calls.length, won.noteOpen.mock.calls.length]).toEqual([1, 1]);
     expect(won.save.mock.calls.map(([, version]) => version)).toEqual([0, 4]);
   });
+
+  test('of a user who is gone is refused, and not stored', async () => {
+    const { seal, save } = imports([undefined], [true], true);
+    expect(await seal()).toEqual({ kind: 'refused', cause: 'removed' });
+    expect(save).not.toHaveBeenCalled();
+  });
 });
 
 describe('the check of an imported connection', () => {
@@ -128,6 +145,6 @@ describe('the check of an imported connection', () => {
     const attempt = vi.fn(async () => refreshed);
     const { check } = createGrantImports({ grants: {} as GrantStore, refresher: { attempt }, clock: () => NOW });
     expect(await check(IMPORTED)).toEqual(outcome);
-    expect(attempt.mock.calls).toEqual([[{ userId: 'u1', app: APP }]]);
+    expect(attempt.mock.calls).toEqual([[{ userId: 'u1', app: PLATFORM }]]);
   });
 });

@@ -18,7 +18,7 @@ function counting(size: number) {
       },
     } as unknown as ConnectionIndex,
     grants: {
-      async load(userId) {
+      async loadStored(userId) {
         loads += 1;
         if (userId === '1') return undefined;
         const requestedScopes = Number(userId) % 3 === 0 ? ['openid', 'files'] : ['openid'];
@@ -61,7 +61,7 @@ describe('R115 a scope that a connection has come to lack', () => {
     const missing = createMissingScopes({
       index: {} as ConnectionIndex,
       grants: {
-        load: async () => undefined,
+        loadStored: async () => undefined,
         async save(grant, version) {
           saved.push([grant.announcedScopes, version]);
           return save();

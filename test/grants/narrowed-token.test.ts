@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/token-refresh.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
@@ -17,9 +18,10 @@ import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { PLATFORM } from '../support/apps.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 
-const APP = { id: 'platform', name: 'Platform', scopes: ['read', 'write'] } as unknown as ConnectedApp;
+const APP = { ...PLATFORM, name: 'Platform', scopes: ['read', 'write'] } as ConnectedApp;
 const NOW = 1_800_000_000_000;
 
 let directory: string;
@@ -67,15 +69,16 @@ const tokens = (accessToken: string, refreshToken?: string, changes: object = {}
 };
 
 async function stored(changes: Partial<Grant> = {}): Promise<void> {
-  const fixed = { userId: 'u1', appId: APP.id, accessToken: 'at1', refreshToken: 'rt1' };
+  const fixed = { userId: 'u1', appId: APP.id, registration: registrationOf(APP) };
+  const own = { accessToken: 'at1', refreshToken: 'rt1' };
   const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000 };
   const rest = { scopes: APP.scopes, account: {}, failure: undefined, refresh: undefined };
-  const version = (await grants.load('u1', APP.id))?.version ?? 0;
-  expect(await grants.save({ ...fixed, ...times, ...rest, ...changes } as Grant, version)).toBeDefined();
+  const version = (await grants.loadStored('u1', APP.id))?.version ?? 0;
+  expect(await grants.save({ ...fixed, ...own, ...times, ...rest, ...changes } as Grant, version)).toBeDefined();
 }
 
 async function read(): Promise<Grant> {
-  const found = await grants.load('u1', APP.id);
+  const found = await grants.loadStored('u1', APP.id);
   if (!found || 'unreadable' in found) throw new Error('There is no grant.');
   return found.grant;
 }

@@ -193,7 +193,7 @@ describe('a token that somebody else has used or ended', () => {
     withheld.release();
     const late = await waiting;
     expect([late.status, late.json.code]).toEqual([403, 'not_connected']);
-    expect(await desk.grants.load(userId, 'platform')).toBeUndefined();
+    expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
     expect(site.sandbox.hits.count('POST /revoke')).toBe(2);
     expect(await isActive(fresh)).toBe(false);
     expect((await thread(agent)).json.code).toBe('not_connected');

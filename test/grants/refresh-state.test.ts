@@ -1,6 +1,6 @@
 /** What a stored grant says about refreshing it at a given moment, and how a journal entry ends. */
 import { describe, expect, test } from 'vitest';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { Grant, RefreshFailure } from '../../src/grants/grant.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from '../../src/grants/refresh-journal.ts';
 import {
@@ -15,14 +15,15 @@ import {
   type RefreshRequest,
   refreshTimes,
 } from '../../src/grants/refresh-state.ts';
+import { PLATFORM } from '../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
-const APP = { id: 'platform' } as ConnectedApp;
 
 function grantOf(changes: Partial<Grant> = {}): Grant {
   return {
-    ...{ userId: 'u1', appId: 'platform', accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
+    ...{ userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
+    ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
     ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 2 * HOUR, consentedAt: NOW - 2 * HOUR },
     ...{ failure: undefined, refresh: undefined },
     ...changes,
@@ -40,7 +41,7 @@ const ENDED = { failure: failureOf({ kind: 'reconnect_needed', cause: 'grant_ref
 describe('a grant is due for a call to the provider', () => {
   const isDue = (changes: Partial<Grant>, request: Partial<RefreshRequest> = {}) => {
     const one = stored(changes);
-    const due = ifDue(one, { userId: 'u1', app: APP, ...request }, NOW);
+    const due = ifDue(one, { userId: 'u1', app: PLATFORM, ...request }, NOW);
     expect([one, undefined]).toContain(due);
     return due !== undefined;
   };
@@ -79,7 +80,7 @@ describe('a grant is due for a call to the provider', () => {
   ])('%s: %s', (_words, due, changes, request) => expect(isDue(changes, request)).toBe(due));
 
   test('but not where there is no grant, or it cannot be read', () => {
-    const request = { userId: 'u1', app: APP, closesJournal: true };
+    const request = { userId: 'u1', app: PLATFORM, closesJournal: true };
     expect([ifDue(undefined, request, NOW), ifDue(UNREADABLE, request, NOW)]).toEqual([undefined, undefined]);
   });
 

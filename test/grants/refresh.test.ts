@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/token-refresh.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { AppError } from '../../src/errors.ts';
@@ -22,12 +23,11 @@ import { createLeases } from '../../src/storage/lease.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { PLATFORM } from '../support/apps.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { PATIENTLY } from '../support/until.ts';
 
-const APP = {
-  ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] },
-} as unknown as ConnectedApp;
+const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
 const NOW = 1_800_000_000_000;
 
 let directory: string;
@@ -110,6 +110,9 @@ const revocationsOf = (of: GrantStore) =>
     clock: () => now,
     random: () => 0.5,
   });
+/** Of a user who was never deleted. */
+const admit = async () => ({ delete: keys.erasedUser('u1'), ifVersion: 0 });
+const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
 const connectionsOf = (of: GrantStore) =>
   createConnections({
@@ -118,6 +121,7 @@ const connectionsOf = (of: GrantStore) =>
     revocations: revocationsOf(of),
     links: NO_LINKS,
     findApp: () => APP,
+    isRegistered,
     events,
     clock: () => now,
   });
@@ -135,6 +139,7 @@ async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void
   const grant: Grant = {
     userId,
     appId: APP.id,
+    registration: registrationOf(APP),
     accessToken: `at1-${userId}`,
     refreshToken: `rt1-${userId}`,
     scopes: ['openid'],
@@ -147,12 +152,12 @@ async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void
     refresh: undefined,
     ...changes,
   };
-  const version = (await grants.load(userId, APP.id))?.version ?? 0;
+  const version = (await grants.loadStored(userId, APP.id))?.version ?? 0;
   expect(await grants.save(grant, version)).toBeDefined();
 }
 
 async function read(userId = 'u1'): Promise<Grant> {
-  const found = await grants.load(userId, APP.id);
+  const found = await grants.loadStored(userId, APP.id);
   if (!found || 'unreadable' in found) throw new Error('There is no grant.');
   return found.grant;
 }
@@ -305,7 +310,7 @@ describe('writes that come in between', () => {
     const theirs = tokens('at-theirs', 'rt-theirs');
     answer = async () => ({ ...theirs, response: { ...theirs.response, claims: { sub: 'theirs' } } });
     expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_answer' });
-    const kept = await grants.load('u1', APP.id);
+    const kept = await grants.loadStored('u1', APP.id);
     expect(kept).toMatchObject({ grant: { accessToken: 'at1-u1', refreshToken: 'rt1-u1' } });
   });
 
@@ -544,11 +549,11 @@ describe('writes that come in between', () => {
   ])('R43: a disconnect during a refresh that ends %s', async (_name, outcome, expected) => {
     await stored();
     answer = async () => {
-      await grants.remove('u1', APP.id, (await grants.load('u1', APP.id))?.version ?? 0);
+      await grants.remove('u1', APP.id, (await grants.loadStored('u1', APP.id))?.version ?? 0);
       return outcome;
     };
     expect(await token()).toEqual({ kind: 'not_connected' });
-    expect(await grants.load('u1', APP.id)).toBeUndefined();
+    expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
     expect(revoked).toEqual(expected);
   });
 
@@ -556,8 +561,8 @@ describe('writes that come in between', () => {
     await stored();
     const slow = {
       ...grants,
-      async load(userId: string, appId: string) {
-        const found = await grants.load(userId, appId);
+      async loadStored(userId: string, appId: string) {
+        const found = await grants.loadStored(userId, appId);
         // The refresh writes after this was read and before it is deleted.
         if (revoked.length === 0 && (await read()).refreshToken === 'rt1-u1')
           await stored('u1', { refreshToken: 'rt2' });
@@ -567,7 +572,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(slow);
     expect(await connections.end('u1', APP.id)).toEqual({ revocation: 'revoked' });
     expect(revoked).toEqual(['rt2']);
-    expect(await grants.load('u1', APP.id)).toBeUndefined();
+    expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   });
 
   test('connecting again during a refresh: the new consent counts', async () => {
@@ -575,7 +580,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {} });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {}, admit });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -588,7 +593,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account, admit });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -658,9 +663,9 @@ describe('the log says of a call to the provider', () => {
   });
 
   test('whether it was for fewer scopes, and the host of a token endpoint that is set by hand', async () => {
-    await stored('u1', { expiresAt: NOW + 600_000 });
-    answer = async () => tokens('at2');
     const app = { ...APP, endpoints: { token: 'https://tokens.test:8443/token' } } as ConnectedApp;
+    await stored('u1', { registration: registrationOf(app), expiresAt: NOW + 600_000 });
+    answer = async () => tokens('at2');
     await refresher.narrow({ userId: 'u1', app, scopes: [] });
     expect(ended).toMatchObject([{ outcome: 'refreshed', reason: 'for a narrower token', host: 'tokens.test:8443' }]);
   });
@@ -855,6 +860,7 @@ describe('connections', () => {
       response: tokens('at-new', refreshToken).response,
       scopes: ['openid'],
       account: of,
+      admit,
     });
 
   test('a second consent without a refresh token keeps the first one’s', async () => {
@@ -881,7 +887,7 @@ describe('connections', () => {
     expect((await read()).refreshToken).toBeUndefined();
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
     await stored('u1', { account, failure });
-    expect(await connections().needsConsent('u1', APP.id, ['openid', 'offline_access'], false)).toBe(true);
+    expect(await connections().needsConsent('u1', APP, ['openid', 'offline_access'], false)).toBe(true);
     await make(undefined);
     expect((await read()).refreshToken).toBeUndefined();
     expect((await read()).failure).toBeUndefined();
@@ -889,13 +895,13 @@ describe('connections', () => {
 
   test('nor where the provider names nobody: it may be anybody’s', async () => {
     await stored('u1', { account: {} });
-    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'] };
+    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], admit };
     await connections().make({ ...consent, account: {} });
     expect((await read()).refreshToken).toBeUndefined();
   });
 
   const needsConsent = (scopes: string[], isConnecting = false, userId: string | undefined = 'u1') =>
-    connections().needsConsent(userId, APP.id, scopes, isConnecting);
+    connections().needsConsent(userId, APP, scopes, isConnecting);
 
   test('consent is asked for anew where no refresh token is held that is good for the scopes; of a choice, for all of them', async () => {
     const needs = (scopes: string[], isConnecting?: boolean) =>
@@ -932,7 +938,7 @@ describe('connections', () => {
     const requested = ['openid', 'email', 'offline_access'];
     const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
       const response = { ...tokens('at-new').response, scopes: granted };
-      return connections().make({ userId: 'u1', app: APP, response, scopes, account, ...changes });
+      return connections().make({ userId: 'u1', app: APP, response, scopes, account, admit, ...changes });
     };
 
     test('is kept beside what was granted', async () => {
@@ -971,7 +977,7 @@ describe('connections', () => {
     const asked = ['openid', 'offline_access'];
     const scopesAfter = async () => {
       const answered = { ...tokens('at-new').response, scopes: ['openid'] };
-      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account });
+      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account, admit });
       return (await read()).scopes;
     };
     expect(await scopesAfter()).toEqual(['openid']);
@@ -995,7 +1001,7 @@ describe('connections', () => {
     await stored();
     const writes = vi.spyOn(store, 'write');
     const use = async () => {
-      await grants.load('u1', APP.id);
+      await grants.loadStored('u1', APP.id);
       await grants.noteUse('u1', APP.id);
     };
     await use();
@@ -1004,7 +1010,7 @@ describe('connections', () => {
     expect(writes).toHaveBeenCalledTimes(1);
     expect(await grants.lastUse('u1', APP.id)).toBe(NOW);
     now += 1_000;
-    await grants.load('u1', APP.id);
+    await grants.loadStored('u1', APP.id);
     const reads = vi.spyOn(store, 'get');
     await grants.noteUse('u1', APP.id);
     expect(reads).not.toHaveBeenCalled();
@@ -1028,7 +1034,7 @@ describe('connections', () => {
     ['finds no connection', () => Promise.resolve(undefined)],
   ])('where a note of use %s, the next use is noted', async (_name, answered) => {
     await stored();
-    await grants.load('u1', APP.id);
+    await grants.loadStored('u1', APP.id);
     vi.spyOn(store, 'write').mockImplementationOnce(answered);
     await grants.noteUse('u1', APP.id);
     expect(await grants.lastUse('u1', APP.id)).toBeUndefined();

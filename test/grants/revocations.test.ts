@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { RevocationOutcome } from '../../src/connected-apps/provider-reply.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { createConnections } from '../../src/grants/connections.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
@@ -15,11 +16,11 @@ import { keys } from '../../src/storage/keys.ts';
 import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { PLATFORM } from '../support/apps.ts';
 import { until } from '../support/until.ts';
 
-const APP = {
-  ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', scopes: ['openid'] },
-} as unknown as ConnectedApp;
+const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
+const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
 const MINUTE = 60_000;
 
 let directory: string;
@@ -77,6 +78,7 @@ const revocations = () =>
       },
     },
   });
+const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
 const connections = () =>
   createConnections({
@@ -84,6 +86,7 @@ const connections = () =>
     revocations: revocations(),
     links: NO_LINKS,
     findApp,
+    isRegistered,
     checkSeconds: 86_400,
     events,
     clock: () => now,
@@ -97,6 +100,7 @@ const connect = (refreshToken: string | undefined, subject: string | null = 's1'
     response: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenResponse,
     scopes: ['openid'],
     account: subject === null ? {} : { subject },
+    admit: async () => ({ delete: keys.erasedUser('u1'), ifVersion: 0 }),
   });
 const retryAfter = async (milliseconds: number) => {
   now += milliseconds;
@@ -106,7 +110,7 @@ const retryAfter = async (milliseconds: number) => {
 test('R52: a failed revocation is pending, not done; the connection is gone at once; another process tries again until it is confirmed', async () => {
   await connect('rt1');
   expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending' });
-  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 1 }]);
   await retryAfter(29_000);
   expect(asked).toEqual(['rt1']);
@@ -136,22 +140,22 @@ test('R52: what the provider answered is told with it, as far as it answered', a
 
 test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
   await connect('rt1');
-  const stored = await grants.load('u1', APP.id);
-  const request = { userId: 'u1', appId: APP.id, token: 'rt1', hint: 'refresh_token' as const };
+  const stored = await grants.loadStored('u1', APP.id);
+  const request = { userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' as const };
   await revocations().plan({ ...request, grantVersion: stored?.version });
   outcome = 'revoked';
   await retryAfter(31_000);
   expect(asked).toEqual(['rt1']);
-  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
 });
 
 /** Plans to end the connection as it stands, as a disconnect does whose next step failed. */
 async function planned(): Promise<void> {
-  const stored = await grants.load('u1', APP.id);
+  const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   const { refreshToken: token = '' } = stored.grant;
   await revocations().plan({
-    ...{ userId: 'u1', appId: APP.id, grantVersion: stored.version, token, hint: 'refresh_token' },
+    ...{ userId: 'u1', ...OF_APP, grantVersion: stored.version, token, hint: 'refresh_token' },
   });
   now += 1_000;
 }
@@ -159,24 +163,24 @@ async function planned(): Promise<void> {
 test('R52: the same where the grant was written again in between: its connection ends before the provider is asked', async () => {
   await connect('rt1');
   await planned();
-  const stored = await grants.load('u1', APP.id);
+  const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   await grants.save(stored.grant, stored.version);
   outcome = 'revoked';
   await retryAfter(31_000);
-  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(asked).toEqual(['rt1']);
 });
 
 test('R43, R52: where a refresh has brought another token meanwhile that is the one revoked', async () => {
   await connect('rt1');
   await planned();
-  const stored = await grants.load('u1', APP.id);
+  const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   await grants.save({ ...stored.grant, refreshToken: 'rt2', refreshedBy: 7 }, stored.version);
   outcome = 'revoked';
   await retryAfter(31_000);
-  expect(await grants.load('u1', APP.id)).toBeUndefined();
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(asked).toEqual(['rt2']);
 });
 
@@ -187,7 +191,7 @@ test.each(['rt2', undefined])(
     await planned();
     await connect(token);
     await retryAfter(31_000);
-    expect(await grants.load('u1', APP.id)).toMatchObject({ grant: { refreshToken: token ?? 'rt1' } });
+    expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: token ?? 'rt1' } });
     expect(asked).toEqual([]);
     expect(await revocations().pendingOf('u1')).toEqual([]);
   },
@@ -196,12 +200,12 @@ test.each(['rt2', undefined])(
 test('R52: a connection that was made after it leaves the earlier token to be revoked', async () => {
   await connect('rt1');
   await planned();
-  await grants.remove('u1', APP.id, (await grants.load('u1', APP.id))?.version ?? 0);
+  await grants.remove('u1', APP.id, (await grants.loadStored('u1', APP.id))?.version ?? 0);
   now += 1_000;
   await connect('rt2');
   outcome = 'revoked';
   await retryAfter(31_000);
-  expect(await grants.load('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt2' } });
+  expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt2' } });
   expect(asked).toEqual(['rt1']);
 });
 
@@ -209,7 +213,7 @@ test('R52: the withdrawal of a token that was replaced leaves the connection tha
   await connect('rt-new');
   await revocations().plan({
     userId: 'u1',
-    appId: APP.id,
+    ...OF_APP,
     token: 'rt-old',
     hint: 'refresh_token',
     grantVersion: undefined,
@@ -217,7 +221,7 @@ test('R52: the withdrawal of a token that was replaced leaves the connection tha
   outcome = 'revoked';
   await retryAfter(31_000);
   expect(asked).toEqual(['rt-old']);
-  expect(await grants.load('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt-new' } });
+  expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt-new' } });
 });
 
 test('R44: the token waits sealed', async () => {
@@ -299,7 +303,8 @@ test('R52: pending revocations are listed with the last response, a page at a ti
 });
 
 test('R52: a revocation is abandoned where its app no longer exists, or its record cannot be opened', async () => {
-  const plan = (appId: string) => revocations().plan({ userId: 'u1', appId, token: 'rt', hint: 'refresh_token' });
+  const plan = (appId: string) =>
+    revocations().plan({ userId: 'u1', ...OF_APP, appId, token: 'rt', hint: 'refresh_token' });
   await plan('gone');
   const id = await plan(APP.id);
   await store.write([{ put: keys.revocation('u1', id), value: 'not sealed' }]);
@@ -312,7 +317,7 @@ test('R52: a revocation is abandoned where its app no longer exists, or its reco
 });
 
 test('R52: a revocation without a record is dropped from the list, and nothing is called', async () => {
-  const id = await revocations().plan({ userId: 'u1', appId: APP.id, token: 'rt', hint: 'refresh_token' });
+  const id = await revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
   await store.write([{ delete: keys.revocation('u1', id) }]);
   await retryAfter(31_000);
   expect((await store.page(keys.revocations, { limit: 9 })).items).toEqual([]);
@@ -321,7 +326,7 @@ test('R52: a revocation without a record is dropped from the list, and nothing i
 
 test('R52: a revocation that was cancelled, or has ended elsewhere, calls nothing', async () => {
   const { plan, cancel, attempt } = revocations();
-  const id = await plan({ userId: 'u1', appId: APP.id, token: 'rt', hint: 'refresh_token' });
+  const id = await plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
   await cancel('u1', id);
   expect(await attempt(APP, 'u1', id)).toEqual({ outcome: 'revoked' });
   await retryAfter(31_000);
@@ -336,7 +341,7 @@ test('R52: a revocation is still retried when it is exactly a week old', async (
 });
 
 describe('a caller that does not wait for the provider', () => {
-  const planOne = () => revocations().plan({ userId: 'u1', appId: APP.id, token: 'rt1', hint: 'refresh_token' });
+  const planOne = () => revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' });
 
   test('R52: gets "pending", and an event follows at the end', async () => {
     outcome = 'revoked';
@@ -383,7 +388,7 @@ test('R52: without a revocation endpoint nothing is pending; without its app a g
   expect(await revocations().pendingOf('u1')).toEqual([]);
   await connect('rt2');
   const withoutApps = createConnections({
-    ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined },
+    ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined, isRegistered },
     ...{ checkSeconds: 86_400, events, clock: () => now },
   });
   expect(await withoutApps.end('u1', APP.id)).toEqual({ revocation: 'unconfirmed', said: undefined });

@@ -24,7 +24,7 @@ export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
   const sealer = sealerOf(site.env);
   const grants = createGrantStore({ store, sealer, clock: Date.now });
   const load = async (userId: string, appId = 'platform') => {
-    const stored = await grants.load(userId, appId);
+    const stored = await grants.loadStored(userId, appId);
     if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId} for ${appId}.`);
     return stored;
   };

@@ -104,7 +104,7 @@ test('the end of a connection', async () => {
   await open('link', 'Disconnect…');
   await confirm('Disconnect');
   await expectDone(/[Dd]isconnected/);
-  expect(await desk.grants.load(userId, 'platform')).toBeUndefined();
+  expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
 });
 
 test('an import of BIN data, and the way back', async () => {

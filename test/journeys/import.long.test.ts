@@ -34,7 +34,7 @@ async function moveOut(login?: string) {
   let page = await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Connect' });
   while (page.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
     page = await agent.submit(page, {}, { button: 'Allow' });
-  const stored = await desk.grants.load(userId, 'second');
+  const stored = await desk.grants.loadStored(userId, 'second');
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   await desk.grants.remove(userId, 'second', stored.version);
   const { refreshToken, account, scopes } = stored.grant;

@@ -177,6 +177,8 @@ describe('causes of a connection that is not well', () => {
     seen.set('unreadable', 'ended');
     // What an import stores before its first refresh.
     seen.set('not_checked', 'passing');
+    // What a move of the app to another registration leaves.
+    seen.set('registration_changed', 'ended');
     expect(Object.fromEntries(follows)).toEqual(Object.fromEntries(seen));
   });
 
@@ -326,7 +328,7 @@ async function failureAfter(
   const counted: string[] = [];
   const outcomes = createRefreshOutcomes({
     grants: {
-      load: async () => ({ grant, version: 1 }),
+      loadStored: async () => ({ grant, version: 1 }),
       async save(changed: Grant) {
         grant = changed;
         return true;

@@ -74,7 +74,7 @@ async function open(subjectTypes: string[] | undefined): Promise<Desk> {
 async function expectNothingStored({ vault }: Desk, userId: string, page: Page): Promise<void> {
   expectNamedCause(page, REFUSED);
   expect(page.body).toContain('Use another account');
-  expect(await vault.grants.load(userId, SECOND)).toBeUndefined();
+  expect(await vault.grants.loadStored(userId, SECOND)).toBeUndefined();
 }
 
 test.each([[['pairwise']], [['public', 'pairwise']]])(

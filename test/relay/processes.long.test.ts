@@ -3,11 +3,14 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
 import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { createUserStore } from '../../src/users/user-store.ts';
+import { appOfFile } from '../support/apps.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { type Fleet, type Person, type StoreKind, startFleet } from '../support/fleet.ts';
 import { sandboxApp } from '../support/gatehouse.ts';
@@ -49,8 +52,9 @@ async function startEchoPlatform() {
   return { url, tokens, refused, close: () => server.close() };
 }
 
-const grantOf = (userId: string, appId: string): Grant => ({
-  ...{ userId, appId, accessToken: `at-${userId}`, refreshToken: undefined, scopes: ['read'] },
+const grantOf = (userId: string, app: ConnectedApp): Grant => ({
+  ...{ userId, appId: app.id, registration: registrationOf(app) },
+  ...{ accessToken: `at-${userId}`, refreshToken: undefined, scopes: ['read'] },
   ...{
     account: {},
     obtainedAt: Date.now(),
@@ -96,9 +100,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       const user = { id, issuer: 'https://provider.test', subject: id, name: undefined, email: undefined };
       await retryWhileUnavailable(() => userStore.noteSignIn(user));
     }
-    for (const app of ['limited', 'personal', 'stated', 'platform']) {
+    for (const id of ['limited', 'personal', 'stated', 'platform']) {
+      const app = appOfFile(fleet.env, id);
       // Signing in has stored the person's own grant of the platform.
-      const owners = app === 'platform' ? users : [...users, person.userId];
+      const owners = id === 'platform' ? users : [...users, person.userId];
       for (const userId of owners) await retryWhileUnavailable(() => fleet.vault.grants.save(grantOf(userId, app), 0));
     }
   });
@@ -177,7 +182,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   test('R109 pages of connections, read at both processes by turns, name each one once, and no token', async (context) => {
     skipWithout(context, missing);
     const index = createConnectionIndex({ store: fleet.vault.store, clock: Date.now });
-    for (const userId of users) await retryWhileUnavailable(() => index.update(grantOf(userId, 'personal')));
+    const app = appOfFile(fleet.env, 'personal');
+    for (const userId of users) await retryWhileUnavailable(() => index.update(grantOf(userId, app)));
     for (const allowed of ['all', users] as const) {
       const policy = { scopes: ['connections:read'], apps: ['personal'], assertUser: true, users: allowed };
       const { token } = await admin.makeToken(policy);

@@ -1,8 +1,9 @@
 /** How a callback ends: session, connection and record in their order, what may not change meanwhile, and what is discarded. */
 import { describe, expect, test, vi } from 'vitest';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import { AppError } from '../../src/errors.ts';
+import type { MakeResult } from '../../src/grants/connections.ts';
 import { createSignInFlow } from '../../src/sign-in/flow.ts';
 import { providerSessionIdOf } from '../../src/sign-in/identity.ts';
 import { fingerprintOf } from '../../src/sign-in/transaction.ts';
@@ -15,12 +16,13 @@ const HREF = 'https://gatehouse.test';
 const NOW = 1_800_000_000_000;
 const ORIGIN = { address: '192.0.2.7' };
 const APP = {
-  ...{ id: 'platform', name: 'Platform', issuer: 'https://provider.test', scopes: ['openid'], disabled: false },
+  ...{ id: 'platform', name: 'Platform', issuer: 'https://provider.test', clientId: 'c1' },
+  ...{ scopes: ['openid'], disabled: false },
   ...{ callbackUrls: [`${HREF}/oauth/callback/platform`], signIn: { allow: 'everyone' } },
 };
 const CLAIMS = { sub: 's1', iat: 1_800_000_000, name: 'Ada', email: 'ada@example.test' };
 const TRANSACTION = {
-  ...{ purpose: 'sign_in', appId: 'platform', registration: fingerprintOf(APP as unknown as ConnectedApp) },
+  ...{ purpose: 'sign_in', appId: 'platform', registration: registrationOf(APP), appScopes: fingerprintOf(APP) },
   ...{ returnTo: '/', attempt: 'a1', startedAt: NOW },
 };
 const TOKENS = { accessToken: 'at', claims: CLAIMS, scopes: ['openid'] };
@@ -65,7 +67,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const recorder = createAttemptRecorder({
     ...{ records, events: { signInEnded: ended }, clock },
   } as unknown as Parameters<typeof createAttemptRecorder>[0]);
-  const make = vi.fn(async () => true as boolean | undefined);
+  const make = vi.fn(async (): Promise<MakeResult> => 'made');
   const discard = vi.fn(async () => undefined);
   const exchangeCode = vi.fn(async () => TOKENS as object);
   const session = { begin: vi.fn(async () => undefined), end: vi.fn(async () => undefined) };
@@ -110,11 +112,11 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   return { ...parts, start, finish, outcomes, added, begun, steps };
 }
 
-const ENABLED = { noteSignIn: async () => ({}), isDisabled: async () => false };
+const ENABLED = { noteSignIn: async () => ({ version: 1 }), isDisabled: async () => false };
 
 test('R56 disabled before the sign-in: nothing is made', async () => {
   const { finish, make, session } = flowWith({
-    noteSignIn: async () => ({ disabledAt: 1 }),
+    noteSignIn: async () => 'disabled',
     isDisabled: async () => true,
   });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
@@ -124,7 +126,7 @@ test('R56 disabled before the sign-in: nothing is made', async () => {
 test('R56 disabled while the session is made: it is ended, no grant is replaced, and the record says why', async () => {
   let disabled = false;
   const { finish, outcomes, make, session } = flowWith({
-    noteSignIn: async () => ({}),
+    noteSignIn: async () => (disabled ? 'disabled' : { version: 1 }),
     isDisabled: async () => disabled,
   });
   session.begin.mockImplementation(async () => {
@@ -202,7 +204,8 @@ test('the session and the grant are of the verified user, and the record has wha
     admin: false,
   };
   const providerSession = { id: providerSessionIdOf(APP.issuer, 'at-provider'), issuedAt: CLAIMS.iat };
-  const begun = { user, app: 'platform', providerSession, acr: 'pwd', authTime: 1_799_999_000, idToken: 'ey.id.token' };
+  const idToken = { token: 'ey.id.token', registration: registrationOf(APP) };
+  const begun = { user, app: 'platform', providerSession, acr: 'pwd', authTime: 1_799_999_000, idToken };
   expect(session.begin.mock.calls).toEqual([[begun, 'b1']]);
   const grant = { userId: USER_ID, app: APP, response: tokens, scopes: ['openid'], account: user, origin: ORIGIN };
   expect(make.mock.calls).toEqual([[expect.objectContaining(grant)]]);
@@ -262,6 +265,7 @@ describe('what changed while the user was at the provider', () => {
     ['the app was deleted', { app: undefined }, 'registration_changed', 'unknown'],
     ['the app has another issuer', change({ issuer: 'https://other.test' }), 'registration_changed', 'platform'],
     ['the app has another client ID', change({ clientId: 'other' }), 'registration_changed', 'platform'],
+    ['the app has another API', change({ apiBaseUrl: 'https://api.test' }), 'registration_changed', 'platform'],
     ['the app has other scopes', change({ scopes: ['openid', 'email'] }), 'registration_changed', 'platform'],
     ['the app was disabled', change({ disabled: true }), 'disabled_app', 'platform'],
   ])('%s: the code is not used', async (_what, changes, failure, app) => {
@@ -342,7 +346,7 @@ describe('a connection', () => {
     expect(await named.finish()).toBe('/connections/platform');
     expect(named.make).toHaveBeenCalledWith({
       ...{ userId: 'u1', app, response: tokens, scopes: APP.scopes, chosen: true, link: undefined, origin: ORIGIN },
-      account: { accountId: 'account-7' },
+      ...{ account: { accountId: 'account-7' }, admit: expect.any(Function) },
     });
     expect(named.steps()?.slice(-3)).toEqual(['token_endpoint', 'claims', 'connection']);
     expect(named.outcomes()).toEqual(['connected']);
@@ -405,16 +409,15 @@ describe('a connection', () => {
     ['made', 'of another provider', { issuer: 'https://other.test' }, 'platform', isPublic],
     ['made', 'of a user who is not known', undefined, 'platform', isPublic],
   ])('R114 by a link, of another account, is %s %s', async (outcome, _where, user, signInApp, hasPublicSubjects) => {
-    const parts = { app: { ...app, clientId: 'c1' }, provider: { hasPublicSubjects }, signInApp };
-    const { finish, exchangeCode, make, discard } = flowOf(
-      { ...byLink, registration: fingerprintOf(parts.app as unknown as ConnectedApp) },
-      { ...parts, users: { find: async () => user } },
-    );
+    const { finish, exchangeCode, make, discard } = flowOf(byLink, {
+      ...{ provider: { hasPublicSubjects }, signInApp },
+      users: { find: async () => user },
+    });
     exchangeCode.mockResolvedValue(TOKENS);
     if (outcome === 'made') return expect(await finish()).toBe(connecting.returnTo);
     const step = { label: 'Use another account', url: `${HREF}/connect/gthl_x?prompt=select_account` };
     await expect(finish()).rejects.toMatchObject({ failure: 'link_other_account', step });
-    expect(discard.mock.calls).toEqual([['u1', parts.app, TOKENS, USER_ID]]);
+    expect(discard.mock.calls).toEqual([['u1', app, TOKENS, USER_ID]]);
     expect(make).not.toHaveBeenCalled();
   });
 
@@ -432,10 +435,14 @@ describe('a connection', () => {
     expect(await withoutIdToken.finish()).toBe(connecting.returnTo);
   });
 
-  test('whose link has ended meanwhile is not made, and its tokens are discarded', async () => {
-    const { finish, make, discard } = flowOf({ link: 'l1', linkPath: '/connect/gthl_x' });
-    make.mockResolvedValue(undefined);
-    await expect(finish()).rejects.toMatchObject({ failure: 'link_ended', step: { url: `${HREF}/` } });
+  test.each<[string, MakeResult, object]>([
+    ['link has ended', 'link_ended', { failure: 'link_ended', step: { url: `${HREF}/` } }],
+    ['user is gone', 'user_gone', { failure: 'user_gone' }],
+    ['app was deleted', 'app_gone', { failure: 'registration_changed' }],
+  ])('whose %s meanwhile is not made, and its tokens are discarded', async (_what, result, refusal) => {
+    const { finish, make, discard } = flowOf(byLink);
+    make.mockResolvedValue(result);
+    await expect(finish()).rejects.toMatchObject(refusal);
     expect(discard.mock.calls).toEqual([['u1', app, tokens, undefined]]);
   });
 
@@ -483,9 +490,10 @@ describe('a connection', () => {
 test('the address for signing out at the provider is that of the app, if the app still exists', async () => {
   const endSessionUrl = vi.fn(async () => 'https://provider.test/end');
   const { flow } = flowWith({}, { provider: { endSessionUrl } });
-  expect(await flow.endSessionUrl('platform', 'id-token')).toBe('https://provider.test/end');
+  const issued = { token: 'id-token', registration: registrationOf(APP) };
+  expect(await flow.endSessionUrl('platform', issued)).toBe('https://provider.test/end');
   expect(endSessionUrl.mock.calls).toEqual([[APP, { idToken: 'id-token', returnTo: `${HREF}/` }]]);
-  expect(await flow.endSessionUrl('deleted', 'id-token')).toBeUndefined();
+  expect(await flow.endSessionUrl('deleted', issued)).toBeUndefined();
 });
 
 describe('a start', () => {
@@ -493,8 +501,8 @@ describe('a start', () => {
   const connecting = { purpose: 'connect', user };
   const linked = { ...connecting, link: 'l1', linkPath: '/connect/gthl_x' };
   const pending = {
-    ...{ appId: 'platform', registration: TRANSACTION.registration, returnTo: '/threads', attempt: 'ref1' },
-    ...{ startedAt: NOW, scopes: undefined, stepUp: undefined },
+    ...{ appId: 'platform', registration: registrationOf(APP), appScopes: fingerprintOf(APP) },
+    ...{ returnTo: '/threads', attempt: 'ref1', startedAt: NOW, scopes: undefined, stepUp: undefined },
   };
 
   test.each<[string, object, object]>([
@@ -562,7 +570,7 @@ describe('a start', () => {
       return [prompt, ...needsConsent.mock.calls];
     };
     const otherAccount = { ...connecting, hints: { prompt: 'select_account' } };
-    const asked = (owner: string | undefined, isConnection: boolean) => [owner, 'platform', APP.scopes, isConnection];
+    const asked = (owner: string | undefined, isConnection: boolean) => [owner, APP, APP.scopes, isConnection];
     expect(await promptFor({}, [undefined])).toEqual(['consent', asked(undefined, false)]);
     expect(await promptFor({}, [])).toEqual(['', asked(undefined, false)]);
     expect(await promptFor(connecting, ['u1'])).toEqual(['consent', asked('u1', true)]);

@@ -15,6 +15,7 @@ import { type ConnectedApp, connectedAppSchema } from '../../src/connected-apps/
 import { createCurrentApps } from '../../src/connected-apps/current-apps.ts';
 import { createObservations } from '../../src/connected-apps/observations.ts';
 import { createOwnKeys } from '../../src/connected-apps/own-keys.ts';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import type { ConnectionIndex } from '../../src/grants/connection-index.ts';
 import { type Consent, consentedGrant } from '../../src/grants/consent.ts';
@@ -61,6 +62,7 @@ const APP: ConnectedApp = {
   }),
   clientSecret: undefined,
 };
+const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
 const USER = { id: 'u1', issuer: 'https://idp.test', subject: 's1', name: 'One', email: 'one@example.test' };
 const { id: _id, ...PERSON } = USER;
 const consentOf = (accessToken: string): Consent => ({
@@ -95,7 +97,7 @@ const sessionsOf = (desk: Desk) =>
     ...{ sealedJson, lists: listsOf(desk), lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 } },
   });
 const transactionOf = ({ clock }: Desk) => ({
-  ...{ purpose: 'sign_in' as const, appId: APP.id, registration: 'r', returnTo: '/', attempt: 'a', startedAt: clock() },
+  ...{ purpose: 'sign_in' as const, ...OF_APP, appScopes: 's', returnTo: '/', attempt: 'a', startedAt: clock() },
 });
 const transactionsOf = (desk: Desk) => createTransactions({ ...desk, sealedJson, home: '/' });
 const grantsOf = (desk: Desk) => createGrantStore({ ...desk, sealer });
@@ -224,13 +226,13 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
     grant: {
       make: (desk) => grantsOf(desk).save(consentedGrant(consentOf('a1'), undefined, desk.clock()), 0),
       async change(desk) {
-        const stored = await grantsOf(desk).load(USER.id, APP.id);
+        const stored = await grantsOf(desk).loadStored(USER.id, APP.id);
         if (!stored || 'unreadable' in stored) throw new Error('The grant is gone.');
         await grantsOf(desk).save(consentedGrant(consentOf('a2'), stored.grant, desk.clock()), stored.version);
       },
     },
     revocation: {
-      make: (desk) => revocationsOf(desk).plan({ userId: USER.id, appId: APP.id, token: 't', hint: 'refresh_token' }),
+      make: (desk) => revocationsOf(desk).plan({ userId: USER.id, ...OF_APP, token: 't', hint: 'refresh_token' }),
       async change(desk) {
         const [pending] = await revocationsOf(desk).pendingOf(USER.id);
         expect(await revocationsOf(desk).attempt(APP, USER.id, pending?.id ?? '')).toMatchObject({
@@ -368,7 +370,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
 const WRITTEN_WHOLE = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
   'admin-token-use sign-in-alias bin-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
-  'connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check'
+  'connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check app-registration erased-user'
 ).split(' ');
 /** Maps of numbers and pairs, where an unknown name stays as every other one does, and lists that are kept alike. */
 const LIKE_OTHERS = ['relay-uses', 'sessions-of-sid'];

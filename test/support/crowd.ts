@@ -3,15 +3,17 @@
 import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
+import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createSessionLists } from '../../src/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/sessions/session-record.ts';
 import { retryWhileUnavailable } from '../../src/storage/retry.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { userIdOf } from '../../src/users/user-id.ts';
+import { appOfFile } from './apps.ts';
 import { type Asked, ask } from './ask.ts';
 import { type CrowdProvider, startCrowdProvider } from './crowd-provider.ts';
-import { type Deployment, type Member, type SignedIn, type StoreKind, startDeployment, type Vault } from './fleet.ts';
+import { type Deployment, type Member, type SignedIn, type StoreKind, startDeployment } from './fleet.ts';
 
 export interface CrowdPerson extends SignedIn {
   name: string;
@@ -53,7 +55,7 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
 
   const { provider, vault, env } = deployment;
   const people: CrowdPerson[] = [];
-  const seeds = createSeeds({ vault, provider, secret: env.SESSION_SECRETS ?? '' });
+  const seeds = createSeeds({ vault, provider, env });
   const crowd: Crowd = {
     ...{ ...deployment, people },
     addGrants: (from, to) => inTurns(from, to, seeds.addGrant),
@@ -61,7 +63,7 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
       await inTurns(from, to, async (n) => void people.push(await seeds.addPerson(n)));
     },
     async expire({ userId }) {
-      const stored = await vault.grants.load(userId, 'platform');
+      const stored = await vault.grants.loadStored(userId, 'platform');
       if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId}.`);
       const now = Date.now();
       const grant = { ...stored.grant, obtainedAt: now - 3_600_000, expiresAt: now - 1_000 };
@@ -92,7 +94,9 @@ function appOf(url: string, providerUrl: string): Record<string, unknown> {
   };
 }
 
-function createSeeds({ vault, provider, secret }: { vault: Vault; provider: CrowdProvider; secret: string }) {
+function createSeeds({ vault, provider, env }: Pick<Crowd, 'vault' | 'provider' | 'env'>) {
+  const secret = env.SESSION_SECRETS ?? '';
+  const registration = registrationOf(appOfFile(env));
   const lists = createSessionLists({ store: vault.store, maxSeconds: 28_800, clock: Date.now });
   const lifetimes = { idleSeconds: 1_800, maxSeconds: 28_800 };
   const records = createSessionRecords({
@@ -109,7 +113,7 @@ function createSeeds({ vault, provider, secret }: { vault: Vault; provider: Crow
     const now = Date.now();
     const { accessToken, refreshToken } = provider.give(userId);
     const grant: Grant = {
-      ...{ userId, appId: 'platform', accessToken, refreshToken },
+      ...{ userId, appId: 'platform', registration, accessToken, refreshToken },
       ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
       ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, failure: undefined, refresh: undefined },
     };

@@ -279,7 +279,7 @@ export async function openVault(env: Record<string, string>): Promise<Vault> {
     sealer,
     grants,
     async read(userId) {
-      const stored = await grants.load(userId, 'platform');
+      const stored = await grants.loadStored(userId, 'platform');
       if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId}.`);
       return stored.grant;
     },

@@ -31,6 +31,8 @@ export default class RemarksReporter implements Reporter {
     const total = [...this.#skipped.values()].reduce((sum, count) => sum + count, 0);
     if (total === 0) return;
     const programs = [...this.#skipped].map(([program, count]) => `${program} (${count})`).sort();
-    process.stdout.write(`Not run: ${total} ${total === 1 ? 'test that needs' : 'tests that need'} ${programs.join(', ')}.\n`);
+    process.stdout.write(
+      `Not run: ${total} ${total === 1 ? 'test that needs' : 'tests that need'} ${programs.join(', ')}.\n`,
+    );
   }
 }

@@ -66,7 +66,7 @@ test('the grant is as it is now, not as it was at the last request', async () =>
   try {
     const { json } = await getJson(agent, `${site.url}/session`);
     const userId = (json.user as { id: string }).id;
-    const stored = await desk.grants.load(userId, 'platform');
+    const stored = await desk.grants.loadStored(userId, 'platform');
     expect(await desk.grants.remove(userId, 'platform', stored?.version ?? 0)).toBe(true);
   } finally {
     await desk.close();

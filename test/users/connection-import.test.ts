@@ -2,7 +2,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
 import { createGrantImports } from '../../src/grants/imported-grant.ts';
@@ -12,6 +11,7 @@ import { userIdOf } from '../../src/users/user-id.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { appOfFile } from '../support/apps.ts';
 import { ask, DATA, JSON_BODY } from '../support/ask.ts';
 import { sealerOf } from '../support/encryption-keys.ts';
 import { getJson } from '../support/gatehouse.ts';
@@ -41,7 +41,7 @@ beforeEach(async () => {
   site.provider.signInAs({ sub: ADA, name: 'Ada Quill', email: 'ada@example.test' });
   ({ agent } = await attempt(site));
   ({ userId } = await sessionOf(site, agent));
-  const stored = await desk.grants.load(userId, APP);
+  const stored = await desk.grants.loadStored(userId, APP);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
   refreshToken = stored.grant.refreshToken ?? '';
   await desk.grants.remove(userId, APP, stored.version);
@@ -111,7 +111,7 @@ test('R111: a token of another account is refused, and nothing of it stays', asy
   expect(await failuresOf(entryOf({ account: { subject: 'user-2' } }))).toMatchObject([
     { result: 'refused', cause: 'other_account' },
   ]);
-  expect(await desk.grants.load(userId, APP)).toBeUndefined();
+  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
   expect(site.provider.hitsOf('revocation')).toEqual([]);
   expect((await getJson(agent, `${site.url}/threads/current`)).json.code).toBe('not_connected');
 });
@@ -163,12 +163,12 @@ test('R111: a connection that cannot be read, for want of its key, is reported a
 });
 
 test('R111: what was sealed and not tried is tried at the next start', async () => {
-  const app = { id: APP } as ConnectedApp;
+  const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
     ...{ grants: desk.grants, clock: Date.now },
     refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
   });
-  const imported = { userId, app, refreshToken, scopes: ['openid'], account: { subject: ADA } };
+  const imported = { userId, app, refreshToken, scopes: ['openid'], account: { subject: ADA }, admit: async () => [] };
   expect(await imports.seal(imported, async () => undefined)).toBeUndefined();
   const hook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
   const { id } = (await admin.call('POST', '/webhooks', hook)).json;
@@ -185,7 +185,10 @@ test('a user who has not signed in yet finds the connection at the sign-in', asy
   const id = userIdOf(site.provider.issuer, 'user-9');
   site.provider.signInAs({ sub: 'user-9', name: 'Nell' });
   await attempt(site);
-  const { grant, version } = (await desk.grants.load(id, APP)) as { grant: { refreshToken: string }; version: number };
+  const { grant, version } = (await desk.grants.loadStored(id, APP)) as {
+    grant: { refreshToken: string };
+    version: number;
+  };
   await desk.grants.remove(id, APP, version);
   await admin.call('DELETE', `/users/${id}`);
   const entry = entryOf({
@@ -235,7 +238,7 @@ test('nothing is imported for a disabled user or a file that is not there', asyn
   await admin.call('POST', `/users/${userId}/disable`);
   expect(await failuresOf(entryOf())).toMatchObject([{ result: 'invalid', cause: 'user_disabled' }]);
   await admin.call('POST', `/users/${userId}/enable`);
-  expect(await desk.grants.load(userId, APP)).toBeUndefined();
+  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
   const { status, stderr } = await runCommand(['connections', 'import', '/no/such/file'], site.env);
   expect([status, stderr]).toEqual([1, 'This cannot be done: /no/such/file cannot be read: check the path.\n']);
 });
@@ -251,5 +254,5 @@ test('R111: only an administrator who may change things imports, and at most 100
   expect(await call({ ...DATA, ...JSON_BODY, authorization: `Bearer ${read}` })).toBe(403);
   const many = await post(...Array.from({ length: 101 }, () => entryOf()));
   expect([many.status, many.json.code]).toEqual([400, 'invalid_request']);
-  expect(await desk.grants.load(userId, APP)).toBeUndefined();
+  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
 });

@@ -41,7 +41,7 @@ async function importMany(
   };
   const { report, take } = startImport({
     apps: { find: () => APP, signInApps: () => [APP] },
-    users: { find: async () => undefined },
+    users: { find: async () => undefined, admitImport: async () => [] },
     ...{ imports, charge: async () => undefined, audit: async () => undefined, clock: Date.now },
     patience: { milliseconds: 20_000, sinceSuccess: false },
     ...parts,

@@ -13,7 +13,7 @@ import {
   secretFaults,
   sharedIssuerFaults,
 } from '../../connected-apps/change-rules.ts';
-import type { ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
+import type { ConnectedApp, ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
@@ -41,9 +41,11 @@ export function createConnectedAppChanges(parts: {
   countConnections: (appId: string) => Promise<number>;
   countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
+  /** Ends the connections of an app that was deleted a moment ago. */
+  endLeft: (app: ConnectedApp) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }) {
-  const { apps, registry, trail, examine, withdraw, countConnections, countSetAside, links, checks } = parts;
+  const { apps, registry, trail, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
 
   const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
@@ -145,7 +147,7 @@ export function createConnectedAppChanges(parts: {
       await audited(trail, req, { event: 'connected_app.deleted', target }, async () => {
         if (!(await registry.remove(id, current))) throw conflict();
       });
-      await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
+      await Promise.all([links.revokeAll({ app: id }), checks.forget(id), endLeft(app)]);
       return management ? { withdrawal: await withdraw(req, app, management), clientId: app.clientId } : {};
     },
   };

@@ -36,6 +36,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     countConnections,
     countSetAside,
     links,
+    endLeft: grants.endLeft,
   });
   const registerAt = atProvider.register;
   const registerAtProvider = createProviderRegistration({

@@ -111,7 +111,7 @@ export function userRoutes(parts: AdminParts) {
     enable: (req: Request) => change(req, 'user.enabled', lifecycle.enable),
     delete(req: Request) {
       const { actor: by, ...origin } = actorOf(req);
-      return change(req, 'user.deleted', (id) => lifecycle.erase(id, { by, origin }));
+      return change(req, 'user.deletion_begun', (id) => lifecycle.erase(id, { by, origin }));
     },
   };
 

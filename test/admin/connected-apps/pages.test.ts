@@ -5,6 +5,7 @@ import { parseEncryptionKeys } from '../../../src/storage/key-ring.ts';
 import { keys } from '../../../src/storage/keys.ts';
 import { createSealer } from '../../../src/storage/sealed.ts';
 import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
+import { disconnect } from '../../grants/vault-desk.ts';
 import { linkOn, type Page, type UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
@@ -450,10 +451,17 @@ describe('R88 hostile text', () => {
     template: '<%= it.page.csrfToken %>',
   };
 
+  // While users are connected, the client ID stays.
+  beforeAll(async () => {
+    const { agent: user } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+    await disconnect(site, user, 'second');
+  });
+
   test.each(Object.entries(HOSTILE))('in names, client ids and claims breaks nothing: %s', async (_kind, text) => {
     const saved = await send(await open('connected-apps/second'), 'save', {
       name: text,
       clientId: text,
+      clientSecret: CLIENT_SECRET,
       signIn: 'claim',
       signInClaim: text,
       signInValues: text,

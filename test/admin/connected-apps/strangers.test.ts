@@ -1,6 +1,6 @@
 /** R19, R46 and R88: whoever may change connected apps gets nobody's place, and no secret that was entered for another host. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
 import { type Administrator, administratorOf, relayThread } from '../../relay/service.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { type ScriptedPlatform, startScriptedPlatform } from '../../threads/scripted-platform.ts';
@@ -94,6 +94,8 @@ test('R88 the API token of a service account goes to no other host than it was e
   const call = () => relayThread(site, token, { 'gatehouse-service-account': id });
   expect([made.status, (await call()).status]).toEqual([201, 200]);
 
+  const { agent: user } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  await disconnect(site, user, 'second');
   const moved = { ...secondApp({ apiBaseUrl: stranger.url }), version: await versionOf('second') };
   expect((await admin.call('PUT', '/connected-apps/second', moved)).status).toBe(200);
   const refused = await call();

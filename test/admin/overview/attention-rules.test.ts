@@ -126,13 +126,16 @@ describe('connections', () => {
         connectedApps: { apps: { find: (id: string) => (id === 'crm' ? { name: 'CRM' } : undefined) } },
         grants: {
           index: { page: async ({ state }: { state: string }) => ({ items: states[state] ?? [] }) },
-          load: async (userId: string) => {
-            if (userId === 'down') throw new Error('The storage is down.');
-            return userId in failures ? { grant: { failure: failures[userId] } } : { unreadable: true };
+          connections: {
+            find: async (userId: string) => {
+              if (userId === 'down') throw new Error('The storage is down.');
+              return failures[userId] ?? { cause: 'unreadable' };
+            },
           },
         },
       }),
     )();
+  const EXPIRED = { expired: { cause: 'access_ended' } };
   const of = (...users: string[]) => users.map((userId) => ({ userId, appId: 'crm' }));
 
   test('the cause that most of them have, and those that cannot be refreshed last', async () => {
@@ -157,18 +160,18 @@ describe('connections', () => {
     ['stored data that cannot be read', 'unreadable', 'The stored data of this connection cannot be read.'],
     ['stored data that cannot be loaded', 'down', 'The stored data of this connection cannot be read.'],
   ])('%s', async (_name, user, detail) => {
-    const [one] = await found({ reconnect_needed: of(user) }, { expired: {} });
+    const [one] = await found({ reconnect_needed: of(user) }, EXPIRED);
     expect(one).toMatchObject({ text: '1 connection to CRM needs reconnecting', detail });
   });
 
   test('where there are more than are counted', async () => {
     const many = Array.from({ length: 1_000 }, (_, at) => ({ userId: 'expired', appId: at < 2 ? 'gone' : 'crm' }));
-    const texts = (await found({ reconnect_needed: many }, { expired: {} })).map(({ text }) => text);
+    const texts = (await found({ reconnect_needed: many }, EXPIRED)).map(({ text }) => text);
     expect(texts).toEqual([
       'At least 2 connections to gone need reconnecting',
       'At least 998 connections to CRM need reconnecting',
     ]);
-    const [one] = await found({ reconnect_needed: many.slice(1) }, { expired: {} });
+    const [one] = await found({ reconnect_needed: many.slice(1) }, EXPIRED);
     expect(one?.text).toBe('1 connection to gone needs reconnecting');
   });
 });

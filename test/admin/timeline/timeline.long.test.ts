@@ -151,7 +151,7 @@ test('a kind narrows it, and pages show each item once', async () => {
 test('a change of health is told once, whatever fails after it', async () => {
   const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
   const fail = async (again: boolean) => {
-    const stored = await vault.grants.load(userId, 'platform');
+    const stored = await vault.grants.loadStored(userId, 'platform');
     if (!stored || !('grant' in stored)) throw new Error('The grant cannot be read.');
     const { grant, version } = stored;
     const failure = grant.failure && { ...grant.failure, retryAt: 0 };

@@ -135,6 +135,7 @@ describe('the store', () => {
     const lifecycle = createUserLifecycle({
       ...{ store, signIns, users, sessions: { endAll: async () => {} }, links: { revokeAll: async () => {} } },
       connections: { list: async () => [], end: async () => undefined },
+      ...{ events: { userErased: () => undefined }, clock: Date.now },
     });
     return { lifecycle, users, signIns };
   };

@@ -1,0 +1,153 @@
+/** R125: nothing is made for a user or an app that is gone, however the requests fall together. `ROUNDS` makes more of them. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+import { attempt, begin, callbackFor, type HostileSite, startHostileSite, textOf } from '../sign-in/attempt.ts';
+import { createUserAgent, type UserAgent } from '../support/browserless.ts';
+import type { Answer } from '../support/hostile-answers.ts';
+import { until } from '../support/until.ts';
+
+const ROUNDS = Number(process.env.ROUNDS ?? 12);
+
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'files', name: 'Files', signIn: undefined })],
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+async function signInAs(sub: string): Promise<{ agent: UserAgent; userId: string; csrfToken: string }> {
+  site.provider.signInAs({ sub, email: `${sub}@example.test` });
+  const { agent, signedIn } = await attempt(site);
+  expect(signedIn).toBe(true);
+  return { agent, ...(await sessionOf(site, agent)) };
+}
+
+const post = (agent: UserAgent, path: string, csrfToken: string) =>
+  agent.request(site.url + path, {
+    method: 'POST',
+    headers: { accept: 'application/json' },
+    body: new URLSearchParams({ _csrf: csrfToken }),
+    follow: false,
+  });
+
+/** The callback of a connection that the user has allowed and that no browser has opened. */
+async function pendingConnection(agent: UserAgent, csrfToken: string, app = 'files'): Promise<string> {
+  const started = await post(agent, `/connections/${app}`, csrfToken);
+  return (await callbackFor(started.headers.get('location') ?? '')).href;
+}
+
+const grantsOf = async (userId: string) => (await desk.grants.list(userId)).map(({ appId }) => appId);
+/** Spreads the callback over the time that the other request takes. */
+const after = (round: number) => new Promise((resolve) => setTimeout(resolve, round % 6));
+/** Refresh tokens that the provider was asked to revoke. */
+const revoked = () => site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'));
+const issued = () => site.provider.hitsOf('token').length;
+
+test(`R125 a user who is deleted while a connection is being made keeps none, ${ROUNDS} times`, async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const { agent, userId, csrfToken } = await signInAs(`deleted-${round}`);
+    const callback = await pendingConnection(agent, csrfToken);
+    site.provider.reset();
+    const other = createUserAgent();
+    other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
+    const [deletion] = await Promise.all([
+      after(round).then(() => post(other, '/account/delete', csrfToken)),
+      after(round * 2).then(() => agent.get(callback)),
+    ]);
+    expect([deletion.status, await grantsOf(userId)], `round ${round}`).toEqual([200, []]);
+    expect((await admin.call('GET', `/users/${userId}`)).status).toBe(404);
+    // What the provider issued for it has been revoked, and so has the grant of the sign-in.
+    await until(() => revoked().length >= issued() + 1);
+  }
+});
+
+test('R125 a sign-in that began before the deletion makes no user and no connection, and a later one does', async () => {
+  const { agent, userId, csrfToken } = await signInAs('returning');
+  const second = createUserAgent();
+  const { location } = await begin(site, { agent: second });
+  const callback = (await callbackFor(location)).href;
+  expect((await post(agent, '/account/delete', csrfToken)).status).toBe(200);
+  const page = await second.get(callback);
+  expect([page.status, textOf(page.body)]).toEqual([401, expect.stringContaining('your data was deleted')]);
+  expect((await admin.call('GET', `/users/${userId}`)).status).toBe(404);
+  expect(await grantsOf(userId)).toEqual([]);
+  expect((await signInAs('returning')).userId).toBe(userId);
+  expect(await grantsOf(userId)).toHaveLength(1);
+});
+
+test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Promise<unknown>]>([
+  ['signs out everywhere', (agent, csrfToken) => post(agent, '/sign-out/everywhere', csrfToken)],
+  ['is disabled', (_agent, _csrfToken, userId) => admin.call('POST', `/users/${userId}/disable`)],
+  [
+    'is signed out by an administrator',
+    (_agent, _csrfToken, userId) => admin.call('POST', `/users/${userId}/sign-out`),
+  ],
+])(
+  'R125 a user who %s while the provider is slow gets no connection, and its tokens are revoked',
+  async (what, end) => {
+    const { agent, userId, csrfToken } = await signInAs(`slow-${what.length}`);
+    const callback = await pendingConnection(agent, csrfToken);
+    site.provider.reset();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const token: Answer = (res, { body }) =>
+      void released.then(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body));
+    site.provider.set({ answers: { token } });
+    const other = createUserAgent();
+    other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
+    const connecting = agent.get(callback);
+    await until(() => issued() === 1);
+    await end(other, csrfToken, userId);
+    release();
+    expect((await connecting).status).toBeGreaterThanOrEqual(400);
+    expect(await grantsOf(userId)).not.toContain('files');
+    await until(() => revoked().length > 0);
+  },
+);
+
+test(`R125 an app that is deleted while a user connects leaves no connection, ${ROUNDS} times`, async () => {
+  const { agent, userId, csrfToken } = await signInAs('connecting');
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const id = `app-${round}`;
+    const { clientSecret: _, ...registration } = site.provider.app(site.url, { id, name: id, signIn: undefined });
+    const app = { ...registration, clientSecret: site.provider.clientSecret };
+    expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+    const callback = await pendingConnection(agent, csrfToken, id);
+    site.provider.reset();
+    const [deletion] = await Promise.all([
+      after(round).then(() => admin.call('DELETE', `/connected-apps/${id}`)),
+      after(round * 2).then(() => agent.get(callback)),
+    ]);
+    const isDeleted = deletion.status < 300;
+    expect([isDeleted, (await grantsOf(userId)).includes(id)], `round ${round}`).toEqual([isDeleted, !isDeleted]);
+    if (isDeleted) await until(() => revoked().length >= issued());
+    else await admin.call('DELETE', `/connections/${userId}.${id}`);
+  }
+});
+
+test('R125 an erasure that is interrupted is finished by the chore, and only then audited as done', async () => {
+  const { userId } = await signInAs('interrupted');
+  // As a process leaves it that is killed after its first write.
+  const record = await desk.store.get(`user:{${userId}}`);
+  const marked = { ...JSON.parse(record?.value ?? '{}'), erasingAt: Date.now() - 120_000 };
+  await desk.store.write([{ index: 'erasures', add: userId, score: Date.now() - 120_000 }]);
+  await desk.store.write([{ put: `user:{${userId}}`, value: JSON.stringify(marked) }]);
+  site.provider.signInAs({ sub: 'interrupted' });
+  expect((await attempt(site)).signedIn).toBe(false);
+  const audited = async () =>
+    ((await admin.call('GET', '/audit?event=user.deleted&limit=50')).json.items as { target: { id: string } }[]).some(
+      ({ target }) => target.id === userId,
+    );
+  await site.restart();
+  await until(async () => (await admin.call('GET', `/users/${userId}`)).status === 404);
+  await until(audited);
+  expect(await grantsOf(userId)).toEqual([]);
+});
