@@ -76,8 +76,9 @@ function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): I
   if ('unreadable' in stored) return { kind: 'invalid', cause: 'unreadable' };
   const { grant } = stored;
   if (healthOf(grant, now) !== 'reconnect_needed') return isUnchecked(grant) ? 'sealed' : { kind: 'already_connected' };
-  // Refused before: a second call would get the same response.
-  return isUnchecked(grant) && grant.refreshToken === imported.refreshToken ? failureOf(grant) : undefined;
+  // Refused before: a second call would get the same response. An app that has moved since makes it another call.
+  const isKnown = isUnchecked(grant) && grant.refreshToken === imported.refreshToken;
+  return isKnown && grant.failure?.cause !== 'registration_changed' ? failureOf(grant) : undefined;
 }
 
 function failureOf({ failure }: Grant): ImportOutcome {

@@ -79,10 +79,11 @@ export function createConnectedAppChanges(parts: {
 
   const checkNew = async ({ clientSecret, ...registration }: NewApp): Promise<void> => {
     const { id } = registration;
+    const isFree = !(await isTaken(id));
     await check(registration, [
-      ...((await isTaken(id)) ? [TAKEN] : []),
+      ...(isFree ? [] : [TAKEN]),
       ...secretFaults(registration, clientSecret, undefined),
-      ...(await movedFaults(undefined, registration, countSetAside)),
+      ...(isFree ? await movedFaults(undefined, registration, countSetAside) : []),
     ]);
   };
 

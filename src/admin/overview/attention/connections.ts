@@ -18,8 +18,10 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
         .slice(0, SAMPLE)
         .map(({ userId, appId }) => grants.connections.find(userId, appId).catch(() => undefined)),
     );
-    const causes = loaded.map((connection) => {
-      const { cause = 'unreadable', reason } = connection ?? {};
+    // One that has recovered since it was listed has no cause.
+    const causes = loaded.flatMap((connection) => {
+      const { cause, reason } = connection ?? {};
+      if (cause === undefined) return [];
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
     const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(([, one], [, other]) => other.length - one.length);
