@@ -24,7 +24,7 @@ const ERASE: Operation = {
 };
 
 export function erasureRoutes(parts: {
-  lifecycle: Pick<UserLifecycle, 'erase'>;
+  lifecycle: Pick<UserLifecycle, 'beginErasure' | 'erase'>;
   apps: Pick<CurrentApps, 'find'>;
   trail: Pick<AuditTrail, 'append'>;
   sessions: Pick<Sessions, 'browser'>;
@@ -41,6 +41,7 @@ export function erasureRoutes(parts: {
       const { user } = sessionOf(req);
       const { actor: by, ...origin } = actorOf(req);
       await trail.append({ event: 'user.deletion_begun', actor: by, target: { kind: 'user', id: user.id }, ...origin });
+      await lifecycle.beginErasure(user.id);
       const ended = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {

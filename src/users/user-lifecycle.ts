@@ -27,20 +27,31 @@ export function createUserLifecycle(parts: {
 }) {
   const { store, users, connections, links, sessions, signIns, events, clock } = parts;
 
-  const erase = async (userId: string, by: EndedBy, ended: EndedConnection[]): Promise<void> => {
-    for (const { app } of await connections.list(userId)) {
+  /** @param left what is still to be deleted, kept up to date */
+  const erase = async (userId: string, by: EndedBy, left: string[]): Promise<EndedConnection[]> => {
+    const ended: EndedConnection[] = [];
+    const connected = await connections.list(userId);
+    for (const { app } of connected) {
+      left.splice(0, 1, connectionsOf(connected.length - ended.length));
       ended.push({ app, ...((await connections.end(userId, app, by)) ?? { revocation: 'unconfirmed' }) });
     }
+    left.shift();
     await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
+    left.shift();
     const user = await users.find(userId);
     await signIns.forgetUser({ id: userId, email: user?.email });
+    left.shift();
     // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user is still
     // there and the deletion can be repeated.
     await store.ready();
     await users.remove(userId);
+    left.shift();
     // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
     await links.revokeAll({ userId });
     events.userErased({ userId, by: by.by, origin: by.origin });
+    // Everything is deleted. If this fails, a chore repeats it.
+    await users.endErasure(userId).catch(() => undefined);
+    return ended;
   };
 
   return {
@@ -57,35 +68,41 @@ export function createUserLifecycle(parts: {
       await sessions.endAll(userId);
     },
 
+    /** From now on nothing is made for the user. `erase` has to follow; if it does not, a chore finishes the deletion. */
+    beginErasure: users.beginErasure,
+
     /**
-     * Marks the user, revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit
-     * entries stay for their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis
-     * that depends on its persistence settings.
-     * @throws AppError `storage_unavailable` that says what is left: a chore finishes it
+     * Revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit entries stay for
+     * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that depends on
+     * its persistence settings.
+     * @throws AppError `storage_unavailable` that says what is left
      */
     async erase(userId: string, by: EndedBy): Promise<EndedConnection[]> {
-      const ended: EndedConnection[] = [];
-      try {
-        await users.beginErasure(userId);
-        await erase(userId, by, ended);
-      } catch (cause) {
-        throw unfinished(cause, ended.length);
-      }
-      return ended;
+      const left = [...STAGES];
+      return erase(userId, by, left).catch((cause: unknown) => {
+        throw unfinished(cause, left);
+      });
     },
 
     /** Finishes the deletions that a failure or the end of a process has interrupted. */
     async finishErasures(): Promise<void> {
       for (const userId of await users.erasures(clock() - RESUME_AFTER_MS)) {
-        await erase(userId, { by: { kind: 'system' } }, []).catch(() => undefined);
+        const user = await users.find(userId);
+        // One that was never marked, or who has signed in again since the record was deleted, is not deleted.
+        if (user && user.erasingAt === undefined) await users.endErasure(userId);
+        else await erase(userId, { by: { kind: 'system' } }, []).catch(() => undefined);
       }
     },
   };
 }
 
-function unfinished(cause: unknown, ended: number): unknown {
+/** What a deletion deletes, in this order. */
+const STAGES = ['connections', 'sessions', 'sign-in records', 'name and e-mail address', 'connect links'];
+
+const connectionsOf = (count: number) => `${count} connection${count === 1 ? '' : 's'}`;
+
+function unfinished(cause: unknown, left: readonly string[]): unknown {
   if (!(cause instanceof AppError) || cause.code !== 'storage_unavailable') return cause;
-  const connections = ended === 1 ? 'One connection has' : `${ended} connections have`;
-  const detail = `The deletion has begun and is not finished: the storage did not respond. ${connections} been ended. The rest is deleted as soon as it responds.`;
-  return new AppError('storage_unavailable', { detail, cause });
+  const detail = `The deletion has begun, but the storage did not respond. Not deleted yet: ${left.join(', ')}. Gatehouse finishes the deletion within two minutes after the storage responds again.`;
+  return new AppError('storage_unavailable', { detail, cause, retryAfterSeconds: cause.retryAfterSeconds });
 }

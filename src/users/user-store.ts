@@ -234,9 +234,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       await change(id, (user) => user && { ...user, signedOutAt: clock() });
     },
 
-    /** Marks the user, from whose next request on nothing is made; `remove` ends it. */
+    /** Marks the user, for whom nothing is made from then on. */
     async beginErasure(id: string): Promise<void> {
-      // The list first: an entry without a mark is dropped by the chore, but a mark without an entry is never found.
+      // The list first: an entry without a mark is dropped later, but a mark without an entry is never found.
       await store.write([{ index: keys.erasures, add: id, score: clock() }]);
       await change(id, (user) => user && { ...user, erasingAt: user.erasingAt ?? clock() });
     },
@@ -258,18 +258,18 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     },
 
     /**
-     * Ends an erasure. For a disabled user the record stays, without name and address, so that they cannot sign in again as a
-     * new user. For any other a note of the time stays for ten minutes, so that a sign-in that began before makes nothing.
+     * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
+     * user. For any other a note of the time stays for ten minutes, so that a sign-in that began before makes nothing.
      */
     async remove(id: string): Promise<void> {
       for (;;) {
         const { user, version } = await load(id);
-        if (!user) break;
-        const { name: _, email: __, erasingAt: ___, ...anonymous } = user;
+        if (!user) return;
+        const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await index(anonymous, user);
           const value = JSON.stringify(anonymous);
-          if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) break;
+          if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return;
           continue;
         }
         await store.write([
@@ -280,8 +280,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           { delete: keys.user(id), ifVersion: version },
           { put: keys.erasedUser(id), value: String(clock()), lifetimeSeconds: ERASED_SECONDS },
         ]);
-        if (isRemoved) break;
+        if (isRemoved) return;
       }
+    },
+
+    /** Ends an erasure: last, so that one that is interrupted before is repeated. */
+    async endErasure(id: string): Promise<void> {
+      await change(id, (user) => (user?.erasingAt === undefined ? undefined : { ...user, erasingAt: undefined }));
       await store.write([{ index: keys.erasures, remove: id }]);
     },
 

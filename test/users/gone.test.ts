@@ -5,7 +5,12 @@ import { type Administrator, administratorOf } from '../relay/service.ts';
 import { attempt, begin, callbackFor, type HostileSite, startHostileSite, textOf } from '../sign-in/attempt.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';
 import type { Answer } from '../support/hostile-answers.ts';
+import { breakStore } from '../support/store-fault.ts';
 import { until } from '../support/until.ts';
+
+interface Entry {
+  target: { id: string };
+}
 
 const ROUNDS = Number(process.env.ROUNDS ?? 12);
 
@@ -133,21 +138,39 @@ test(`R125 an app that is deleted while a user connects leaves no connection, ${
   }
 });
 
-test('R125 an erasure that is interrupted is finished by the chore, and only then audited as done', async () => {
-  const { userId } = await signInAs('interrupted');
-  // As a process leaves it that is killed after its first write.
-  const record = await desk.store.get(`user:{${userId}}`);
-  const marked = { ...JSON.parse(record?.value ?? '{}'), erasingAt: Date.now() - 120_000 };
-  await desk.store.write([{ index: 'erasures', add: userId, score: Date.now() - 120_000 }]);
-  await desk.store.write([{ put: `user:{${userId}}`, value: JSON.stringify(marked) }]);
-  site.provider.signInAs({ sub: 'interrupted' });
+test('R125 a deletion that the storage interrupts says what is left, and is finished and audited later', async () => {
+  const { agent, userId, csrfToken } = await signInAs('interrupted');
+  await agent.get(await pendingConnection(agent, csrfToken));
+  expect(await grantsOf(userId)).toEqual(['elsewhere', 'files']);
+  let heal = () => {};
+  const revocation: Answer = (res) => {
+    if (site.provider.hitsOf('revocation').length === 2) heal = breakStore();
+    res.writeHead(200).end();
+  };
+  site.provider.reset();
+  site.provider.set({ answers: { revocation } });
+  const page = await post(agent, '/account/delete', csrfToken);
+  heal();
+  expect(page.status).toBe(503);
+  expect(Number(page.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(JSON.parse(page.body)).toMatchObject({
+    code: 'storage_unavailable',
+    detail:
+      'The deletion has begun, but the storage did not respond. Not deleted yet: 1 connection, sessions, sign-in records, name and e-mail address, connect links. Gatehouse finishes the deletion within two minutes after the storage responds again.',
+  });
   expect((await attempt(site)).signedIn).toBe(false);
-  const audited = async () =>
-    ((await admin.call('GET', '/audit?event=user.deleted&limit=50')).json.items as { target: { id: string } }[]).some(
+  const audited = async (event: string) =>
+    ((await admin.call('GET', `/audit?event=${event}&limit=50`)).json.items as Entry[]).filter(
       ({ target }) => target.id === userId,
     );
+  expect([await audited('user.deletion_begun'), await audited('user.deleted')]).toMatchObject([
+    [{ actor: { kind: 'user', id: userId } }],
+    [],
+  ]);
+  // As if that was two minutes ago.
+  await desk.store.write([{ index: 'erasures', add: userId, score: Date.now() - 120_000 }]);
   await site.restart();
-  await until(async () => (await admin.call('GET', `/users/${userId}`)).status === 404);
-  await until(audited);
-  expect(await grantsOf(userId)).toEqual([]);
+  await until(async () => (await audited('user.deleted')).length > 0);
+  expect(await audited('user.deleted')).toMatchObject([{ actor: { kind: 'system' } }]);
+  expect([(await admin.call('GET', `/users/${userId}`)).status, await grantsOf(userId)]).toEqual([404, []]);
 });

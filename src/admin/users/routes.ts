@@ -109,9 +109,10 @@ export function userRoutes(parts: AdminParts) {
     'sign-out': (req: Request) => change(req, 'session.ended_everywhere', lifecycle.signOut),
     disable: (req: Request) => change(req, 'user.disabled', lifecycle.disable),
     enable: (req: Request) => change(req, 'user.enabled', lifecycle.enable),
-    delete(req: Request) {
+    async delete(req: Request) {
+      const { user } = await change(req, 'user.deletion_begun', lifecycle.beginErasure);
       const { actor: by, ...origin } = actorOf(req);
-      return change(req, 'user.deletion_begun', (id) => lifecycle.erase(id, { by, origin }));
+      return { user, result: await lifecycle.erase(user.id, { by, origin }) };
     },
   };
 

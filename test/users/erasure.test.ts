@@ -1,0 +1,237 @@
+/** A deletion of a user that the storage interrupts: it says what is left, and a chore finishes it, wherever it stopped. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { AppError } from '../../src/errors.ts';
+import { createConnectLinks } from '../../src/grants/connect-links.ts';
+import { createConnectionIndex } from '../../src/grants/connection-index.ts';
+import { createConnections } from '../../src/grants/connections.ts';
+import { createGrantStore } from '../../src/grants/grant-store.ts';
+import { createRevocations } from '../../src/grants/revocations.ts';
+import type { Events } from '../../src/observability/events.ts';
+import { createRecordStore } from '../../src/sign-in-record/record-store.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
+import { keys } from '../../src/storage/keys.ts';
+import { createSealer } from '../../src/storage/sealed.ts';
+import { createSealedJson } from '../../src/storage/sealed-json.ts';
+import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
+import type { KeptItem, Store } from '../../src/storage/store.ts';
+import { unavailable } from '../../src/storage/unavailable.ts';
+import { createUserLifecycle } from '../../src/users/user-lifecycle.ts';
+import { createUserStore } from '../../src/users/user-store.ts';
+import { PLATFORM } from '../support/apps.ts';
+
+const USER = { id: 'u-gone', issuer: 'https://idp.test', subject: 'gone', name: 'Gone', email: 'gone@example.test' };
+const OTHER = { id: 'u-other', issuer: 'https://idp.test', subject: 'other', name: 'Other', email: 'o@example.test' };
+const APPS = ['one', 'two'].map((id) => ({ ...PLATFORM, id, scopes: ['openid'] }));
+const MINUTE = 60_000;
+
+let directory: string;
+let store: Store;
+let now: number;
+/** Counts down with each write; the one at 0 fails, after it was made or without that, and so do all after it. */
+let fault: { writesLeft: number; isMade: boolean } | undefined;
+let erased: string[];
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-erasure-'));
+  [now, fault, erased] = [Date.now(), undefined, []];
+  store = await createSqliteStore({ directory, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const [sealingKey] = [generateEncryptionKey(new Date())].map(parseEncryptionKeys);
+if (!sealingKey || 'faults' in sealingKey) throw new Error('There is no key.');
+const sealer = createSealer(sealingKey.keys);
+
+/** The rooms of one process, on a store that fails as `fault` says. */
+function rooms() {
+  const clock = () => now;
+  const faulty: Store = {
+    ...store,
+    async write(...given) {
+      if (!fault) return store.write(...given);
+      fault.writesLeft -= 1;
+      if (fault.writesLeft > 0) return store.write(...given);
+      if (fault.writesLeft === 0 && fault.isMade) await store.write(...given);
+      throw unavailable('The disk is gone.');
+    },
+  };
+  const events = new Proxy(
+    { userErased: ({ userId }: { userId: string }) => void erased.push(userId) },
+    { get: (known, name) => Reflect.get(known, name) ?? (() => undefined) },
+  ) as Events;
+  const findApp = (id: string) => APPS.find((app) => app.id === id);
+  const index = createConnectionIndex({ store: faulty, clock, findApp });
+  const grants = createGrantStore({ store: faulty, sealer, clock, connectionIndex: index });
+  const revocations = createRevocations({
+    ...{ store: faulty, sealer, grants, findApp, events, clock, random: () => 0.5 },
+    provider: { revoke: async () => ({ outcome: 'revoked' }) },
+  });
+  const links = createConnectLinks({
+    store: faulty,
+    sealedJson: createSealedJson(sealer),
+    publicHref: 'https://g',
+    clock,
+  });
+  const connections = createConnections({
+    ...{ grants, revocations, links, findApp, isRegistered: async () => true, checkSeconds: 0, events, clock },
+  });
+  const users = createUserStore({ store: faulty, clock });
+  const signIns = createRecordStore({ store: faulty, clock });
+  const sessions = { endAll: (id: string) => faulty.write([{ delete: `session-of:{${id}}` }]).then(() => undefined) };
+  const lifecycle = createUserLifecycle({ store: faulty, users, connections, links, sessions, signIns, events, clock });
+  return { users, links, connections, signIns, revocations, lifecycle };
+}
+
+async function makeUser(user: typeof USER): Promise<void> {
+  const { users, links, connections, signIns } = rooms();
+  await users.noteSignIn(user);
+  for (const app of APPS) {
+    const response = { accessToken: `at-${app.id}`, refreshToken: `rt-${app.id}` };
+    const admit = () => users.admit(user.id, now + 1);
+    const consent = { userId: user.id, app, response, scopes: ['openid'], account: { subject: user.subject } };
+    expect(await connections.make({ ...consent, admit } as never)).toBe('made');
+  }
+  await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
+  const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';
+  const begun = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
+  await signIns.begin({ ...begun, userId: user.id, reference, state: reference });
+  const link = { userId: user.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
+  await links.create(link);
+}
+
+/** Every item of the store that names the user, by its key or index; without the lists of connections, which may lag. */
+async function itemsOf({ id, name, email, subject }: typeof USER): Promise<string[]> {
+  const found: string[] = [];
+  const isOf = (item: KeptItem) =>
+    [id, name, email, subject].some((text) => JSON.stringify(item).toLowerCase().includes(text.toLowerCase()));
+  for await (const items of store.dump()) {
+    for (const item of items.filter(isOf))
+      found.push('record' in item ? item.record : 'index' in item ? item.index : '');
+  }
+  return found.filter((key) => !key.startsWith('connections:')).sort();
+}
+
+const TOMBSTONE = keys.erasedUser(USER.id);
+
+/** As the administration deletes. @returns the error, if any */
+async function erase(): Promise<unknown> {
+  const { lifecycle } = rooms();
+  try {
+    await lifecycle.beginErasure(USER.id);
+    await lifecycle.erase(USER.id, {});
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+async function finishLater(): Promise<void> {
+  fault = undefined;
+  now += 2 * MINUTE;
+  const { revocations, lifecycle } = rooms();
+  await lifecycle.finishErasures();
+  await revocations.retryDue();
+}
+
+describe('R125 a deletion that the storage interrupts', () => {
+  test('leaves a note for ten minutes if nothing interrupts it', async () => {
+    await makeUser(USER);
+    expect((await itemsOf(USER)).length).toBeGreaterThan(10);
+    expect(await erase()).toBeUndefined();
+    expect([await itemsOf(USER), erased]).toEqual([[TOMBSTONE], [USER.id]]);
+    now += 10 * MINUTE;
+    expect(await itemsOf(USER)).toEqual([]);
+  });
+
+  test.each([false, true])(
+    'says what is left and is finished by the chore, at whichever write it stopped (made before the error: %s)',
+    async (isMade) => {
+      await makeUser(OTHER);
+      const others = await itemsOf(OTHER);
+      const details: string[] = [];
+      for (let at = 1, isDone = false; !isDone; at += 1) {
+        erased = [];
+        await makeUser(USER);
+        fault = { writesLeft: at, isMade };
+        const error = await erase();
+        isDone = error === undefined;
+        if (!isDone) {
+          if (!(error instanceof AppError)) throw error;
+          expect([error.status, error.retryAfterSeconds], `write ${at}`).toEqual([503, 1]);
+          if (error.detail !== undefined && error.detail !== details.at(-1)) details.push(error.detail);
+        }
+        // Never announced before it is true.
+        const announced = [...erased];
+        const left = await itemsOf(USER);
+        if (announced.length > 0) expect(left.filter((key) => ![TOMBSTONE, keys.erasures].includes(key))).toEqual([]);
+        const { users } = rooms();
+        const hasBegun = (await users.find(USER.id))?.erasingAt !== undefined || !(await users.find(USER.id));
+        await finishLater();
+        if (hasBegun) {
+          expect(await itemsOf(USER), `write ${at}`).toEqual([TOMBSTONE]);
+          expect(erased, `write ${at}`).toContain(USER.id);
+        } else {
+          // The caller got an error before anything was deleted, and the user is as before.
+          expect(await users.admit(USER.id, now), `write ${at}`).toBeDefined();
+          expect(await users.erasures(now)).toEqual([]);
+        }
+        now += 11 * MINUTE;
+      }
+      const NAME = 'name and e-mail address, connect links';
+      expect(details).toEqual(
+        [
+          `2 connections, sessions, sign-in records, ${NAME}`,
+          `1 connection, sessions, sign-in records, ${NAME}`,
+          `sessions, sign-in records, ${NAME}`,
+          `sign-in records, ${NAME}`,
+          NAME,
+        ].map(
+          (left) =>
+            `The deletion has begun, but the storage did not respond. Not deleted yet: ${left}. Gatehouse finishes the deletion within two minutes after the storage responds again.`,
+        ),
+      );
+      const isLasting = (key: string) => !key.startsWith('connect-ticket:');
+      expect((await itemsOf(OTHER)).filter(isLasting)).toEqual(others.filter(isLasting));
+    },
+  );
+
+  test('does not delete a user who has signed in again since', async () => {
+    await makeUser(USER);
+    fault = { writesLeft: 1_000, isMade: false };
+    expect(await erase()).toBeUndefined();
+    const needed = 1_000 - fault.writesLeft;
+    fault = undefined;
+    now += 11 * MINUTE;
+    await makeUser(USER);
+    // The last write takes the user from the list of deletions.
+    fault = { writesLeft: needed, isMade: false };
+    expect([await erase(), await rooms().users.erasures(now)]).toEqual([undefined, [USER.id]]);
+    fault = undefined;
+    now += MINUTE / 2;
+    await makeUser(USER);
+    const before = await itemsOf(USER);
+    await finishLater();
+    expect(await itemsOf(USER)).toEqual(before.filter((key) => key !== keys.erasures));
+  });
+
+  test('of a disabled user leaves only that they are disabled', async () => {
+    // From about the write that deletes the name on.
+    for (let at = 14, error: unknown = true; error; at += 1) {
+      await makeUser(USER);
+      await rooms().lifecycle.disable(USER.id);
+      fault = { writesLeft: at, isMade: true };
+      error = await erase();
+      await finishLater();
+      const user = await rooms().users.find(USER.id);
+      expect([user?.disabledAt !== undefined, user?.erasingAt], `write ${at}`).toEqual([true, undefined]);
+      expect([user?.name, erased.includes(USER.id)], `write ${at}`).toEqual([undefined, true]);
+      await rooms().lifecycle.enable(USER.id);
+      erased = [];
+    }
+  });
+});
