@@ -65,13 +65,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event, ...ofConnection(userId, app), outcome });
     },
     userErased({ userId, by, origin }) {
-      note({
-        event: 'user.deleted',
-        actor: by ?? SYSTEM,
-        target: { kind: 'user', id: userId },
-        userId,
-        ...from(origin),
-      });
+      note({ event: 'user.deleted', actor: by ?? SYSTEM, target: { kind: 'user', id: userId }, ...from(origin) });
     },
     connectionsSetAside({ app: id, name, count }) {
       const target = { kind: 'connected_app', id, name };

@@ -55,6 +55,8 @@ const MIN_PAUSE_MS = 30_000;
 const MAX_PAUSE_MS = HOUR_MS;
 const MAX_AGE_MS = 7 * DAY_MS;
 const BATCH = 50;
+/** Each has to be opened to know its app. */
+const MAX_COUNTED = 1_000;
 const NOBODY = 'nobody';
 
 export type Revocations = ReturnType<typeof createRevocations>;
@@ -208,6 +210,13 @@ export function createRevocations(parts: {
     async pendingOf(userId: string): Promise<PendingRevocation[]> {
       const ids = await allMembers(store, keys.revocationsOf(userId));
       return (await Promise.all(ids.map((id) => pending(userId, id)))).flat();
+    },
+
+    /** How many wait for this app. `exact` is false where more than 1,000 wait in all: then these are among the next 1,000. */
+    async countOf(appId: string): Promise<{ count: number; exact: boolean }> {
+      const { items, next } = await store.page(keys.revocations, { limit: MAX_COUNTED });
+      const loaded = await Promise.all(items.map(({ member }) => load(...placeOf(member))));
+      return { count: loaded.filter((one) => one?.revocation?.appId === appId).length, exact: next === undefined };
     },
 
     async page({ after, limit }: { after?: string | undefined; limit: number }) {

@@ -33,12 +33,15 @@ let outcome: RevocationOutcome;
 let status: number | undefined;
 let asked: string[];
 let told: string[];
+/** The apps of this moment. */
+let apps: ConnectedApp[];
 /** How many were kept while the provider was asked last. */
 let keptWhenAsked = 0;
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
   [now, outcome, status, asked, told] = [1_800_000_000_000, 'unconfirmed', undefined, [], []];
+  apps = [APP];
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
@@ -56,7 +59,7 @@ const events = {
   revocationEnded: (facts: { outcome: string }) => void told.push(facts.outcome),
 } as unknown as Events;
 
-const findApp = (id: string) => (id === APP.id ? APP : undefined);
+const findApp = (id: string) => apps.find((app) => app.id === id);
 
 /** As another process has it: nothing but the store is common. */
 const revocations = () =>
@@ -314,6 +317,52 @@ test('R52: a revocation is abandoned where its app no longer exists, or its reco
   expect(await revocations().pendingOf('u1')).toEqual([]);
   await retryAfter(31_000);
   expect(told).toHaveLength(2);
+});
+
+test('R124, R52: an app that has moved gets no token of its earlier registration, which is revoked once the app is as it was', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  outcome = 'revoked';
+  for (const moved of [{ issuer: 'https://other.test' }, { clientId: 'c2' }, { apiBaseUrl: 'https://other.test' }]) {
+    apps = [{ ...APP, ...moved }];
+    await retryAfter(2 * 60 * MINUTE);
+  }
+  expect([asked, told]).toEqual([['rt1'], ['pending']]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 4 }]);
+  apps = [APP];
+  await retryAfter(2 * 60 * MINUTE);
+  expect([asked, told]).toEqual([
+    ['rt1', 'rt1'],
+    ['pending', 'confirmed'],
+  ]);
+});
+
+test('R124, R52: a revocation of an earlier registration is given up after a week', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  apps = [{ ...APP, clientId: 'c2' }];
+  await retryAfter(7 * 86_400_000);
+  expect(told).toEqual(['pending']);
+  await retryAfter(2 * 60 * MINUTE);
+  expect(told).toEqual(['pending', 'abandoned']);
+});
+
+test('R52: the revocations of an app are counted, among the next 1,000', async () => {
+  const { plan, countOf } = revocations();
+  const request = { userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' as const };
+  expect(await countOf(APP.id)).toEqual({ count: 0, exact: true });
+  for (const appId of [APP.id, 'other', APP.id]) await plan({ ...request, appId });
+  await store.write([{ put: keys.revocation('u1', await plan(request)), value: 'not sealed' }]);
+  expect(await countOf(APP.id)).toEqual({ count: 2, exact: true });
+  const others = Array.from({ length: 996 }, (_, at) => ({
+    index: keys.revocations,
+    add: `["u2","${at}"]`,
+    score: now * 2,
+  }));
+  await store.write(others);
+  expect(await countOf(APP.id)).toEqual({ count: 2, exact: true });
+  await store.write([{ index: keys.revocations, add: '["u3","0"]', score: now }]);
+  expect(await countOf(APP.id)).toEqual({ count: 2, exact: false });
 });
 
 test('R52: a revocation without a record is dropped from the list, and nothing is called', async () => {

@@ -57,7 +57,7 @@ export function connectedAppRoutes(parts: AdminParts) {
       ...{ facts, changes, provider, pages, clock, publicHref, basePath },
       ...{ timelines: createTimelines(parts), trail },
     }),
-    questions: connectedAppQuestions({ ...parts, facts, changes }),
+    questions: connectedAppQuestions({ ...parts, facts, changes, countRevocations: grants.revocations.countOf }),
     api: connectedAppApi({ facts, changes, registerAtProvider, publicHref }),
     check: connectedAppCheckRoutes({ facts, checkNow, pages, apps, basePath }),
   };

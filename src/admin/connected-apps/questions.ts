@@ -1,5 +1,6 @@
 /** Asks before a connected app is disabled or deleted. */
 import type { ConnectedAppRegistration } from '../../connected-apps/connected-app.ts';
+import type { Revocations } from '../../grants/revocations.ts';
 import type { AdminParts } from '../admin.ts';
 import { confirmation } from '../confirmation.ts';
 import type { ConnectedAppChanges } from './changes.ts';
@@ -12,10 +13,23 @@ const DELETED = [
   'A registration that Gatehouse made at the provider is deleted there, too. Any other stays there until you delete it. This cannot be undone.',
 ];
 
+/** Of revocations that the provider has not confirmed. */
+function givenUp({ count, exact }: { count: number; exact: boolean }): string[] {
+  if (count === 0 && exact) return [];
+  if (count === 0) return ['Revocations that the provider has not confirmed yet are given up.'];
+  const words = `${exact ? '' : 'At least '}${count.toLocaleString('en-GB')} ${count === 1 && exact ? 'revocation' : 'revocations'}`;
+  const verb = count === 1 && exact ? 'is' : 'are';
+  return [`${words} that the provider has not confirmed yet ${verb} given up: at the provider, this access stays.`];
+}
+
 export function connectedAppQuestions(
-  parts: Pick<AdminParts, 'pages' | 'publicUrl'> & { facts: ConnectedAppFacts; changes: ConnectedAppChanges },
+  parts: Pick<AdminParts, 'pages' | 'publicUrl'> & {
+    facts: ConnectedAppFacts;
+    changes: ConnectedAppChanges;
+    countRevocations: Revocations['countOf'];
+  },
 ) {
-  const { facts, changes, publicUrl } = parts;
+  const { facts, changes, countRevocations, publicUrl } = parts;
   const home = `${publicUrl.basePath}/admin/connected-apps`;
 
   const disabling = confirmation<AppView>(parts, {
@@ -48,11 +62,14 @@ export function connectedAppQuestions(
       const { name, connections = 0 } = await facts.one(id);
       return { id, name, connections };
     },
-    ask: ({ name, connections }) => ({
+    ask: async ({ id, name, connections }) => ({
       action: 'Delete the app',
       name,
-      consequences:
-        connections === 0 ? DELETED : ['Users are connected with this app: disconnect everyone first.', ...DELETED],
+      consequences: [
+        ...(connections === 0 ? [] : ['Users are connected with this app: disconnect everyone first.']),
+        ...givenUp(await countRevocations(id)),
+        ...DELETED,
+      ],
       verb: 'Delete app',
       typed: name,
     }),

@@ -90,7 +90,8 @@ describe('users', () => {
       'sign-ins?q=second@example.test',
     ])
       expect((await list(path)).items).toEqual([]);
-    expect(await audited(`event=user.deleted&whom=${id}`)).toHaveLength(1);
+    await expect.poll(() => audited(`event=user.deleted&whom=${id}`)).toHaveLength(1);
+    expect(await audited(`event=user.deletion_begun&whom=${id}`)).toHaveLength(1);
   });
   test('R56: disabled and then deleted: name and address are gone, and the way in stays shut', async () => {
     const { agent } = await signIn(site, 'second@example.test');
