@@ -20,7 +20,7 @@ export function assertOneTag(keys: readonly string[]): void {
 /** The record or index that a step changes or demands. @throws TypeError if one step does both */
 export function keyOf(step: Write): string {
   if ('exists' in step) {
-    if ('put' in step || 'delete' in step || 'index' in step)
+    if (Object.keys(step).some((member) => member !== 'exists' && member !== 'version'))
       throw new TypeError('`exists` must be a step of its own.');
     return step.exists;
   }

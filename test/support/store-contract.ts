@@ -342,6 +342,42 @@ function writeDuties(test: DutyTest): void {
         await expect(pair.one.write(mistake)).rejects.toThrow(TypeError);
     });
 
+    test('a write that demands a version of a record changes nothing once that has another', async ({ pair }) => {
+      const note = (version: number) => [
+        { exists: 'owner:{t}', version },
+        { put: 'note:{t}', value: `${version}` },
+      ];
+      // No record has the version 0.
+      for (const version of [0, 1]) expect(await pair.one.write(note(version))).toBeUndefined();
+      const first = (await pair.other.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }])) ?? 0;
+      expect(await pair.one.write(note(first))).toBeDefined();
+      expect((await pair.one.get('owner:{t}'))?.version).toBe(first);
+      const second = (await pair.other.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }])) ?? 0;
+      for (const version of [0, first, second + 1]) expect(await pair.one.write(note(version))).toBeUndefined();
+      expect((await pair.one.get('note:{t}'))?.value).toBe(`${first}`);
+      // Judged, as every condition, before the first step.
+      expect(await pair.one.write([{ delete: 'owner:{t}' }, ...note(second)])).toBeDefined();
+      expect(await pair.one.write(note(second))).toBeUndefined();
+      const third = (await pair.one.write([{ put: 'owner:{t}', value: 'x', lifetimeSeconds: 3 }])) ?? 0;
+      await pair.elapse(3_100);
+      expect(await pair.one.write(note(third))).toBeUndefined();
+      expect((await pair.one.get('note:{t}'))?.value).toBe(`${second}`);
+    });
+
+    test('of several writes that demand one version and replace it, one wins', async ({ pair }) => {
+      const version = (await pair.one.write([{ put: 'owner:{t}', value: 'x' }])) ?? 0;
+      const attempts = Array.from({ length: 20 }, (_, at) =>
+        (at % 2 === 0 ? pair.one : pair.other).write([
+          { exists: 'owner:{t}', version },
+          { put: 'owner:{t}', value: `${at}` },
+          { index: 'made:{t}', add: `${at}`, score: at },
+        ]),
+      );
+      expect((await Promise.all(attempts)).filter((one) => one !== undefined)).toHaveLength(1);
+      const { items } = await pair.one.page('made:{t}', { limit: 99 });
+      expect(items.map(({ member }) => member)).toEqual([(await pair.other.get('owner:{t}'))?.value]);
+    });
+
     test('keys that differ in their tag are refused with a TypeError, the lease of the fence included', async ({
       pair,
     }) => {

@@ -38,7 +38,7 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
   const holds = (step: Write): boolean => {
     if ('index' in step || (!('exists' in step) && step.ifVersion === undefined)) return true;
     const version = Number(selectVersion.get(keyOf(step), clock())?.version ?? 0);
-    if ('exists' in step) return step.version === undefined ? version !== 0 : version === step.version;
+    if ('exists' in step) return version !== 0 && version === (step.version ?? version);
     return version === step.ifVersion;
   };
 

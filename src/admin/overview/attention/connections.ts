@@ -20,7 +20,8 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
     );
     // One that has recovered since it was listed has no cause.
     const causes = loaded.flatMap((connection) => {
-      const { cause, reason } = connection ?? {};
+      if (!connection) return FAILURE_WORDS.unreadable;
+      const { cause, reason } = connection;
       if (cause === undefined) return [];
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
