@@ -24,7 +24,7 @@ export async function createAudit(parts: {
   const { store, sealer } = storage;
   const trail = createAuditTrail({ store, clock, days, onStored: (audit) => events.audited({ audit }) });
   const notes = createAuditNotes({ trail, clock, lost: (entries) => events.auditLost({ entries }) });
-  const tallies = createTallies({ store, clock });
+  const tallies = createTallies({ store, clock, lost: (counts) => events.countsLost({ of: 'overview', counts }) });
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));
   const noteEmpty = () => trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });

@@ -38,7 +38,9 @@ type Counts = TallySpan['counts'];
 
 export type Tallies = ReturnType<typeof createTallies>;
 
-export function createTallies({ store, clock }: { store: Store; clock: () => number }) {
+/** @param parts `lost`: called with the number of counts that could not be stored before the process stops */
+export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }) {
+  const { store, clock, lost } = parts;
   /** By unit and name of the span. */
   let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
   /** Those of the current five minutes, to which every relayed call adds. */
@@ -69,6 +71,12 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
     const { lifetimeSeconds } = UNITS[unit];
     return changeJson<Counts>(store, { key: keys.tally(name), lifetimeSeconds }, {}, (stored) => added(stored, counts));
   };
+
+  const unwrittenOf = (unit: TallyUnit): number =>
+    [...unwritten.values()]
+      .filter((span) => span.unit === unit)
+      .flatMap(({ counts }) => Object.values(counts))
+      .reduce((sum, count) => sum + count, 0);
 
   const flush = (): Promise<void> => {
     timer = undefined;
@@ -133,6 +141,9 @@ export function createTallies({ store, clock }: { store: Store; clock: () => num
       closed = true;
       clearTimeout(timer);
       await flush();
+      // Each unit has every count, unless it was stored.
+      const left = Math.max(...UNIT_NAMES.map(unwrittenOf));
+      if (left > 0) lost?.(left);
     },
   };
 }

@@ -48,7 +48,10 @@ export async function createBins(parts: {
   const { store, clock, service, file, events } = parts;
   const stored = createStoredDatasets({ store, clock });
   const dataset = await createLiveDataset({ file, stored, events });
-  const tally = createBinTally({ store, clock });
+  const tally = createBinTally({
+    ...{ store, clock },
+    lost: (counts) => events?.countsLost({ of: 'bin_lookups', counts }),
+  });
   const quota = service && createBinQuota({ ...service, store, clock });
   const client = service && createBinClient({ ...service, fetch: parts.outbound.fetch, store, clock });
   const lookup = createBinLookup({

@@ -1,4 +1,4 @@
-/** Counts look-ups for administrators: in memory at first, and added to the store every 10 s for all processes. */
+/** Counts look-ups for administrators: in memory at first, and added to the store every 10 s, or later while it is down. */
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../time.ts';
@@ -41,31 +41,54 @@ const HIT = 'cache-hit';
 const MISS = 'cache-miss';
 const LIFETIME_SECONDS = 100 * DAY_SECONDS;
 
-/** @param parts `clock`: milliseconds since the epoch */
-export function createBinTally({ store, clock }: { store: Store; clock: () => number }): BinTally {
-  const counts = new Map<string, number>();
+/**
+ * @param parts `clock`: milliseconds since the epoch. `lost`: called with the number of counts that could not be stored before
+ *   the process stops
+ */
+export function createBinTally(parts: {
+  store: Store;
+  clock: () => number;
+  lost?: (counts: number) => void;
+}): BinTally {
+  const { store, clock, lost } = parts;
+  /** By key of their counter. */
+  const unwritten = new Map<string, number>();
   let health: ServiceHealth | undefined;
-  const month = () => isoTime(clock()).slice(0, 7);
-  const add = (name: string, count: number) => void counts.set(name, (counts.get(name) ?? 0) + count);
+  const keyOf = (name: string) => keys.binLookups(isoTime(clock()).slice(0, 7), name);
+  const addTo = (key: string, count: number) => void unwritten.set(key, (unwritten.get(key) ?? 0) + count);
+  const add = (name: string, count: number) => addTo(keyOf(name), count);
 
-  const write = async (): Promise<void> => {
-    const lifetimeSeconds = LIFETIME_SECONDS;
-    for (const [name, count] of [...counts]) {
-      counts.delete(name);
-      // Only for display: counts that the store does not take are dropped.
-      await store.increment(keys.binLookups(month(), name), count, { lifetimeSeconds }).catch(() => undefined);
+  const writeCounts = async (): Promise<void> => {
+    for (const [key, count] of [...unwritten]) {
+      unwritten.delete(key);
+      try {
+        await store.increment(key, count, { lifetimeSeconds: LIFETIME_SECONDS });
+      } catch {
+        // The store is down: this and the rest are written later.
+        addTo(key, count);
+        return;
+      }
     }
+  };
+  const writeHealth = async (): Promise<void> => {
     const changes = health;
-    health = undefined;
-    if (changes) await saveHealth(store, changes);
+    if (!changes) return;
+    try {
+      await saveHealth(store, changes);
+      // What changed during the write is written by the next.
+      if (health === changes) health = undefined;
+    } catch {
+      // Written later.
+    }
   };
   let writing: Promise<void> = Promise.resolve();
-  /** One after another, so that a report has what an earlier flush is still writing. */
+  /** One after another, so that a report has what an earlier flush is still writing. Never rejects. */
   const flush = (): Promise<void> => {
-    writing = writing.catch(() => undefined).then(write);
+    writing = writing.then(writeCounts).then(writeHealth);
     return writing;
   };
-  const timer = setInterval(() => void flush().catch(() => undefined), FLUSH_MS).unref();
+  const timer = setInterval(() => void flush(), FLUSH_MS).unref();
+  const latestHealth = async () => ({ ...(await readHealth(store)), ...health });
 
   return {
     lookedUp: add,
@@ -76,15 +99,18 @@ export function createBinTally({ store, clock }: { store: Store; clock: () => nu
     },
     async report() {
       await flush();
-      const of = (name: string) => store.counter(keys.binLookups(month(), name));
+      const month = isoTime(clock()).slice(0, 7);
+      const of = async (name: string) => (await store.counter(keyOf(name))) + (unwritten.get(keyOf(name)) ?? 0);
       const values = await Promise.all(OUTCOMES.map(async (outcome) => [outcome, await of(outcome)]));
-      const [hits, misses, service] = await Promise.all([of(HIT), of(MISS), readHealth(store)]);
-      return { month: month(), outcomes: Object.fromEntries(values), cache: { hits, misses }, service };
+      const [hits, misses, service] = await Promise.all([of(HIT), of(MISS), latestHealth()]);
+      return { month, outcomes: Object.fromEntries(values), cache: { hits, misses }, service };
     },
-    health: () => readHealth(store),
+    health: latestHealth,
     async close() {
       clearInterval(timer);
-      await flush().catch(() => undefined);
+      await flush();
+      const left = [...unwritten.values()].reduce((sum, count) => sum + count, 0);
+      if (left > 0) lost?.(left);
     },
   };
 }

@@ -100,6 +100,7 @@ export function createRateLimits(parts: {
     const { kind, caller } = entry;
     const pending = entry.own - entry.stored;
     entry.stored += pending;
+    // A failed write may have been done. Counted again, it would refuse callers who are below their limit.
     const total = await store
       .increment(keys.limit(kind, caller, entry.minute), pending, { lifetimeSeconds: LIFETIME_SECONDS })
       .catch(() => undefined);

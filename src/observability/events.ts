@@ -121,6 +121,8 @@ export interface Events {
   audited(facts: { audit: object }): void;
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
+  /** Counts, kept in memory at first, that could not be stored. */
+  countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
   /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
   forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
   /** @param text names it and never its value */
@@ -248,6 +250,10 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     auditLost(facts) {
       metrics.auditLost.inc(facts.entries);
       line('error', 'audit entries lost')(facts);
+    },
+    countsLost(facts) {
+      metrics.countsLost.inc({ of: facts.of }, facts.counts);
+      line('error', 'counts lost')(facts);
     },
     forwardedFault(fault, peer) {
       logger.warn(

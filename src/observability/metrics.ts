@@ -18,6 +18,7 @@ export const LABEL_VALUES = {
   binServiceFailures: ['timeout', 'connection', 'status', 'answer', 'key_refused', 'paused'],
   spans: ['sent', 'lost'],
   relayCalls: ['answered', 'failed', 'refused'],
+  countsLost: ['relay_uses', 'overview', 'bin_lookups'],
   outboundRequests: [
     ...(['2xx', '3xx', '4xx', '5xx'] as const),
     ...(['timeout', 'connection', 'address', 'busy', 'too_large', 'encoding', 'stopped'] as const),
@@ -162,6 +163,12 @@ export function createMetrics(droppedLines: () => number = () => 0) {
     auditLost: counter(
       'audit_entries_lost',
       'Entries that the audit trail could not store; their events are in the log.',
+    ),
+    countsLost: counter(
+      'counts_lost',
+      'Counts for pages of the administration that could not be stored, by what they count.',
+      'of',
+      LABEL_VALUES.countsLost,
     ),
     outboundRefused: counter(
       'outbound_refused',

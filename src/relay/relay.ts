@@ -31,7 +31,7 @@ export async function createRelay(parts: {
   storage: { store: Store; sealedJson: SealedJson };
   outbound: Outbound;
   audit: Pick<Audit, 'note' | 'tallies'>;
-  events: Pick<Events, 'relayCalled'>;
+  events: Pick<Events, 'relayCalled' | 'countsLost'>;
   connectedApps: Pick<ConnectedApps, 'apps' | 'ownKeys'>;
   grants: Grants;
   threads: Threads;
@@ -67,6 +67,7 @@ export async function createRelay(parts: {
       audit.tallies.count(`relay.${outcome}`);
       events.relayCalled({ app, outcome });
     },
+    lost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
   });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
   const { vault, narrowed } = grants;

@@ -29,12 +29,20 @@ export interface HourOfUse {
 }
 
 const WRITE_INTERVAL_MS = 2_000;
-/** Connections written at the same time: on SQLite they share a transaction. */
+/** Records written at the same time: on SQLite they share a transaction. */
 const WRITTEN_AT_ONCE = 50;
 const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
 const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
+/** If the store is down for long, counts are lost rather than memory filled. */
 const MAX_PENDING = 10_000;
+const MAX_UNWRITTEN = 30_000;
 const MAX_AUDITED = 20_000;
+
+/** A record to which uses are still to be added, by their names. */
+interface UnwrittenRecord {
+  uses: Map<string, CountedUse>;
+  write: (counted: readonly CountedUse[]) => Promise<void>;
+}
 
 export type RelayUses = ReturnType<typeof createRelayUses>;
 
@@ -46,57 +54,104 @@ export function createRelayUses(parts: {
   isApp: (id: string) => boolean;
   /** Counts each call. */
   count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
+  /** Called with the number of counts that could not be added to a record. */
+  lost?: (counts: number) => void;
 }) {
-  const { store, audit, clock, isApp, count } = parts;
+  const { store, audit, clock, isApp, count, lost } = parts;
   const audited = remembered<string>(MAX_AUDITED);
   let pending = new Map<string, CountedUse>();
+  /** By key of the record. A record whose write failed stays until a later one succeeds. */
+  const unwritten = new Map<string, UnwrittenRecord>();
+  let unwrittenUses = 0;
+  let lostCounts = 0;
   let writing: Promise<void> = Promise.resolve();
 
-  /** Adds calls to the sums of a relay token or an app. @param otherOf the app of a call with the token, or the token */
-  const addHours = async (
-    owner: 'token' | 'app',
-    id: string,
-    counted: readonly CountedUse[],
-    otherOf: (use: RelayUse) => string | undefined,
-  ): Promise<void> => {
-    for (const [day, ofDay] of Map.groupBy(counted, ({ at }) => dayOf(at))) {
-      const place = { key: keys.relayUses(owner, id, day), lifetimeSeconds: HOURS_LIFETIME_SECONDS };
-      await changeJson<StoredHours>(store, place, {}, (stored) => withHours(stored, ofDay, otherOf));
+  /** Adds calls to the sums of a relay token or an app for one day. @param otherOf the app of a call with the token, or the token */
+  const addHours =
+    (key: string, otherOf: (use: RelayUse) => string | undefined): UnwrittenRecord['write'] =>
+    (counted) =>
+      changeJson<StoredHours>(store, { key, lifetimeSeconds: HOURS_LIFETIME_SECONDS }, {}, (stored) =>
+        withHours(stored, counted, otherOf),
+      );
+
+  const addServices =
+    (key: string, owner: string): UnwrittenRecord['write'] =>
+    (counted) =>
+      changeJson<ServiceUse[]>(store, { key, owner, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
+        counted.reduce(withService, stored),
+      );
+
+  const appIn = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
+
+  /** The records that a use is added to. */
+  const recordsOf = ({ use, at }: CountedUse): [key: string, write: UnwrittenRecord['write']][] => {
+    const day = dayOf(at);
+    const app = appIn(use);
+    const ofToken = keys.relayUses('token', use.token.id, day);
+    const records: [string, UnwrittenRecord['write']][] = [[ofToken, addHours(ofToken, appIn)]];
+    if (app !== undefined) {
+      const ofApp = keys.relayUses('app', app, day);
+      records.push([ofApp, addHours(ofApp, ({ token }) => token.id)]);
+    }
+    if (isUseOfConnection(use)) {
+      const { userId = '', app: connected = '' } = use;
+      const ofConnection = keys.relayUsesOf(userId, connected);
+      records.push([ofConnection, addServices(ofConnection, keys.grant(userId, connected))]);
+    }
+    return records;
+  };
+
+  const addUnwritten = (name: string, counted: CountedUse): void => {
+    for (const [key, write] of recordsOf(counted)) {
+      const record = unwritten.get(key) ?? { uses: new Map<string, CountedUse>(), write };
+      const earlier = record.uses.get(name);
+      if (!earlier && unwrittenUses >= MAX_UNWRITTEN) {
+        lostCounts += counted.count;
+        continue;
+      }
+      if (!earlier) unwrittenUses += 1;
+      record.uses.set(name, { ...counted, count: counted.count + (earlier?.count ?? 0) });
+      unwritten.set(key, record);
     }
   };
 
-  /** @param counted uses of one connection */
-  const addServices = async (counted: readonly CountedUse[]): Promise<void> => {
-    const { userId = '', app = '' } = counted[0]?.use ?? {};
-    const place = { key: keys.relayUsesOf(userId, app), owner: keys.grant(userId, app) };
-    await changeJson<ServiceUse[]>(store, { ...place, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
-      counted.reduce(withService, stored),
-    );
+  /** Removes the record from the unwritten ones, unless its write fails: then it goes to their end. */
+  const writeRecord = async (key: string, record: UnwrittenRecord): Promise<boolean> => {
+    unwritten.delete(key);
+    try {
+      await record.write([...record.uses.values()]);
+      unwrittenUses -= record.uses.size;
+      return true;
+    } catch {
+      unwritten.set(key, record);
+      return false;
+    }
+  };
+
+  const reportLost = (): void => {
+    if (lostCounts > 0) lost?.(lostCounts);
+    lostCounts = 0;
   };
 
   const writeAll = async (): Promise<void> => {
-    const batch = [...pending.values()];
+    for (const [name, counted] of pending) addUnwritten(name, counted);
     pending = new Map();
-    const appIn = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
-    for (const [tokenId, counted] of Map.groupBy(batch, ({ use }) => use.token.id)) {
-      await addHours('token', tokenId, counted, appIn);
-    }
-    for (const [app, counted] of Map.groupBy(batch, ({ use }) => appIn(use))) {
-      if (app !== undefined) await addHours('app', app, counted, ({ token }) => token.id);
-    }
-    const ofConnections = batch.filter(({ use }) => isUseOfConnection(use));
-    const connections = [...Map.groupBy(ofConnections, ({ use }) => `${use.userId} ${use.app}`).values()];
-    while (connections.length > 0) {
-      await Promise.all(connections.splice(0, WRITTEN_AT_ONCE).map(addServices));
+    reportLost();
+    const records = [...unwritten];
+    while (records.length > 0) {
+      const batch = records.splice(0, WRITTEN_AT_ONCE);
+      const results = await Promise.all(batch.map(([key, record]) => writeRecord(key, record)));
+      // The store is down: the rest would only wait for its deadlines.
+      if (!results.includes(true)) return;
     }
   };
 
-  /** Writes the pending counts now. */
+  /** Writes the pending counts now. Those that the store does not take are written later. */
   const settle = (): Promise<void> => {
-    writing = writing.then(writeAll).catch(() => undefined);
+    writing = writing.then(writeAll);
     return writing;
   };
-  const timer = setInterval(() => pending.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();
+  const timer = setInterval(() => pending.size + unwritten.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();
 
   const servicesOf = async (userId: string, appId: string): Promise<ServiceUse[]> => {
     const record = await store.get(keys.relayUsesOf(userId, appId));
@@ -125,8 +180,8 @@ export function createRelayUses(parts: {
         counted.count += 1;
         return;
       }
-      // If the store is down for long, counts are lost rather than memory filled.
       if (pending.size < MAX_PENDING) pending.set(name, { use, at, count: 1 });
+      else lostCounts += 1;
     },
     /**
      * The calls with one relay token or to one app, newest hour first.
@@ -157,6 +212,9 @@ export function createRelayUses(parts: {
     async close(): Promise<void> {
       clearInterval(timer);
       await settle();
+      for (const { uses } of unwritten.values()) for (const { count } of uses.values()) lostCounts += count;
+      unwritten.clear();
+      reportLost();
     },
   };
 }

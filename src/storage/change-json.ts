@@ -1,5 +1,6 @@
 /** Changes a record of JSON: read, changed and written again, repeated where another process was faster. */
 import type { Store } from './store.ts';
+import { unavailable } from './unavailable.ts';
 
 /** Of concurrent processes, one succeeds in each attempt. */
 const MAX_ATTEMPTS = 20;
@@ -7,6 +8,7 @@ const MAX_ATTEMPTS = 20;
 /**
  * @param place `owner`: key of a record that must exist, so that this one does not outlive it
  * @param start what is changed if there is no record yet
+ * @throws AppError `storage_unavailable`, also where other processes were faster each time
  */
 export async function changeJson<T>(
   store: Pick<Store, 'get' | 'write'>,
@@ -22,4 +24,5 @@ export async function changeJson<T>(
       return;
     if (owner !== undefined && !(await store.get(owner))) return;
   }
+  throw unavailable(`another process changed the record before each of ${MAX_ATTEMPTS} attempts`);
 }

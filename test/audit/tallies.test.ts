@@ -76,3 +76,23 @@ test('what is just being written is read as well, and once', async () => {
   expect((await read)[0]?.counts).toEqual({ 'relay.answered': 1 });
   await closed;
 });
+
+test('R127 counts that a stop cannot store are counted as lost, once each', async () => {
+  const lost: number[] = [];
+  const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
+  const one = createTallies({ store: down, clock: () => now, lost: (counts) => void lost.push(counts) });
+  for (let n = 0; n < 7; n += 1) one.count('refresh.done');
+  await one.close();
+  expect(lost).toEqual([7]);
+});
+
+test('R127 counts are kept while another process is always faster', async () => {
+  const contended: Store = { ...store, write: async () => undefined };
+  let over: Store = contended;
+  const one = tallies({ ...store, write: (...given) => over.write(...given) });
+  one.count('refresh.done');
+  await one.close();
+  over = store;
+  await one.close();
+  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1 });
+});

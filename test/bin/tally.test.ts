@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createBinTally } from '../../src/bin/tally.ts';
+import { AppError } from '../../src/errors.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
@@ -27,4 +28,32 @@ test('every report has what happened before it, also while another flush is writ
     Array(3).fill([3, 'timeout']),
   );
   await tally.close();
+});
+
+test('R127 look-ups and the health of the service outlive failed writes', async () => {
+  let isDown = true;
+  const fail = () => Promise.reject(new AppError('storage_unavailable'));
+  const shaky: Store = {
+    ...store,
+    increment: (...given) => (isDown ? fail() : store.increment(...given)),
+    write: (...given) => (isDown ? fail() : store.write(...given)),
+  };
+  const lost: number[] = [];
+  const tally = createBinTally({ store: shaky, clock: Date.now, lost: (counts) => void lost.push(counts) });
+  tally.lookedUp('service', 3);
+  tally.cacheRead(true);
+  tally.serviceResponded('timeout');
+  // What is not stored yet is reported, too.
+  expect(await tally.report()).toMatchObject({ outcomes: { service: 3 }, cache: { hits: 1 } });
+  tally.lookedUp('service', 2);
+  isDown = false;
+  expect(await tally.report()).toMatchObject({
+    outcomes: { service: 5 },
+    cache: { hits: 1 },
+    service: { lastFailure: 'timeout' },
+  });
+  isDown = true;
+  tally.lookedUp('dataset', 4);
+  await tally.close();
+  expect(lost).toEqual([4]);
 });
