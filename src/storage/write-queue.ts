@@ -1,0 +1,71 @@
+/** Writes that no request waits for: queued, repeated while the storage fails, and bounded. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Writes within this time are made together: a sign-in alone causes several. */
+const BATCH_MS = 20;
+const MAX_QUEUED = 5_000;
+const MAX_CONCURRENT = 50;
+const RETRY_MS = 500;
+const CLOSE_MS = 3_000;
+
+export type WriteQueue = ReturnType<typeof createWriteQueue>;
+
+/** @param parts `lost`: called with the number of writes that were not made */
+export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
+  const queue: (() => Promise<unknown>)[] = [];
+  let underWay = 0;
+  let worker: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let closing = false;
+
+  const writeAll = async (): Promise<void> => {
+    while (queue.length > 0) {
+      const batch = queue.splice(0, MAX_CONCURRENT);
+      underWay = batch.length;
+      const results = await Promise.allSettled(batch.map((write) => write()));
+      underWay = 0;
+      const failed = batch.filter((_write, place) => results[place]?.status === 'rejected');
+      if (failed.length === 0) continue;
+      queue.unshift(...failed);
+      if (closing) return;
+      await sleep(RETRY_MS);
+    }
+  };
+
+  const work = (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
+    worker ??= writeAll().finally(() => {
+      worker = undefined;
+      if (queue.length > 0 && !closing) void work();
+    });
+    return worker;
+  };
+
+  return {
+    /**
+     * Queues a write. Never throws. It is made again if it fails, and then may be made twice, because the result of a failed
+     * write is unknown.
+     */
+    add(write: () => Promise<unknown>): void {
+      if (queue.length >= MAX_QUEUED) {
+        lost(1);
+        return;
+      }
+      // In the async context of its request, which its log lines name.
+      queue.push(AsyncLocalStorage.bind(write));
+      if (closing) void work();
+      else timer ??= setTimeout(work, BATCH_MS);
+    },
+    /** Resolves once every write is made. */
+    settle: (): Promise<void> => work(),
+    /** Makes the remaining writes, in at most a few seconds. */
+    async close(): Promise<void> {
+      closing = true;
+      await Promise.race([work(), sleep(CLOSE_MS, undefined, { ref: false })]);
+      const left = queue.length + underWay;
+      if (left > 0) lost(left);
+    },
+  };
+}
