@@ -121,6 +121,8 @@ export interface Events {
   audited(facts: { audit: object }): void;
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
+  /** Events of connections of which no webhook gets a message, because none could be stored. */
+  announcementsLost(facts: { announcements: number }): void;
   /** Counts, kept in memory at first, that could not be stored. */
   countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
   /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
@@ -250,6 +252,10 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     auditLost(facts) {
       metrics.auditLost.inc(facts.entries);
       line('error', 'audit entries lost')(facts);
+    },
+    announcementsLost(facts) {
+      metrics.announcementsLost.inc(facts.announcements);
+      line('error', 'webhook announcements lost')(facts);
     },
     countsLost(facts) {
       metrics.countsLost.inc({ of: facts.of }, facts.counts);

@@ -164,6 +164,10 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'audit_entries_lost',
       'Entries that the audit trail could not store; their events are in the log.',
     ),
+    announcementsLost: counter(
+      'webhook_announcements_lost',
+      'Events of connections whose messages to webhooks could not be stored.',
+    ),
     countsLost: counter(
       'counts_lost',
       'Counts for pages of the administration that could not be stored, by what they count.',

@@ -6,6 +6,7 @@ import { type MatchingPage, matchingPage } from '../storage/matching-page.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
 import { allMembers } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
+import { createWriteQueue } from '../storage/write-queue.ts';
 import { DAY_SECONDS, isoTime } from '../time.ts';
 import { createDelivery } from './delivery.ts';
 import type { WebhookHealths } from './health.ts';
@@ -37,10 +38,12 @@ export function createWebhookMessages(parts: {
   audit: Pick<AuditNotes, 'note'>;
   clock: () => number;
   random: () => number;
+  /** Called with the number of announcements that could not be stored. */
+  lost: (announcements: number) => void;
 }) {
-  const { store, webhooks, outbound, healths, audit, clock, random } = parts;
+  const { store, webhooks, outbound, healths, audit, clock, random, lost } = parts;
   const deliver = createDelivery({ webhooks, outbound, clock });
-  let storing: Promise<void> = Promise.resolve();
+  const queue = createWriteQueue({ lost });
 
   const load = async (id: string): Promise<{ message: WebhookMessage; version: number } | undefined> => {
     const record = await store.get(keys.webhookMessage(id));
@@ -73,10 +76,11 @@ export function createWebhookMessages(parts: {
     await store.write(items.map(({ member }) => ({ index, remove: member })));
   };
 
-  const enqueue = async (event: WebhookEvent, data: Data, now: number) => {
+  /** One message for each webhook that has chosen the event. */
+  const messagesFor = async (event: WebhookEvent, data: Data, now: number): Promise<WebhookMessage[]> => {
     const isReceiver = ({ enabled, events }: Webhook) => enabled && events.includes(event);
     const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
-    for (const { id } of receivers) await save({ ...newMessage(id, event, data, now), nextAt: now }, 0);
+    return receivers.map(({ id }) => ({ ...newMessage(id, event, data, now), nextAt: now }));
   };
 
   const send = async (message: WebhookMessage, manual: boolean): Promise<Outcome> => {
@@ -122,10 +126,15 @@ export function createWebhookMessages(parts: {
   };
 
   return {
-    /** Queues a message in the background; never throws. */
+    /** Queues the messages in the background; never throws. */
     announce(event: WebhookEvent, data: Data): void {
       const now = clock();
-      storing = storing.then(() => enqueue(event, data, now)).catch(() => undefined);
+      let messages: readonly WebhookMessage[] | undefined;
+      queue.add(async () => {
+        // The same at each attempt: a message that is stored already is not stored again.
+        messages ??= await messagesFor(event, data, now);
+        for (const message of messages) await save(message, 0);
+      });
     },
     async isDue(): Promise<boolean> {
       const { items } = await store.page(keys.webhookDue, { limit: 1 });
@@ -178,7 +187,9 @@ export function createWebhookMessages(parts: {
       }
     },
     /** Resolves once everything announced is stored. */
-    settle: (): Promise<void> => storing,
+    settle: queue.settle,
+    /** Stores what is announced, in at most a few seconds. */
+    close: queue.close,
   };
 }
 

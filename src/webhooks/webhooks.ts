@@ -24,7 +24,10 @@ export function createWebhooks(parts: {
   const { store, sealedJson } = storage;
   const registered = createWebhookStore({ store, sealedJson, clock });
   const healths = createWebhookHealths({ store });
-  const messages = createWebhookMessages({ store, webhooks: registered, outbound, healths, audit, clock, random });
+  const messages = createWebhookMessages({
+    ...{ store, webhooks: registered, outbound, healths, audit, clock, random },
+    lost: (announcements) => events.announcementsLost({ announcements }),
+  });
   events.listen(announcedEvents(messages.announce));
   const send: Chore = {
     name: 'send-webhooks',
@@ -37,7 +40,6 @@ export function createWebhooks(parts: {
     healths,
     messages,
     chores: [send],
-    /** Resolves once everything announced is stored. */
-    close: messages.settle,
+    close: messages.close,
   };
 }

@@ -114,6 +114,7 @@ const messagesOf = (desk: Desk) =>
   createWebhookMessages({
     ...desk,
     ...{ webhooks: webhooksOf(desk), healths: createWebhookHealths(desk), audit: silent, random: () => 0.5 },
+    lost: () => undefined,
     outbound: { fetch: async () => new Response('', { status: 500 }) },
   });
 const planAccountsOf = (desk: Desk) => createAccounts({ ...desk, randomBytes });

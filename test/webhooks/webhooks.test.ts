@@ -181,6 +181,7 @@ describe('a message that is not taken', () => {
       outbound,
       random: () => 0.5,
       audit: { note: () => undefined },
+      lost: () => undefined,
     });
     earlier.announce('connection.recovered', { user: 'u1', app: 'platform' });
     await earlier.settle();
@@ -192,6 +193,7 @@ describe('a message that is not taken', () => {
       outbound,
       random: () => 0.5,
       audit: { note: () => undefined },
+      lost: () => undefined,
     });
     messages.announce('connection.recovered', { user: 'u2', app: 'platform' });
     await messages.settle();
@@ -227,6 +229,7 @@ describe('a message that is not taken', () => {
       ...{ store: desk.store, webhooks, outbound, healths: createWebhookHealths(desk) },
       ...{ clock: () => now, random: () => 0.5 },
       audit: { note },
+      lost: () => undefined,
     });
     const { webhook } = await webhooks.create(newWebhookId(), {
       url: address,
