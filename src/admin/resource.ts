@@ -103,7 +103,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     facts?: AuditEntry['facts'],
   ): Promise<R> => {
     const target = { kind: name.replaceAll(' ', '_'), id, name: label };
-    return audited(audit.trail, req, { event, target, facts }, async () => (await change()) ?? throwUnknown(name));
+    return audited(audit, req, { event, target, facts }, async () => (await change()) ?? throwUnknown(name));
   };
 
   const schemaWith = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);

@@ -12,7 +12,7 @@ import { createSealedJson } from '../storage/sealed-json.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../time.ts';
 import { withExistingStorage, withStorage } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
+import { auditedByOperator } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';
 
 const LIST_BATCH = 100;
@@ -50,11 +50,8 @@ async function revokeAdminToken(storage: OpenedStorage, id: string): Promise<Adm
     const detail = 'There is no admin token with this id. To see the ids, run: npm run gatehouse -- admin-token list';
     throw new AppError('not_found', { detail });
   }
-  await auditOperator(storage.store, {
-    event: 'admin_token.revoked',
-    target: { kind: 'admin_token', id, name: token.name },
-  });
-  await tokens.revoke(id);
+  const target = { kind: 'admin_token', id, name: token.name };
+  await auditedByOperator(storage.store, [{ event: 'admin_token.revoked', target }], () => tokens.revoke(id));
   return token;
 }
 
@@ -68,6 +65,7 @@ export async function createAdminToken(
   const id = newOpaqueTokenId();
   const target = { kind: 'admin_token', id, name };
   const facts = { scope, expiresAt: isoTime(expiresAt) };
-  await auditOperator(storage.store, { event: 'admin_token.created', target, facts });
-  return adminTokensOf(storage).create({ id, name, scope, expiresAt });
+  return auditedByOperator(storage.store, [{ event: 'admin_token.created', target, facts }], () =>
+    adminTokensOf(storage).create({ id, name, scope, expiresAt }),
+  );
 }

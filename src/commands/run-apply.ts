@@ -14,7 +14,7 @@ import { createOutbound } from '../outbound/outbound.ts';
 import { answerKeyRollCall } from '../storage/key-roll-call.ts';
 import type { Store } from '../storage/store.ts';
 import { withStorage } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
+import { auditedByOperator } from './operator-trail.ts';
 import { readFileApps } from './run-doctor.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -75,14 +75,11 @@ async function applyAudited(
 ): Promise<void> {
   const due = steps.filter(({ action }) => action !== 'leave');
   if (due.length === 0) return;
-  const audit = async (outcome?: string) => {
-    for (const step of due) await auditOperator(store, { ...entryOf(step), ...(outcome && { outcome }) });
-  };
-  await audit();
-  if (await apply(due)) return;
-  await audit('not_done: version_conflict');
-  throw new AppError('version_conflict', {
-    detail: 'Someone changed one of these apps in the meantime. Nothing was changed: run this again.',
+  await auditedByOperator(store, due.map(entryOf), async () => {
+    if (await apply(due)) return;
+    throw new AppError('version_conflict', {
+      detail: 'Someone changed one of these apps in the meantime. Nothing was changed: run this again.',
+    });
   });
 }
 

@@ -9,7 +9,7 @@ import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset
 import { AppError } from '../errors.ts';
 import type { Store } from '../storage/store.ts';
 import { withStorage } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
+import { auditedByOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 import { writeWholeFile } from './whole-file.ts';
 
@@ -24,11 +24,10 @@ export interface ImportOptions {
 export async function importFile(terminal: Terminal, file: string, options: ImportOptions): Promise<DatasetVersion> {
   return withStorage(terminal.source, async ({ store }) => {
     const { dataset, report } = await readChecked(terminal, file, options);
-    await auditOperator(store, {
-      event: 'bin_dataset.imported',
-      facts: { source: dataset.source, rows: report.taken, bad: report.skipped },
-    });
-    return createStoredDatasets({ store, clock: Date.now }).save(dataset, report);
+    const facts = { source: dataset.source, rows: report.taken, bad: report.skipped };
+    return auditedByOperator(store, [{ event: 'bin_dataset.imported', facts }], () =>
+      createStoredDatasets({ store, clock: Date.now }).save(dataset, report),
+    );
   });
 }
 
@@ -66,10 +65,10 @@ async function rollbackIn(store: Store): Promise<UsedDataset> {
   const used = usedDatasets(await stored.versions(), builtInDataset);
   if (!used) throw new AppError('not_found', { detail: 'There is no earlier data set: import one.' });
   const { current, previous } = used;
-  await auditOperator(store, {
-    event: 'bin_dataset.rolled_back',
-    facts: { from: current.source, to: previous.source },
+  const facts = { from: current.source, to: previous.source };
+  return auditedByOperator(store, [{ event: 'bin_dataset.rolled_back', facts }], async () => {
+    if (await stored.rollback(previous.id)) return previous;
+    const detail = 'The BIN data has just been changed elsewhere: look at it again.';
+    throw new AppError('version_conflict', { detail });
   });
-  if (await stored.rollback(previous.id)) return previous;
-  throw new AppError('version_conflict', { detail: 'The BIN data has just been changed elsewhere: look at it again.' });
 }

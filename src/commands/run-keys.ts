@@ -7,7 +7,7 @@ import { countDue, forgetKey, type RotationResult, rotateKeys } from '../storage
 import { countSealed } from '../storage/sealed-records.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
 import { withStorage } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
+import { auditedByOperator, auditOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 export const readReport = ({ source }: Terminal) => withStorage(source, reportKeys);
@@ -49,8 +49,7 @@ async function forgetIn({ store, sealer }: OpenedStorage, kid: string, yes: bool
     throw new AppError('invalid_request', { detail });
   }
   if (yes) {
-    await auditOperator(store, { event: 'key.retired', facts: { kid } });
-    await forgetKey(store, sealer, kid);
+    await auditedByOperator(store, [{ event: 'key.retired', facts: { kid } }], () => forgetKey(store, sealer, kid));
   }
   return Object.fromEntries(records ?? []);
 }

@@ -4,7 +4,7 @@ import { StartRefused } from '../errors.ts';
 import { createSessionStore } from '../sessions/sessions.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
 import { withExistingStorage } from './open-storage.ts';
-import { auditOperator } from './operator-trail.ts';
+import { auditedByOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 export async function endAllSessions(terminal: Terminal): Promise<number> {
@@ -13,7 +13,9 @@ export async function endAllSessions(terminal: Terminal): Promise<number> {
   return withExistingStorage(terminal.source, async ({ store, sealer }) => {
     const sealedJson = createSealedJson(sealer);
     const { ofUsers } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
-    await auditOperator(store, { event: 'session.everyone_ended', facts: { listed: await ofUsers.count() } });
-    return withProgress(terminal, 'Ending', await ofUsers.count(), (advance) => ofUsers.endOfEveryone(advance));
+    const listed = await ofUsers.count();
+    return auditedByOperator(store, [{ event: 'session.everyone_ended', facts: { listed } }], () =>
+      withProgress(terminal, 'Ending', listed, (advance) => ofUsers.endOfEveryone(advance)),
+    );
   });
 }

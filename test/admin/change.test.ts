@@ -1,6 +1,8 @@
 /** R88 an audited change: its entry comes first, and a second one says so if the change then fails. */
 import { expect, test } from 'vitest';
 import { audited } from '../../src/admin/change.ts';
+import type { AuditEntry } from '../../src/audit/kinds.ts';
+import { createAuditNotes } from '../../src/audit/notes.ts';
 import { AppError } from '../../src/errors.ts';
 
 const req = {
@@ -11,19 +13,28 @@ const failure = (error: unknown) => async () => {
   throw error;
 };
 
-function trail(failsFrom = Number.POSITIVE_INFINITY) {
-  const entries: object[] = [];
-  const append = async (entry: object) => {
-    if (entries.length >= failsFrom) throw new Error('The trail cannot be written.');
+/** @param fails tells whether the nth call of `append`, from 1, fails */
+function openAudit(fails: (call: number) => boolean = () => false) {
+  const entries: AuditEntry[] = [];
+  const lost: number[] = [];
+  let calls = 0;
+  const append = async (entry: AuditEntry) => {
+    calls += 1;
+    if (fails(calls)) throw new Error('The trail cannot be written.');
     entries.push(entry);
   };
-  return { entries, append: append as never };
+  const { note, settle } = createAuditNotes({
+    ...{ trail: { append }, clock: Date.now },
+    lost: (count) => void lost.push(count),
+  });
+  return { audit: { trail: { append }, note }, entries, lost, settle };
 }
 
 test('has one entry, with the actor, written before the change', async () => {
-  const { entries, append } = trail();
-  const done = await audited({ append }, req, facts, async () => entries.length);
+  const { audit, entries, settle } = openAudit();
+  const done = await audited(audit, req, facts, async () => entries.length);
   expect(done).toBe(1);
+  await settle();
   expect(entries).toMatchObject([{ ...facts, actor: { kind: 'admin_token', id: 't1', name: 'terraform' } }]);
 });
 
@@ -31,19 +42,31 @@ test.each([
   ['not_done: version_conflict', new AppError('version_conflict')],
   ['not_done: internal', new TypeError('a fault of ours')],
 ])('that fails has a second entry: %s', async (outcome, error) => {
-  const { entries, append } = trail();
-  await expect(audited({ append }, req, facts, failure(error))).rejects.toBe(error);
+  const { audit, entries, settle } = openAudit();
+  await expect(audited(audit, req, facts, failure(error))).rejects.toBe(error);
+  await settle();
   expect(entries).toMatchObject([facts, { ...facts, outcome }]);
   expect(entries[0]).not.toHaveProperty('outcome');
 });
 
-test('is not made if the trail cannot be written, and keeps its own error if the second entry cannot', async () => {
+test('is not made if the trail cannot be written', async () => {
   let made = false;
   const change = async () => {
     made = true;
   };
-  await expect(audited(trail(0), req, facts, change)).rejects.toThrow('The trail cannot be written.');
+  await expect(audited(openAudit(() => true).audit, req, facts, change)).rejects.toThrow(
+    'The trail cannot be written.',
+  );
   expect(made).toBe(false);
-  const error = new AppError('not_found');
-  await expect(audited(trail(1), req, facts, failure(error))).rejects.toBe(error);
+});
+
+test('R88 that fails with the storage has its second entry once the storage is back', async () => {
+  const { audit, entries, lost, settle } = openAudit((call) => call === 2 || call === 3);
+  const error = new AppError('storage_unavailable');
+  await expect(audited(audit, req, facts, failure(error))).rejects.toBe(error);
+  await expect
+    .poll(() => entries, { timeout: 3_000 })
+    .toMatchObject([facts, { outcome: 'not_done: storage_unavailable' }]);
+  await settle();
+  expect(lost).toEqual([]);
 });

@@ -33,7 +33,7 @@ export function binRollbackRoutes(parts: AdminParts) {
     const { current, previous } = await versions();
     const facts = { from: current.source, to: previous.source };
     const target = to ?? previous.id;
-    await audited(audit.trail, req, { event: 'bin_dataset.rolled_back', facts }, async () => {
+    await audited(audit, req, { event: 'bin_dataset.rolled_back', facts }, async () => {
       const made = await stored.rollback(target);
       if (!made) throw new AppError('version_conflict', { detail: CHANGED });
     });

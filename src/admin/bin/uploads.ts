@@ -125,7 +125,7 @@ export function binUploadRoutes(parts: AdminParts) {
       const held = await leases.hold(keys.choreLease('bin-upload'), async () => {
         const upload = await check(req, bytes, about);
         const entry = { event: 'bin_dataset.uploaded', facts: factsOf(about.source, upload.report) } as const;
-        return audited(audit.trail, req, entry, () => stored.stage(upload));
+        return audited(audit, req, entry, () => stored.stage(upload));
       });
       if (held) return held.value;
       if (performance.now() > deadline) throw busy();
@@ -149,7 +149,7 @@ export function binUploadRoutes(parts: AdminParts) {
   const importStaged = async (req: Request): Promise<DatasetVersion> => {
     const { version } = await findValid(req);
     const facts = factsOf(version.source, version.report);
-    const imported = await audited(audit.trail, req, { event: 'bin_dataset.imported', facts }, async () => {
+    const imported = await audited(audit, req, { event: 'bin_dataset.imported', facts }, async () => {
       const made = await stored.importStaged(version.id);
       if (made) return made;
       await findValid(req);
@@ -162,7 +162,7 @@ export function binUploadRoutes(parts: AdminParts) {
   const discard = async (req: Request): Promise<void> => {
     const { version } = await find(req);
     const facts = factsOf(version.source, version.report);
-    await audited(audit.trail, req, { event: 'bin_dataset.discarded', facts }, async () => {
+    await audited(audit, req, { event: 'bin_dataset.discarded', facts }, async () => {
       if (!(await stored.discardStaged(version.id))) throw uploadGone();
     });
   };

@@ -1,7 +1,7 @@
 /** Changes of connected apps by administrators: each is checked as a whole, audited, and made once. */
 import type { Request } from 'express';
+import type { ChangeTrail } from '../../audit/audit-change.ts';
 import type { AuditEvent } from '../../audit/kinds.ts';
-import type { AuditTrail } from '../../audit/trail.ts';
 import type { InputFault } from '../../config/input-faults.ts';
 import type { AppRegistry, RegisteredApp, RegistrationExtras } from '../../connected-apps/app-registry.ts';
 import {
@@ -35,7 +35,7 @@ export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal
 export function createConnectedAppChanges(parts: {
   apps: Pick<CurrentApps, 'list'>;
   registry: AppRegistry;
-  trail: AuditTrail;
+  audit: ChangeTrail;
   examine: Outbound['examine'];
   withdraw: Withdraw;
   countConnections: (appId: string) => Promise<number>;
@@ -45,7 +45,7 @@ export function createConnectedAppChanges(parts: {
   endLeft: (app: ConnectedApp) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }) {
-  const { apps, registry, trail, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
+  const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
 
   const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
@@ -101,7 +101,7 @@ export function createConnectedAppChanges(parts: {
       const { id, name } = registration;
       await checkNew({ clientSecret, ...registration });
       const entry = { event: 'connected_app.created', target: { kind: 'connected_app', id, name } } as const;
-      return audited(trail, req, entry, async () => {
+      return audited(audit, req, entry, async () => {
         const made = await registry.create(registration, clientSecret, byProvider);
         if (!made) throw conflict();
         return made;
@@ -120,7 +120,7 @@ export function createConnectedAppChanges(parts: {
       const changed = changedFields(before.app, registration, clientSecret);
       const target = { kind: 'connected_app', id, name: registration.name };
       return audited(
-        trail,
+        audit,
         req,
         { event: eventOfChange(registration, changed), target, facts: { changed } },
         async () => {
@@ -145,7 +145,7 @@ export function createConnectedAppChanges(parts: {
         throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
       }
       const target = { kind: 'connected_app', id, name: app.name };
-      await audited(trail, req, { event: 'connected_app.deleted', target }, async () => {
+      await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
         if (!(await registry.remove(id, current))) throw conflict();
       });
       await Promise.all([links.revokeAll({ app: id }), checks.forget(id), endLeft(app)]);
@@ -157,7 +157,7 @@ export function createConnectedAppChanges(parts: {
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
-    return audited(trail, req, entry, () => registry.removeUnreadable(id));
+    return audited(audit, req, entry, () => registry.removeUnreadable(id));
   }
 }
 

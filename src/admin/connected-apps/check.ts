@@ -27,7 +27,7 @@ export function createCheckNow({ connectedApps, audit }: Pick<AdminParts, 'conne
   return async (req, app) => {
     const target = { kind: 'connected_app', id: app.id, name: app.name };
     const run = () => connectedApps.checks.run(app);
-    return lastCheckView(await audited(audit.trail, req, { event: 'connected_app.checked', target }, run));
+    return lastCheckView(await audited(audit, req, { event: 'connected_app.checked', target }, run));
   };
 }
 

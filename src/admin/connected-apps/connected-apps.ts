@@ -23,14 +23,14 @@ export function connectedAppRoutes(parts: AdminParts) {
     ...{ apps, registry, checks, publicHref, countConnections },
     countLacking: grants.missing.count,
   });
-  const withdraw = createWithdraw({ registration: atProvider, trail });
+  const withdraw = createWithdraw({ registration: atProvider, audit });
   const { links } = grants;
   const { countSetAside } = grants;
   const changes = createConnectedAppChanges({
     apps,
     registry,
     checks,
-    trail,
+    audit,
     examine,
     withdraw,
     countConnections,
@@ -41,7 +41,7 @@ export function connectedAppRoutes(parts: AdminParts) {
   const registerAt = atProvider.register;
   const registerAtProvider = createProviderRegistration({
     changes,
-    trail,
+    audit,
     readProvider,
     registerAt,
     withdraw,

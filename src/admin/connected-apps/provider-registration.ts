@@ -1,7 +1,7 @@
 /** Registers an app at its provider and here in one step, if the provider lets clients register themselves (RFC 7591). */
 import type { Request } from 'express';
 import { z } from 'zod';
-import type { AuditTrail } from '../../audit/trail.ts';
+import type { ChangeTrail } from '../../audit/audit-change.ts';
 import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
 import { providerUrls } from '../../connected-apps/connected-app.ts';
 import type { DynamicRegistration, RequestedClient, Withdrawal } from '../../connected-apps/dynamic-registration.ts';
@@ -27,13 +27,13 @@ export type RegisterAtProvider = ReturnType<typeof createProviderRegistration>;
 
 export function createProviderRegistration(parts: {
   changes: ConnectedAppChanges;
-  trail: Pick<AuditTrail, 'append'>;
+  audit: ChangeTrail;
   readProvider: ReadProviderFacts;
   registerAt: DynamicRegistration['register'];
   withdraw: Withdraw;
   publicHref: string;
 }) {
-  const { changes, trail, readProvider, registerAt, withdraw, publicHref } = parts;
+  const { changes, audit, readProvider, registerAt, withdraw, publicHref } = parts;
 
   const endpointOf = async ({ issuer, discoveryUrl }: WantedApp): Promise<string> => {
     const { facts, fault } = await readProvider({ issuer, discoveryUrl });
@@ -51,7 +51,7 @@ export function createProviderRegistration(parts: {
     const endpoint = await endpointOf(app);
     const { id, name, issuer } = app;
     const entry = { event: 'connected_app.registered', target: { kind: 'connected_app', id, name } } as const;
-    const client = await audited(trail, req, { ...entry, facts: { issuer } }, async () => {
+    const client = await audited(audit, req, { ...entry, facts: { issuer } }, async () => {
       const outcome = await registerAt(endpoint, wantedClient(app, publicHref), initialAccessToken);
       if (outcome.fault !== undefined) throw refusal('#/initialAccessToken', outcome.fault);
       return outcome.client;

@@ -1,6 +1,6 @@
 /** Deletes the registration that Gatehouse made at a provider (RFC 7592 section 2.3), and words the outcome. */
 import type { Request } from 'express';
-import type { AuditTrail } from '../../audit/trail.ts';
+import { appendOrNote, type ChangeTrail } from '../../audit/audit-change.ts';
 import type { ConnectedApp } from '../../connected-apps/connected-app.ts';
 import type { ClientManagement, DynamicRegistration, Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { actorOf } from '../../sessions/actor.ts';
@@ -12,15 +12,15 @@ export type Withdraw = (req: Request, app: WithdrawnApp, management: ClientManag
 
 export function createWithdraw(parts: {
   registration: Pick<DynamicRegistration, 'withdraw'>;
-  trail: Pick<AuditTrail, 'append'>;
+  audit: ChangeTrail;
 }): Withdraw {
-  const { registration, trail } = parts;
+  const { registration, audit } = parts;
   return async (req, { id, name, issuer, clientId }, management) => {
     const withdrawal = await registration.withdraw(management);
     const entry = { event: 'connected_app.withdrawn', target: { kind: 'connected_app', id, name } } as const;
     const outcome = withdrawal.outcome === 'deleted' ? {} : { outcome: 'not_done: provider' };
     // Written afterwards, so that a failure of the trail does not keep the registration alive at the provider.
-    await trail.append({ ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) }).catch(() => undefined);
+    await appendOrNote(audit, { ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) });
     return withdrawal;
   };
 }

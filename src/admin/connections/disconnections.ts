@@ -1,6 +1,7 @@
 /** Disconnecting by an administrator: one connection, or all users of an app, by form and by API. */
 import type { Request } from 'express';
 import { z } from 'zod';
+import { appendOrNote } from '../../audit/audit-change.ts';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import { AppError } from '../../errors.ts';
 import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
@@ -31,7 +32,6 @@ export function disconnectionRoutes(parts: AdminParts) {
   const { grants, users, connectedApps, audit, publicUrl } = parts;
   const { index, connections, everyone } = grants;
   const { apps } = connectedApps;
-  const { trail } = audit;
   const { basePath } = publicUrl;
 
   const find = async (id: string): Promise<Named | undefined> => {
@@ -45,14 +45,14 @@ export function disconnectionRoutes(parts: AdminParts) {
     const { actor: by, ...origin } = actorOf(req);
     if (!(await connections.find(userId, appId))) throwGone();
     const target = { kind: 'connection', id: `${userId}/${appId}` };
-    const ended = await audited(trail, req, { event: 'connection.removed', target, userId }, () =>
+    const ended = await audited(audit, req, { event: 'connection.removed', target, userId }, () =>
       connections.end(userId, appId, { by, origin, audited: true }, patience),
     );
     if (ended === undefined) throwGone();
     const { revocation, said } = ended;
     const event = REVOCATION_EVENTS[revocation];
     const facts = { status: said?.status, error: said?.error };
-    if (event) await trail.append({ event, target, userId, outcome: revocation, facts, ...actorOf(req) });
+    if (event) await appendOrNote(audit, { event, target, userId, outcome: revocation, facts, ...actorOf(req) });
     return ended;
   };
 
@@ -63,7 +63,7 @@ export function disconnectionRoutes(parts: AdminParts) {
     if (!app && count === 0) throwUnknown('connected app');
     const target = { kind: 'connected_app', id: appId, name: app?.name };
     const entry = { event: 'connection.everyone_removed', target, facts: { connections: count } } as const;
-    return audited(trail, req, entry, () => everyone.start(appId, actorOf(req).actor));
+    return audited(audit, req, entry, () => everyone.start(appId, actorOf(req).actor));
   };
 
   const ending = confirmation<Selection<Named>>(parts, {

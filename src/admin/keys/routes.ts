@@ -109,12 +109,12 @@ export function keyRoutes(parts: AdminParts) {
   const dueIn = ({ keys }: CountedReport) =>
     keys.filter(({ seals }) => !seals).reduce((sum, { records }) => sum + records, 0);
 
-  const rotate = (req: Request) => audited(audit.trail, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
+  const rotate = (req: Request) => audited(audit, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
 
   const startRotation = async (req: Request): Promise<RotationProgress> => {
     await keyRotation.assertReady();
     const entry = { event: 'key.rotation_started', facts: { kid: keyRotation.kid() } } as const;
-    return audited(audit.trail, req, entry, () => keyRotation.start(actorOf(req)));
+    return audited(audit, req, entry, () => keyRotation.start(actorOf(req)));
   };
 
   const overview = pages.page('admin/keys', async ({ res }) => {

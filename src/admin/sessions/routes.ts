@@ -55,9 +55,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     const { browser } = (await find(id)) ?? throwEnded();
     const { userId, rest: ref } = splitId(id);
     const target = { kind: 'session', id, name: browser ?? undefined };
-    await audited(audit.trail, req, { event: 'session.ended', target, userId }, () =>
-      sessions.ofUsers.end(userId, ref),
-    );
+    await audited(audit, req, { event: 'session.ended', target, userId }, () => sessions.ofUsers.end(userId, ref));
   };
 
   const list = pages.page('admin/sessions', async ({ req, res }) => {

@@ -102,7 +102,7 @@ export function userRoutes(parts: AdminParts) {
   const change = async <T>(req: Request, event: AuditEvent, work: (id: string) => Promise<T>) => {
     const user = await find(req);
     const target = { kind: 'user', id: user.id, name: user.email ?? user.name };
-    return { user, result: await audited(audit.trail, req, { event, target }, () => work(user.id)) };
+    return { user, result: await audited(audit, req, { event, target }, () => work(user.id)) };
   };
 
   const changes = {
