@@ -59,8 +59,9 @@ export function createAdminPages(pages: Pages, frame: AdminFrame) {
       contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
     ) {
       const show = async (req: Request, res: Response, form?: Form): Promise<void> => {
-        const [content, flash] = await Promise.all([contentOf({ req, res, form }), pages.flashOf(req)]);
+        const content = await contentOf({ req, res, form });
         if (!content) return;
+        const flash = await pages.flashOf(req);
         const { title, faults, ...data } = content;
         const page = { ...pages.signedInFrame(req, title, faults), ...frame };
         // TypeScript cannot tell that this adds again what PageContent leaves out.

@@ -46,18 +46,19 @@ export function accountRoutes(parts: {
   const { accounts, browsers, quota, limits, plans, pages, publicUrl, confirmSeconds, randomToken, clock } = parts;
   const here = `${publicUrl.href}/account`;
 
-  type Fresh = Partial<Pick<BinAccountPage, 'made' | 'form' | 'addresses' | 'notice'>>;
-  const send = async (req: Request, res: Response, account: Account | undefined, fresh: Fresh = {}) => {
+  type RefusedForm = Partial<Pick<BinAccountPage, 'form' | 'addresses'>>;
+  const send = async (req: Request, res: Response, account: Account | undefined, refused: RefusedForm = {}) => {
     const { address } = req.context;
     const used = {
       free: await quota.used(freeSubject(address)),
       account: account ? await quota.used(accountSubject(account.id)) : 0,
     };
-    const { form, addresses } = fresh;
+    const { form, addresses } = refused;
     const faults = form?.faults ?? (addresses && faultsOfRow(addresses.faults, addresses.key));
     const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'Look up a card');
     const { free, signIn } = parts;
     const facts = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
+    const fresh = { ...refused, ...(await pages.flashOf(req)) };
     pages.send(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));
   };
 
@@ -89,8 +90,7 @@ export function accountRoutes(parts: {
 
     async show(req, res) {
       const account = req.context.session && (await accountOf(req));
-      const { notice, made } = await pages.flashOf(req);
-      await send(req, res, account, { notice, made });
+      await send(req, res, account);
     },
 
     async signIn(req, res) {

@@ -59,6 +59,17 @@ test('R106 a rotated relay token shows its new secret once', async () => {
   expect(secretOn(await agent.get(rotated))).toBeUndefined();
 });
 
+test.each([
+  ['a page that is refused', 'GET', '&after=nonsense', 400],
+  ['a HEAD', 'HEAD', '', 200],
+])('R106 %s leaves the secret to the page that shows it', async (_what, method, query, status) => {
+  const url = await make('admin-tokens', { ...TOKEN, scope: 'read' });
+  const refused = await agent.request(`${url}${query}`, { method, follow: false });
+  expect([refused.status, refused.body.includes('gtha_')]).toEqual([status, false]);
+  expect(secretOn(await agent.get(url))).toMatch(/^gtha_/);
+  expect(secretOn(await agent.get(url))).toBeUndefined();
+});
+
 test('faults are listed in the order of the page, with the number of a faulty entry', async () => {
   const page = await agent.get(`${site.url}/admin/relay-tokens/new`);
   const form = page.forms.find(({ names }) => names.includes('networks'));
