@@ -8,9 +8,10 @@ import { createBins } from './bin/bin.ts';
 import type { DatasetFile } from './bin/dataset-file.ts';
 import type { ConnectedApp } from './connected-apps/connected-app.ts';
 import { createConnectedApps } from './connected-apps/connected-apps.ts';
-import type { ProblemCode } from './errors.ts';
 import { createGrants } from './grants/grants.ts';
 import { createHome } from './home/home.ts';
+import { refusalReporter } from './http/problem.ts';
+import type { OnRefused } from './http/problem-document.ts';
 import { createRateLimits, limitsOf } from './http/rate-limit.ts';
 import { flatDataHeaders, securityHeaders } from './http/security-headers.ts';
 import type { Health } from './observability/health.ts';
@@ -41,8 +42,7 @@ export interface GatehouseParts extends ReadSettings {
 
 export interface Gatehouse {
   app: RequestListener;
-  /** Counts a request that is refused before it reaches the app. */
-  countProblem(code: ProblemCode): void;
+  onRefused: OnRefused;
   health: Health;
   /** The connected apps as they are now. */
   apps(): readonly ConnectedApp[];
@@ -136,7 +136,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const opened = rooms.move();
   return {
     app: observability.observed(app),
-    countProblem: (code) => metrics.problems.inc({ code }),
+    onRefused: refusalReporter(events),
     health: observability.healthOf({
       storage: storageWatch,
       headers: flatDataHeaders(securityHeaders(publicUrl.secure)),

@@ -5,6 +5,7 @@ import type { ConfigSource } from './config/setting.ts';
 import { createGatehouse, type Gatehouse } from './gatehouse.ts';
 import { createEventLoopMonitor, type EventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from './http/limits.ts';
 import { AT_ONCE, bindPorts, closeServer } from './http/listeners.ts';
+import type { OnRefused } from './http/problem-document.ts';
 import { refuseUnreadable } from './http/protocol.ts';
 import type { LogDestination } from './observability/logger.ts';
 import { once } from './once.ts';
@@ -43,12 +44,15 @@ export async function startGatehouse(
   // Ports come first: a process that cannot bind them must not touch the storage.
   const [main, management] = await bindPorts(config);
   try {
-    for (const { server } of [main, management]) refuseUnreadable(server, config.publicUrl.href);
+    let gatehouseOpened: Gatehouse | undefined;
+    const onRefused: OnRefused = (...refusal) => gatehouseOpened?.onRefused(...refusal);
+    for (const { server } of [main, management]) refuseUnreadable(server, config.publicUrl.href, onRefused);
     const gatehouse = await createGatehouse({ ...parts, tourUrl, logDestination });
-    const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href };
+    gatehouseOpened = gatehouse;
+    const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href, onRefused };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(gatehouse.health.listener));
     const busy = createMonitor();
-    const limited = enforceRequestLimits({ ...limits, isBusy: busy.isBusy, onRefused: gatehouse.countProblem });
+    const limited = enforceRequestLimits({ ...limits, isBusy: busy.isBusy });
     main.open(limited(gatehouse.app));
     const close = once(async () => {
       gatehouse.health.drain();

@@ -7,6 +7,8 @@ import { testCards } from '../bin/test-cards.ts';
 import { isInNetworks } from '../config/networks.ts';
 import { createProvider } from '../connected-apps/connected-apps.ts';
 import { clientAddress } from '../http/client-address.ts';
+import { refusalReporter } from '../http/problem.ts';
+import type { OnRefused } from '../http/problem-document.ts';
 import { createRateLimits, limitsOf } from '../http/rate-limit.ts';
 import { requestContext } from '../http/request-context.ts';
 import { flatDataHeaders, securityHeaders } from '../http/security-headers.ts';
@@ -38,6 +40,7 @@ import { createSignIn } from './sign-in.ts';
 export interface BinServiceAssembly {
   listener: RequestListener;
   health: Health;
+  onRefused: OnRefused;
   /** Releases reserved requests and closes everything but the store. */
   close(): Promise<void>;
 }
@@ -121,13 +124,15 @@ export function assembleBinService(parts: {
     accountUrl: settings.signIn && `${publicHref}/account`,
     secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
-    onFailure: (error) => logger.error({ err: error }, 'look-up failed'),
+    onFailure: (error, requestId) => logger.error({ requestId, err: error }, 'look-up failed'),
+    onRefused: (refused) => logger.info(refused, 'look-up refused'),
     pages: { isPage, listener: app },
   });
   const chores = startChores({ store, random: Math.random, chores: sessions.chores });
   const storage = watchStorage({ probe: storageProbe(store, settings), events, monotonicClock });
   return {
     listener,
+    onRefused: refusalReporter(events),
     health: createHealth({ storage, metrics, headers: flatDataHeaders(headers) }),
     async close() {
       await storage.close();

@@ -29,8 +29,10 @@ export interface BinServiceParts {
   datasets?: DatasetSources | undefined;
   /** For BINs that no data set has; its facts are marked `Gatehouse-Test-Data`. */
   testData?: Dataset | undefined;
-  /** Called for internal errors, to log them. */
-  onFailure?: ((error: unknown) => void) | undefined;
+  /** Called for internal errors, to log them with the id of the request. */
+  onFailure?: ((error: unknown, requestId: string) => void) | undefined;
+  /** Called for other refusals, to log them. */
+  onRefused?: ((refused: { requestId: string; code: string; status: number }) => void) | undefined;
   /** Called after each response, for metrics: `dataset`, `rules`, or the code of a refusal. */
   onResponse?: ((outcome: string) => void) | undefined;
   /** Limits of callers without a key; default 10,000 a month. */
@@ -83,19 +85,27 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
     parts.onResponse?.(outcome);
   };
 
-  const refuse = (req: IncomingMessage, res: ServerResponse, refusal: Refusal, more: readonly string[] = []) => {
-    const id = randomUUID();
+  const refuse = (
+    req: IncomingMessage,
+    res: ServerResponse,
+    refusal: Refusal,
+    more: readonly string[] = [],
+    id: string = randomUUID(),
+  ) => {
+    const { code } = refusal;
     const { status, body } = problemDocument(refusal, id, parts.accountUrl);
     const type = ['Content-Type', `${PROBLEM_TYPE}; charset=utf-8`];
     const headers = [...type, ...more, ...Object.entries(refusal.headers ?? {}).flat()];
-    send(req, res, { status, id, outcome: refusal.code, headers, body });
+    send(req, res, { status, id, outcome: code, headers, body });
+    if (code !== 'internal') parts.onRefused?.({ requestId: id, code, status });
   };
 
   const fail = (req: IncomingMessage, res: ServerResponse, error: unknown) => {
     if (error instanceof AppError && error.code === 'storage_unavailable')
       return refuse(req, res, { code: 'storage_unavailable', headers: { 'Retry-After': RETRY_SECONDS } });
-    onFailure?.(error);
-    return res.headersSent ? void res.destroy() : refuse(req, res, { code: 'internal' });
+    const id = randomUUID();
+    onFailure?.(error, id);
+    return res.headersSent ? void res.destroy() : refuse(req, res, { code: 'internal' }, [], id);
   };
 
   const respond = (req: IncomingMessage, res: ServerResponse, bin: Bin, { refusal, headers }: Admission) => {

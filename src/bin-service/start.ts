@@ -8,6 +8,7 @@ import type { ConfigSource } from '../config/setting.ts';
 import { StartRefused } from '../errors.ts';
 import { createEventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from '../http/limits.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../http/listeners.ts';
+import type { OnRefused } from '../http/problem-document.ts';
 import { refuseUnreadable } from '../http/protocol.ts';
 import type { LogDestination } from '../observability/logger.ts';
 import { trustAuthorities } from '../outbound/authorities.ts';
@@ -30,9 +31,12 @@ export async function startBinService(env: Environment, logDestination: LogDesti
   const { settings, datasetFile } = await readSettings(env);
   const [main, management] = await bindPorts(settings);
   try {
-    for (const { server } of [main, management]) refuseUnreadable(server, settings.publicUrl.href);
+    let opened: BinServiceAssembly | undefined;
+    const onRefused: OnRefused = (...refusal) => opened?.onRefused(...refusal);
+    for (const { server } of [main, management]) refuseUnreadable(server, settings.publicUrl.href, onRefused);
     const service = await openBinService({ settings, datasetFile, logDestination });
-    const limits = { limits: LISTENER_LIMITS, publicHref: settings.publicUrl.href };
+    opened = service;
+    const limits = { limits: LISTENER_LIMITS, publicHref: settings.publicUrl.href, onRefused };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(service.health.listener));
     const busy = createEventLoopMonitor();
     main.open(enforceRequestLimits({ ...limits, isBusy: busy.isBusy })(service.listener));

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { ProblemCode } from '../errors.ts';
-import { bareProblem } from './problem-document.ts';
+import { bareProblem, type OnRefused } from './problem-document.ts';
 
 export interface ListenerLimits {
   /** Size of the request line and all headers together; a larger head gets 431. */
@@ -95,17 +95,17 @@ export function createEventLoopMonitor({
   };
 }
 
-/** @param parts `isBusy`: whether to refuse new requests with 503; `onRefused`: called for each refusal, for metrics */
+/** @param parts `isBusy`: whether to refuse new requests with 503; `onRefused`: called for each refusal */
 export function enforceRequestLimits(parts: {
   limits: Pick<ListenerLimits, 'headers' | 'targetBytes' | 'parameters'>;
   isBusy: () => boolean;
-  onRefused?: (code: ProblemCode) => void;
+  onRefused?: OnRefused;
   publicHref: string;
 }): (listener: RequestListener) => RequestListener {
   const { limits, isBusy, publicHref } = parts;
   const refuse = (res: ServerResponse, code: ProblemCode, status: number, headers: Record<string, string>) => {
-    parts.onRefused?.(code);
     const problem = bareProblem(publicHref, code, status);
+    parts.onRefused?.(code, { id: problem.id, status, method: res.req?.method });
     res.writeHead(status, { ...headers, ...problem.headers });
     res.end(problem.body);
   };

@@ -15,7 +15,7 @@ export const problemSchema = z.object({
   title: z.string(),
   status: z.int(),
   detail: z.string().optional(),
-  instance: z.string(),
+  instance: z.string().optional().describe('names the request as `X-Request-Id` does, where that is a UUID'),
   code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]),
   connectUrl: z
     .string()
@@ -25,6 +25,14 @@ export const problemSchema = z.object({
     ),
   errors: z.array(faultSchema).readonly().optional(),
 });
+
+/** The id of a request as a URN (RFC 9562 section 4). A proxy may send it without dashes, or one that is no UUID. */
+export function instanceOf(id: string): string | undefined {
+  const [, ...groups] = UUID.exec(id) ?? [];
+  return groups.length > 0 ? `urn:uuid:${groups.join('-')}` : undefined;
+}
+
+const UUID = /^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$/i;
 
 /** @param problem `id`: the request's, which becomes `instance`. Undefined members are left out. */
 export function problemDocument(
@@ -39,7 +47,7 @@ export function problemDocument(
     title: PROBLEMS[code].title,
     status,
     detail,
-    instance: `urn:uuid:${id}`,
+    instance: instanceOf(id),
     code,
     connectUrl,
     errors,
@@ -51,12 +59,21 @@ const SECURITY_HEADERS = {
   http: Object.fromEntries(securityHeaders(false)),
 };
 
+/**
+ * Called for a request that is refused before it reaches the app.
+ * @param refusal `id`: as in the response. `method`: undefined where it could not be read
+ */
+export type OnRefused = (
+  code: ProblemCode,
+  refusal: { id: string; status: number; method?: string | undefined },
+) => void;
+
 /** A refusal that closes the connection, because the rest of the stream may not be parseable. */
 export function bareProblem(
   publicHref: string,
   code: ProblemCode,
   status: number,
-): { headers: Record<string, string>; body: string } {
+): { id: string; headers: Record<string, string>; body: string } {
   const id = randomUUID();
   const body = problemDocument(publicHref, { code, status, id });
   const headers = {
@@ -67,5 +84,5 @@ export function bareProblem(
     'Content-Security-Policy': REFUSAL_POLICY,
     'X-Request-Id': id,
   };
-  return { headers, body };
+  return { id, headers, body };
 }

@@ -1,9 +1,8 @@
 /** Turns errors into problem documents and log lines. */
-import { randomUUID } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { AppError } from '../errors.ts';
 import type { Events } from '../observability/events.ts';
-import { PROBLEM_TYPE, problemDocument } from './problem-document.ts';
+import { instanceOf, type OnRefused, PROBLEM_TYPE, problemDocument } from './problem-document.ts';
 
 export const notFound: RequestHandler = (_req, _res, next) => {
   next(new AppError('not_found', { detail: 'Check the address: there is nothing here.' }));
@@ -18,17 +17,18 @@ export function methodNotAllowed(methods: readonly string[]): RequestHandler {
 
 export function sendDocument(publicHref: string, req: Request, res: Response, error: AppError): void {
   const { code, status, detail, connectUrl, faults: errors } = error;
-  const id = UUID.test(req.context.id) ? req.context.id : randomUUID();
+  const { id } = req.context;
   res.type(PROBLEM_TYPE).send(problemDocument(publicHref, { code, status, id, detail, connectUrl, errors }));
 }
-
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Logs a failure. Also for routes that show one as part of a page: the page shows the reference of this log line. */
 export function report(events: Events, req: Request, error: AppError): void {
   const { id: requestId, route } = req.context;
+  const instance = instanceOf(requestId);
   events.requestFailed({
     requestId,
+    // A search for either finds the line.
+    ...(instance !== `urn:uuid:${requestId}` && { instance }),
     route,
     method: req.method,
     code: error.code,
@@ -38,6 +38,12 @@ export function report(events: Events, req: Request, error: AppError): void {
     cause: error.cause,
   });
 }
+
+/** Logs and counts requests that are refused before they reach the app. */
+export const refusalReporter =
+  (events: Pick<Events, 'requestFailed'>): OnRefused =>
+  (code, { id: requestId, status, method }) =>
+    events.requestFailed({ requestId, route: 'none', method, code, status });
 
 /** Keeps only the status of errors from Express and its body parsers: their messages repeat input. */
 export function asAppError(thrown: unknown): AppError {

@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { RequestHandler } from 'express';
 import { AppError, type ProblemCode } from '../errors.ts';
-import { bareProblem } from './problem-document.ts';
+import { bareProblem, type OnRefused } from './problem-document.ts';
 
 /** Some clients offer HTTP/2 without TLS (RFC 9113 section 3.1) and continue in HTTP/1.1 if the offer is ignored. */
 const IGNORED_UPGRADE = /^h2c?$/i;
@@ -22,15 +22,21 @@ function refused(detail: string): AppError {
 }
 
 /** Responds where Node emits no request: to parser errors and CONNECT. The connection ends with the response. */
-export function refuseUnreadable(server: Server, publicHref: string): void {
+export function refuseUnreadable(server: Server, publicHref: string, onRefused: OnRefused = () => undefined): void {
+  const refuse = (socket: Duplex, code: ProblemCode, status: string, method?: string, extraLines: string[] = []) => {
+    const problem = bareProblem(publicHref, code, Number(status.slice(0, 3)));
+    onRefused(code, { id: problem.id, status: Number(status.slice(0, 3)), method });
+    const lines = Object.entries(problem.headers).map(([name, value]) => `${name}: ${value}`);
+    socket.end([`HTTP/1.1 ${status}`, ...extraLines, ...lines, '', problem.body].join('\r\n'));
+  };
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
     // No response is possible to a peer that has gone, or in the middle of another response.
     if (error.code === 'ECONNRESET' || !socket.writable || hasSentHead(socket)) return socket.destroy();
     const [code, status] = PARSER_REFUSALS[error.code ?? ''] ?? (['invalid_request', '400 Bad Request'] as const);
-    return socket.end(rawProblem(publicHref, code, status));
+    return refuse(socket, code, status);
   });
   server.on('connect', (_req, socket: Duplex) => {
-    socket.end(rawProblem(publicHref, 'method_not_allowed', '405 Method Not Allowed', ['Allow: GET, HEAD, POST']));
+    refuse(socket, 'method_not_allowed', '405 Method Not Allowed', 'CONNECT', ['Allow: GET, HEAD, POST']);
   });
 }
 
@@ -44,10 +50,4 @@ const PARSER_REFUSALS: Readonly<Record<string, readonly [ProblemCode, string]>> 
 function hasSentHead(socket: Duplex): boolean {
   const { _httpMessage: response } = socket as { _httpMessage?: { _headerSent?: boolean } };
   return response?._headerSent === true;
-}
-
-function rawProblem(publicHref: string, code: ProblemCode, statusLine: string, extraLines: string[] = []): string {
-  const { headers, body } = bareProblem(publicHref, code, Number(statusLine.slice(0, 3)));
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return [`HTTP/1.1 ${statusLine}`, ...extraLines, ...lines, '', body].join('\r\n');
 }

@@ -152,8 +152,11 @@ export interface Events {
   requestEnded(facts: { method: string; route: string; status: number; seconds: number; incomplete?: true }): void;
   requestFailed(facts: {
     requestId: string;
+    /** That of the problem, where it does not repeat the request id. */
+    instance?: string | undefined;
     route: string;
-    method: string;
+    /** Undefined where it could not be read. */
+    method: string | undefined;
     code: string;
     status: number;
     detail?: string | undefined;
