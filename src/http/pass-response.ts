@@ -20,7 +20,8 @@ const ONE_WRITE_BYTES = 16_384;
  * Resolves once the response is complete or the caller has disconnected. If the upstream body breaks off, the response is left
  * unfinished, so that the error handler can log it and close the connection.
  * @param open starts the upstream call, which is stopped when the caller disconnects
- * @throws AppError `upstream_error` if the body breaks off; any error of `open`
+ * @throws AppError `upstream_error` if the body breaks off; any error of `open`, but for those of a caller who has
+ *   disconnected: then only our own
  */
 export async function passResponse(
   req: IncomingMessage,
@@ -34,8 +35,11 @@ export async function passResponse(
   });
   // The caller disconnected before the listener was added.
   if (res.destroyed) return;
-  const response = await open(stop);
-  if (stop.stopped) return;
+  const response = await open(stop).catch((error: unknown) => {
+    if (res.destroyed && !isOurs(error)) return undefined;
+    throw error;
+  });
+  if (!response || stop.stopped) return;
   const body = completeBodyOf(response);
   if (!body) return stream(response, req, res);
   sendHead(req, res, response.status, response.headers);
@@ -71,7 +75,8 @@ function stream(
         begin();
         res.end();
       },
-      fail: (error) => reject(brokenOff(error, call)),
+      // A caller who disconnects ends the body, too, which is no failure of the platform.
+      fail: (error) => (res.destroyed ? resolve() : reject(brokenOff(error, call))),
     });
   });
 }
@@ -79,3 +84,7 @@ function stream(
 function brokenOff(cause: unknown, call: PassedResponse['call']): AppError {
   return new AppError('upstream_error', { logDetail: 'the response of the platform broke off', call: call?.(), cause });
 }
+
+/** A bug, or storage that is down, is logged although nobody waits for the response. */
+const isOurs = (error: unknown) =>
+  !(error instanceof AppError) || error.code === 'internal' || error.code === 'storage_unavailable';

@@ -55,12 +55,15 @@ export function relayRoutes(parts: {
     return caller;
   };
 
-  /** Counts the call once the response is sent, because the handler, which also serves browsers, does not count. */
+  /**
+   * Counts the call once the response is sent or the caller has disconnected, because the handler, which also serves browsers,
+   * does not count.
+   */
   const admitBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const access: RelayAccess = { route: 'bin:read' };
     const caller = await admit(req, res, access);
     res.once('close', () => {
-      gate.count(caller, access, res.writableFinished && res.statusCode < 400 ? 'answered' : 'failed');
+      gate.count(caller, access, res.statusCode < 400 ? 'answered' : 'failed');
     });
   };
 

@@ -3,7 +3,8 @@ import { DAY_MS, isoTime } from '../time.ts';
 import type { RelayRule, RelayScope } from './policy.ts';
 
 /**
- * `failed`: allowed, but the platform or the connection refused it. `userAssertion`, `idToken`: the proof of the user was
+ * `failed`: allowed, but the platform or the connection refused it. `answered`: every other call that was allowed, also one
+ * whose caller disconnected before the end. `userAssertion`, `idToken`: the proof of the user was
  * not valid.
  */
 export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;

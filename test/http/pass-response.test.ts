@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { AppError } from '../../src/errors.ts';
 import { type PassedResponse, passResponse } from '../../src/http/pass-response.ts';
 import type { StopSwitch } from '../../src/outbound/stop.ts';
 import type { BodySink, StreamedBody } from '../../src/outbound/streamed-response.ts';
@@ -155,6 +156,38 @@ test('a caller who leaves stops the call, one who has heard all does not', async
   asking.destroy();
   expect(await outcome).toBe('passed');
   expect(stops.map(({ stopped }) => stopped)).toEqual([false, true]);
+});
+
+test.each([
+  ['upstream_error', 'passed'],
+  // Somebody must learn of it, although this caller no longer does.
+  ['storage_unavailable', expect.objectContaining({ code: 'storage_unavailable' })],
+] as const)('R131 a call that ends with %s because its caller left', async (code, expected) => {
+  const asked = Promise.withResolvers<void>();
+  open = (stop) =>
+    new Promise((_resolve, reject) => {
+      stop.whenStopped(() => reject(new AppError(code)));
+      asked.resolve();
+    });
+  const asking = get(served.url, { agent: false }).on('error', () => undefined);
+  await asked.promise;
+  asking.destroy();
+  await vi.waitFor(() => expect(sent.closed).toBe(true), PATIENTLY);
+  expect(await outcome).toEqual(expected);
+});
+
+test('R131 a body that is cut because its caller left is no failure of the platform', async () => {
+  open = async (stop) => ({
+    ...HEAD,
+    body: pieces((taker) => {
+      stop.whenStopped(() => taker.fail(new Error('The caller no longer waits for the response.')));
+      taker.write(Buffer.from('the beginning'));
+    }),
+  });
+  const asking = get(served.url, { agent: false }).on('error', () => undefined);
+  await once(asking, 'response');
+  asking.destroy();
+  expect(await outcome).toBe('passed');
 });
 
 test('nothing is passed to a caller who left while the call was being opened', async () => {
