@@ -143,7 +143,7 @@ connect-links # Connect links
   | Uma Okafor </admin/users/{uma}> | Collaboration second | nightly </admin/relay-tokens/{nightly}> | Open | 2 min ago | in 28 min |
 bin # BIN data
   Source: banks-db 0.12.0 / Origin: Built in / As of: 16 July 2017 / Licence: CC BY 4.0 / Rows: 17,324
-  The built-in data set is of 2017. It names the bank and the country of a prefix. It does not know type, brand, prepaid, and the telephone number and city of the bank.
+  The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.
   | American Express | | 8,926 51.5 % / | Discover | | 1 < 0.1 % / | United States | | 15,627 90.2 %
   | Türkiye | | 362 2.1 % / | 16 others | | 61 0.4 % / Working
   1 of 10,000. Resets on 1 April 2031. / 1,000 are reserved for users, each with up to 100 a day.
@@ -155,7 +155,7 @@ bin # BIN data
 bin/import # Import BIN data
   The file is checked first. You see what it changes before anything does.
   When its source last changed it. Pages show this date.
-  Where the data comes from. Without it, the name of the file is shown. / Without it, that of the format is shown.
+  Where the data comes from. Without it, the name of the file is shown. / Under which you obtained the data. Without it, pages say that the file states none.
   For a file of another format: which of its columns holds what. / CSV, also gzipped, up to 64 MB.
 relay-tokens # Relay tokens
   With a relay token, a back-end service calls the platform through Gatehouse, and never holds a user’s own tokens.
