@@ -107,8 +107,9 @@ users/{uma} # [Enable user]
   success: Enabled. The user can sign in again. / user.enabled user {uma} user@example.test
 users/{uma}/delete # typed=user@example.test
   success: All data about this user is deleted. Entries in the audit trail stay until they expire.
-  user.deleted user {uma} user@example.test
+  user.deletion_begun user {uma} user@example.test
   connection.removed connection {uma}/second user {uma} revoked {"status":200}
+  user.deleted user {uma}
 keys # [Publish the next key now]
   success: The next signing key is published. It signs in one day, so that every service has time to read it.
   signing_key.rotated
@@ -137,8 +138,8 @@ test('each change has this notice, and this entry in the audit trail', async () 
     seen.push({ at: new Date().toISOString(), notices: noticesOn(page) });
   }
   const entries = async () => (await api.call('GET', '/audit?limit=200')).json.items as Entry[];
-  // Deleting a user removes connections too, and the trail stores that a moment later.
-  await until(async () => (await entries()).some(({ target }) => target?.id === pathOf('{uma}/second')));
+  // That a user is deleted is stored a moment later, as its last entry.
+  await until(async () => (await entries()).some(({ event }) => event === 'user.deleted'));
   const trail = (await entries()).toReversed();
   for (const [number, [path, [typed = '', ...words]]] of changes.entries()) {
     const { at, notices = [] } = seen[number] ?? {};

@@ -380,7 +380,8 @@ describe('the unit', () => {
       stated('src/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
       // What is told of it, and the rest of src/gatehouse.ts' close.
       stated('src/webhooks/delivery.ts', 'deadlineMilliseconds'),
-      stated('src/audit/notes.ts', 'SETTLE_MS'),
+      // The announcements of webhooks, and the audit trail.
+      2 * stated('src/storage/write-queue.ts', 'CLOSE_MS'),
       stated('src/observability/tracing.ts', 'MAX_CLOSE_MS'),
     ].reduce((sum, seconds) => sum + seconds);
     expect(worst).toBeGreaterThan(100);
