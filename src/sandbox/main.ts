@@ -110,7 +110,8 @@ function demoClient(callbackUrl: string, clientSecret: string): SandboxClient {
     clientSecret,
     name: 'Demo app',
     redirectUris: [callbackUrl],
-    postLogoutRedirectUris: [new URL('/', callbackUrl).href],
+    // Gatehouse's start page: its callback URLs end with `/oauth/callback/ID`.
+    postLogoutRedirectUris: [new URL('../../', callbackUrl).href],
   };
 }
 

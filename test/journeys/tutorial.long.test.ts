@@ -91,6 +91,11 @@ test('the tutorial ends with the thread on a page of one’s own, and with the w
     await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
     expect(page.url()).toBe(own);
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
+
+    await page.goto(`${own}gatehouse/`);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
+    expect(page.url()).toBe(`${own}gatehouse/`);
   } finally {
     expect(stopNginx).not.toBe('');
     await run(stopNginx).ended;
