@@ -1,7 +1,8 @@
 /** Runs `npm run demo`: the sandbox and a Gatehouse with 30 days of history, without any set-up, deleted when it stops. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { withStorage } from './commands/open-storage.ts';
 import { createAdminToken } from './commands/run-admin-token.ts';
 import { loadConfig } from './config/config.ts';
@@ -40,7 +41,11 @@ let gatehouse: RunningGatehouse | undefined;
 const close = async () => {
   await gatehouse?.close();
   await binService.close();
-  if (sandbox) rmSync(directory, { recursive: true, force: true });
+  if (sandbox) {
+    rmSync(directory, { recursive: true, force: true });
+    // Fails unless the folder is empty.
+    await rmdir(dirname(directory)).catch(() => undefined);
+  }
   await sandbox?.close();
 };
 

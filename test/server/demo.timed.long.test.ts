@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { type Demo, endDemos, ROOT, startDemo } from '../support/demo.ts';
@@ -186,6 +186,8 @@ describe('a demo in the shell of a real Gatehouse', () => {
     expect(await demo.program.ended).toEqual({ status: 0, signal: null });
     expect(children.filter(isRunning)).toEqual([]);
     expect(existsSync(demo.directory)).toBe(false);
+    const around = dirname(demo.directory);
+    expect(existsSync(around) && readdirSync(around).length === 0).toBe(false);
   });
 });
 
