@@ -129,7 +129,7 @@ const CURRENT_THREAD: Operation = {
     'Gatehouse-User': z.string().optional().describe('a user id: for a relay token with assertUser'),
     'Gatehouse-Service-Account': z.string().optional().describe('id of a service account'),
   }),
-  responses: { 200: { '*/*': z.unknown() } },
+  responses: { 200: { '*/*': z.unknown().describe('the platform’s JSON, unchanged') } },
 };
 
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];

@@ -21,7 +21,7 @@ const CURRENT: Operation = {
         'id of a connected app; left out, it is the one that the user signed in with, or else the only one that serves threads',
       ),
   }),
-  responses: { 200: { '*/*': z.unknown() } },
+  responses: { 200: { '*/*': z.unknown().describe('the platform’s JSON, unchanged') } },
 };
 
 export type ThreadRoutes = ReturnType<typeof threadRoutes>;
