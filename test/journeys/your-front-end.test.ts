@@ -35,7 +35,6 @@ async function start(heading: string, file: string, command: string[]): Promise<
   mkdirSync(join(folder, 'public'));
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const files = {
-    'package.json': '{ "type": "module" }',
     [file]: block(`js ${file}`)
       .replace('3000', site.env.PORT ?? '')
       .replace(shownPort, port),
@@ -77,7 +76,7 @@ function functionsAt(pageUrl: string, agent: UserAgent): Shown {
 
 const SITES = [
   ['Vite', '## Vite', 'vite.config.js', ['node', 'node_modules/vite/bin/vite.js']],
-  ['Express', '## Express', 'site.js', ['node', 'site.js']],
+  ['Express', '## Express', 'site.mjs', ['node', 'site.mjs']],
 ] as const;
 
 describe.each(SITES)('%s', (_name, heading, file, command) => {
@@ -92,6 +91,8 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
     const { page } = await signIn({ url: '' }, undefined, { agent, path: connectUrl });
     expect([page.url, page.body]).toEqual([`${url}/?board=1`, expect.stringContaining('The site')]);
     expect(page.visited).toContainEqual(expect.stringMatching(`^${url}/gatehouse/oauth/callback/platform`));
+    // As Gatehouse writes its own address when it is ready.
+    expect((await agent.get(`${url}/gatehouse`)).body).toContain('Sign out');
 
     expect(await callGatehouse('/threads/current')).toMatchObject({ thread: { author: { name: 'Uma Okafor' } } });
     expect(await postToGatehouse('/bin', { bins: ['45717360'] })).toMatchObject({ results: [{ bin: '45717360' }] });
