@@ -3,8 +3,9 @@
  * wide and on narrow screens.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf } from '../relay/service.ts';
+import { openVaultDesk, sessionOf } from '../grants/vault-desk.ts';
+import { administratorOf, bearer } from '../relay/service.ts';
+import { ask, JSON_BODY } from '../support/ask.ts';
 import { findingsAt, findingsOn } from '../support/axe.ts';
 import { useBrowser } from '../support/browser.ts';
 import { crawl } from '../support/crawl.ts';
@@ -31,8 +32,18 @@ test('pages of administrators, and forms with faults', async () => {
   const desk = await openVaultDesk(site);
   const admin = await administratorOf(site, desk);
   const { token } = await admin.makeToken({ expiresAt: new Date(Date.now() + 3_600_000).toISOString() });
-  await admin.makeToken({ name: 'second', assertUser: true });
+  const { token: asserting } = await admin.makeToken({ name: 'second', assertUser: true });
   expect(token).toMatch(/^gthr_/);
+  const { userId: user } = await sessionOf(
+    site,
+    (await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' })).agent,
+  );
+  const link = {
+    method: 'POST',
+    headers: { ...bearer(asserting), ...JSON_BODY },
+    body: JSON.stringify({ user, app: 'platform' }),
+  };
+  expect(await ask(`${site.url}/relay/connect-links`, link)).toMatchObject({ status: 201 });
   await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });
   await signIn(site, 'second@example.test', { path: '/sign-in?app=second' });
   await desk.close();
