@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { withStorage } from './commands/open-storage.ts';
+import { withNewStorage } from './commands/open-storage.ts';
 import { createAdminToken } from './commands/run-admin-token.ts';
 import { loadConfig } from './config/config.ts';
 import { DEMO_PID, demoFolder, demoSettingsFile } from './config/running-demo.ts';
@@ -75,7 +75,7 @@ try {
   });
   const { values: config } = loadConfig(source);
   const past = { sandbox, apps, config, receivers: tour.receivers(issuer), now: Date.now() };
-  const { relayToken, adminToken } = await withStorage(source, async (storage) => {
+  const { relayToken, adminToken } = await withNewStorage(source, async (storage) => {
     await writeHistory({ ...past, storage });
     await checkApps({ source, config, storage });
     const { text } = await createAdminToken(storage, { name: 'Demo tour', scope: 'read', days: 1 });

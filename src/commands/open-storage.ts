@@ -5,33 +5,39 @@ import { type OpenedStorage, openStorage, openStore } from '../storage/storage.t
 import type { Store } from '../storage/store.ts';
 import { assertDatabase, readPlace, type StoragePlace } from './storage-place.ts';
 
+type Work<T> = (storage: OpenedStorage) => Promise<T>;
+
 /**
- * Opens the configured storage, does the work, and always closes the storage.
+ * Opens the configured storage, does the work, and always closes the storage. Sets up nothing: a command would report on an
+ * empty storage, or write to one, that no Gatehouse uses.
  * @param lostKeys ids of keys whose records are given up
- * @throws StartRefused with every fault of those settings (exit status 78), AppError `storage_unavailable`
+ * @throws StartRefused with every fault of those settings, or for a storage that holds nothing (exit status 78);
+ *   AppError `storage_unavailable`
  */
-export async function withStorage<T>(
+export function withStorage<T>(source: ConfigSource, work: Work<T>, lostKeys: readonly string[] = []): Promise<T> {
+  return opened(source, { lostKeys, mustExist: true }, work);
+}
+
+/** As `withStorage`, for one that may be new. */
+export function withNewStorage<T>(source: ConfigSource, work: Work<T>): Promise<T> {
+  return opened(source, {}, work);
+}
+
+async function opened<T>(
   source: ConfigSource,
-  work: (storage: OpenedStorage) => Promise<T>,
-  lostKeys: readonly string[] = [],
+  options: { lostKeys?: readonly string[]; mustExist?: boolean },
+  work: Work<T>,
 ): Promise<T> {
-  const { config, encryptionKeys } = readPlace(source);
+  const place = readPlace(source);
+  const { config, encryptionKeys } = place;
+  if (options.mustExist) assertDatabase(place);
   trustAuthorities(config.authorities);
-  const storage = await openStorage({ config, encryptionKeys, clock: Date.now, random: Math.random }, lostKeys);
+  const storage = await openStorage({ config, encryptionKeys, clock: Date.now, random: Math.random }, options);
   try {
     return await work(storage);
   } finally {
     await storage.store.close();
   }
-}
-
-/** As `withStorage`, but never creates a database. @throws as `withStorage`, and StartRefused if there is none */
-export async function withExistingStorage<T>(
-  source: ConfigSource,
-  work: (storage: OpenedStorage) => Promise<T>,
-): Promise<T> {
-  assertDatabase(readPlace(source));
-  return withStorage(source, work);
 }
 
 /** Opens only the store, without checking keys or state. */

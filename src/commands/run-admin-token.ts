@@ -11,7 +11,7 @@ import { allPages } from '../storage/paging.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
 import type { OpenedStorage } from '../storage/storage.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../time.ts';
-import { withExistingStorage, withStorage } from './open-storage.ts';
+import { withStorage } from './open-storage.ts';
 import { auditedByOperator } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -20,11 +20,10 @@ const LIST_BATCH = 100;
 export const create = ({ source }: Terminal, request: Parameters<typeof createAdminToken>[1]) =>
   withStorage(source, (storage) => createAdminToken(storage, request));
 
-export const list = ({ source }: Terminal) =>
-  withExistingStorage(source, (storage) => listAdminTokens(adminTokensOf(storage)));
+export const list = ({ source }: Terminal) => withStorage(source, (storage) => listAdminTokens(adminTokensOf(storage)));
 
 export const revoke = ({ source }: Terminal, id: string) =>
-  withExistingStorage(source, (storage) => revokeAdminToken(storage, id));
+  withStorage(source, (storage) => revokeAdminToken(storage, id));
 
 const adminTokensOf = ({ store, sealer }: OpenedStorage) =>
   createAdminTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });

@@ -1,5 +1,4 @@
 /** Implements `backup`. Loaded only when it runs. */
-import { AppError } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
 import { keys } from '../storage/keys.ts';
 import { type WrittenBackup, writeBackup } from './backup-file.ts';
@@ -9,8 +8,7 @@ import { auditOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 export function backUp(terminal: Terminal, file: string, replace: boolean): Promise<WrittenBackup> {
-  return withStorage(terminal.source, async ({ store, sealer, wasEmpty }) => {
-    if (wasEmpty) throw new AppError('not_found', { detail: 'The storage is empty: check DATA_DIR or REDIS_URL.' });
+  return withStorage(terminal.source, async ({ store, sealer }) => {
     // Counting takes a whole read, and only the progress bar needs the total.
     const count = terminal.err.isTTY ? (await tallyOf(store)).count() : 0;
     const seal = (digest: string) => sealer.seal(digest, keys.backupSeal);

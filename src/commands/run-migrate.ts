@@ -1,8 +1,8 @@
 /** Implements `migrate`. Loaded only when it runs. */
 import { resolve } from 'node:path';
-import { AppError, StartRefused } from '../errors.ts';
+import { StartRefused } from '../errors.ts';
 import { copyOut } from '../storage/copy.ts';
-import { checkKeyRing, isEmpty } from '../storage/key-check.ts';
+import { checkKeyRing } from '../storage/key-check.ts';
 import { keys } from '../storage/keys.ts';
 import {
   MOVING_SECONDS,
@@ -13,6 +13,7 @@ import {
 } from '../storage/out-of-service.ts';
 import { assertReadable } from '../storage/schema-version.ts';
 import type { Sealer } from '../storage/sealed.ts';
+import { assertNotEmpty } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
 import { assertSame, assertUnused, type Filled, fillStorage, tallyOf, withCopyLease } from './fill-storage.ts';
 import { withStore } from './open-storage.ts';
@@ -31,9 +32,11 @@ async function move(terminal: Terminal, from: StoragePlace, to: StoragePlace): P
   if (placeOf(from) === placeOf(to)) throw new StartRefused(['--from and --to name the same storage.']);
   assertDatabase(from);
   const { sealer } = from;
-  return withStore(from, (source) =>
-    withStore(to, (target) => withCopyLease(source, () => copyAll({ terminal, source, target, sealer, to }))),
-  );
+  return withStore(from, async (source) => {
+    // Before the new storage is opened, which creates it.
+    if (!(await outOfService(source))) await assertNotEmpty(source, from.config);
+    return withStore(to, (target) => withCopyLease(source, () => copyAll({ terminal, source, target, sealer, to })));
+  });
 }
 
 interface CopyParts {
@@ -82,7 +85,6 @@ async function assertMovable(source: Store, target: Store, sealer: Sealer): Prom
   const isDone = note?.state === 'moved' && (await outOfService(target))?.state !== 'filling';
   if (note && (isDone || note.state === 'filling')) throw refusedAs(note);
   assertReadable((await source.get(keys.schema))?.value);
-  if (await isEmpty(source)) throw new AppError('not_found', { detail: 'There is nothing to move: check --from.' });
   await checkKeyRing(source, sealer);
 }
 

@@ -3,14 +3,14 @@ import { loadSessionConfig } from '../config/config.ts';
 import { StartRefused } from '../errors.ts';
 import { createSessionStore } from '../sessions/sessions.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
-import { withExistingStorage } from './open-storage.ts';
+import { withStorage } from './open-storage.ts';
 import { auditedByOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 export async function endAllSessions(terminal: Terminal): Promise<number> {
   const { values: lifetimes, faults } = loadSessionConfig(terminal.source);
   if (faults.length > 0) throw new StartRefused(faults);
-  return withExistingStorage(terminal.source, async ({ store, sealer }) => {
+  return withStorage(terminal.source, async ({ store, sealer }) => {
     const sealedJson = createSealedJson(sealer);
     const { ofUsers } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
     const listed = await ofUsers.count();

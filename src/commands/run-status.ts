@@ -11,7 +11,7 @@ import { VERSION } from '../version.ts';
 import { withStorage } from './open-storage.ts';
 import { operatorTrail } from './operator-trail.ts';
 import { readReadiness } from './readiness.ts';
-import { assertDatabase, readPlace } from './storage-place.ts';
+import { readPlace } from './storage-place.ts';
 import type { Terminal } from './terminal.ts';
 
 export type Status = Awaited<ReturnType<typeof readStatus>>;
@@ -20,7 +20,6 @@ export async function readStatus({ source }: Terminal) {
   const { values: management, faults } = loadManagementConfig(source);
   const place = readPlace(source);
   if (faults.length > 0) throw new StartRefused(faults);
-  assertDatabase(place);
   const here = await readReadiness(management);
   const { fault, held } = await readStored(source);
   const storage = { name: place.name, schema: SCHEMA.version, fault };

@@ -8,9 +8,11 @@ import { checkKeyRing, isEmpty } from './key-check.ts';
 import { type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
 import { answerKeyRollCall } from './key-roll-call.ts';
 import { SEALED_KINDS } from './keys.ts';
+import { storageName } from './name.ts';
 import { assertInService } from './out-of-service.ts';
 import { storageProbe } from './probe.ts';
 import { readTarget, settingOf } from './redis/target.ts';
+import { StorageRefused } from './refused.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import { agreeOnSchema } from './schema-version.ts';
 import { createReplaceableSealer, createSealer, type Sealer } from './sealed.ts';
@@ -50,16 +52,20 @@ export interface OpenParts {
 }
 
 /**
- * @param lostKeys ids of keys whose records were given up
+ * @param options `lostKeys`: ids of keys whose records were given up; `mustExist`: refuse a storage that holds nothing
  * @throws StartRefused if an operator has to decide, AppError `storage_unavailable` if it cannot be opened now
  */
-export async function openStorage(parts: OpenParts, lostKeys: readonly string[] = []): Promise<OpenedStorage> {
+export async function openStorage(
+  parts: OpenParts,
+  { lostKeys = [], mustExist = false }: { lostKeys?: readonly string[]; mustExist?: boolean } = {},
+): Promise<OpenedStorage> {
   const { config, encryptionKeys } = parts;
   const store = await openStore(parts);
   const retry = <T>(work: () => Promise<T>) => retryWhileUnavailable(work, START_RETRY_MS);
   try {
     const sealer = createStorageSealer(encryptionKeys);
     await retry(() => assertInService(store));
+    if (mustExist) await retry(() => assertNotEmpty(store, config));
     await retry(() => agreeOnSchema(store));
     const wasEmpty = await retry(() => isEmpty(store));
     await retry(() => checkKeyRing(store, sealer, lostKeys));
@@ -69,6 +75,15 @@ export async function openStorage(parts: OpenParts, lostKeys: readonly string[] 
     await store.close();
     throw error;
   }
+}
+
+/** @throws StorageRefused for a storage that holds nothing of Gatehouse: most likely a setting names another place */
+export async function assertNotEmpty(store: Store, config: PlaceConfig): Promise<void> {
+  if (!(await isEmpty(store))) return;
+  const setting = config.redis ? settingOf(config.redis) : 'DATA_DIR';
+  throw new StorageRefused(
+    `${storageName(config)} holds nothing of Gatehouse. Check ${setting}, or start Gatehouse once, which sets it up.`,
+  );
 }
 
 export function createStorageSealer(encryptionKeys: readonly EncryptionKey[]): Sealer {

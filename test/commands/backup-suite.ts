@@ -131,8 +131,8 @@ export function testBackups(kind: StoreKind): void {
         ...fleet.env,
         ...(await newPlace('SQLite')).env,
       });
-      expect([status, existsSync(join(folder, 'empty'))]).toEqual([1, false]);
-      expect(stderr).toContain('DATA_DIR or REDIS_URL');
+      expect([status, existsSync(join(folder, 'empty'))]).toEqual([78, false]);
+      expect(stderr).toContain('set DATA_DIR to the folder that holds');
     });
 
     check('what is cut off, altered, no backup or not there is refused, and nothing is written', async () => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MENU } from '../../src/admin/routes.ts';
 import { createAuditTrail } from '../../src/audit/trail.ts';
 import { createBinService } from '../../src/bin-service/service.ts';
-import { withStorage } from '../../src/commands/open-storage.ts';
+import { withNewStorage } from '../../src/commands/open-storage.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { clientOf, demoApps } from '../../src/demo/apps.ts';
 import { writeHistory } from '../../src/demo/history.ts';
@@ -125,7 +125,7 @@ test('the history is the same at every start of one moment, apart from keys and 
     const { values: config } = loadConfig(source);
     const receivers = { working: 'http://127.0.0.1/crm', failing: 'http://127.0.0.1/billing' };
     try {
-      return await withStorage(source, async (storage) => {
+      return await withNewStorage(source, async (storage) => {
         const started = performance.now();
         await writeHistory({ storage, config, sandbox, apps, receivers, now });
         const entries: string[] = [];
