@@ -65,6 +65,22 @@ test('admin-token list shows every token and never a secret', async () => {
   }
 });
 
+test('R88 audit export has the whole day that --to names', async () => {
+  await makeAdminToken(site);
+  const today = new Date().toISOString().slice(0, 10);
+  const exported = async (...limits: string[]) =>
+    (await run('audit', 'export', ...limits)).stdout
+      .split('\n')
+      .filter((line) => line.includes('admin_token.created'));
+  const since = await exported('--from', today);
+  expect(since.length).toBeGreaterThan(0);
+  expect(await exported('--to', today)).toEqual(since);
+  expect(await exported('--from', today, '--to', today)).toEqual(since);
+  const wrong = await run('audit', 'export', '--to', '2026-02-31');
+  expect([wrong.status, wrong.stdout]).toEqual([1, '']);
+  expect(wrong.stderr).toContain('Give a date as 2026-11-21');
+});
+
 test('admin-token revoke ends a token at once, and says so in the audit trail', async () => {
   const token = await makeAdminToken(site);
   expect(await statusFor(token)).toBe(200);

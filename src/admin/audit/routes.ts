@@ -3,9 +3,10 @@ import type { Request, Response } from 'express';
 import { z } from 'zod';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
+import { endOf, startOf, TIME_ADVICE } from '../../audit/time-limits.ts';
 import { listOf } from '../../http/list-schema.ts';
 import { operation } from '../../http/operation.ts';
-import { DAY_MS, isoTime } from '../../time.ts';
+import { isoTime } from '../../time.ts';
 import type { AdminParts } from '../admin.ts';
 import { type Columns, sendCsv } from '../csv.ts';
 import { sendExport } from '../export.ts';
@@ -45,12 +46,10 @@ const COLUMNS: Columns<AuditRow> = {
 const FIELDS = ['text', 'event', 'who', 'whom', 'from', 'to'] as const;
 type AuditField = (typeof FIELDS)[number];
 
-const DATE = /^\d{4}-\d{2}-\d{2}$/;
-
 const instant = z
   .string()
   .max(40)
-  .refine((text) => !Number.isNaN(Date.parse(text)), 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.');
+  .refine((text) => startOf(text) !== undefined, TIME_ADVICE);
 
 const auditQuery = listQuery.extend({
   event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
@@ -154,14 +153,9 @@ function filterOf(fields: Partial<Record<AuditField, string | undefined>>): Audi
     who: who || undefined,
     whom: whom || undefined,
     text: text || undefined,
-    from: timeOf(from),
-    to: to && DATE.test(to) ? (timeOf(to) ?? 0) + DAY_MS - 1 : timeOf(to),
+    from: startOf(from ?? ''),
+    to: endOf(to ?? ''),
   };
-}
-
-function timeOf(text: string | undefined): number | undefined {
-  const time = Date.parse(text ?? '');
-  return Number.isNaN(time) ? undefined : time;
 }
 
 function factsOf({ from, to, named: _, ...filter }: AuditFilter): Record<string, string | undefined> {

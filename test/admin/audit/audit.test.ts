@@ -109,6 +109,8 @@ test('q is the same as text, and pages go on where the last one ended', async ()
 test.each([
   ['event=nothing.like.it', '#/event', 'There is no such event.'],
   ['from=soon', '#/from', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
+  ['from=2026-02-31', '#/from', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
+  ['to=2020-99-99', '#/to', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
   ['to=2026-13-01', '#/to', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
 ])('%s is refused by API, and left out of account on the page', async (query, pointer, detail) => {
   const { status, json } = await admin.call('GET', `/audit?${query}`);
