@@ -7,8 +7,7 @@ import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
 Changes nothing. "This machine" is what /readyz says at MANAGEMENT_HOST and MANAGEMENT_PORT; processes are counted by asking them
-through the storage. "version" is that of this command. Exits with status 1 if no process runs, the one here is not ready, or the
-storage does not respond.`;
+through the storage. "version" is that of this command. Exits with status 1 unless this machine is ready and the storage responds.`;
 
 export function addStatusCommand(program: Command, terminal: Terminal): void {
   program
@@ -23,7 +22,7 @@ export function addStatusCommand(program: Command, terminal: Terminal): void {
       const { readStatus } = await import('./run-status.ts');
       const data = await readStatus(terminal);
       printResult(terminal, { json, data, text: textOf(data) });
-      if (!data.processes?.length || data.here?.ready === false) terminal.setExitStatus(1);
+      if (!data.processes?.length || !data.here?.ready) terminal.setExitStatus(1);
     });
 }
 

@@ -65,7 +65,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
   checkOnce('status says that nothing listens here, while another process runs', async () => {
     const port = String(await freePort());
     const { status, stdout } = await run(['status', '--json'], { MANAGEMENT_PORT: port });
-    expect(status).toBe(0);
+    expect(status).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ here: null, management: `127.0.0.1:${port}`, processes: [{}] });
     const text = (await run(['status'], { MANAGEMENT_PORT: port })).stdout;
     expect(text).toContain(`nothing responds at 127.0.0.1:${port} (MANAGEMENT_HOST, MANAGEMENT_PORT)`);
@@ -78,7 +78,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     try {
       const { status, stdout } = await run(['status'], { MANAGEMENT_PORT: String(port) });
       expect([status, stdout]).toEqual([
-        0,
+        1,
         expect.stringContaining(
           `\nthis machine  something responds at 127.0.0.1:${port}, but not as this version of Gatehouse does\n`,
         ),
