@@ -132,6 +132,13 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     nextStep: 'Try again in {wait}.',
     step: RETRY,
   },
+  app_misconfigured: {
+    title: 'This app is not set up correctly',
+    meaning: 'A setting of this app is missing or wrong on our side, so you were not sent to the sign-in provider.',
+    whose: 'ours',
+    nextStep: 'Give an administrator the reference below. Trying again will not help.',
+    step: HOME,
+  },
   provider_unavailable: {
     title: 'The sign-in provider does not answer',
     meaning: 'The service that confirms who you are cannot be reached at the moment. Your connection is not lost.',

@@ -176,7 +176,7 @@ const FAILURES = {
     advice: 'Enable it again if users should sign in with it.',
   },
   unusable_app: {
-    code: 'upstream_error',
+    code: 'app_misconfigured',
     whose: 'ours',
     failedAt: 'redirect_uri',
     detail:
@@ -276,7 +276,7 @@ const FAILURES = {
     whose: 'ours',
     failedAt: 'token_endpoint',
     detail:
-      'This app is not set up correctly, so the identity provider rejected our request. An administrator has to mend that.',
+      'This app is not set up correctly, so the identity provider rejected our request. An administrator has to correct that.',
     page: { title: NOT_SIGNED_IN, nextStep: TELL_ADMINISTRATOR },
     words: ({ status, oauthError, reason }) =>
       `The registration does not match the provider${inBrackets(status, oauthError ?? reason)}.`,

@@ -116,7 +116,7 @@ describe('pushed authorization requests', () => {
     told({ pushed_authorization_request_endpoint: undefined });
     const { page } = await sentTo('lacking');
     expect([page.status, page.headers.get('location')]).toEqual([502, null]);
-    expect(page.body).toContain('An administrator has to mend that');
+    expect(page.body).toContain('An administrator has to correct that');
     expect(site.logs().join('')).toContain('par_endpoint_missing');
     expect((await causeOf(page)).body).toMatch(/no endpoint for them.*#par"/s);
   });

@@ -270,7 +270,8 @@ describe('words for what has a name', () => {
       ...['relay_token_invalid', 'insufficient_scope', 'invalid_bin', 'rate_limited', 'invalid_request'],
       ...['length_required', 'too_large'],
     ]);
-    expect(whose('ours')).toEqual(['bin_quota_exhausted', 'storage_unavailable', 'overloaded', 'internal']);
+    const ours = ['bin_quota_exhausted', 'app_misconfigured', 'storage_unavailable', 'overloaded', 'internal'];
+    expect(whose('ours')).toEqual(ours);
     expect(whose('provider')).toEqual(['reconnect_needed', 'provider_unavailable']);
     expect(whose('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
     expect(whose('bin_service')).toEqual(['bin_service_unavailable']);

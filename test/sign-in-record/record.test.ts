@@ -192,7 +192,11 @@ test('a callback URL that is not in the list of its own app: nothing is sent, an
     method: 'POST',
     body: new URLSearchParams({ _csrf: await csrfTokenOf(site, admin) }),
   });
-  const record = await read(referenceOn(page));
+  expect(page.status).toBe(500);
+  const reference = referenceOn(page);
+  const line = site.logs().find((one) => one.includes(reference) && one.includes('"code":'));
+  expect(line).toContain('"code":"app_misconfigured"');
+  const record = await read(reference);
   expect(record.cause).toMatchObject({ name: 'unusable_app', field: 'callbackUrls' });
   const { detail } = record.steps.find(({ name }) => name === 'redirect_uri') ?? {};
   expect(detail).toContain(`nearest is ${site.url}/oauth/callback/unlister`);

@@ -253,7 +253,7 @@ describe('an app that cannot be used', () => {
       app: { callbackUrls: ['https://gatehouse.example.com/oauth/callback/elsewhere'] },
     });
     const { page, signedIn } = await attempt(broken);
-    expect([page.status, signedIn, site.provider.hits]).toEqual([502, false, []]);
+    expect([page.status, signedIn, site.provider.hits]).toEqual([500, false, []]);
     expect(page.body).toContain('not in its registration');
     await broken.close();
   });
