@@ -31,9 +31,11 @@ export function addConfigCommand(program: Command, terminal: Terminal): void {
 async function checkConfig({ source }: Terminal) {
   // Loaded only here, because it needs a part of the server.
   const { readSettingsAndDataset } = await import('../read-settings.ts');
+  const { callbackWarnings } = await import('../connected-apps/connected-app.ts');
   const { storageName } = await import('../storage/name.ts');
   try {
-    const { config, fromFile, warnings } = await readSettingsAndDataset(source);
+    const { config, fromFile, ...settings } = await readSettingsAndDataset(source);
+    const warnings = [...settings.warnings, ...callbackWarnings(fromFile, config.publicUrl.href)];
     return { ok: true, faults: [], warnings, storage: storageName(config), apps: fromFile.map(({ id }) => id) };
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error;

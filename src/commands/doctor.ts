@@ -23,17 +23,19 @@ export function addDoctorCommands(program: Command, terminal: Terminal): void {
   apps
     .command('check <file>')
     .description('check a file for CONNECTED_APPS_FILE without starting anything')
-    .option('--json', 'print {"ok", "apps", "faults", "presets"} (use npm run -s)')
+    .option('--json', 'print {"ok", "apps", "faults", "warnings", "presets"} (use npm run -s)')
     .addHelpText('after', '\nSecrets are read from where the file says. Exits with status 1 if there are faults.')
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { checkAppFile } = await import('./run-doctor.ts');
-      const { apps, faults, presets } = checkAppFile(terminal, file);
+      const { apps, faults, warnings, presets } = checkAppFile(terminal, file);
       const summary = `${file} is valid: ${apps.join(', ') || 'it holds no app'}.`;
       const advised = presets.flatMap(({ app, preset, advice }) =>
         advice.map((words) => `- ${app} looks like ${preset}, whose preset has ${words}`),
       );
-      const lines = faults.length > 0 ? faults.map((fault) => `- ${fault}`) : [summary, ...advised];
-      printResult(terminal, { json, data: { ok: faults.length === 0, apps, faults, presets }, text: lines.join('\n') });
+      const warned = warnings.map((warning) => `Warning: ${warning}`);
+      const lines = faults.length > 0 ? faults.map((fault) => `- ${fault}`) : [summary, ...warned, ...advised];
+      const data = { ok: faults.length === 0, apps, faults, warnings, presets };
+      printResult(terminal, { json, data, text: lines.join('\n') });
       if (faults.length > 0) terminal.setExitStatus(1);
     });
   addApplyCommand(apps, terminal);

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { type Config, loadConfig } from '../config/config.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
 import { presetAdvice } from '../connected-apps/check-preset.ts';
-import type { ConnectedApp } from '../connected-apps/connected-app.ts';
+import { type ConnectedApp, callbackWarnings } from '../connected-apps/connected-app.ts';
 import { type ConnectedApps, createConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Finding } from '../connected-apps/finding.ts';
 import { recognisePreset } from '../connected-apps/presets.ts';
@@ -70,6 +70,7 @@ function unknownApp(id: string, apps: readonly ConnectedApp[]): string {
 interface CheckedFile {
   apps: string[];
   faults: string[];
+  warnings: string[];
   /** For each app of a known provider: the name of its preset, and what that advises. */
   presets: { app: string; preset: string; advice: string[] }[];
 }
@@ -85,6 +86,7 @@ export function checkAppFile(terminal: Terminal, file: string): CheckedFile {
   return {
     apps: apps.map(({ id }) => id),
     faults: faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file)),
+    warnings: values.publicUrl ? callbackWarnings(apps, values.publicUrl.href) : [],
     presets: apps.flatMap((app) => {
       const recognised = recognisePreset(app);
       return recognised ? [{ app: app.id, preset: recognised.preset.name, advice: presetAdvice(recognised) }] : [];

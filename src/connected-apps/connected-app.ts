@@ -240,6 +240,12 @@ export function isUsable(app: ConnectedApp, publicUrl: string): boolean {
   return !app.disabled && app.callbackUrls.includes(callbackUrlOf(app.id, publicUrl));
 }
 
+/** Warnings for enabled apps whose `callbackUrls` lack the URL that is always sent. */
+export const callbackWarnings = (apps: readonly ConnectedApp[], publicUrl: string): string[] =>
+  apps
+    .filter((app) => !app.disabled && !isUsable(app, publicUrl))
+    .map(({ id }) => `no user can use the app "${id}" here: add ${callbackUrlOf(id, publicUrl)} to its callbackUrls.`);
+
 /** True where the app uses OpenID Connect, so that an ID token is expected. */
 export function isOpenIdApp(app: ConnectedApp): boolean {
   return app.scopes.includes('openid');

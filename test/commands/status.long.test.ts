@@ -106,6 +106,14 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(stdout).not.toMatch(/HOSTNAME|hidden-password/);
   });
 
+  checkOnce('config check warns of an app of the file whose callback URL is that of another host', async () => {
+    const { status, stdout } = await run(['config', 'check'], { PUBLIC_URL: 'https://new.example.com' });
+    expect(status).toBe(0);
+    expect(stdout).toContain(
+      'Warning: no user can use the app "platform" here: add https://new.example.com/oauth/callback/platform to its callbackUrls.\n',
+    );
+  });
+
   checkOnce('config check names every fault at once, and no secret', async () => {
     const wrong = join(site.dataDirectory, '..', 'wrong-apps.json');
     writeFileSync(wrong, '[{"id":"one"}]');

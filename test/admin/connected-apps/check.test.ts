@@ -118,6 +118,11 @@ describe('from a terminal', () => {
       stdout: `${file} is valid: platform.\n`,
       stderr: '',
     });
+    const callbackUrls = ['https://other.example.com/oauth/callback/platform'];
+    writeFileSync(file, JSON.stringify([{ ...good, callbackUrls }]));
+    const elsewhere = await gatehouse('apps', 'check', file);
+    const warning = `Warning: no user can use the app "platform" here: add ${site.url}/oauth/callback/platform to its callbackUrls.\n`;
+    expect(elsewhere).toEqual({ status: 0, stdout: `${file} is valid: platform.\n${warning}`, stderr: '' });
     writeFileSync(file, JSON.stringify([{ ...good, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));
     const bad = await gatehouse('apps', 'check', file, '--json');
     expect(bad.status).toBe(1);
