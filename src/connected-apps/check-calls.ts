@@ -132,7 +132,7 @@ export async function checkClientAuthentication(parts: CallParts, app: Connected
   return problem('client_authentication', detail, {
     advice: other
       ? `It accepts them by ${other}: set tokenEndpointAuthMethod to that.`
-      : 'Compare the client ID, enter the secret anew, and check whether it has run out at the provider.',
+      : 'Compare the client ID, enter the secret again, and check whether it has expired at the provider.',
     pointer: other ? '#/tokenEndpointAuthMethod' : '#/clientSecret',
   });
 }

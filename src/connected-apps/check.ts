@@ -52,19 +52,14 @@ export function createAppCheck(parts: AppCheckParts) {
 
 function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   const own = callbackUrlOf(app.id, publicHref);
-  if (app.callbackUrls.includes(own))
-    return fine('callback_listed', 'The callback URL of this server is among the registered ones.');
+  if (app.callbackUrls.includes(own)) return fine('callback_listed', 'Its callback URLs include that of this server.');
   const near = nearMiss(app.callbackUrls, own, publicHref);
-  return problem(
-    'callback_listed',
-    'The callback URL of this server is not among the registered ones: no request leaves.',
-    {
-      advice: near
-        ? `${near} is not exactly the same: write ${own}, here and at the provider.`
-        : `Add ${own} to the callback URLs, here and at the provider.`,
-      pointer: '#/callbackUrls',
-    },
-  );
+  return problem('callback_listed', 'Its callback URLs lack that of this server: no user is sent to the provider.', {
+    advice: near
+      ? `${near} is not exactly the same: write ${own}, here and at the provider.`
+      : `Add ${own} to the callback URLs, here and at the provider.`,
+    pointer: '#/callbackUrls',
+  });
 }
 
 function unreached(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {

@@ -1,7 +1,7 @@
 /** Findings of the doctor: one for each thing that an app needs in order to work. */
 
 export const CHECKS = {
-  callback_listed: 'Own callback URL is on the list',
+  callback_listed: 'App lists the callback URL of this server',
   preset: 'Settings suit the provider',
   discovery: 'Discovery can be read',
   tls: 'Connection is protected (TLS)',

@@ -35,22 +35,27 @@ export function callFailure(error: Error): CallFailure {
 
 const isTimeout = (code: string) => /TIMEOUT|TIMEDOUT/.test(code);
 
-const REACH = 'Check that this server can reach it: the firewall, and the proxy in HTTPS_PROXY where there is one.';
+const reachAdvice = (isProxied: boolean) =>
+  `Check that this server can reach it: the firewall${isProxied ? ', and the proxy in HTTPS_PROXY' : ''}.`;
 
 export function addressError(url: string, rule: AddressRule): OutboundError {
   const words = `the address policy refuses ${hostOf(url)} (${rule})`;
   return new OutboundError('address', words, capitalised(ADDRESS_ADVICE[rule]));
 }
 
-/** @param signal aborted once the deadline of the whole call has passed */
-export function asOutboundError(error: unknown, url: string, signal: Pick<AbortSignal, 'aborted'>): OutboundError {
+/** @param call `aborted`: the deadline of the whole call has passed; `isProxied`: `HTTPS_PROXY` is set */
+export function asOutboundError(
+  error: unknown,
+  url: string,
+  { aborted, isProxied = false }: { aborted: boolean; isProxied?: boolean },
+): OutboundError {
   if (error instanceof OutboundError) return error;
   if (error instanceof RefusedAddress) return addressError(url, error.rule);
   const host = hostOf(url);
   const code = codeOf(error) ?? '';
-  if (signal.aborted || isTimeout(code))
-    return new OutboundError('timeout', `${host} did not respond in time`, REACH, { cause: error });
-  const [words, advice] = error instanceof ProxyFailure ? proxyFailure(host) : connectionFailure(host, code);
+  if (aborted || isTimeout(code))
+    return new OutboundError('timeout', `${host} did not respond in time`, reachAdvice(isProxied), { cause: error });
+  const [words, advice] = error instanceof ProxyFailure ? proxyFailure(host) : connectionFailure(host, code, isProxied);
   return new OutboundError('connection', `${words}${code === '' ? '' : ` (${code})`}`, advice, { cause: error });
 }
 
@@ -65,7 +70,7 @@ const UNKNOWN_AUTHORITY_CODES: ReadonlySet<string> = new Set([
 const RENEW = 'Have it renewed there. If it is valid, set the clock of this server.';
 
 /** @param code of the system, TLS or undici */
-function connectionFailure(host: string, code: string): Failure {
+function connectionFailure(host: string, code: string, isProxied: boolean): Failure {
   if (UNKNOWN_AUTHORITY_CODES.has(code)) {
     return [
       `the certificate of ${host} is signed by an unknown authority`,
@@ -74,8 +79,8 @@ function connectionFailure(host: string, code: string): Failure {
   }
   if (/^(ENOTFOUND|EAI_\w+)$/.test(code)) {
     return [
-      `the name of ${host} cannot be resolved`,
-      'Check the name, and the DNS of this server. Where the proxy in HTTPS_PROXY alone can resolve it, name it in INTERNAL_HOSTS.',
+      `the name ${host.replace(/:\d+$/, '')} cannot be resolved`,
+      `Check the name, and the DNS of this server.${isProxied ? ' If only the proxy in HTTPS_PROXY can resolve it, name it in INTERNAL_HOSTS.' : ''}`,
     ];
   }
   switch (code) {
@@ -91,7 +96,7 @@ function connectionFailure(host: string, code: string): Failure {
     case 'ECONNREFUSED':
       return [`${host} refused the connection`, 'Check the port, whether the service runs, and the firewall.'];
     default:
-      return [`the connection to ${host} failed`, REACH];
+      return [`the connection to ${host} failed`, reachAdvice(isProxied)];
   }
 }
 

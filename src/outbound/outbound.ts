@@ -228,7 +228,7 @@ export function createOutbound(parts: {
         span?.end();
         return response;
       } catch (error) {
-        const failure = asOutboundError(error, url, signal);
+        const failure = asOutboundError(error, url, { aborted: signal.aborted, isProxied: parts.proxy !== undefined });
         end(failure.reason);
         span?.end(failure.reason);
         throw failure;

@@ -166,7 +166,7 @@ Problem
   Callback URL is registered at the provider: The provider refused the authorization request with status 400.
   Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
 Fine
-  Own callback URL is on the list: The callback URL of this server is among the registered ones.
+  App lists the callback URL of this server: Its callback URLs include that of this server.
   Discovery can be read: The provider describes itself.
   Issuer is the one that was set: The provider calls itself by the issuer that is set.
   Endpoints may be called: Every endpoint is one that may be called.
@@ -226,7 +226,7 @@ test('a registration, step by step', async () => {
     Users cannot sign in with this app. Connect it for yourself, and see each step. A connection to it that you have is replaced.
     Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.
     Enter https://gatehouse.example/oauth/callback/third-app at the provider, letter by letter, and compare the client ID.
-    Compare the client ID, enter the secret anew, and check whether it has run out at the provider.`;
+    Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
   const lines = linesOf(check.body);
   expectLines(lines, factsIn(advice));
   const rows = [...lines.join('\n').matchAll(/^\| (.+) \| (.+) \|\n(.+)/gm)];

@@ -6,6 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
+import type { OutboundProxy } from '../../src/outbound/dispatcher.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
 import { ask } from '../support/ask.ts';
 import { startAlone } from '../support/gatehouse.ts';
@@ -160,6 +161,15 @@ describe('HTTPS_PROXY', () => {
     const { port } = new URL(provider);
     expect(await through('', post(`https://unknown.example.com:${port}/token`))).toBe('connection');
     expect(asked).toEqual([]);
+    const adviceWith = async (proxy: OutboundProxy | undefined) => {
+      const outbound = createOutbound({ policy: createAddressPolicy([]), lookup, proxy });
+      const failure = await outbound.fetch('https://unknown.example.com/', {}, LIMITS).catch((error) => error);
+      await outbound.close();
+      expect(failure.message).toContain('the name unknown.example.com cannot be resolved');
+      return failure.advice;
+    };
+    expect(await adviceWith({ url: proxyUrl, bypass: '' })).toContain('HTTPS_PROXY');
+    expect(await adviceWith(undefined)).not.toContain('HTTPS_PROXY');
   });
 
   test('resolves a name that is known to it alone where INTERNAL_HOSTS names that', async () => {

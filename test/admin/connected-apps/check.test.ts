@@ -102,7 +102,7 @@ describe('from a terminal', () => {
     ]);
     const one = await gatehouse('doctor', 'platform');
     expect(one.status).toBe(0);
-    expect(one.stdout).toMatch(/^platform:\n {2}fine {9}Own callback URL is on the list: /);
+    expect(one.stdout).toMatch(/^platform:\n {2}fine {9}App lists the callback URL of this server: /);
     expect(await gatehouse('doctor', 'nobody')).toMatchObject({
       status: 1,
       stderr: expect.stringContaining('"nobody"'),
