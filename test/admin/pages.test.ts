@@ -84,7 +84,7 @@ connected-apps/second # Collaboration second
   Users are asked to allow these. If you add one, the connections that lack it are counted before it is saved.
   [*checkbox scope=platform_read_only] platform_read_only Read what you can read on the platform, and change nothing
   Other scopes / [text moreScopes=] / Separated by spaces, as the provider documents them. / Who may sign in
-  [radio signIn=] No users: the app is only for connecting / [*radio signIn=everyone] All users of the provider
+  [radio signIn=] No users: the app is only for connecting / [*radio signIn=everyone] All users of the provider: at a public one, anyone
   [radio signIn=claim] Users with one of these values in this claim: / Claim / [text signInClaim=] / Values / [text signInValues=]
   Separated by commas. They never make a user an administrator: only an app in CONNECTED_APPS_FILE can.
   API base URL of the platform / [url apiBaseUrl=https://platform.example] / Leave empty for an app without threads.
