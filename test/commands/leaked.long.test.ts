@@ -138,7 +138,7 @@ test('an encryption key: every record is sealed with a new one, and users notice
   expect((await runCommand(['keys', 'status'], { ...site.env, ENCRYPTION_KEYS: leaked })).status).toBe(78);
 });
 
-test('the store and a key: every connection is ended here and at the provider, and the user connects again', async () => {
+test('the storage and a key: every connection is ended here and at the provider, and the user connects again', async () => {
   await follow('disconnect');
   const progress = async () =>
     JSON.parse(await follow('disconnect', { change: (steps) => steps.replace(' -X POST', '') }));
@@ -147,4 +147,14 @@ test('the store and a key: every connection is ended here and at the provider, a
   expect(await thread()).toBe('not_connected');
   ({ agent: user } = await signIn(site));
   expect(await thread()).toBe(200);
+});
+
+test('at the end: the token that the page began with is refused', async () => {
+  const list = async () => {
+    const tokens = JSON.parse((await runCommand(['admin-token', 'list', '--json'], site.env)).stdout);
+    return (tokens as { name: string }[]).filter(({ name }) => name === 'incident').length;
+  };
+  const before = await list();
+  await follow('end');
+  expect(await list()).toBe(before);
 });
