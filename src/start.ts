@@ -16,7 +16,7 @@ export interface RunningGatehouse {
   config: Config;
   /** The connected apps as they are now. */
   apps: Gatehouse['apps'];
-  /** Reads `CONNECTED_APPS_FILE` and the files of secrets again. Never rejects: the log says what came of it. */
+  /** Reads `CONNECTED_APPS_FILE` and the files of secrets again. Never rejects: the log has the result. */
   reload(): Promise<void>;
   /** Stops taking requests, lets those in flight end within the grace, and closes everything. */
   close(): Promise<void>;

@@ -161,7 +161,7 @@ describe('metrics', () => {
 
 describe('causes of a connection that is not well', () => {
   const rows = [
-    ...section(reference, 'Why a connection is not well').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm),
+    ...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm),
   ];
   const follows = new Map(rows.map(([, cause = '', what]) => [cause, what]));
   const WORDS = { reconnect_needed: 'ended', in_doubt: 'in doubt', passing: 'passing' } as const;
