@@ -159,7 +159,7 @@ describe('metrics', () => {
   });
 });
 
-describe('causes of a connection that is not well', () => {
+describe('causes for which a connection fails', () => {
   const rows = [
     ...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm),
   ];
