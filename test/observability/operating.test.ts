@@ -160,9 +160,7 @@ describe('metrics', () => {
 });
 
 describe('causes for which a connection fails', () => {
-  const rows = [
-    ...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm),
-  ];
+  const rows = [...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm)];
   const follows = new Map(rows.map(([, cause = '', what]) => [cause, what]));
   const WORDS = { reconnect_needed: 'ended', in_doubt: 'in doubt', passing: 'passing' } as const;
 
