@@ -126,7 +126,7 @@ interface Entry {
 }
 
 test('each change has this notice, and this entry in the audit trail', async () => {
-  const { agent, api, apiToken, receiver, clean, pathOf } = filled;
+  const { agent, api, apiToken, receiver, clean } = filled;
   const changes = table(CHANGES);
   const seen: { at: string; notices: string[] }[] = [];
   for (const [path, [typed = '']] of changes) {
