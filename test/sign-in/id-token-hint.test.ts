@@ -1,4 +1,5 @@
 /** The ID token that signing out hands to the provider: whose it is, where it lies, and for how long. */
+import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../support/browserless.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
@@ -27,11 +28,13 @@ async function signIn(): Promise<{ agent: UserAgent; idToken: string }> {
   return { agent, idToken: idTokens.at(-1) ?? '' };
 }
 
-async function hintOf(agent: UserAgent, path = '/sign-out'): Promise<string | null> {
+async function signOut(agent: UserAgent, path = '/sign-out'): Promise<{ at: string; hint: string | null }> {
   const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
   const { headers } = await agent.request(site.url + path, { method: 'POST', body, follow: false });
-  return new URL(headers.get('location') ?? '').searchParams.get('id_token_hint');
+  const { origin, pathname, searchParams } = new URL(headers.get('location') ?? '');
+  return { at: origin + pathname, hint: searchParams.get('id_token_hint') };
 }
+const hintOf = async (agent: UserAgent, path?: string) => (await signOut(agent, path)).hint;
 
 const kept = async () =>
   (await place.items()).flatMap((item) =>
@@ -72,4 +75,21 @@ test('without one the provider is asked all the same', async () => {
     for (const { record } of await kept()) await store.write([{ delete: record }]);
   });
   expect(await hintOf(agent)).toBeNull();
+});
+
+test('R124 it goes to no other provider and for no other client, and is the hint again once the app is as it was', async () => {
+  const other = await startHostileProvider();
+  const restartWith = async (app: object) => {
+    writeFileSync(site.env.CONNECTED_APPS_FILE ?? '', JSON.stringify([app]));
+    await site.restart();
+  };
+  const [one, two, three] = [await signIn(), await signIn(), await signIn()];
+  await restartWith(other.app(site.url));
+  expect(await signOut(one.agent)).toEqual({ at: `${other.issuer}/end_session`, hint: null });
+  await restartWith(provider.app(site.url, { clientId: 'another-client' }));
+  expect(await signOut(two.agent)).toEqual({ at: `${provider.issuer}/end_session`, hint: null });
+  await restartWith(provider.app(site.url));
+  expect(await signOut(three.agent)).toEqual({ at: `${provider.issuer}/end_session`, hint: three.idToken });
+  expect(JSON.stringify(other.hits)).not.toContain(one.idToken.split('.')[1]);
+  await other.close();
 });
