@@ -14,7 +14,7 @@ import { writeHistory } from './demo/history.ts';
 import { SEED } from './demo/people.ts';
 import { demoScreen } from './demo/screen.ts';
 import { createTour, TOUR_PATH } from './demo/tour.ts';
-import { StartRefused } from './errors.ts';
+import { failureText, StartRefused } from './errors.ts';
 import { stopOnSignals } from './http/signals.ts';
 import { openLogSink } from './observability/log-sink.ts';
 import { createOwnBinService } from './sandbox/own-bin-service.ts';
@@ -101,8 +101,7 @@ try {
   );
 } catch (error) {
   await close();
-  const faults =
-    error instanceof StartRefused ? error.faults : [error instanceof Error ? error.message : 'unknown failure'];
+  const faults = error instanceof StartRefused ? error.faults : [failureText(error)];
   process.stderr.write(`The demo cannot start:\n${faults.map((fault) => `- ${fault}`).join('\n')}\n`);
   process.exit(1);
 }

@@ -126,3 +126,36 @@ export class StartRefused extends Error {
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
+
+/**
+ * What a terminal may show of an error: our own words, or else its kind, code and place. Messages of Node and of libraries
+ * repeat data, such as the cell of a file that cannot be parsed.
+ */
+export function failureText(error: unknown): string {
+  if (error instanceof AppError) return error.detail ?? error.message;
+  if (error instanceof StartRefused) return error.message;
+  if (!(error instanceof Error)) return 'an unexpected failure';
+  const code = codeOf(error);
+  const [place] = framesOf(error);
+  return `an unexpected ${error.name}${code === undefined ? '' : ` (${code})`}${place === undefined ? '' : `, ${place}`}`;
+}
+
+/** The lines of the stack, without the message above them, whose own lines may look like these. */
+export function framesOf({ stack = '', message }: Error): string[] {
+  const start = stack.indexOf(message);
+  const frames = start < 0 ? '' : stack.slice(start + message.length);
+  return frames
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line))
+    .map((line) => line.trim());
+}
+
+/** A refusal of commander without the arguments, which it repeats. What looks like the name of a command or option stays. */
+export function withoutArguments(text: string): string {
+  return text
+    .replace(/ argument '[\s\S]*' is invalid\./, ' has a value that cannot be used.')
+    .replace(/^(error: too many arguments[\s\S]* but got \d+): [\s\S]*\.$/m, '$1.')
+    .replace(/^(error: unknown (?:option|command)) '([\s\S]*?)'$/m, (_all, what: string, name: string) =>
+      /^[a-z-]{1,30}$/.test(name) ? `${what} '${name}'` : what,
+    );
+}

@@ -1,7 +1,7 @@
 /** Runs `npm start`: Gatehouse with the settings of the environment, until a signal ends it. */
 import './node-version.cjs';
 import { existsSync } from 'node:fs';
-import { EX_CONFIG, StartRefused } from './errors.ts';
+import { EX_CONFIG, failureText, StartRefused } from './errors.ts';
 import { reloadOnSignal, stopOnSignals } from './http/signals.ts';
 import { openLogSink } from './observability/log-sink.ts';
 
@@ -44,5 +44,5 @@ function refusal(error: unknown): string {
     const help = error.cause === undefined ? ['The settings are explained in .env.example.'] : [];
     return ['Gatehouse cannot start:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
   }
-  return `Gatehouse cannot start: ${error instanceof Error ? error.message : 'unknown failure'}`;
+  return `Gatehouse cannot start: ${failureText(error)}`;
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
-import { EX_CONFIG, StartRefused } from '../errors.ts';
+import { EX_CONFIG, failureText, StartRefused, withoutArguments } from '../errors.ts';
 import { stopOnSignals } from '../http/signals.ts';
 import { announce } from '../observability/announce.ts';
 import { createEvents } from '../observability/events.ts';
@@ -19,6 +19,7 @@ const program = new Command('npm run bin-service --')
   .description('The BIN lookup service: GET /{bin}. Settings are in the environment, or in .env.bin-service.')
   .version(VERSION)
   .showHelpAfterError()
+  .configureOutput({ outputError: (text, write) => write(withoutArguments(text)) })
   .action(serve);
 
 const plan = program.command('plan').description('plans that users have requested');
@@ -127,7 +128,7 @@ function refuse(text: string): void {
 }
 
 function refusal(error: unknown): string {
-  if (!(error instanceof StartRefused)) return error instanceof Error ? error.message : 'unknown failure';
+  if (!(error instanceof StartRefused)) return failureText(error);
   const help = error.cause === undefined ? ['The settings are explained in .env.bin-service.example.'] : [];
   return ['The BIN lookup service cannot start:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
 }

@@ -1,6 +1,6 @@
 /** Adds BIN facts to a CSV of any length: reads it as a stream and looks up a thousand rows at a time. */
 import { pipeline } from 'node:stream/promises';
-import { type Info, parse } from 'csv-parse';
+import { CsvError, type Info, parse } from 'csv-parse';
 import { AppError } from '../errors.ts';
 import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
 import type { LookupResult } from './lookup-result.ts';
@@ -157,9 +157,8 @@ function tooManyCells(line: number): AppError {
 }
 
 function toRefusal(error: unknown, line: number): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return code.startsWith('CSV_')
-    ? refused(`The row after line ${line} cannot be read as CSV (${code}): correct it and start again.`)
+  return error instanceof CsvError
+    ? refused(`The row after line ${line} cannot be read as CSV (${error.code}): correct it and start again.`)
     : error;
 }
 

@@ -1,5 +1,6 @@
 /** The commands `admin-token create`, `list` and `revoke`, for the first token and for when no administrator can sign in. */
 import type { Command } from 'commander';
+import { AppError } from '../errors.ts';
 import { isoTime } from '../time.ts';
 import type { ListedToken } from './run-admin-token.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
@@ -76,9 +77,12 @@ function tableOf(listed: readonly ListedToken[]): string {
 
 function validated({ name, scope, days }: Options) {
   const trimmed = name.trim();
-  if (trimmed === '' || trimmed.length > 100) throw new TypeError('--name must have 1 to 100 characters.');
-  if (scope !== 'read' && scope !== 'write') throw new TypeError('--scope must be read or write.');
+  if (trimmed === '' || trimmed.length > 100)
+    throw new AppError('invalid_request', { detail: '--name must have 1 to 100 characters.' });
+  if (scope !== 'read' && scope !== 'write')
+    throw new AppError('invalid_request', { detail: '--scope must be read or write.' });
   const count = /^\d{1,4}$/.test(days) ? Number(days) : 0;
-  if (count < 1 || count > MAX_DAYS) throw new TypeError(`--days must be a whole number from 1 to ${MAX_DAYS}.`);
+  if (count < 1 || count > MAX_DAYS)
+    throw new AppError('invalid_request', { detail: `--days must be a whole number from 1 to ${MAX_DAYS}.` });
   return { name: trimmed, scope, days: count } as const;
 }

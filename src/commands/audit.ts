@@ -1,6 +1,7 @@
 /** The command `audit export`: writes the whole audit trail as NDJSON. */
 import type { Command } from 'commander';
 import { endOf, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
+import { AppError } from '../errors.ts';
 import type { Terminal } from './terminal.ts';
 
 export function addAuditCommands(program: Command, terminal: Terminal): void {
@@ -22,6 +23,6 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
 
 function limitOf(text: string | undefined, read: (text: string) => number | undefined): number | undefined {
   const limit = text === undefined ? undefined : read(text);
-  if (text !== undefined && limit === undefined) throw new TypeError(TIME_ADVICE);
+  if (text !== undefined && limit === undefined) throw new AppError('invalid_request', { detail: TIME_ADVICE });
   return limit;
 }

@@ -1,5 +1,6 @@
 /** The command tree of `npm run gatehouse -- COMMAND`. */
 import { Command } from 'commander';
+import { withoutArguments } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { addAdminTokenCommands } from './admin-token.ts';
 import { addAuditCommands } from './audit.ts';
@@ -26,6 +27,7 @@ export function createProgram(terminal: Terminal): Command {
     .configureOutput({
       writeOut: (text) => void terminal.out.write(text),
       writeErr: (text) => void terminal.err.write(text),
+      outputError: (text, write) => write(withoutArguments(text)),
     });
   addStatusCommand(program, terminal);
   addConfigCommand(program, terminal);

@@ -1,6 +1,6 @@
 /** Runs one command line: writes its result or refusal to the terminal and sets the exit status. */
 import { CommanderError } from 'commander';
-import { AppError, EX_CONFIG, StartRefused } from '../errors.ts';
+import { AppError, EX_CONFIG, failureText, StartRefused } from '../errors.ts';
 import { fileFault } from '../file-fault.ts';
 import { createProgram } from './program.ts';
 import type { Terminal } from './terminal.ts';
@@ -24,6 +24,5 @@ function refusal(error: unknown): string {
   }
   if (error instanceof AppError && error.code === 'storage_unavailable')
     return `This cannot be done: ${error.message}. Try again once the storage responds; completed work is kept.`;
-  const detail = error instanceof AppError ? error.detail : fileFault(error);
-  return `This cannot be done: ${detail ?? (error instanceof Error ? error.message : 'unknown failure')}`;
+  return `This cannot be done: ${fileFault(error) ?? failureText(error)}`;
 }

@@ -29,7 +29,7 @@ function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_type':
       return `Give ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected} here.`;
     case 'unrecognized_keys':
-      return `Leave out what is not known here: ${issue.keys.map((key) => `"${clip(key)}"`).join(', ')}.`;
+      return `Leave out what is not known here: ${namesOf(issue.keys)}.`;
     case 'invalid_value':
       return `Give one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
     case 'too_small':
@@ -44,4 +44,11 @@ function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
 }
 
 const isNumber = (origin: string) => origin === 'number' || origin === 'int';
-const clip = (key: string) => (key.length > 60 ? `${key.slice(0, 60)}…` : key);
+
+/** Repeats only what looks like the name of a member: a secret or a card number may stand in the wrong place. */
+function namesOf(keys: readonly string[]): string {
+  const names = keys.filter((key) => /^[A-Za-z_][\w.-]{0,39}$/.test(key) && !/\d{5}/.test(key));
+  const others = keys.length - names.length;
+  const texts = names.map((name) => `"${name}"`);
+  return (others === 0 ? texts : [...texts, `${others} of another form`]).join(', ');
+}

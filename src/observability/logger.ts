@@ -1,5 +1,6 @@
 /** The log: JSON lines without secrets and without card numbers. */
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
+import { framesOf } from '../errors.ts';
 import { scrubCardNumbers } from './card-numbers.ts';
 
 /** `dropped`: how many lines could not be written. */
@@ -34,7 +35,9 @@ function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};
   const reason = 'reason' in error && typeof error.reason === 'string' ? { reason: error.reason } : {};
-  const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
+  const at = framesOf(error)
+    .slice(0, 6)
+    .map((line) => line.slice(3));
   const cause = error.cause === undefined || depth >= 5 ? {} : { cause: describeError(error.cause, depth + 1) };
-  return { type: error.name, ...code, ...reason, at: frames.slice(0, 6).map((line) => line.trim().slice(3)), ...cause };
+  return { type: error.name, ...code, ...reason, at, ...cause };
 }

@@ -1,6 +1,7 @@
 /** The three listeners of the sandbox, opened together or not at all. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, isIPv6 } from 'node:net';
+import { StartRefused } from '../errors.ts';
 
 const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-service'] as const;
 export type ListenerName = (typeof LISTENER_NAMES)[number];
@@ -28,9 +29,9 @@ export interface Address {
 export async function openListeners({ host, port, beyondLoopback = false, publicHost }: Address): Promise<Listeners> {
   if (!beyondLoopback) assertLoopback(host);
   if (isWildcard(host) && publicHost === undefined) {
-    throw new Error(
+    throw new StartRefused([
       `"${host}" cannot be used in URLs: give the host by which others reach the sandbox with --public-host.`,
-    );
+    ]);
   }
   const servers = new Map<ListenerName, Server>();
   const handling = Promise.withResolvers<Readonly<Record<ListenerName, RequestListener>>>();
@@ -59,10 +60,10 @@ export async function openListeners({ host, port, beyondLoopback = false, public
 /** The sandbox has known passwords and shows codes, so every client that reaches it can use it. */
 function assertLoopback(host: string): void {
   if (isLoopback(host)) return;
-  throw new Error(
+  throw new StartRefused([
     `The sandbox listens only on loopback (127.0.0.1, ::1 or localhost), not on "${host}". To allow it, add ` +
       '--beyond-loopback (SANDBOX_BEYOND_LOOPBACK=yes), but only where every client that can reach it may use it.',
-  );
+  ]);
 }
 
 export function isLoopback(host: string): boolean {
@@ -75,7 +76,9 @@ function isWildcard(host: string): boolean {
 
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) => reject(new Error(reasonOf(cause, port), { cause })));
+    server.once('error', (cause: NodeJS.ErrnoException) =>
+      reject(new StartRefused([reasonOf(cause, port)], { cause })),
+    );
     server.listen(port, host, () => {
       server.removeAllListeners('error');
       resolve();
@@ -87,7 +90,7 @@ function reasonOf(cause: NodeJS.ErrnoException, port: number): string {
   if (cause.code === 'EADDRINUSE') {
     return `Port ${port} is taken. The sandbox needs three consecutive ports: set SANDBOX_PORT to the first of three free ones.`;
   }
-  return `The sandbox cannot listen on port ${port}: ${cause.message}`;
+  return `The sandbox cannot listen on port ${port}: ${cause.code}`;
 }
 
 function originOf(host: string, server: Server): string {

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { KeyAccess } from '../bin-service/accounts.ts';
+import { codeOf, failureText } from '../errors.ts';
 import { ADMIN_TOTP_SECRET } from './accounts.ts';
 import { DEMO_CLIENT_ID, type SandboxClient } from './clients.ts';
 import { isLoopback } from './listeners.ts';
@@ -54,7 +55,7 @@ async function main(): Promise<void> {
     clients: [demoClient(settings.callbackUrl, clientSecret), ...(binService ? [binService.client] : [])],
     binService:
       binService?.listener ?? createBinService({ accounts: { accessOf: fixedAccess }, testData: testCards() }),
-    report: (error) => process.stderr.write(`The sandbox failed to handle a request: ${String(error)}\n`),
+    report: (error) => process.stderr.write(`The sandbox failed to handle a request: ${failureText(error)}\n`),
   });
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-'));
   const close = async () => {
@@ -84,7 +85,7 @@ function readSeedFile(path: string): ReadSeed {
   try {
     return readSeed(readFileSync(path, 'utf8'));
   } catch (error) {
-    return { faults: [`It cannot be read: ${error instanceof Error ? error.message : 'unknown failure'}`] };
+    return { faults: [`It cannot be read: ${codeOf(error) ?? 'unknown failure'}`] };
   }
 }
 
@@ -160,6 +161,6 @@ function fail(what: string, faults: string[]): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`${failureText(error)}\n`);
   process.exitCode = 1;
 });

@@ -111,8 +111,8 @@ export function readSeed(json: string): ReadSeed {
   let input: unknown;
   try {
     input = JSON.parse(json);
-  } catch (error) {
-    return { faults: [`It is not JSON: ${error instanceof Error ? error.message : 'unknown failure'}`] };
+  } catch {
+    return { faults: ['It is not JSON: check commas, quotes and brackets.'] };
   }
   const read = seedSchema.safeParse(input);
   if (!read.success) return { faults: read.error.issues.map((issue) => `${placeOf(issue.path)}: ${inWords(issue)}`) };

@@ -1,5 +1,7 @@
 /** The listeners of a store's channels in this process. */
 
+import { failureText } from '../errors.ts';
+
 type Listener = (message: string) => void;
 
 export function createListeners() {
@@ -23,7 +25,7 @@ export function createListeners() {
           listener(message);
         } catch (error) {
           // The other listeners still get the message.
-          process.emitWarning(error instanceof Error ? error : String(error));
+          process.emitWarning(`A listener of the storage failed: ${failureText(error)}`);
         }
       }
     },

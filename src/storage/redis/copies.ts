@@ -1,5 +1,6 @@
 /** Copies of what is in Redis: reads it tag by tag while others write, and puts it back. */
 import { allPages } from '../paging.ts';
+import { StorageRefused } from '../refused.ts';
 import { retryWhileUnavailable } from '../retry.ts';
 import type { KeptItem, PageOptions, Store } from '../store.ts';
 import { membersOf, redisIndexes } from './indexes.ts';
@@ -75,7 +76,7 @@ async function assertVersion({ connection }: RedisParts): Promise<void> {
   const info = await connection.run((client) => client.info('server'));
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
   if (Number.parseInt(version, 10) >= OLDEST_VERSION) return;
-  throw new Error(`Copies take Redis ${OLDEST_VERSION} or later; this one has version ${version}.`);
+  throw new StorageRefused(`Copies take Redis ${OLDEST_VERSION} or later; this one has version ${version}.`);
 }
 
 async function logsOf(parts: RedisParts): Promise<string[]> {

@@ -1,5 +1,6 @@
 /** The keys of a copy, tag by tag. There may be millions, so memory holds some of them, and a file the others. */
 import { DatabaseSync } from 'node:sqlite';
+import { AppError } from '../../errors.ts';
 import { keyTag } from '../key-tag.ts';
 import { kindOf, LISTING_KINDS } from '../keys.ts';
 
@@ -81,8 +82,10 @@ function* stepsOf(rows: Iterable<Row>, most: number): Generator<string[]> {
   if (step.length > 0) yield step;
 }
 
-function noFile(cause: unknown): Error {
-  const fault = cause instanceof Error ? cause.message : String(cause);
+function noFile(cause: unknown): AppError {
+  const fault =
+    cause instanceof Error && 'errcode' in cause ? `SQLite returned ${cause.errcode}` : 'an unknown failure';
   const what = 'The list of keys needs a temporary file with up to 300 bytes for each key';
-  return new Error(`${what}: ${fault}. Set TMPDIR to a folder with room.`, { cause });
+  const detail = `${what}: ${fault}. Set TMPDIR to a folder with room.`;
+  return new AppError('internal', { detail, cause });
 }

@@ -1,0 +1,78 @@
+/** R128: what is said of an error, at a terminal and in the log, has none of the data that a library puts into its message. */
+import { globSync, readFileSync } from 'node:fs';
+import { parse } from 'csv-parse/sync';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { AppError, failureText, StartRefused } from '../src/errors.ts';
+import { createLogger } from '../src/observability/logger.ts';
+
+const MARK = 'zq-marked-zq';
+
+function thrownBy(work: () => unknown): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('Nothing was thrown.');
+}
+
+const FOREIGN: [string, () => unknown][] = [
+  ['JSON.parse', () => thrownBy(() => JSON.parse(`{"a": ${MARK}}`))],
+  ['csv-parse', () => thrownBy(() => parse(`a\n${MARK}"b`))],
+  ['zod', () => thrownBy(() => z.strictObject({}).parse({ [MARK]: 1 }))],
+  ['URL', () => thrownBy(() => new URL(MARK))],
+  ['a message of several lines', () => new Error(`first\n    at ${MARK} (/x/${MARK}.ts:1:2)\n${MARK}`)],
+  ['a reply of Redis', () => Object.assign(new Error(`ERR unknown ${MARK}`), { name: 'ReplyError' })],
+  ['a message that was replaced', () => Object.assign(new Error(`\n    at ${MARK}`), { message: 'other' })],
+  ['a text', () => MARK],
+];
+
+test.each(FOREIGN)('R128 of %s: the kind and the code alone', (_name, make) => {
+  const error = make();
+  expect(failureText(error)).toMatch(/^an unexpected /);
+  expect(failureText(error)).not.toContain(MARK);
+  const lines: string[] = [];
+  createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } }).error(
+    { err: error },
+    'failed',
+  );
+  expect(lines.join()).toContain('failed');
+  expect(lines.join()).not.toContain(MARK);
+});
+
+test('our own words are said', () => {
+  expect(failureText(new AppError('not_found', { detail: 'There is none.' }))).toBe('There is none.');
+  expect(failureText(new AppError('storage_unavailable', { logDetail: 'Redis is away' }))).toBe('Redis is away');
+  expect(failureText(new StartRefused(['One.', 'Two.']))).toBe('One.\nTwo.');
+});
+
+/** Where a message is read: to classify an error, or because it is our own. */
+const READ_HERE: Readonly<Record<string, string>> = {
+  'src/errors.ts': 'our own, and to cut it out of a stack',
+  'src/config/input-faults.ts': 'of schemas, whose messages are ours (`ADVICE`)',
+  'src/http/provider-hints.ts': 'of schemas with messages of ours',
+  'src/relay/token-routes.ts': 'of schemas with messages of ours',
+  'src/commands/bin.ts': 'of a schema with messages of ours',
+  'src/sandbox/response-changes.ts': 'for a connection that ends with it',
+  'src/sandbox/seed.ts': 'of schemas; values are not in them',
+  'src/sign-in-record/failure-facts.ts': 'of OutboundError',
+  'src/sign-in/fail.ts': 'of OutboundError',
+  'src/connected-apps/provider-error.ts': 'of OutboundError',
+  'src/commands/run.ts': 'of AppError',
+  'src/commands/run-status.ts': 'of AppError',
+  'src/storage/redis/faults.ts': 'to classify',
+  'src/storage/redis/start-fault.ts': 'to classify',
+  'src/storage/redis/clients.ts': 'to classify',
+  'src/storage/redis/admission.ts': 'to classify',
+};
+
+test('R128 no other file reads the message of an error', () => {
+  const reading = globSync('src/**/*.ts').filter((file) => {
+    const code = readFileSync(file, 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+    return /\b(?:error|cause|failed|origin|issue|err|thrown|reason)\??\.(?:message|stack)\b|String\((?:error|cause|err)\)|issues\[0\]\?\.message/.test(
+      code,
+    );
+  });
+  expect(reading.toSorted()).toEqual(Object.keys(READ_HERE).toSorted());
+});
