@@ -1,12 +1,22 @@
 /** The command `restore`: puts a backup into an empty storage. */
 import type { Command } from 'commander';
+import { AUDIT_EVENTS } from '../audit/kinds.ts';
+import type { EndedAgain } from './ended-since.ts';
 import type { Filled } from './fill-storage.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
 The whole file is checked before anything is written: it must be complete, unaltered, and sealed with keys in ENCRYPTION_KEYS.
 Then everything written is read again and compared. After an interrupted restore Gatehouse does not start with the storage:
-run the command again. Tokens revoked and users disabled after the backup are valid again.`;
+run the command again. Tokens revoked and users disabled after the backup are valid again: --audit lists what was ended since, if
+you have an export of the audit trail of that time. It ends nothing.`;
+
+interface Options {
+  replace?: boolean;
+  lostKey?: string[];
+  audit?: string;
+  json?: boolean;
+}
 
 export function addRestoreCommand(program: Command, terminal: Terminal): void {
   program
@@ -15,13 +25,21 @@ export function addRestoreCommand(program: Command, terminal: Terminal): void {
     .argument('<file>', 'a file written by the backup command')
     .option('--replace', 'delete everything in the storage first')
     .option('--lost-key <kid...>', 'restore without this lost key; afterwards run: keys forget <kid>')
-    .option('--json', 'print {"file", "made", "items", "expired"} (use npm run -s)')
+    .option(
+      '--audit <export>',
+      'list what this export of the audit trail says was ended since, as lines that end it again',
+    )
+    .option(
+      '--json',
+      'print {"file", "made", "items", "expired"}, with --audit also "ended": [{"at", "event", "line"}] (use npm run -s)',
+    )
     .addHelpText('after', HELP)
-    .action(async (file: string, options: { replace?: boolean; lostKey?: string[]; json?: boolean }) => {
-      const { replace = false, lostKey: lostKeys = [], json = false } = options;
+    .action(async (file: string, options: Options) => {
+      const { replace = false, lostKey: lostKeys = [], audit, json = false } = options;
       const { restore } = await import('./run-restore.ts');
-      const { made, items, expired } = await restore(terminal, file, { replace, lostKeys });
-      printResult(terminal, { json, data: { file, made, items, expired }, text: textOf(made, { items, expired }) });
+      const { made, items, expired, ended } = await restore(terminal, file, { replace, lostKeys, audit });
+      const text = [textOf(made, { items, expired }), ...(ended ? endedText(ended) : [])].join('\n');
+      printResult(terminal, { json, data: { file, made, items, expired, ended }, text });
     });
 }
 
@@ -31,4 +49,13 @@ function textOf(made: string, { items, expired }: Filled): string {
   ];
   if (expired > 0) lines.push(`Skipped ${expired.toLocaleString('en-GB')} that have expired since.`);
   return lines.join('\n');
+}
+
+function endedText(ended: readonly EndedAgain[]): string[] {
+  if (ended.length === 0) return ['By the audit export, nothing that was ended since is here again.'];
+  return [
+    'By the audit export, the following was ended since and is here again. Start Gatehouse, set GATEHOUSE to its address and ADMIN_TOKEN to',
+    'an admin token with the scope write, and run the lines for what is to end again:',
+    ...ended.flatMap(({ at, event, line }) => ['', `# ${at} ${AUDIT_EVENTS[event]}`, line]),
+  ];
 }
