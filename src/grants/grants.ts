@@ -105,7 +105,7 @@ export function createGrants(parts: {
     everyone,
     revocations,
     vault,
-    imports: createGrantImports({ grants, refresher, clock }),
+    imports: createGrantImports({ grants, isRegistered, refresher, clock }),
     chores,
     /** The chore that checks idle connections, unless it is switched off. */
     checks: createConnectionCheck({

@@ -30,10 +30,12 @@ export type GrantImports = ReturnType<typeof createGrantImports>;
 
 export function createGrantImports(parts: {
   grants: GrantStore;
+  /** Whether the app is in the file or in the store at this moment. */
+  isRegistered: (appId: string) => Promise<boolean>;
   refresher: Pick<Refresher, 'attempt'>;
   clock: () => number;
 }) {
-  const { grants, refresher, clock } = parts;
+  const { grants, isRegistered, refresher, clock } = parts;
 
   return {
     /**
@@ -55,8 +57,12 @@ export function createGrantImports(parts: {
         }
         const conditions = await imported.admit();
         if (!conditions) return { kind: 'refused', cause: 'removed' };
-        if (await grants.save(uncheckedGrant(imported, clock()), stored?.version ?? 0, { conditions }))
-          return undefined;
+        const version = await grants.save(uncheckedGrant(imported, clock()), stored?.version ?? 0, { conditions });
+        if (version === undefined) continue;
+        // As for a connection that a user makes (`connections.make`).
+        if (await isRegistered(app.id)) return undefined;
+        await grants.remove(userId, app.id, version);
+        return { kind: 'refused', cause: 'removed' };
       }
     },
 

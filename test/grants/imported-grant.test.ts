@@ -32,19 +32,25 @@ const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, fail
 const passing = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 7 } as const;
 
 /** @param before what is stored at each read. @param saved whether each write succeeds */
-function imports(before: (StoredGrant | undefined)[], saved: boolean[] = [true], isGone = false) {
+function imports(
+  before: (StoredGrant | undefined)[],
+  saved: boolean[] = [true],
+  { isGone = false, isRegistered = true } = {},
+) {
   const onNew = vi.fn(async () => undefined);
   const noteOpen = vi.fn(async () => undefined);
   const save = vi.fn(async (_grant: Grant, _version: number) => (saved.shift() ? 1 : undefined));
+  const remove = vi.fn(async () => true);
   const load = async () => before.shift();
-  const grants = { load, save, noteOpen } as unknown as GrantStore;
+  const grants = { load, save, remove, noteOpen } as unknown as GrantStore;
   const { seal } = createGrantImports({
     grants,
+    isRegistered: async () => isRegistered,
     refresher: { attempt: async () => ({ stored: undefined }) },
     clock: () => NOW,
   });
   const admit = async () => (isGone ? undefined : CONDITIONS);
-  return { seal: () => seal({ ...IMPORTED, admit }, onNew), onNew, noteOpen, save };
+  return { seal: () => seal({ ...IMPORTED, admit }, onNew), onNew, noteOpen, save, remove };
 }
 
 describe('a refresh token', () => {
@@ -104,9 +110,18 @@ describe('a refresh token', () => {
   });
 
   test('of a user who is gone is refused, and not stored', async () => {
-    const { seal, save } = imports([undefined], [true], true);
+    const { seal, save } = imports([undefined], [true], { isGone: true });
     expect(await seal()).toEqual({ kind: 'refused', cause: 'removed' });
     expect(save).not.toHaveBeenCalled();
+  });
+
+  test('R125 of an app that was deleted meanwhile is deleted again', async () => {
+    const { seal, remove } = imports([undefined], [true], { isRegistered: false });
+    expect(await seal()).toEqual({ kind: 'refused', cause: 'removed' });
+    expect(remove.mock.calls).toEqual([['u1', 'platform', 1]]);
+    const kept = imports([undefined]);
+    await kept.seal();
+    expect(kept.remove).not.toHaveBeenCalled();
   });
 });
 
@@ -143,7 +158,9 @@ describe('the check of an imported connection', () => {
     ],
   ])('%s', async (_words, refreshed, outcome) => {
     const attempt = vi.fn(async () => refreshed);
-    const { check } = createGrantImports({ grants: {} as GrantStore, refresher: { attempt }, clock: () => NOW });
+    const { check } = createGrantImports({
+      ...{ grants: {} as GrantStore, isRegistered: async () => true, refresher: { attempt }, clock: () => NOW },
+    });
     expect(await check(IMPORTED)).toEqual(outcome);
     expect(attempt.mock.calls).toEqual([[{ userId: 'u1', app: PLATFORM }]]);
   });

@@ -165,6 +165,7 @@ test('R111: a connection that cannot be read, for want of its key, is reported a
 test('R111: what was sealed and not tried is tried at the next start', async () => {
   const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
+    isRegistered: async () => true,
     ...{ grants: desk.grants, clock: Date.now },
     refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
   });
