@@ -34,35 +34,35 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       });
     },
     refreshEnded(facts) {
-      const { userId, app, outcome, reason, again } = facts;
+      const { connection, outcome, reason, again } = facts;
       // Successful refreshes are frequent and tell an administrator nothing.
       if (outcome === 'refreshed') return;
-      note({ event: 'refresh.failed', ...ofConnection(userId, app), outcome, facts: { reason, again } });
+      note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, again } });
     },
     connectionMade(facts) {
-      const { userId, app, scopes, link, origin, audited } = facts;
+      const { userId, app, connection, scopes, link, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = { kind: 'user', id: userId };
-      note({ event: 'connection.made', ...ofConnection(userId, app), actor, facts: { scopes }, ...from(origin) });
+      note({ event: 'connection.made', ...ofConnection(facts), actor, facts: { connection, scopes }, ...from(origin) });
       if (link === undefined) return;
       const target = { kind: 'connect_link', id: link };
       note({ event: 'connect_link.used', actor, target, facts: { app }, ...from(origin) });
     },
     connectionRemoved(facts) {
-      const { userId, app, revocation, said, by, origin, audited } = facts;
+      const { userId, connection, revocation, said, by, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = by ?? { kind: 'user', id: userId };
-      const result = { outcome: revocation, facts: { status: said?.status, error: said?.error } };
-      note({ event: 'connection.removed', ...ofConnection(userId, app), actor, ...result, ...from(origin) });
+      const result = { outcome: revocation, facts: { connection, status: said?.status, error: said?.error } };
+      note({ event: 'connection.removed', ...ofConnection(facts), actor, ...result, ...from(origin) });
     },
     connectionRecovered(facts) {
-      const { userId, app, origin } = facts;
-      note({ event: 'connection.recovered', ...ofConnection(userId, app), ...from(origin) });
+      const { connection, origin } = facts;
+      note({ event: 'connection.recovered', ...ofConnection(facts), facts: { connection }, ...from(origin) });
     },
     revocationEnded(facts) {
-      const { userId, app, outcome } = facts;
+      const { connection, outcome } = facts;
       const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
-      note({ event, ...ofConnection(userId, app), outcome });
+      note({ event, ...ofConnection(facts), outcome, facts: { connection } });
     },
     userErased({ userId, by, origin }) {
       note({ event: 'user.deleted', actor: by ?? SYSTEM, target: { kind: 'user', id: userId }, ...from(origin) });
@@ -77,7 +77,8 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
     },
     connectionBroken(facts) {
-      note({ event: 'connection.broken', ...ofConnection(facts.userId, facts.app), facts: { cause: facts.cause } });
+      const { connection, cause } = facts;
+      note({ event: 'connection.broken', ...ofConnection(facts), facts: { connection, cause } });
     },
   };
 }
@@ -97,7 +98,13 @@ function signInEntry(facts: Parameters<Events['signInEnded']>[0]): AuditEntry {
 
 const SYSTEM: AuditActor = { kind: 'system' };
 
-function ofConnection(userId: string, app: string): Pick<AuditEntry, 'actor' | 'target' | 'userId'> {
+function ofConnection({
+  userId,
+  app,
+}: {
+  userId: string;
+  app: string;
+}): Pick<AuditEntry, 'actor' | 'target' | 'userId'> {
   return { actor: SYSTEM, target: { kind: 'connection', id: `${userId}/${app}` }, userId };
 }
 

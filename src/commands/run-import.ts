@@ -60,11 +60,11 @@ export async function importConnections(terminal: Terminal, file: string): Promi
     const { charge } = room(await createThreads({ storage, grants, publicHref, clock }));
     const { report, take } = startImport({
       ...{ apps: connectedApps.apps, users: createUserStore({ store, clock }), imports: grants.imports, charge, clock },
-      audit: ({ userId, app, scopes }) =>
+      audit: ({ userId, app, connection, scopes }) =>
         auditOperator(store, {
           event: 'connection.imported',
           target: { kind: 'connection', id: `${userId}/${app}` },
-          ...{ userId, facts: { scopes } },
+          ...{ userId, facts: { connection, scopes } },
         }),
       patience: PATIENCE,
     });

@@ -50,7 +50,7 @@ export async function writeHistory(
   const visits = planVisits(scene);
   const { serviceAccount } = planAdministration(scene);
   planServices(scene, serviceAccount);
-  planRefreshes(scene, visits.connected, HOUR_MS / 1_000 / config.connectionCheckSeconds);
+  planRefreshes(scene, visits, HOUR_MS / 1_000 / config.connectionCheckSeconds);
   await timeline.play();
   await visits.storeConnections();
   await writeLookUps(scene);
@@ -67,7 +67,11 @@ function outageBefore(now: number): Scene['outage'] {
 }
 
 /** Each check of a connection is a refresh; services cause some more in working hours. */
-function planRefreshes(scene: Scene, connected: ReadonlyMap<string, unknown>, checksPerHour: number): void {
+function planRefreshes(
+  scene: Scene,
+  { connected, idOf }: Pick<ReturnType<typeof planVisits>, 'connected' | 'idOf'>,
+  checksPerHour: number,
+): void {
   const { rooms, timeline, random, now, outage, apps } = scene;
   const app = apps.platform.id;
   for (let hour = startOfHour(now - DAYS * DAY_MS); hour < now; hour += HOUR_MS) {
@@ -79,8 +83,9 @@ function planRefreshes(scene: Scene, connected: ReadonlyMap<string, unknown>, ch
     });
   }
   for (let at = outage.from; at < outage.to; at += random.whole(60_000, 180_000)) {
-    const userId = userOf(scene, random.pick(PEOPLE.map((person) => [person, 1]))).id;
-    timeline.at(at, () => rooms.events.refreshEnded({ userId, app, outcome: 'unavailable', reason: 'status' }));
+    const person = random.pick(PEOPLE.map((one) => [one, 1]));
+    const of = { userId: userOf(scene, person).id, app, connection: idOf(person.login, apps.platform) };
+    timeline.at(at, () => rooms.events.refreshEnded({ ...of, outcome: 'unavailable', reason: 'status' }));
   }
 }
 

@@ -1,6 +1,7 @@
 /** The sign-ins of the demo's history, with failures of several causes, and the connections that came of them. */
 import type { SessionData } from 'express-session';
 import { registrationOf as issuedFor } from '../connected-apps/registration.ts';
+import { newConnectionId } from '../grants/connection-ids.ts';
 import { type Grant, withFailure } from '../grants/grant.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
@@ -74,6 +75,14 @@ export function planVisits(scene: Scene) {
   const { rooms, timeline, random, apps, now, outage } = scene;
   /** When each person connected an app first and last. */
   const connected = new Map<string, { person: Person; app: DemoApp; first: number; last: number }>();
+  const ids = new Map<string, string>();
+  /** The id of a person's connection. */
+  const idOf = (login: string, app: DemoApp): string => {
+    const key = `${login} ${app.id}`;
+    const id = ids.get(key) ?? newConnectionId();
+    ids.set(key, id);
+    return id;
+  };
 
   const attempt = (person: Person, app: DemoApp, time: number, planned: Outcome, reference = random.hex(8)): void => {
     const at = Math.round(time);
@@ -140,7 +149,9 @@ export function planVisits(scene: Scene) {
     const at = timeline.clock();
     const before = connected.get(key);
     connected.set(key, { person, app, first: before?.first ?? at, last: at });
-    if (!before) rooms.events.connectionMade({ userId: user.id, app: app.id, scopes: app.scopes, origin });
+    if (before) return;
+    const connection = idOf(person.login, app);
+    rooms.events.connectionMade({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
   };
 
   const visitsOf = (person: Person, { app = apps.platform, until = now } = {}): void => {
@@ -177,7 +188,7 @@ export function planVisits(scene: Scene) {
   );
   for (const { login, hoursAgo } of BROKEN) {
     const userId = userOf(scene, { login, name: '' }).id;
-    const facts = { userId, app: apps.platform.id };
+    const facts = { userId, app: apps.platform.id, connection: idOf(login, apps.platform) };
     timeline.at(now - hoursAgo * HOUR_MS, () => {
       rooms.events.refreshEnded({ ...facts, outcome: 'refused', reason: 'invalid_grant' });
       rooms.events.connectionBroken({ ...facts, cause: 'grant_refused' });
@@ -186,6 +197,7 @@ export function planVisits(scene: Scene) {
 
   return {
     connected,
+    idOf,
     /** Stores the connections as they are now. Their access tokens have expired, so Gatehouse refreshes each in turn. */
     async storeConnections(): Promise<void> {
       const { switches, platformUrl } = scene.sandbox;
@@ -196,6 +208,7 @@ export function planVisits(scene: Scene) {
         const obtainedAt = Math.round(now - (broken?.hoursAgo ?? random.between(0.001, 0.012)) * HOUR_MS);
         timeline.moveTo(now);
         const grant: Grant = {
+          id: idOf(person.login, app),
           userId: user.id,
           appId: app.id,
           registration: issuedFor(registrationOf(app, scene.sandbox)),

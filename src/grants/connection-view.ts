@@ -19,20 +19,27 @@ export const providerReplySchema = z
   .nullable()
   .describe('the last response of the provider; null where it was not called');
 
+const connectionId = z
+  .string()
+  .nullable()
+  .describe('of the connection, as long as account and registration stay; null where its record cannot be read');
+
 /** The fields of a disconnection's result in JSON. */
 export const disconnectedFields = {
+  id: connectionId,
   revocation: z
     .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
     .describe('one that is pending is retried until the provider confirms it'),
   provider: providerReplySchema,
 };
 
-export function disconnectedJson({ revocation, said }: Disconnected) {
-  return { revocation, provider: said ?? null };
+export function disconnectedJson({ id, revocation, said }: Disconnected) {
+  return { id: id ?? null, revocation, provider: said ?? null };
 }
 
 /** A connection in `GET /session` and `GET /connections`. */
 export const connectionSchema = z.object({
+  id: connectionId,
   app: z.string(),
   name: z.string(),
   account: z.string().nullable(),
@@ -64,6 +71,7 @@ export function connectionJson(
   publicHref: string,
 ): z.output<typeof connectionSchema> {
   return {
+    id: connection.id ?? null,
     app: connection.app,
     name: app?.name ?? connection.app,
     account: accountName(connection) ?? null,

@@ -7,6 +7,7 @@ import type { By, Events, Origin } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Write } from '../storage/store.ts';
 import type { ConnectLinks } from './connect-links.ts';
+import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import {
   type FailureCause,
@@ -23,6 +24,8 @@ import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
 export interface Connection {
+  /** Undefined where the grant cannot be read. */
+  id: string | undefined;
   app: string;
   health: Health;
   cause: FailureCause | undefined;
@@ -54,6 +57,8 @@ export interface Connection {
 export type DisconnectResult = RevocationOutcome | 'pending';
 
 export interface Disconnected {
+  /** Of the connection; undefined where its grant could not be read. */
+  id: string | undefined;
   revocation: DisconnectResult;
   /** The provider's response, where it was called. */
   said?: ProviderReply | undefined;
@@ -99,7 +104,15 @@ export function createConnections(parts: {
   const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
     if ('unreadable' in stored) {
       const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
-      return { app, health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {}, ...unknown };
+      return {
+        id: undefined,
+        app,
+        health: 'reconnect_needed',
+        cause: 'unreadable',
+        scopes: [],
+        account: {},
+        ...unknown,
+      };
     }
     const registered = findApp(app);
     const grant = registered ? seenBy(registered, stored.grant) : stored.grant;
@@ -113,6 +126,7 @@ export function createConnections(parts: {
     const stale = isWell ? notCheckedSince(times, clock(), checkSeconds) : undefined;
     const asked = { scopes, requestedScopes, declinedScopes };
     return {
+      id: grant.id,
       app,
       health,
       cause,
@@ -132,19 +146,28 @@ export function createConnections(parts: {
   const revokeReplaced = async (app: ConnectedApp, replaced: Grant, account: Grant['account']) => {
     const { userId } = replaced;
     if (!isOtherAccount(app, replaced, account)) return;
-    const { registration } = replaced;
-    const planned = await revocations.plan({ userId, appId: app.id, registration, ...revocationToken(replaced) });
+    const { id: connection, registration } = replaced;
+    const of = { userId, appId: app.id, connection, registration };
+    const planned = await revocations.plan({ ...of, ...revocationToken(replaced) });
     // The new connection does not depend on this revocation.
     await revocations.attempt(app, userId, planned).catch(() => undefined);
+  };
+
+  const find = async (userId: string, appId: string): Promise<Connection | undefined> => {
+    const [stored, lastUsedAt] = await Promise.all([grants.loadStored(userId, appId), grants.lastUse(userId, appId)]);
+    return stored && toConnection(appId, stored, lastUsedAt);
   };
 
   return {
     /** Starts the read that `make` needs. */
     prefetch: grants.prefetch,
 
-    async find(userId: string, appId: string): Promise<Connection | undefined> {
-      const [stored, lastUsedAt] = await Promise.all([grants.loadStored(userId, appId), grants.lastUse(userId, appId)]);
-      return stored && toConnection(appId, stored, lastUsedAt);
+    find,
+
+    async findById(id: string): Promise<{ userId: string; connection: Connection } | undefined> {
+      const place = await grants.placeOf(id);
+      const connection = place && (await find(place.userId, place.appId));
+      return place && connection?.id === id ? { userId: place.userId, connection } : undefined;
     },
 
     async list(userId: string): Promise<Connection[]> {
@@ -170,6 +193,8 @@ export function createConnections(parts: {
     async make({ origin, prefetched, link, admit, ...consent }: MakeRequest): Promise<MakeResult> {
       const { userId, app, response, scopes, account } = consent;
       const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
+      const newId = newConnectionId();
+      let connection = newId;
       let replaced: Grant | undefined;
       for (let first = true; ; first = false) {
         const stored = await grants.load(userId, app, first ? prefetched : undefined);
@@ -182,7 +207,8 @@ export function createConnections(parts: {
         const admitted = await admit(first);
         if (!admitted) return 'user_gone';
         const conditions = [admitted, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
-        const made = consentedGrant(consent, earlier, clock());
+        const made = consentedGrant(consent, earlier, newId, clock());
+        connection = made.id;
         const version = await grants.save(made, ifVersion, { conditions });
         if (version !== undefined) {
           // Its record lies elsewhere, so it is looked up after the write: who deletes the app looks for connections after that.
@@ -192,9 +218,10 @@ export function createConnections(parts: {
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
       }
-      events.connectionMade({ userId, app: app.id, scopes: response.scopes ?? scopes, link, origin });
+      const made = { userId, app: app.id, connection };
+      events.connectionMade({ ...made, scopes: response.scopes ?? scopes, link, origin });
       if (!replaced) return 'made';
-      if (isBroken(replaced)) events.connectionRecovered({ userId, app: app.id, origin });
+      if (isBroken(replaced)) events.connectionRecovered({ ...made, origin });
       await revokeReplaced(app, replaced, account);
       return 'made';
     },
@@ -235,22 +262,25 @@ export function createConnections(parts: {
         const stored = await grants.loadStored(userId, appId);
         if (!stored) return undefined;
         const { version: grantVersion } = stored;
+        const grant = 'grant' in stored ? stored.grant : undefined;
         const planned =
-          app && 'grant' in stored && isIssuedFor(stored.grant.registration, app)
+          app && grant && isIssuedFor(grant.registration, app)
             ? await revocations.plan({
                 userId,
                 appId,
+                connection: grant.id,
                 grantVersion,
-                registration: stored.grant.registration,
-                ...revocationToken(stored.grant),
+                registration: grant.registration,
+                ...revocationToken(grant),
               })
             : undefined;
         if (await grants.remove(userId, appId, grantVersion)) {
           const attempted =
             app && planned !== undefined ? await revocations.attempt(app, userId, planned, patience) : undefined;
           const { outcome: revocation = 'unconfirmed', said } = attempted ?? {};
-          events.connectionRemoved({ userId, app: appId, revocation, said, ...context });
-          return { revocation, said };
+          const id = grant?.id;
+          events.connectionRemoved({ userId, app: appId, connection: id, revocation, said, ...context });
+          return { id, revocation, said };
         }
         if (planned !== undefined) await revocations.cancel(userId, planned);
       }

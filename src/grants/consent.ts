@@ -18,8 +18,12 @@ export interface Consent {
 
 export const OFFLINE = 'offline_access';
 
-/** @param earlier the stored grant of the same user, app and account. @param now milliseconds since the epoch */
-export function consentedGrant(consent: Consent, earlier: Grant | undefined, now: number): Grant {
+/**
+ * @param earlier the stored grant of the same user, registration and account
+ * @param id of the connection, where there is no earlier grant
+ * @param now milliseconds since the epoch
+ */
+export function consentedGrant(consent: Consent, earlier: Grant | undefined, id: string, now: number): Grant {
   const { userId, app, response, scopes, account, chosen = false } = consent;
   const granted = grantedBy(response, scopes, earlier);
   if (earlier && !chosen && isNarrower(earlier, granted)) {
@@ -30,6 +34,7 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, now
   const keepsChoice = !chosen && earlier?.chosen === true && covers(earlier.scopes, granted);
   const base: Grant = {
     ...earlier,
+    id: earlier?.id ?? id,
     userId,
     appId: app.id,
     registration: registrationOf(app),

@@ -7,6 +7,7 @@ import type { Fence } from '../storage/lease.ts';
 import { allMembers } from '../storage/paging.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store, StoredRecord, Write } from '../storage/store.ts';
+import { createConnectionIds } from './connection-ids.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
 import { type Grant, seenBy } from './grant.ts';
 
@@ -53,6 +54,7 @@ export function createGrantStore(parts: {
   connectionIndex?: Pick<ConnectionIndex, 'update' | 'drop'>;
 }) {
   const { store, sealer, clock, connectionIndex } = parts;
+  const ids = createConnectionIds(store);
   // Opened grants by key. An entry is used only if the store says that its version is current.
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
 
@@ -129,6 +131,9 @@ export function createGrantStore(parts: {
       return grants.flat();
     },
 
+    /** Where the connection with this id was; it is there still if its grant has the id. */
+    placeOf: ids.find,
+
     /**
      * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
      * since. Returns the new version, or undefined where it did not write.
@@ -141,6 +146,11 @@ export function createGrantStore(parts: {
     ): Promise<number | undefined> {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
+      const known = opened.peek(key);
+      const before = known?.version === ifVersion ? known.grant.id : undefined;
+      const isSame = before === grant.id;
+      // First, so that a kill in between leaves a record without a connection, and no connection without a record.
+      if (!isSame) await ids.note(grant);
       const index = keys.grants(grant.userId);
       const writes = [
         { put: key, value, ifVersion },
@@ -148,8 +158,13 @@ export function createGrantStore(parts: {
         ...conditions,
       ];
       const version = await store.write(writes, fence ? { fence } : {});
-      if (version === undefined) return undefined;
+      if (version === undefined) {
+        // Where the replaced grant is not known, the id may be that of a connection that stays.
+        if (!isSame && (ifVersion === 0 || before !== undefined)) await ids.drop(grant.id).catch(() => undefined);
+        return undefined;
+      }
       remember(key, value, grant, version);
+      if (!isSame && before !== undefined) await ids.drop(before).catch(() => undefined);
       await connectionIndex?.update(grant, { version, over: ifVersion }).catch(() => undefined);
       return version;
     },
@@ -157,6 +172,7 @@ export function createGrantStore(parts: {
     /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
     async remove(userId: string, appId: string, ifVersion: number): Promise<boolean> {
       const key = keys.grant(userId, appId);
+      const stored = await open(userId, appId);
       const removed = await store.write([
         { delete: key, ifVersion },
         { delete: keys.lastUse(userId, appId) },
@@ -165,6 +181,7 @@ export function createGrantStore(parts: {
       ]);
       opened.delete(key);
       if (removed === undefined) return false;
+      if (stored && 'grant' in stored) await ids.drop(stored.grant.id).catch(() => undefined);
       await connectionIndex?.drop({ userId, appId }).catch(() => undefined);
       return true;
     },

@@ -70,6 +70,8 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
 export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cause]} ${FAILURE_ADVICE[cause]}`;
 
 export interface Grant {
+  /** Of the connection: stays while account and registration do (R126). */
+  id: string;
   userId: string;
   appId: string;
   /** Whose tokens these are, and where they may go. */

@@ -1,7 +1,9 @@
 /** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { registrationOf } from '../connected-apps/registration.ts';
+import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import type { Write } from '../storage/store.ts';
+import { newConnectionId } from './connection-ids.ts';
+import { sameAccount } from './consent.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import type { GrantStore, StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
@@ -41,23 +43,26 @@ export function createGrantImports(parts: {
     /**
      * Stores the refresh token, unless the user has a connection that may work, or that cannot be read because its key is missing.
      * An interrupted import finds its own grant.
-     * @param onNew called once before the write
+     * @param onNew called once before the write, with the id of the connection
      * @returns undefined where the grant is stored and has to be checked
      */
-    async seal(imported: ImportedGrant, onNew: () => Promise<void>): Promise<ImportOutcome | undefined> {
+    async seal(imported: ImportedGrant, onNew: (id: string) => Promise<void>): Promise<ImportOutcome | undefined> {
       const { userId, app } = imported;
+      const newId = newConnectionId();
       for (let isNoted = false; ; isNoted = true) {
         const stored = await grants.load(userId, app);
         const known = stored && outcomeOf(stored, imported, clock());
         if (known) return known === 'sealed' ? undefined : known;
+        const id = keptId(stored, imported) ?? newId;
         if (!isNoted) {
-          await onNew();
+          await onNew(id);
           // A process that ends before the check leaves it to the next start, as it does with an open refresh.
           await grants.noteOpen(userId, app.id);
         }
         const conditions = await imported.admit();
         if (!conditions) return { kind: 'refused', cause: 'removed' };
-        const version = await grants.save(uncheckedGrant(imported, clock()), stored?.version ?? 0, { conditions });
+        const unchecked = uncheckedGrant(imported, id, clock());
+        const version = await grants.save(unchecked, stored?.version ?? 0, { conditions });
         if (version === undefined) continue;
         // As for a connection that a user makes (`connections.make`).
         if (await isRegistered(app.id)) return undefined;
@@ -87,6 +92,13 @@ function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): I
   return isKnown && grant.failure?.cause !== 'registration_changed' ? failureOf(grant) : undefined;
 }
 
+/** The id of the connection that ended, where the import is of the same account and registration. */
+function keptId(stored: StoredGrant | undefined, { app, account }: ImportedGrant): string | undefined {
+  if (!stored || 'unreadable' in stored) return undefined;
+  const { grant } = stored;
+  return isIssuedFor(grant.registration, app) && sameAccount(app, grant, account) ? grant.id : undefined;
+}
+
 function failureOf({ failure }: Grant): ImportOutcome {
   const { kind, cause = 'not_checked', retryAt = 0, reason } = failure ?? {};
   return kind === 'reconnect_needed' ? { kind: 'refused', cause } : { kind: 'unchecked', cause, retryAt, reason };
@@ -99,9 +111,11 @@ function isOfOther(outcome: Refreshed['outcome']): boolean {
 /** Expired since 1970, so that a clock that is set back does not make it usable. */
 function uncheckedGrant(
   { userId, app, refreshToken, scopes, account }: Omit<ImportedGrant, 'admit'>,
+  id: string,
   now: number,
 ): Grant {
   return {
+    id,
     userId,
     appId: app.id,
     registration: registrationOf(app),

@@ -88,7 +88,8 @@ export function createMissingScopes(parts: {
       const scopes = missingScopes(app, grant);
       const announcedScopes = [...new Set([...(grant.announcedScopes ?? []), ...scopes])];
       const saved = await grants.save({ ...grant, announcedScopes }, version).catch(() => undefined);
-      if (saved !== undefined) events.scopesMissing({ userId: grant.userId, app: app.id, scopes });
+      if (saved === undefined) return;
+      events.scopesMissing({ userId: grant.userId, app: app.id, connection: grant.id, scopes });
     },
   };
 }

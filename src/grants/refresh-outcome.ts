@@ -59,12 +59,13 @@ export function createRefreshOutcomes(parts: {
   };
 
   const announce = (before: Grant, next: Grant): void => {
-    const { userId, appId: app, scopes, failure } = next;
+    const { scopes, failure } = next;
+    const of = { userId: next.userId, app: next.appId, connection: next.id };
     const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
-    if (hasEnded) events.connectionBroken({ userId, app, cause: failure.cause });
+    if (hasEnded) events.connectionBroken({ ...of, cause: failure.cause });
     // The import has an audit entry, and may have ended before its refresh token was tried.
-    if (isUnchecked(before) && !isUnchecked(next)) events.connectionMade({ userId, app, scopes, audited: true });
-    else if (!failure && isBroken(before)) events.connectionRecovered({ userId, app });
+    if (isUnchecked(before) && !isUnchecked(next)) events.connectionMade({ ...of, scopes, audited: true });
+    else if (!failure && isBroken(before)) events.connectionRecovered(of);
   };
 
   /** Saves over the version that was read, or loads what another process wrote first. */

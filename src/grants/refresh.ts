@@ -81,7 +81,8 @@ export function createRefresher(parts: {
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     const host = providerHostOf(app);
     const again = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
-    events.refreshEnded({ userId: grant.userId, app: app.id, outcome: name, reason, again, host, seconds });
+    const of = { userId: grant.userId, app: app.id, connection: grant.id };
+    events.refreshEnded({ ...of, outcome: name, reason, again, host, seconds });
     const stored = await outcomes.settle(call, outcome);
     // A stale entry in the list of open refreshes costs one read at the next start.
     if (isSettled(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);

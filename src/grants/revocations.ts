@@ -18,6 +18,8 @@ interface RevocationRequest {
   /** `nobody` where the token no longer belongs to a user. */
   userId: string;
   appId: string;
+  /** The id of the connection that had the token; undefined where none had it. */
+  connection?: string | undefined;
   /** Whom the token may be sent to. */
   registration: Registration;
   token: string;
@@ -39,6 +41,7 @@ export interface PendingRevocation extends Progress {
   id: string;
   userId: string;
   app: string;
+  connection: string | undefined;
 }
 
 type StoredRevocation = RevocationRequest & Progress;
@@ -48,6 +51,7 @@ interface AttemptResult {
   outcome: Exclude<RevocationOutcome, 'unconfirmed'> | 'pending';
   /** The provider's response, where it was called. */
   said?: ProviderReply | undefined;
+  connection?: string | undefined;
 }
 
 /** Longer than a call to a provider may take, so that no other process starts the same one. */
@@ -118,7 +122,7 @@ export function createRevocations(parts: {
       : ({ outcome: 'unconfirmed', said: undefined } as const);
     if (outcome !== 'unconfirmed') {
       await drop(userId, id);
-      return { outcome, said };
+      return { outcome, said, connection: revocation.connection };
     }
     const attempts = revocation.attempts + 1;
     const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
@@ -136,12 +140,12 @@ export function createRevocations(parts: {
     const calling = call(app, userId, id);
     const result = await (patience ? Promise.race([calling, aborted(patience)]) : calling);
     if (result) return result;
-    void calling.then(({ outcome }) => noteEnd(userId, app, outcome)).catch(() => undefined);
+    void calling.then((ended) => noteEnd(userId, app, ended)).catch(() => undefined);
     return { outcome: 'pending' } satisfies AttemptResult;
   };
 
-  const noteEnd = (userId: string, app: ConnectedApp, outcome: AttemptResult['outcome']): void => {
-    if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, outcome: 'confirmed' });
+  const noteEnd = (userId: string, app: ConnectedApp, { outcome, connection }: AttemptResult): void => {
+    if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, connection, outcome: 'confirmed' });
   };
 
   /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
@@ -184,18 +188,19 @@ export function createRevocations(parts: {
     const { revocation } = stored;
     const app = revocation && findApp(revocation.appId);
     if (!app || clock() - revocation.since > MAX_AGE_MS) {
-      events.revocationEnded({ userId, app: revocation?.appId ?? 'unknown', outcome: 'abandoned' });
+      const { appId = 'unknown', connection } = revocation ?? {};
+      events.revocationEnded({ userId, app: appId, connection, outcome: 'abandoned' });
       return drop(userId, id);
     }
     if (!(await finishRemoval(userId, id))) return drop(userId, id);
-    noteEnd(userId, app, (await call(app, userId, id)).outcome);
+    noteEnd(userId, app, await call(app, userId, id));
   };
 
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
     const { revocation } = (await load(userId, id)) ?? {};
     if (!revocation) return [];
-    const { appId: app, since, attempts, nextAt, said } = revocation;
-    return [{ id, userId, app, since, attempts, nextAt, said }];
+    const { appId: app, connection, since, attempts, nextAt, said } = revocation;
+    return [{ id, userId, app, connection, since, attempts, nextAt, said }];
   };
 
   return {

@@ -28,6 +28,7 @@ const listSchema = z.object({ connections: z.array(connectionSchema) });
 
 /** Without a connection there is nothing to revoke. */
 const disconnectSchema = z.object({
+  id: disconnectedFields.id,
   app: z.string(),
   disconnected: z.boolean(),
   revocation: disconnectedFields.revocation.nullable(),
@@ -111,7 +112,7 @@ export function connectionRoutes(parts: {
       const app = appOf(req);
       const ended = await connections.end(sessionOf(req).user.id, app.id, { origin: originOf(req) });
       if (!wantsPage(req)) {
-        const outcome = ended ? disconnectedJson(ended) : { revocation: null, provider: null };
+        const outcome = ended ? disconnectedJson(ended) : { id: null, revocation: null, provider: null };
         const response = { app: app.id, disconnected: ended !== undefined, ...outcome };
         res.json(response satisfies z.output<typeof disconnectSchema>);
         return;

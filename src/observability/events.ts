@@ -20,7 +20,7 @@ export interface By {
   name?: string | undefined;
 }
 
-/** Ids are ours (user, app, request); nothing here takes a token, a secret, a URL with a query or a digit string. */
+/** Ids are ours (user, app, connection, request); nothing here takes a token, a secret, a URL with a query or a digit string. */
 export interface Events {
   signInStarted(facts: { app: string; purpose: 'sign_in' | 'connect'; userId?: string | undefined }): void;
   signInEnded(facts: {
@@ -59,6 +59,7 @@ export interface Events {
   refreshEnded(facts: {
     userId: string;
     app: string;
+    connection: string;
     outcome: string;
     reason?: string | undefined;
     again?: boolean | undefined;
@@ -70,6 +71,7 @@ export interface Events {
   connectionMade(facts: {
     userId: string;
     app: string;
+    connection: string;
     scopes: readonly string[];
     /** The id of the connect link that was used. */
     link?: string | undefined;
@@ -80,6 +82,8 @@ export interface Events {
   connectionRemoved(facts: {
     userId: string;
     app: string;
+    /** Undefined where its record could not be read. */
+    connection: string | undefined;
     revocation: string;
     /** The provider's status and error code, where it was called. */
     said?: { status?: number | undefined; error?: string | undefined } | undefined;
@@ -89,16 +93,22 @@ export interface Events {
     origin?: Origin | undefined;
   }): void;
   /** The connection works again, by itself or after a new consent. */
-  connectionRecovered(facts: { userId: string; app: string; origin?: Origin | undefined }): void;
-  connectionBroken(facts: { userId: string; app: string; cause: string }): void;
+  connectionRecovered(facts: { userId: string; app: string; connection: string; origin?: Origin | undefined }): void;
+  connectionBroken(facts: { userId: string; app: string; connection: string; cause: string }): void;
   /** Everything about a user has been deleted. `by`: undefined for a deletion that was finished later. */
   userErased(facts: { userId: string; by?: By | undefined; origin?: Origin | undefined }): void;
   /** Connections whose tokens the app may no longer use, because its registration has changed. */
   connectionsSetAside(facts: { app: string; name: string; count: number }): void;
   /** The app has come to need scopes that the connection does not have. */
-  scopesMissing(facts: { userId: string; app: string; scopes: readonly string[] }): void;
+  scopesMissing(facts: { userId: string; app: string; connection: string; scopes: readonly string[] }): void;
   /** The end of a revocation that did not succeed at once. `abandoned`: retried until the time limit. */
-  revocationEnded(facts: { userId: string; app: string; outcome: 'confirmed' | 'abandoned' }): void;
+  revocationEnded(facts: {
+    userId: string;
+    app: string;
+    /** Undefined where no connection had the token. */
+    connection: string | undefined;
+    outcome: 'confirmed' | 'abandoned';
+  }): void;
   /** A call of a service that was counted. Not logged: the audit trail has an entry for each kind of call and hour. */
   relayCalled(facts: { app: string | undefined; outcome: 'answered' | 'failed' | 'refused' }): void;
   binLookedUp(facts: { source: string; count: number }): void;

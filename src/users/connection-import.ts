@@ -31,7 +31,7 @@ export interface ImportParts {
   /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
   charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
   /** Writes an entry to the audit trail before a grant is stored. */
-  audit: (facts: { userId: string; app: string; scopes: readonly string[] }) => Promise<unknown>;
+  audit: (facts: { userId: string; app: string; connection: string; scopes: readonly string[] }) => Promise<unknown>;
   clock: () => number;
   /** How long to wait for one provider in all. `sinceSuccess`: each success begins it anew. */
   patience: { milliseconds: number; sinceSuccess: boolean };
@@ -126,7 +126,9 @@ export function startImport(parts: ImportParts) {
     const one = await judge(item);
     if (!one) return undefined;
     const { userId, app, scopes } = one;
-    const outcome = await imports.seal(one, async () => void (await audit({ userId, app: app.id, scopes })));
+    const outcome = await imports.seal(one, async (connection) => {
+      await audit({ userId, app: app.id, connection, scopes });
+    });
     if (outcome) count(one, outcome);
     return outcome ? undefined : one;
   };

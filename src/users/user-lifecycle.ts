@@ -31,9 +31,9 @@ export function createUserLifecycle(parts: {
   const erase = async (userId: string, by: EndedBy, left: string[]): Promise<EndedConnection[]> => {
     const ended: EndedConnection[] = [];
     const connected = await connections.list(userId);
-    for (const { app } of connected) {
+    for (const { id, app } of connected) {
       left.splice(0, 1, connectionsOf(connected.length - ended.length));
-      ended.push({ app, ...((await connections.end(userId, app, by)) ?? { revocation: 'unconfirmed' }) });
+      ended.push({ app, ...((await connections.end(userId, app, by)) ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();
     await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);

@@ -5,19 +5,23 @@ import type { WebhookMessages } from './messages.ts';
 export function announcedEvents(announce: WebhookMessages['announce']): EventListener {
   return {
     connectionMade(facts) {
-      announce('connection.created', { user: facts.userId, app: facts.app, ...(facts.link && { linkId: facts.link }) });
+      announce('connection.created', { ...named(facts), ...(facts.link && { linkId: facts.link }) });
     },
     connectionBroken(facts) {
-      announce('connection.reconnect_needed', { user: facts.userId, app: facts.app, cause: facts.cause });
+      announce('connection.reconnect_needed', { ...named(facts), cause: facts.cause });
     },
     connectionRecovered(facts) {
-      announce('connection.recovered', { user: facts.userId, app: facts.app });
+      announce('connection.recovered', named(facts));
     },
-    scopesMissing({ userId, app, scopes }) {
-      announce('connection.scopes_missing', { user: userId, app, missingScopes: scopes });
+    scopesMissing(facts) {
+      announce('connection.scopes_missing', { ...named(facts), missingScopes: facts.scopes });
     },
     connectionRemoved(facts) {
-      announce('connection.removed', { user: facts.userId, app: facts.app, revocation: facts.revocation });
+      announce('connection.removed', { ...named(facts), revocation: facts.revocation });
     },
   };
+}
+
+function named({ userId, app, connection }: { userId: string; app: string; connection: string | undefined }) {
+  return { user: userId, app, connection: connection ?? null };
 }

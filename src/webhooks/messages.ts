@@ -21,7 +21,7 @@ import {
 import type { Webhook, WebhookEvent, WebhookStore } from './webhook-store.ts';
 
 /** The content of a message, such as the user and the app of a connection. */
-type Data = Readonly<Record<string, string | readonly string[] | undefined>>;
+type Data = Readonly<Record<string, string | readonly string[] | null | undefined>>;
 
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 /** Large enough that messages to a receiver that hangs do not hold up the others. */

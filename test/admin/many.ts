@@ -1,11 +1,13 @@
 /** A grant for tests that need many of them. */
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 
 export function grantOf(userId: string, app: ConnectedApp): Grant {
   const now = Date.now();
   return {
+    id: newConnectionId(),
     userId,
     appId: app.id,
     registration: registrationOf(app),

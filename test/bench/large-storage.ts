@@ -6,6 +6,7 @@ import { Cookie, type SessionData } from 'express-session';
 import { createAuditTrail } from '../../src/audit/trail.ts';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { Grant, RefreshFailure } from '../../src/grants/grant.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
@@ -180,6 +181,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
   const doubtful: RefreshFailure = { ...failure, kind: 'in_doubt', cause: 'unclear_refusal' };
   return {
     ...{
+      id: newConnectionId(),
       userId: id,
       appId: app.id,
       registration: registrationOf(app),

@@ -4,6 +4,7 @@ import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createSessionLists } from '../../src/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/sessions/session-record.ts';
@@ -66,6 +67,7 @@ function grantOf(userId: string, app: ConnectedApp, subject: string): Grant {
   const text = randomBytes(TOKEN_CHARACTERS).toString('base64url');
   return {
     ...{
+      id: newConnectionId(),
       userId,
       appId: app.id,
       registration: registrationOf(app),

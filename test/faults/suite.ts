@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, tes
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { ProviderClient } from '../../src/connected-apps/provider-client.ts';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRefresher } from '../../src/grants/refresh.ts';
 import { refreshTimes } from '../../src/grants/refresh-state.ts';
@@ -473,6 +474,7 @@ function defineTests(kind: StoreKind): void {
 function grantOf(userId: string, app: ConnectedApp): Grant {
   const now = Date.now();
   return {
+    id: newConnectionId(),
     userId,
     appId: app.id,
     registration: registrationOf(app),

@@ -10,6 +10,7 @@ import type { RefreshOutcome, TokenRefresh } from '../../src/connected-apps/toke
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
 import { AppError } from '../../src/errors.ts';
 import { createConnectionCheck } from '../../src/grants/connection-check.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import { type Grant, healthOf } from '../../src/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../src/grants/grant-store.ts';
@@ -109,7 +110,7 @@ describe('R113', () => {
 
   const connect = async (userId: string, changes: Partial<Grant> = {}) => {
     const grant: Grant = {
-      ...{ userId, appId: APP.id, registration: registrationOf(APP) },
+      ...{ id: newConnectionId(), userId, appId: APP.id, registration: registrationOf(APP) },
       ...{ accessToken: `at-${userId}`, refreshToken: `rt-${userId}`, scopes: [], account: {} },
       ...{ obtainedAt: now, expiresAt: now + DAY_MS, connectedAt: now, consentedAt: now },
       ...{ failure: undefined, refresh: undefined, ...changes },

@@ -15,6 +15,7 @@ const appOf = (id: string, changes: object = {}) =>
     ...changes,
   }) as unknown as ConnectedApp;
 const connectionOf = (app: string, changes: Partial<Connection> = {}): Connection => ({
+  id: 'c1',
   cause: undefined,
   ...{ requestedScopes: undefined, refreshedAt: undefined },
   ...{ app, health: 'active', scopes: ['openid', 'mail'], account: {}, connectedAt: AT, lastUsedAt: undefined },
@@ -35,8 +36,16 @@ describe('as JSON', () => {
   });
 
   test('what is not known is null, and an app that is gone goes by its id', () => {
-    expect(connectionJson(connectionOf('gone'), undefined, HREF)).toEqual({
-      ...{ app: 'gone', name: 'gone', account: null, health: 'active', scopes: ['openid', 'mail'], missingScopes: [] },
+    expect(connectionJson(connectionOf('gone', { id: undefined }), undefined, HREF)).toEqual({
+      ...{
+        id: null,
+        app: 'gone',
+        name: 'gone',
+        account: null,
+        health: 'active',
+        scopes: ['openid', 'mail'],
+        missingScopes: [],
+      },
       ...{ cause: null, checkedAt: null, notCheckedSince: null, lastUsedAt: null, apiBaseUrl: null },
       connectUrl: `${HREF}/connections/gone`,
     });
@@ -80,9 +89,11 @@ describe('as JSON', () => {
   });
 
   test('a disconnection has the result of the revocation, and the response of the provider where it was called', () => {
-    expect(disconnectedJson({ revocation: 'unsupported' })).toEqual({ revocation: 'unsupported', provider: null });
-    expect(disconnectedJson({ revocation: 'pending', said: { status: 503 } })).toEqual({
-      ...{ revocation: 'pending', provider: { status: 503 } },
+    expect(disconnectedJson({ id: undefined, revocation: 'unsupported' })).toEqual({
+      ...{ id: null, revocation: 'unsupported', provider: null },
+    });
+    expect(disconnectedJson({ id: 'c1', revocation: 'pending', said: { status: 503 } })).toEqual({
+      ...{ id: 'c1', revocation: 'pending', provider: { status: 503 } },
     });
   });
 

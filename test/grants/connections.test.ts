@@ -31,7 +31,7 @@ beforeEach(() => {
 });
 
 const grantOf = (changes: Partial<Grant> = {}): Grant => ({
-  ...{ userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ id: 'c1', userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
   ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: ['openid'] },
   ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
   ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 5 * HOUR, consentedAt: NOW - 5 * HOUR },
@@ -39,7 +39,7 @@ const grantOf = (changes: Partial<Grant> = {}): Grant => ({
   ...changes,
 });
 const REVOCATION = {
-  ...{ userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ userId: 'u1', appId: APP.id, connection: 'c1', registration: registrationOf(APP) },
   ...{ token: 'rt1', hint: 'refresh_token' },
 };
 const store = (changes: Partial<Grant> = {}, version = 3) => {
@@ -101,7 +101,7 @@ describe('a connection', () => {
     store({ apiBaseUrl: 'https://eu.api.test' });
     lastUsedAt = NOW - 7;
     const expected = {
-      ...{ app: 'platform', health: 'active', cause: undefined, reason: undefined, scopes: ['openid'] },
+      ...{ id: 'c1', app: 'platform', health: 'active', cause: undefined, reason: undefined, scopes: ['openid'] },
       ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
       ...{ apiBaseUrl: 'https://eu.api.test', connectedAt: NOW - 5 * HOUR, refreshedAt: NOW - HOUR },
       ...{ checkedAt: NOW - HOUR, lastUsedAt: NOW - 7, notCheckedSince: undefined },
@@ -114,7 +114,7 @@ describe('a connection', () => {
     stored = { unreadable: new Error('sealed') as never, version: 3 };
     lastUsedAt = NOW - 7;
     expect(await find()).toEqual({
-      ...{ app: 'platform', health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {} },
+      ...{ id: undefined, app: 'platform', health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {} },
       ...{ requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt: NOW - 7 },
     });
   });
@@ -175,15 +175,19 @@ describe('making one', () => {
       ...changes,
     });
   const CONDITION = { exists: 'user' };
-  const MADE = [
+  const made = (connection: unknown, changes: object = {}) => [
     'connectionMade',
-    { userId: 'u1', app: 'platform', scopes: ['openid'], link: undefined, origin: { ip: '192.0.2.1' } },
+    {
+      ...{ userId: 'u1', app: 'platform', connection, scopes: ['openid'], link: undefined },
+      ...{ origin: { ip: '192.0.2.1' }, ...changes },
+    },
   ];
+  const MADE = made(expect.stringMatching(/^cn\w{11}$/));
 
   test('sends an event with the granted scopes, or else the requested ones', async () => {
     expect(await make()).toBe('made');
     await make({ response: { ...response, scopes: ['mail'] } });
-    expect(events).toEqual([MADE, ['connectionMade', { ...(MADE[1] as object), scopes: ['mail'] }]]);
+    expect(events).toEqual([MADE, made(expect.anything(), { scopes: ['mail'] })]);
     expect(saved[0]?.slice(1)).toEqual([0, { conditions: [CONDITION] }]);
   });
 
@@ -192,8 +196,9 @@ describe('making one', () => {
     await make();
     store({ failure: failure() });
     await make();
-    const recovered = ['connectionRecovered', { userId: 'u1', app: 'platform', origin: { ip: '192.0.2.1' } }];
-    expect(events).toEqual([MADE, recovered, MADE]);
+    const of = { userId: 'u1', app: 'platform', connection: 'c1' };
+    const recovered = ['connectionRecovered', { ...of, origin: { ip: '192.0.2.1' } }];
+    expect(events).toEqual([made('c1'), recovered, made('c1')]);
     expect(planned).toEqual([]);
   });
 
@@ -201,6 +206,20 @@ describe('making one', () => {
     store({ account: { subject: 's2' } });
     await make();
     expect(planned).toEqual([REVOCATION]);
+    expect(events).toEqual([MADE]);
+  });
+
+  test('R126 keeps the id of an earlier one of the same account, also over a write that came first', async () => {
+    store();
+    writes = [false, true];
+    await make();
+    store({}, 4);
+    await make({ account: { subject: 's2' } });
+    store({ registration: registrationOf({ ...APP, clientId: 'c2' }) });
+    await make();
+    const ids = saved.map(([grant]) => (grant as Grant).id);
+    expect(ids).toEqual(['c1', 'c1', expect.stringMatching(/^cn/), expect.stringMatching(/^cn/)]);
+    expect(ids[2]).not.toBe(ids[3]);
   });
 
   test('is repeated where another write came first', async () => {
@@ -214,7 +233,7 @@ describe('making one', () => {
     expect(await make({ link: 'l1' })).toBe('made');
     const ticket = keys.connectTicket('u1', 'l1');
     expect(saved[0]?.[2]).toEqual({ conditions: [CONDITION, { exists: ticket }, { delete: ticket }] });
-    expect(events).toEqual([['connectionMade', { ...(MADE[1] as object), link: 'l1' }]]);
+    expect(events).toEqual([made(expect.anything(), { link: 'l1' })]);
     [writes, isOpen] = [[false], false];
     expect(await make({ link: 'l1' })).toBe('link_ended');
     expect(events).toHaveLength(1);
@@ -239,12 +258,13 @@ describe('making one', () => {
 });
 
 describe('ending one', () => {
-  const REMOVED = { userId: 'u1', app: 'platform', revocation: 'revoked', said: { status: 200 } };
+  const REMOVED = { userId: 'u1', app: 'platform', connection: 'c1', revocation: 'revoked', said: { status: 200 } };
 
   test('sends an event with the result of the revocation and with the caller', async () => {
     store();
     const by = { kind: 'admin' } as never;
     expect(await connections().end('u1', 'platform', { by, audited: true })).toEqual({
+      id: 'c1',
       ...{ revocation: 'revoked', said: { status: 200 } },
     });
     expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
@@ -261,8 +281,12 @@ describe('ending one', () => {
   test('that cannot be read deletes it, and revokes nothing', async () => {
     stored = { unreadable: new Error('sealed') as never, version: 3 };
     writes = [false, true];
-    expect(await connections().end('u1', 'platform')).toEqual({ revocation: 'unconfirmed', said: undefined });
+    expect(await connections().end('u1', 'platform')).toEqual({
+      ...{ id: undefined, revocation: 'unconfirmed', said: undefined },
+    });
     expect([planned, cancelled]).toEqual([[], []]);
-    expect(events).toEqual([['connectionRemoved', { ...REMOVED, revocation: 'unconfirmed', said: undefined }]]);
+    expect(events).toEqual([
+      ['connectionRemoved', { ...REMOVED, connection: undefined, revocation: 'unconfirmed', said: undefined }],
+    ]);
   });
 });

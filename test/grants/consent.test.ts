@@ -29,7 +29,7 @@ const responseOf = (changes: Partial<TokenResponse> = {}) =>
     ...changes,
   }) as TokenResponse;
 const earlierOf = (changes: Partial<Grant> = {}): Grant => ({
-  ...{ userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ id: 'c1', userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
   ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: ALL, requestedScopes: ALL },
   ...{
     account: { subject: 's1' },
@@ -48,8 +48,15 @@ const made = (earlier?: Grant, changes: Partial<Consent> = {}) =>
   consentedGrant(
     { userId: 'u1', app: APP, response: responseOf(), scopes: ALL, account: { subject: 's1' }, ...changes },
     earlier,
+    'c2',
     NOW,
   );
+
+test('R126 a consent for an earlier grant keeps the id of its connection, and another one makes a connection with a new id', () => {
+  expect([made(earlierOf()).id, made(earlierOf(), { chosen: true }).id, made().id]).toEqual(['c1', 'c1', 'c2']);
+  const narrower = earlierOf({ chosen: true, scopes: ['openid'] });
+  expect(made(narrower)).toEqual({ ...narrower, consentedAt: NOW });
+});
 
 describe('a consent', () => {
   test('makes a grant of what was requested, where the response names no scopes', () => {

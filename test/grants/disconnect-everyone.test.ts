@@ -41,7 +41,7 @@ const everyone = () =>
       async end(userId) {
         await beside(userId);
         listed = listed.filter((one) => one.userId !== userId);
-        return { revocation: 'revoked' };
+        return { id: 'c1', revocation: 'revoked' };
       },
     },
     clock: () => NOW,
@@ -129,7 +129,7 @@ test('ends the connections that were listed at the start, each by the administra
       async end(userId, app, context) {
         asked.push([userId, app, context]);
         listed = listed.slice(1);
-        return { revocation: userId === 'u0' ? 'pending' : 'unsupported' };
+        return { id: 'c1', revocation: userId === 'u0' ? 'pending' : 'unsupported' };
       },
     },
     clock: () => NOW,

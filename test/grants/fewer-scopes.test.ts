@@ -156,7 +156,9 @@ test('R52: as a program: what the provider said of each connection is in the ans
   const page = await agent.request(`${site.url}/account/delete`, options);
   expect(JSON.parse(page.body)).toEqual({
     deleted: true,
-    connections: [{ app: 'platform', revocation: 'revoked', provider: { status: 200 } }],
+    connections: [
+      { id: expect.stringMatching(/^cn/), app: 'platform', revocation: 'revoked', provider: { status: 200 } },
+    ],
   });
   expect((await getJson(agent, `${site.url}/session`)).json).toEqual({ signedIn: false });
 });

@@ -44,7 +44,7 @@ async function stored(userId: string, changes: Partial<Grant> = {}): Promise<voi
   const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}` };
   const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now, consentedAt: now };
   const rest = { scopes: ['openid'], account: {}, failure: undefined, refresh: undefined };
-  const of = { userId, appId: PLATFORM.id, registration: registrationOf(PLATFORM) };
+  const of = { id: `c of ${userId}`, userId, appId: PLATFORM.id, registration: registrationOf(PLATFORM) };
   const grant: Grant = { ...of, ...tokens, ...times, ...rest, ...changes };
   expect(await grants.save(grant, version)).toBeDefined();
 }

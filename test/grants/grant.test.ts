@@ -27,6 +27,7 @@ const HOUR = 3_600_000;
 
 function grantOf(changes: Partial<Grant> = {}): Grant {
   return {
+    id: 'c1',
     userId: 'u1',
     appId: PLATFORM.id,
     registration: registrationOf(PLATFORM),

@@ -21,7 +21,7 @@ const UNREADABLE: StoredGrant = { unreadable: new Error('sealed') as never, vers
 const stored = (changes: Partial<Grant> = {}): StoredGrant => ({
   version: 4,
   grant: {
-    ...{ userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
+    ...{ id: 'c1', userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
     ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
     ...{ obtainedAt: NOW, expiresAt: NOW + 9_000, connectedAt: NOW, consentedAt: NOW },
     ...{ failure: undefined, refresh: undefined },
@@ -37,7 +37,7 @@ function imports(
   saved: boolean[] = [true],
   { isGone = false, isRegistered = true } = {},
 ) {
-  const onNew = vi.fn(async () => undefined);
+  const onNew = vi.fn(async (_id: string) => undefined);
   const noteOpen = vi.fn(async () => undefined);
   const save = vi.fn(async (_grant: Grant, _version: number) => (saved.shift() ? 1 : undefined));
   const remove = vi.fn(async () => true);
@@ -60,8 +60,8 @@ describe('a refresh token', () => {
     expect(save.mock.calls).toEqual([
       [
         {
-          ...{ userId: 'u1', appId: 'platform', registration: registrationOf(PLATFORM) },
-          ...{ accessToken: '', refreshToken: 'rt-new', scopes: ['openid'] },
+          ...{ id: expect.stringMatching(/^cn/), userId: 'u1', appId: 'platform' },
+          ...{ registration: registrationOf(PLATFORM), accessToken: '', refreshToken: 'rt-new', scopes: ['openid'] },
           ...{ account: { subject: 's1' }, obtainedAt: 0, expiresAt: 0, connectedAt: NOW, consentedAt: NOW },
           failure: { kind: 'passing', cause: 'not_checked', since: NOW, failures: 0, retryAt: 0 },
           refresh: undefined,
@@ -70,7 +70,7 @@ describe('a refresh token', () => {
         { conditions: CONDITIONS },
       ],
     ]);
-    expect(onNew).toHaveBeenCalledOnce();
+    expect(onNew.mock.calls).toEqual([[save.mock.calls[0]?.[0].id]]);
     expect(noteOpen.mock.calls).toEqual([['u1', 'platform']]);
   });
 
@@ -99,6 +99,24 @@ describe('a refresh token', () => {
     expect(await seal()).toBeUndefined();
     expect(save.mock.calls[0]?.[1]).toBe(4);
   });
+
+  test.each<[string, Partial<Grant>, unknown]>([
+    ['the same account', { account: { subject: 's1' } }, 'c1'],
+    ['another account', { account: { subject: 's2' } }, expect.stringMatching(/^cn/)],
+    ['an account that is not known', { account: {} }, expect.stringMatching(/^cn/)],
+    [
+      'another registration',
+      { account: { subject: 's1' }, registration: registrationOf({ ...PLATFORM, clientId: 'c2' }) },
+      expect.stringMatching(/^cn/),
+    ],
+  ])(
+    'R126 over a connection that has ended, of %s: keeps its id only where account and registration are the same',
+    async (_words, changes, id) => {
+      const { seal, onNew, save } = imports([stored({ ...changes, failure: ended })]);
+      expect(await seal()).toBeUndefined();
+      expect([onNew.mock.calls[0]?.[0], save.mock.calls[0]?.[0].id]).toEqual([id, id]);
+    },
+  );
 
   test('that meets another write is judged again, and announced once', async () => {
     const lost = imports([undefined, stored()], [false]);

@@ -69,7 +69,7 @@ const tokens = (accessToken: string, refreshToken?: string, changes: object = {}
 };
 
 async function stored(changes: Partial<Grant> = {}): Promise<void> {
-  const fixed = { userId: 'u1', appId: APP.id, registration: registrationOf(APP) };
+  const fixed = { id: 'c1', userId: 'u1', appId: APP.id, registration: registrationOf(APP) };
   const own = { accessToken: 'at1', refreshToken: 'rt1' };
   const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000 };
   const rest = { scopes: APP.scopes, account: {}, failure: undefined, refresh: undefined };

@@ -22,7 +22,7 @@ const HOUR = 3_600_000;
 
 function grantOf(changes: Partial<Grant> = {}): Grant {
   return {
-    ...{ userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
+    ...{ id: 'c1', userId: 'u1', appId: PLATFORM.id, registration: registrationOf(PLATFORM) },
     ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: [], account: {} },
     ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 2 * HOUR, consentedAt: NOW - 2 * HOUR },
     ...{ failure: undefined, refresh: undefined },

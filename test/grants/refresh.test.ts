@@ -137,6 +137,7 @@ function tokens(
 /** A grant that ended a second ago. */
 async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void> {
   const grant: Grant = {
+    id: `c-${userId}`,
     userId,
     appId: APP.id,
     registration: registrationOf(APP),
@@ -570,7 +571,7 @@ describe('writes that come in between', () => {
       },
     };
     const connections = connectionsOf(slow);
-    expect(await connections.end('u1', APP.id)).toEqual({ revocation: 'revoked' });
+    expect(await connections.end('u1', APP.id)).toEqual({ id: 'c-u1', revocation: 'revoked' });
     expect(revoked).toEqual(['rt2']);
     expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   });
@@ -613,7 +614,7 @@ test('R38: a refresh whose response never came stays in the list of open ones, a
 });
 
 describe('the log says of a call to the provider', () => {
-  const facts = { userId: 'u1', app: APP.id, host: 'idp.test', seconds: expect.any(Number) };
+  const facts = { userId: 'u1', app: APP.id, connection: 'c-u1', host: 'idp.test', seconds: expect.any(Number) };
   const failed = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 1 } as const;
 
   test.each<[RefreshOutcome, object]>([
@@ -792,7 +793,7 @@ describe('what the vault answers', () => {
     await stored('u1', { failure });
     await token();
     expect((await read()).failure).toBeUndefined();
-    expect(recovered).toEqual([{ userId: 'u1', app: APP.id }]);
+    expect(recovered).toEqual([{ userId: 'u1', app: APP.id, connection: 'c-u1' }]);
     await stored('u1');
     await token();
     expect([refreshed.length, recovered.length]).toEqual([2, 1]);

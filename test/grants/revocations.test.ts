@@ -22,6 +22,7 @@ import { until } from '../support/until.ts';
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
 const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
 const MINUTE = 60_000;
+const ID = expect.stringMatching(/^cn/);
 
 let directory: string;
 let store: Store;
@@ -35,13 +36,15 @@ let asked: string[];
 let told: string[];
 /** The apps of this moment. */
 let apps: ConnectedApp[];
+/** The connection of each revocation that ended later. */
+let confirmed: unknown[];
 /** How many were kept while the provider was asked last. */
 let keptWhenAsked = 0;
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
-  [now, outcome, status, asked, told] = [1_800_000_000_000, 'unconfirmed', undefined, [], []];
-  apps = [APP];
+  [now, outcome, status, apps] = [1_800_000_000_000, 'unconfirmed', undefined, [APP]];
+  [asked, told, confirmed] = [[], [], []];
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
@@ -56,7 +59,10 @@ afterEach(async () => {
 const events = {
   connectionMade: () => undefined,
   connectionRemoved: ({ revocation }: { revocation: string }) => void told.push(revocation),
-  revocationEnded: (facts: { outcome: string }) => void told.push(facts.outcome),
+  revocationEnded(facts: { outcome: string; connection: unknown }) {
+    told.push(facts.outcome);
+    confirmed.push(facts.connection);
+  },
 } as unknown as Events;
 
 const findApp = (id: string) => apps.find((app) => app.id === id);
@@ -112,9 +118,10 @@ const retryAfter = async (milliseconds: number) => {
 
 test('R52: a failed revocation is pending, not done; the connection is gone at once; another process tries again until it is confirmed', async () => {
   await connect('rt1');
-  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending' });
+  const ended = await connections().end('u1', APP.id);
+  expect(ended).toEqual({ id: ID, revocation: 'pending' });
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
-  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 1 }]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attempts: 1 }]);
   await retryAfter(29_000);
   expect(asked).toEqual(['rt1']);
   await retryAfter(2_000);
@@ -125,20 +132,20 @@ test('R52: a failed revocation is pending, not done; the connection is gone at o
   outcome = 'revoked';
   await retryAfter(2_000);
   expect(asked).toHaveLength(3);
-  expect(told).toEqual(['pending', 'confirmed']);
+  expect([told, confirmed]).toEqual([['pending', 'confirmed'], [ended?.id]]);
   expect(await revocations().pendingOf('u1')).toEqual([]);
   expect((await revocations().page({ limit: 9 })).items).toEqual([]);
 });
 
 test('R52: what the provider answered is told with it, as far as it answered', async () => {
   await connect('rt1');
-  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending' });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending' });
   status = 500;
   await connect('rt2');
-  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'pending', said: { status: 500 } });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending', said: { status: 500 } });
   [outcome, status] = ['revoked', 200];
   await connect('rt3');
-  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'revoked', said: { status: 200 } });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', said: { status: 200 } });
 });
 
 test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
@@ -433,14 +440,14 @@ test('R43: without the store a token that belongs to nobody is revoked once', as
 test('R52: without a revocation endpoint nothing is pending; without its app a grant is not revoked', async () => {
   outcome = 'unsupported';
   await connect('rt1');
-  expect(await connections().end('u1', APP.id)).toEqual({ revocation: 'unsupported' });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'unsupported' });
   expect(await revocations().pendingOf('u1')).toEqual([]);
   await connect('rt2');
   const withoutApps = createConnections({
     ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined, isRegistered },
     ...{ checkSeconds: 86_400, events, clock: () => now },
   });
-  expect(await withoutApps.end('u1', APP.id)).toEqual({ revocation: 'unconfirmed', said: undefined });
+  expect(await withoutApps.end('u1', APP.id)).toEqual({ id: ID, revocation: 'unconfirmed', said: undefined });
   expect(await withoutApps.end('u1', APP.id)).toBeUndefined();
   expect([asked, told]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
 });

@@ -69,7 +69,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   await until(() => messages().length > 0);
   const news = {
     ...{ type: 'connection.scopes_missing', timestamp: expect.any(String) },
-    data: { user: userId, app: 'second', missingScopes: [FULL] },
+    data: { user: userId, app: 'second', connection: expect.stringMatching(/^cn/), missingScopes: [FULL] },
   };
   expect(messages()).toEqual([news]);
   await use();

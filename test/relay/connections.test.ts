@@ -56,13 +56,14 @@ const makeToken = async (changes: Record<string, unknown> = {}) => {
 test('R109 says what is known of a connection, and nothing that opens it or names the account', async () => {
   const { token } = await makeToken();
   const [user = ''] = users;
+  const { id, accessToken, refreshToken = '' } = await desk.read(user);
   const answer = await list(token, `?user=${user}&app=platform`);
   expect([answer.status, JSON.parse(answer.body)]).toEqual([
     200,
     {
       items: [
         {
-          ...{ user, app: 'platform', health: 'active', cause: null, connectUrl: null },
+          ...{ id, user, app: 'platform', health: 'active', cause: null, connectUrl: null },
           scopes: ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'],
           missingScopes: [],
           connectedAt: expect.stringMatching(TIME),
@@ -76,7 +77,6 @@ test('R109 says what is known of a connection, and nothing that opens it or name
       ],
     },
   ]);
-  const { accessToken, refreshToken = '' } = await desk.read(user);
   for (const secret of [accessToken, refreshToken, 'user@example.test']) expect(answer.body).not.toContain(secret);
   expect(answer.headers.ratelimit).toBeDefined();
 });

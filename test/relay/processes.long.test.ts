@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createRateLimits } from '../../src/sandbox/rate-limits.ts';
@@ -53,7 +54,7 @@ async function startEchoPlatform() {
 }
 
 const grantOf = (userId: string, app: ConnectedApp): Grant => ({
-  ...{ userId, appId: app.id, registration: registrationOf(app) },
+  ...{ id: newConnectionId(), userId, appId: app.id, registration: registrationOf(app) },
   ...{ accessToken: `at-${userId}`, refreshToken: undefined, scopes: ['read'] },
   ...{
     account: {},

@@ -225,11 +225,11 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
       change: (desk) => transactionsOf(desk).put('browser', 'two', transactionOf(desk)),
     },
     grant: {
-      make: (desk) => grantsOf(desk).save(consentedGrant(consentOf('a1'), undefined, desk.clock()), 0),
+      make: (desk) => grantsOf(desk).save(consentedGrant(consentOf('a1'), undefined, 'c1', desk.clock()), 0),
       async change(desk) {
         const stored = await grantsOf(desk).loadStored(USER.id, APP.id);
         if (!stored || 'unreadable' in stored) throw new Error('The grant is gone.');
-        await grantsOf(desk).save(consentedGrant(consentOf('a2'), stored.grant, desk.clock()), stored.version);
+        await grantsOf(desk).save(consentedGrant(consentOf('a2'), stored.grant, 'c2', desk.clock()), stored.version);
       },
     },
     revocation: {
@@ -371,7 +371,8 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
 const WRITTEN_WHOLE = (
   'key-check out-of-service session-id-token logout-token problem flash last-use bin connected-apps-change admin-token ' +
   'admin-token-use sign-in-alias bin-service-pause relay-token-use api-key plan-sign-ins submission connection-check ' +
-  'connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check app-registration erased-user'
+  'connection-id connect-link connect-ticket bin-dataset-upload webhook-response webhook-failing app-check ' +
+  'app-registration erased-user'
 ).split(' ');
 /** Maps of numbers and pairs, where an unknown name stays as every other one does, and lists that are kept alike. */
 const LIKE_OTHERS = ['relay-uses', 'sessions-of-sid'];

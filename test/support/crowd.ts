@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
 import { Cookie, type SessionData } from 'express-session';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import type { Grant } from '../../src/grants/grant.ts';
 import { createSessionLists } from '../../src/sessions/session-lists.ts';
 import { createSessionRecords } from '../../src/sessions/session-record.ts';
@@ -113,7 +114,7 @@ function createSeeds({ vault, provider, env }: Pick<Crowd, 'vault' | 'provider' 
     const now = Date.now();
     const { accessToken, refreshToken } = provider.give(userId);
     const grant: Grant = {
-      ...{ userId, appId: 'platform', registration, accessToken, refreshToken },
+      ...{ id: newConnectionId(), userId, appId: 'platform', registration, accessToken, refreshToken },
       ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
       ...{ obtainedAt: now - 3_600_000, expiresAt: now - 1_000, failure: undefined, refresh: undefined },
     };

@@ -149,7 +149,7 @@ test('R111: a connection that cannot be read, for want of its key, is reported a
   const { store } = desk;
   const lost = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
   const sealed = createGrantStore({ store, sealer: lost, clock: Date.now });
-  const grant = { userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
+  const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
   expect(await sealed.save(grant, 0)).toBeDefined();
   const before = await store.get(keys.grant(userId, APP));
   const imported = (await auditOf('connection.imported')).length;

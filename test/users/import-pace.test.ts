@@ -26,7 +26,7 @@ async function importMany(
   const imports: GrantImports = {
     async seal(_imported, onNew) {
       expect(isSealing).toBe(true);
-      await onNew();
+      await onNew('c1');
       return undefined;
     },
     async check() {

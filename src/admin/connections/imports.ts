@@ -21,11 +21,11 @@ export function connectionImportRoutes({ grants, users, connectedApps, threads, 
       async ({ req, body }) => {
         const { report, take } = startImport({
           ...{ apps: connectedApps.apps, users: users.store, imports: grants.imports, charge: threads.charge },
-          audit: ({ userId, app, scopes }) =>
+          audit: ({ userId, app, connection, scopes }) =>
             audit.trail.append({
               event: 'connection.imported',
               target: { kind: 'connection', id: `${userId}/${app}` },
-              ...{ userId, facts: { scopes }, ...actorOf(req) },
+              ...{ userId, facts: { connection, scopes }, ...actorOf(req) },
             }),
           ...{ clock, patience: PATIENCE },
         });
