@@ -189,5 +189,6 @@ const RANDOM: readonly [RegExp, string][] = [
   [/This clock is \d+ s (?:ahead of|behind)/g, 'This clock is {seconds} off'],
   [/\bmsg_[\w-]{22}(?![\w-])/g, '{new message}'],
   [/\b(?:sa|wh)[\w-]{11}(?![\w-])/g, '{new}'],
+  [/\bcn[0-9A-Za-z]{11}\b/g, '{connection}'],
   [/\b((?:relay|admin)_token )[\w-]{11}(?![\w-])/g, '$1{new}'],
 ];

@@ -177,6 +177,19 @@ describe('the export', () => {
     const csv = await open('/admin/users?format=csv');
     expect(csv.body).toContain('"Ada Moreau","admin@example.test"');
   });
+
+  test('R126 connections: with their ids', async () => {
+    const [head, ...rows] = (await open('/admin/connections?format=csv')).body.trimEnd().split('\r\n');
+    expect(head).toContain('"User ID","App","ID",');
+    const items = (await admin.call('GET', '/connections')).json.items as {
+      id: string;
+      user: { id: string };
+      appName: string;
+    }[];
+    expect(rows).toEqual(
+      items.map(({ id, user, appName }) => expect.stringContaining(`"${user.id}","${appName}","${id}",`)),
+    );
+  });
 });
 
 describe('the question', () => {

@@ -1,5 +1,6 @@
 /** Lists of sessions, connections and sign-ins: narrowed by user, app, health and search, and what one that is not there answers. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newConnectionId } from '../../src/grants/connection-ids.ts';
 import { createConnectionIndex } from '../../src/grants/connection-index.ts';
 import type { RefreshFailure } from '../../src/grants/grant.ts';
 import { createGrantStore } from '../../src/grants/grant-store.ts';
@@ -43,7 +44,8 @@ const list = async (path: string) => {
   expect(status).toBe(200);
   return json.items as Item[];
 };
-const idsOf = async (path: string) => (await list(path)).map(({ id }) => id);
+/** As `USER.APP`. */
+const placesOf = async (path: string) => (await list(path)).map(({ user, app }) => `${(user as Item).id}.${app}`);
 
 describe('connections', () => {
   const failure = {
@@ -56,31 +58,31 @@ describe('connections', () => {
   const all = () => [`${ada}.second`, `${uma}.second`, `${uma}.platform`];
 
   test('are those of an app, of a user, or of the users that are searched for', async () => {
-    expect(await idsOf('connections')).toEqual(all());
-    expect(await idsOf('connections?app=second')).toEqual(all().slice(0, 2));
-    expect(await idsOf('connections?app=')).toEqual(all());
-    expect((await idsOf(`connections?user=${uma}`)).toSorted()).toEqual(all().slice(1).toSorted());
-    expect(await idsOf(`connections?user=${uma}&app=platform`)).toEqual([`${uma}.platform`]);
-    expect(await idsOf('connections?user=nobody')).toEqual([]);
-    expect((await idsOf('connections?q=uma%20o')).toSorted()).toEqual(all().slice(1).toSorted());
-    expect(await idsOf('connections?q=uma%20o&app=second')).toEqual([`${uma}.second`]);
-    expect(await idsOf('connections?q=%20')).toEqual(all());
-    expect(await idsOf('connections?limit=1')).toEqual(all().slice(0, 1));
+    expect(await placesOf('connections')).toEqual(all());
+    expect(await placesOf('connections?app=second')).toEqual(all().slice(0, 2));
+    expect(await placesOf('connections?app=')).toEqual(all());
+    expect((await placesOf(`connections?user=${uma}`)).toSorted()).toEqual(all().slice(1).toSorted());
+    expect(await placesOf(`connections?user=${uma}&app=platform`)).toEqual([`${uma}.platform`]);
+    expect(await placesOf('connections?user=nobody')).toEqual([]);
+    expect((await placesOf('connections?q=uma%20o')).toSorted()).toEqual(all().slice(1).toSorted());
+    expect(await placesOf('connections?q=uma%20o&app=second')).toEqual([`${uma}.second`]);
+    expect(await placesOf('connections?q=%20')).toEqual(all());
+    expect(await placesOf('connections?limit=1')).toEqual(all().slice(0, 1));
   });
 
   test('are those of a health as it is now, whatever the list still says', async () => {
     const index = createConnectionIndex({ store: desk.store, clock: Date.now });
     const grant = await desk.read(uma, 'platform');
     await index.update({ ...grant, failure });
-    expect(await idsOf('connections?health=reconnect_needed')).toEqual([]);
+    expect(await placesOf('connections?health=reconnect_needed')).toEqual([]);
     await desk.change(uma, () => ({ failure }), 'platform');
     const words = 'The provider has ended this connection.';
     expect(await list('connections?health=reconnect_needed')).toMatchObject([
-      { id: `${uma}.platform`, cause: 'grant_refused', causeWords: words, user: { id: uma, name: 'Uma Okafor' } },
+      { app: 'platform', cause: 'grant_refused', causeWords: words, user: { id: uma, name: 'Uma Okafor' } },
     ]);
-    expect(await idsOf('connections?health=reconnect_needed&app=second')).toEqual([]);
-    expect(await idsOf('connections?health=in_doubt')).toEqual([]);
-    expect(await idsOf(`connections?user=${uma}&health=reconnect_needed`)).toEqual([`${uma}.platform`]);
+    expect(await placesOf('connections?health=reconnect_needed&app=second')).toEqual([]);
+    expect(await placesOf('connections?health=in_doubt')).toEqual([]);
+    expect(await placesOf(`connections?user=${uma}&health=reconnect_needed`)).toEqual([`${uma}.platform`]);
     await desk.change(uma, () => ({ failure: undefined }), 'platform');
     await index.update(grant);
   });
@@ -88,21 +90,21 @@ describe('connections', () => {
   test('are those that lack a scope of their app', async () => {
     const { scopes, requestedScopes = [] } = await desk.read(uma, 'platform');
     const without = (names: string[]) => names.filter((name) => name !== 'email');
-    expect(await idsOf('connections?scopes=missing')).toEqual([]);
+    expect(await placesOf('connections?scopes=missing')).toEqual([]);
     await desk.change(uma, () => ({ scopes: without(scopes), requestedScopes: without(requestedScopes) }), 'platform');
     expect((await getJson(agent, `${site.url}/threads/current?app=platform`)).status).toBe(200);
     for (const more of ['', '&app=platform', `&user=${uma}`, '&q=uma%20o']) {
       expect(await list(`connections?scopes=missing${more}`)).toMatchObject([
-        { id: `${uma}.platform`, health: 'active', missingScopes: ['email'] },
+        { user: { id: uma }, app: 'platform', health: 'active', missingScopes: ['email'] },
       ]);
     }
-    expect(await idsOf('connections?scopes=missing&app=second')).toEqual([]);
+    expect(await placesOf('connections?scopes=missing&app=second')).toEqual([]);
     const { json } = await admin.call('GET', `/users/${uma}`);
     expect(JSON.stringify(json)).toContain('"missingScopes":["email"]');
     expect((await admin.call('GET', '/connections?scopes=other')).status).toBe(400);
     // Whatever the list still says.
     await desk.change(uma, () => ({ scopes, requestedScopes, announcedScopes: undefined }), 'platform');
-    expect(await idsOf('connections?scopes=missing')).toEqual([]);
+    expect(await placesOf('connections?scopes=missing')).toEqual([]);
     await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(uma, 'platform'));
   });
 
@@ -114,13 +116,15 @@ describe('connections', () => {
     const names = Array.from({ length: 40 }, (_, at) => `many${String(at).padStart(2, '0')}`);
     for (const [at, userId] of names.entries()) {
       const lacks = at % 10 === 0 && { scopes: ['openid'], requestedScopes: ['openid'], announcedScopes: ['email'] };
-      expect(await grants.save({ ...grant, userId, connectedAt: at, ...lacks }, 0)).toBeDefined();
+      expect(
+        await grants.save({ ...grant, id: newConnectionId(), userId, connectedAt: at, ...lacks }, 0),
+      ).toBeDefined();
     }
     const pageOf = async (query: string) => (await admin.call('GET', `/connections?scopes=missing&${query}`)).json;
     const first = await pageOf('limit=3&app=platform');
-    expect(first.items).toMatchObject(['many30', 'many20', 'many10'].map((id) => ({ id: `${id}.platform` })));
+    expect(first.items).toMatchObject(['many30', 'many20', 'many10'].map((id) => ({ user: { id } })));
     const second = await pageOf(`limit=3&app=platform&after=${encodeURIComponent(String(first.next))}`);
-    expect([second.items, second.next]).toMatchObject([[{ id: 'many00.platform' }], undefined]);
+    expect([second.items, second.next]).toMatchObject([[{ user: { id: 'many00' } }], undefined]);
     for (const one of names) {
       const stored = await grants.loadStored(one, 'platform');
       if (stored) await grants.remove(one, 'platform', stored.version);

@@ -15,14 +15,16 @@ import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
 import { throwUnknown } from '../resource.ts';
 import { type Selection, selectionOf, workOnEach } from '../selection.ts';
-import { displayName, splitId } from '../users/view.ts';
+import { displayName } from '../users/view.ts';
 import { disconnectedNotice } from './disconnect-notice.ts';
+import { connectionFinder } from './find.ts';
 import { progressJson, progressView } from './view.ts';
 
-const endedJson = z.object({ id: z.string(), ...disconnectedFields });
+const endedJson = z.object(disconnectedFields);
 
 /** A connection as a question names it. */
 interface Named {
+  /** As the request names it. */
   id: string;
   user: string;
   app: string;
@@ -34,24 +36,29 @@ export function disconnectionRoutes(parts: AdminParts) {
   const { apps } = connectedApps;
   const { basePath } = publicUrl;
 
-  const find = async (id: string): Promise<Named | undefined> => {
-    const { userId, rest: appId } = splitId(id);
-    const [found, user] = await Promise.all([connections.find(userId, appId), users.store.find(userId)]);
-    return found && { id, user: displayName(user) ?? userId, app: apps.find(appId)?.name ?? appId };
+  const find = connectionFinder(connections);
+
+  const named = async (id: string): Promise<Named | undefined> => {
+    const found = await find(id);
+    if (!found) return undefined;
+    const { userId, connection } = found;
+    const user = displayName(await users.store.find(userId)) ?? userId;
+    return { id, user, app: apps.find(connection.app)?.name ?? connection.app };
   };
 
   const end = async (req: Request, id: string, patience?: AbortSignal): Promise<Disconnected> => {
-    const { userId, rest: appId } = splitId(id);
+    const { userId, connection } = (await find(id)) ?? throwGone();
     const { actor: by, ...origin } = actorOf(req);
-    if (!(await connections.find(userId, appId))) throwGone();
+    const { app: appId } = connection;
     const target = { kind: 'connection', id: `${userId}/${appId}` };
-    const ended = await audited(audit, req, { event: 'connection.removed', target, userId }, () =>
+    const entry = { event: 'connection.removed', target, userId, facts: { connection: connection.id } } as const;
+    const ended = await audited(audit, req, entry, () =>
       connections.end(userId, appId, { by, origin, audited: true }, patience),
     );
     if (ended === undefined) throwGone();
     const { revocation, said } = ended;
     const event = REVOCATION_EVENTS[revocation];
-    const facts = { status: said?.status, error: said?.error };
+    const facts = { connection: ended.id, status: said?.status, error: said?.error };
     if (event) await appendOrNote(audit, { event, target, userId, outcome: revocation, facts, ...actorOf(req) });
     return ended;
   };
@@ -69,7 +76,7 @@ export function disconnectionRoutes(parts: AdminParts) {
   const ending = confirmation<Selection<Named>>(parts, {
     menuPath: 'connections',
     home: () => 'connections',
-    find: (req) => selectionOf(req, find, throwGone),
+    find: (req) => selectionOf(req, named, throwGone),
     ask({ items: chosen }) {
       const [first] = chosen;
       const count = chosen.length;
@@ -125,7 +132,7 @@ export function disconnectionRoutes(parts: AdminParts) {
 
     end: operation(
       { summary: 'Disconnect: deleted here at once, revoked at the provider', response: endedJson },
-      async ({ req }) => ({ id: String(req.params.id), ...disconnectedJson(await end(req, String(req.params.id))) }),
+      async ({ req }) => disconnectedJson(await end(req, String(req.params.id))),
     ),
     endAll: operation(
       { summary: 'Disconnect all users from an app, in the background', response: progressJson, status: 202 },

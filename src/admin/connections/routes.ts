@@ -10,8 +10,9 @@ import { listPage } from '../list-page.ts';
 import { type ListQuery, listQuery, pageOptions } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
-import { displayName, splitId } from '../users/view.ts';
+import { displayName } from '../users/view.ts';
 import { throwGone } from './disconnections.ts';
+import { connectionFinder } from './find.ts';
 import {
   type ConnectionRow,
   connectionJson,
@@ -44,6 +45,7 @@ const COLUMNS: Columns<ConnectionRow> = {
   'E-mail address': ({ user }) => user.email,
   'User ID': ({ user }) => user.id,
   App: ({ appName }) => appName,
+  ID: ({ id }) => id,
   Health: ({ health }) => health,
   Cause: ({ cause }) => cause,
   Account: ({ account }) => account,
@@ -70,6 +72,7 @@ const connectionQuery = listQuery.extend({
 export function adminConnectionRoutes({ grants, users, connectedApps, audit, pages }: AdminParts) {
   const { index, connections, everyone, revocations } = grants;
   const { apps } = connectedApps;
+  const find = connectionFinder(connections);
 
   const viewsOf = async ({ userId, appId }: ListedConnection): Promise<ConnectionRow[]> => {
     const [connection, user] = await Promise.all([connections.find(userId, appId), users.store.find(userId)]);
@@ -157,10 +160,8 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
       ({ query }) => listed(query),
     ),
     one: operation({ summary: 'Read a connection', response: connectionJson }, async ({ req }) => {
-      const { userId, rest: appId } = splitId(String(req.params.id));
-      const [view] = await viewsOf({ userId, appId });
-      if (!view) throwGone();
-      return view;
+      const { userId, connection } = (await find(String(req.params.id))) ?? throwGone();
+      return connectionView(connection, (await users.store.find(userId)) ?? { id: userId }, apps);
     }),
     revocations: operation(
       {

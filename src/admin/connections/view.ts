@@ -12,7 +12,7 @@ import { isoOrNull, isoTime } from '../../time.ts';
 import { type Owner, ownerJson, ownerView } from '../users/view.ts';
 
 export const connectionJson = z.object({
-  id: z.string(),
+  id: connectionSchema.shape.id,
   user: ownerJson,
   app: z.string(),
   appName: z.string(),
@@ -33,6 +33,7 @@ export const revocationJson = z.object({
   id: z.string(),
   user: z.string(),
   app: z.string(),
+  connection: z.string().nullable().describe('id of the connection that had the token; null where none had it'),
   since: z.iso.datetime(),
   attempts: z.number().int(),
   nextAt: z.iso.datetime(),
@@ -56,9 +57,9 @@ export type ProgressView = z.output<typeof progressJson>;
 export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
 
 export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
-  const { app, cause, reason, connectedAt, checkedAt, notCheckedSince, lastUsedAt, health, scopes } = connection;
+  const { id, app, cause, reason, connectedAt, checkedAt, notCheckedSince, lastUsedAt, health, scopes } = connection;
   return {
-    id: `${user.id}.${app}`,
+    id: id ?? null,
     user: ownerView(user),
     app,
     appName: apps.find(app)?.name ?? app,
@@ -77,11 +78,12 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<C
 }
 
 export function revocationView(revocation: PendingRevocation): RevocationView {
-  const { id, userId, app, since, attempts, nextAt, said } = revocation;
+  const { id, userId, app, connection, since, attempts, nextAt, said } = revocation;
   return {
     id,
     user: userId,
     app,
+    connection: connection ?? null,
     since: isoTime(since),
     attempts,
     nextAt: isoTime(nextAt),

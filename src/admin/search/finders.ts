@@ -6,6 +6,7 @@ import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { MatchingOptions, MatchingPage } from '../../storage/matching-page.ts';
 import type { AdminParts } from '../admin.ts';
 import { ADMIN_TOKEN_PREFIX } from '../admin-tokens/admin-token.ts';
+import { connectionFinder } from '../connections/find.ts';
 import { matches } from '../listing.ts';
 import { shownReference } from '../sign-ins/view.ts';
 import { displayName, splitId } from '../users/view.ts';
@@ -47,8 +48,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
   const listed = (path: string) => (q: string) => `/admin/${path}?q=${encodeURIComponent(q)}`;
   const nowhere = () => undefined;
 
-  /** `USER.REST`, the form of the ids of sessions and connections. Addresses have dots, too. */
-  const splitUserId = (q: string) => (q.includes('@') ? { userId: '', rest: '' } : splitId(q));
+  const findConnection = connectionFinder(grants.connections);
 
   const referenceIn = (q: string) => (REQUEST_ID.test(q) ? q.slice(-8) : REFERENCE.test(q) ? q : undefined);
 
@@ -66,7 +66,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
 
   /** By reference; or by an address that no user has. */
   const bySignIn: Find = async (q) => {
-    if (q.includes('@')) {
+    if (isAddress(q)) {
       const [known, { items }] = await Promise.all([
         users.store.search({ q, after: undefined, limit: 1 }),
         signInRecords.page({ email: q, limit: MAX_HITS + 1 }),
@@ -95,18 +95,19 @@ export function finders(parts: AdminParts): readonly Finder[] {
   };
 
   const byConnection: Find = async (q) => {
-    const { userId, rest: app } = splitUserId(q);
-    const connection = app === '' ? undefined : await grants.connections.find(userId, app);
-    if (!connection) return [];
+    const found = isAddress(q) ? undefined : await findConnection(q);
+    if (!found) return [];
+    const { userId, connection } = found;
     const user = await users.store.find(userId);
-    const name = apps.find(app)?.name ?? app;
+    const name = apps.find(connection.app)?.name ?? connection.app;
     const detail = user?.email ?? user?.name ?? userId;
-    return [{ id: q, name, detail, path: `/admin/users/${encodeURIComponent(userId)}`, exact: true }];
+    const path = `/admin/users/${encodeURIComponent(userId)}`;
+    return [{ id: connection.id ?? q, name, detail, path, exact: true }];
   };
 
   const bySession: Find = async (q) => {
-    const { userId, rest: ref } = splitUserId(q);
-    const open = ref === '' ? [] : await sessions.ofUsers.list(userId);
+    const { userId, rest: ref } = splitId(q);
+    const open = ref === '' || isAddress(q) ? [] : await sessions.ofUsers.list(userId);
     return open
       .filter((session) => session.ref === ref)
       .map(({ user, browser }) => ({
@@ -252,6 +253,9 @@ export function finders(parts: AdminParts): readonly Finder[] {
     { kind: 'page', title: 'Pages', find: byPage, list: nowhere },
   ];
 }
+
+/** Addresses have dots, as `USER.REST` has, the form of the ids of sessions. */
+const isAddress = (q: string) => q.includes('@');
 
 function isOneOf(q: string, ...texts: (string | undefined)[]): boolean {
   return texts.some((text) => text?.toLowerCase() === q.toLowerCase());

@@ -69,8 +69,11 @@ test('a user by address and id, and by the beginning of the name', async () => {
 
 test('a connection and a session by their ids', async () => {
   const path = `/admin/users/${user.userId}`;
-  const id = `${user.userId}.platform`;
-  expect((await search(id)).groups).toEqual(only('connection', { id, name: 'Collaboration platform', path }));
+  const { id } = await desk.read(user.userId);
+  for (const q of [id, `${user.userId}.platform`]) {
+    expect((await search(q)).groups).toEqual(only('connection', { id, name: 'Collaboration platform', path }));
+    expect((await typed(q)).path).toBe(path);
+  }
   const { json } = await admin.call('GET', `/sessions?user=${user.userId}`);
   const [session] = json.items as { id: string }[];
   expect((await search(String(session?.id))).groups).toEqual(only('session', { id: session?.id, path }));

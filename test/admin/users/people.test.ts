@@ -45,7 +45,7 @@ describe('users', () => {
     const { json } = await getJson(admin, `${site.url}/admin/api/users/${id}`);
     expect(json).toMatchObject({ id, email: 'user@example.test', disabled: false });
     expect(json.sessions).toMatchObject([{ address: '127.0.0.1', app: 'platform', user: { id } }]);
-    expect(json.connections).toMatchObject([{ id: `${id}.platform`, app: 'platform', health: 'active' }]);
+    expect(json.connections).toMatchObject([{ user: { id }, app: 'platform', health: 'active' }]);
   });
 
   test('R56: signed out by an administrator: out at the next request, and it is told who did it', async () => {
@@ -78,7 +78,12 @@ describe('users', () => {
     const id = await idOf(agent);
     const before = site.sandbox.hits.count('POST /revoke');
     const { status, json } = await call('DELETE', `users/${id}`);
-    const ended = { app: 'platform', revocation: 'revoked', provider: { status: 200 } };
+    const ended = {
+      id: expect.stringMatching(/^cn/),
+      app: 'platform',
+      revocation: 'revoked',
+      provider: { status: 200 },
+    };
     expect([status, json]).toEqual([200, { id, connections: [ended] }]);
     expect(site.sandbox.hits.count('POST /revoke')).toBe(before + 1);
     expect(await isIn(agent)).toBe(false);
@@ -130,17 +135,21 @@ describe('connections', () => {
     const id = await idOf(agent);
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     const { json } = await call('DELETE', `connections/${id}.platform`);
-    expect(json).toEqual({ id: `${id}.platform`, revocation: 'pending', provider: { status: 503 } });
+    const { id: connection } = json;
+    expect(json).toEqual({ id: expect.stringMatching(/^cn/), revocation: 'pending', provider: { status: 503 } });
     expect((await list(`connections?user=${id}`)).items).toEqual([]);
-    const pending = { user: id, app: 'platform', attempts: 1, provider: { status: 503 }, providerWords: 'status 503' };
-    expect((await list('revocations')).items).toMatchObject([pending]);
+    const pending = { user: id, app: 'platform', connection, attempts: 1 };
+    const answered = { provider: { status: 503 }, providerWords: 'status 503' };
+    expect((await list('revocations')).items).toMatchObject([{ ...pending, ...answered }]);
     expect((await admin.get(`${site.url}/admin/users/${id}`)).body).toContain('status 503</bdi>');
     const all = (await admin.get(`${site.url}/admin/connections`)).body;
     const rows = all.slice(all.indexOf('Not yet confirmed by the provider'));
     expect(rows).toContain(`href="/admin/users/${id}"><bdi>Uma Okafor</bdi>`);
     const page = await agent.get(`${site.url}/connections/platform`, { headers: { accept: 'text/html' } });
     expect(page.body).toContain('Withdrawal pending');
-    expect(await audited(`event=revocation.pending&whom=${id}`)).toMatchObject([{ facts: { status: 503 } }]);
+    expect(await audited(`event=revocation.pending&whom=${id}`)).toMatchObject([
+      { facts: { connection, status: 503 } },
+    ]);
     heal();
   });
 
@@ -163,7 +172,7 @@ describe('connections', () => {
     };
     expect(await answered()).toContain('The provider has confirmed that the access is withdrawn (status 200).');
     // The withdrawals that were pending are confirmed in the background, with entries of their own.
-    const confirmed = { facts: { status: 200 } };
+    const confirmed = { facts: expect.objectContaining({ status: 200 }) };
     expect(await audited(`event=revocation.confirmed&whom=${id}`)).toContainEqual(expect.objectContaining(confirmed));
   });
 
