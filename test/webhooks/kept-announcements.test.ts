@@ -61,7 +61,7 @@ async function startWebhooks() {
   return { webhooks, events, ids, metrics, lines };
 }
 
-const made = { userId: 'u1', app: 'platform', scopes: [] };
+const made = { userId: 'u1', app: 'platform', connection: 'cn0000000000a', scopes: [] };
 
 test.each([
   ['the read of the webhooks', (call: string, nth: number) => call === 'page' && nth === 1],
