@@ -69,9 +69,7 @@ test('R88 audit export has the whole day that --to names', async () => {
   await makeAdminToken(site);
   const today = new Date().toISOString().slice(0, 10);
   const exported = async (...limits: string[]) =>
-    (await run('audit', 'export', ...limits)).stdout
-      .split('\n')
-      .filter((line) => line.includes('admin_token.created'));
+    (await run('audit', 'export', ...limits)).stdout.split('\n').filter((line) => line.includes('admin_token.created'));
   const since = await exported('--from', today);
   expect(since.length).toBeGreaterThan(0);
   expect(await exported('--to', today)).toEqual(since);
