@@ -170,6 +170,11 @@ export function createConnections(parts: {
       return place && connection?.id === id ? { userId: place.userId, connection } : undefined;
     },
 
+    /** The connections stay, but are found by user and app only. */
+    async dropIds(ended: readonly Connection[]): Promise<void> {
+      for (const { id } of ended) if (id !== undefined) await grants.dropId(id);
+    },
+
     async list(userId: string): Promise<Connection[]> {
       const listed = await grants.list(userId);
       return listed.map(({ appId, stored, lastUsedAt }) => toConnection(appId, stored, lastUsedAt));

@@ -133,6 +133,7 @@ export function createGrantStore(parts: {
 
     /** Where the connection with this id was; it is there still if its grant has the id. */
     placeOf: ids.find,
+    dropId: ids.drop,
 
     /**
      * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence

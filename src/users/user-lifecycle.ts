@@ -16,7 +16,7 @@ export type UserLifecycle = ReturnType<typeof createUserLifecycle>;
 export function createUserLifecycle(parts: {
   store: Pick<Store, 'ready'>;
   users: UserStore;
-  connections: Pick<Connections, 'list' | 'end'>;
+  connections: Pick<Connections, 'list' | 'dropIds' | 'end'>;
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends all sessions of a user. */
   sessions: { endAll(userId: string): Promise<void> };
@@ -31,8 +31,12 @@ export function createUserLifecycle(parts: {
   const erase = async (userId: string, by: EndedBy, left: string[]): Promise<EndedConnection[]> => {
     const ended: EndedConnection[] = [];
     const connected = await connections.list(userId);
+    const noteLeft = () => left.splice(0, 1, connectionsOf(connected.length - ended.length));
+    noteLeft();
+    // Before the grants, without which nothing says which ids are left.
+    await connections.dropIds(connected);
     for (const { id, app } of connected) {
-      left.splice(0, 1, connectionsOf(connected.length - ended.length));
+      noteLeft();
       ended.push({ app, ...((await connections.end(userId, app, by)) ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();

@@ -76,9 +76,10 @@ export function createWebhookMessages(parts: {
     await store.write(items.map(({ member }) => ({ index, remove: member })));
   };
 
-  /** One message for each webhook that has chosen the event. */
+  /** One message for each webhook that has chosen the event, and was there when it happened: this may run later. */
   const messagesFor = async (event: WebhookEvent, data: Data, now: number): Promise<WebhookMessage[]> => {
-    const isReceiver = ({ enabled, events }: Webhook) => enabled && events.includes(event);
+    const isReceiver = ({ enabled, events, createdAt }: Webhook) =>
+      enabled && events.includes(event) && createdAt <= now;
     const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
     return receivers.map(({ id }) => ({ ...newMessage(id, event, data, now), nextAt: now }));
   };

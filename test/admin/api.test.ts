@@ -45,7 +45,7 @@ sign-ins # id reference app appName purpose trial startedAt endedAt outcome caus
 sign-ins/{signIn} # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references redirectUri steps
 audit?event=connection.made # id at event actor target userId address requestId facts
   actor: {"kind":"user","id":"{ada}"} / target: {"kind":"connection","id":"{ada}/platform"}
-  facts: {"scopes":["openid","profile","email","offline_access","platform_read_only"]}
+  facts: {"connection":"{connection}","scopes":["openid","profile","email","offline_access","platform_read_only"]}
 `;
 
 test.each(table(READS))('GET %s', async (path, [names = '', ...values]) => {

@@ -92,8 +92,8 @@ connected-apps/second/delete # typed=x
   warning: Nothing was saved. Correct this and try again: - Type “Renamed” to confirm. <#typed>
 connections/{uma}.platform/end # [Disconnect]
   success: Disconnected. The provider has confirmed that the access is withdrawn (status 200).
-  connection.removed connection {uma}/platform user {uma}
-  revocation.confirmed connection {uma}/platform user {uma} revoked {"status":200}
+  connection.removed connection {uma}/platform user {uma} {"connection":"{connection}"}
+  revocation.confirmed connection {uma}/platform user {uma} revoked {"connection":"{connection}","status":200}
 sessions/{session}/end # [End session]
   success: The session has ended. Pages that are open in that browser stop working at once.
   session.ended session {uma}.{rest} user {uma}
@@ -108,7 +108,7 @@ users/{uma} # [Enable user]
 users/{uma}/delete # typed=user@example.test
   success: All data about this user is deleted. Entries in the audit trail stay until they expire.
   user.deletion_begun user {uma} user@example.test
-  connection.removed connection {uma}/second user {uma} revoked {"status":200}
+  connection.removed connection {uma}/second user {uma} revoked {"connection":"{connection}","status":200}
   user.deleted user {uma}
 keys # [Publish the next key now]
   success: The next signing key is published. It signs in one day, so that every service has time to read it.

@@ -443,8 +443,8 @@ connected-apps?q=second # connected-apps
   Name,ID,Issuer,Client ID,Usable,Last check,Problem,Changed
   Collaboration second,second,https://provider.example,test-second,true,,,2031-03-05T10:01:00.000Z
 connections?app=second # connections
-  User,E-mail address,User ID,App,Health,Cause,Account,Scopes,Missing scopes,Connected,Checked,Last used
-  Uma Okafor,user@example.test,{uma},Collaboration second,active,,user@example.test,openid profile email offline_access platform_read_only,,2031-03-05T10:03:00.000Z,2031-03-05T10:03:00.000Z,2031-03-05T10:03:00.000Z
+  User,E-mail address,User ID,App,ID,Health,Cause,Account,Scopes,Missing scopes,Connected,Checked,Last used
+  Uma Okafor,user@example.test,{uma},Collaboration second,{connection},active,,user@example.test,openid profile email offline_access platform_read_only,,2031-03-05T10:03:00.000Z,2031-03-05T10:03:00.000Z,2031-03-05T10:03:00.000Z
 connect-links # connect-links
   ID,App,User ID,Created by,Scopes,State,Created,Expires
   {link},second,{uma},nightly,openid profile email offline_access platform_read_only,open,2031-03-05T10:14:00.000Z,2031-03-05T10:44:00.000Z

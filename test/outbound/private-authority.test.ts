@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadBinServiceSettings } from '../../src/bin-service/settings.ts';
+import { withNewStorage } from '../../src/commands/open-storage.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
 import { ask } from '../support/ask.ts';
@@ -51,6 +52,7 @@ beforeAll(async () => {
     INTERNAL_HOSTS: 'localhost',
     COMPANY_SECRET: 'a-client-secret-of-a-test',
   };
+  await withNewStorage({ env, readFile: (path) => readFileSync(path, 'utf8') }, async () => undefined);
 });
 afterAll(async () => {
   server.closeAllConnections();

@@ -143,7 +143,7 @@ describe('the store', () => {
     const users = createUserStore({ store, clock: Date.now });
     const lifecycle = createUserLifecycle({
       ...{ store, signIns, users, sessions: { endAll: async () => {} }, links: { revokeAll: async () => {} } },
-      connections: { list: async () => [], end: async () => undefined },
+      connections: { list: async () => [], dropIds: async () => {}, end: async () => undefined },
       ...{ events: { userErased: () => undefined }, clock: Date.now },
     });
     return { lifecycle, users, signIns };
