@@ -104,7 +104,10 @@ test('the example for receivers of webhooks takes what Gatehouse signs, and noth
   ];
   const [body = ''] = blocks('json message');
   const { type, data } = JSON.parse(body);
-  expect([WEBHOOK_EVENTS, Object.keys(data)]).toEqual([expect.arrayContaining([type]), ['user', 'app', 'cause']]);
+  expect([WEBHOOK_EVENTS, Object.keys(data)]).toEqual([
+    expect.arrayContaining([type]),
+    ['user', 'app', 'connection', 'cause'],
+  ]);
   const now = Math.floor(Date.now() / 1000);
   const headersOf = (time: number, signature = signatureOf(secret, 'msg_1', String(time), body)) =>
     new Headers({ 'webhook-id': 'msg_1', 'webhook-timestamp': String(time), 'webhook-signature': signature });

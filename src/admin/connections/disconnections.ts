@@ -131,7 +131,10 @@ export function disconnectionRoutes(parts: AdminParts) {
     endAllByForm: endingAll.form,
 
     end: operation(
-      { summary: 'Disconnect: deleted here at once, revoked at the provider', response: endedJson },
+      {
+        summary: 'Disconnect, by id or as USER.APP: deleted here at once, revoked at the provider',
+        response: endedJson,
+      },
       async ({ req }) => disconnectedJson(await end(req, String(req.params.id))),
     ),
     endAll: operation(

@@ -159,10 +159,13 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
       },
       ({ query }) => listed(query),
     ),
-    one: operation({ summary: 'Read a connection', response: connectionJson }, async ({ req }) => {
-      const { userId, connection } = (await find(String(req.params.id))) ?? throwGone();
-      return connectionView(connection, (await users.store.find(userId)) ?? { id: userId }, apps);
-    }),
+    one: operation(
+      { summary: 'Read a connection, by its id or as USER.APP', response: connectionJson },
+      async ({ req }) => {
+        const { userId, connection } = (await find(String(req.params.id))) ?? throwGone();
+        return connectionView(connection, (await users.store.find(userId)) ?? { id: userId }, apps);
+      },
+    ),
     revocations: operation(
       {
         summary: 'List revocations that a provider has not confirmed yet, by the time of the next attempt',
