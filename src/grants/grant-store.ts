@@ -96,6 +96,12 @@ export function createGrantStore(parts: {
     return grant === stored.grant ? stored : { grant, version: stored.version };
   };
 
+  /** After a write that was refused. An earlier attempt that timed out may have stored this very grant. */
+  const dropUnused = async ({ id, userId, appId }: Grant): Promise<void> => {
+    const stored = await open(userId, appId);
+    if (!stored || 'unreadable' in stored || stored.grant.id !== id) await ids.drop(id);
+  };
+
   const lastUse = async (userId: string, appId: string): Promise<number | undefined> => {
     const record = await store.get(keys.lastUse(userId, appId));
     return record && Number(record.value);
@@ -160,8 +166,7 @@ export function createGrantStore(parts: {
       ];
       const version = await store.write(writes, fence ? { fence } : {});
       if (version === undefined) {
-        // Where the replaced grant is not known, the id may be that of a connection that stays.
-        if (!isSame && (ifVersion === 0 || before !== undefined)) await ids.drop(grant.id).catch(() => undefined);
+        if (!isSame) await dropUnused(grant).catch(() => undefined);
         return undefined;
       }
       remember(key, value, grant, version);
