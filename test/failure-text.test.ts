@@ -1,4 +1,4 @@
-/** R128: what is said of an error, at a terminal and in the log, has none of the data that a library puts into its message. */
+/** R120: what is said of an error, at a terminal and in the log, has none of the data that a library puts into its message. */
 import { globSync, readFileSync } from 'node:fs';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
@@ -28,7 +28,7 @@ const FOREIGN: [string, () => unknown][] = [
   ['a text', () => MARK],
 ];
 
-test.each(FOREIGN)('R128 of %s: the kind and the code alone', (_name, make) => {
+test.each(FOREIGN)('R120 of %s: the kind and the code alone', (_name, make) => {
   const error = make();
   expect(failureText(error)).toMatch(/^an unexpected /);
   expect(failureText(error)).not.toContain(MARK);
@@ -67,7 +67,7 @@ const READ_HERE: Readonly<Record<string, string>> = {
   'src/storage/redis/admission.ts': 'to classify',
 };
 
-test('R128 no other file reads the message of an error', () => {
+test('R120 no other file reads the message of an error', () => {
   const reading = globSync('src/**/*.ts').filter((file) => {
     const code = readFileSync(file, 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
     return /\b(?:error|cause|failed|origin|issue|err|thrown|reason)\??\.(?:message|stack)\b|String\((?:error|cause|err)\)|issues\[0\]\?\.message/.test(

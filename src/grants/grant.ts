@@ -70,7 +70,7 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
 export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cause]} ${FAILURE_ADVICE[cause]}`;
 
 export interface Grant {
-  /** Of the connection: stays while account and registration do (R126). */
+  /** Of the connection: stays while account and registration do (R118). */
   id: string;
   userId: string;
   appId: string;

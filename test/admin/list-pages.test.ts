@@ -178,7 +178,7 @@ describe('the export', () => {
     expect(csv.body).toContain('"Ada Moreau","admin@example.test"');
   });
 
-  test('R126 connections: with their ids', async () => {
+  test('R118 connections: with their ids', async () => {
     const [head, ...rows] = (await open('/admin/connections?format=csv')).body.trimEnd().split('\r\n');
     expect(head).toContain('"User ID","App","ID",');
     const items = (await admin.call('GET', '/connections')).json.items as {

@@ -77,7 +77,7 @@ test('what is just being written is read as well, and once', async () => {
   await closed;
 });
 
-test('R127 counts that a stop cannot store are counted as lost, once each', async () => {
+test('R119 counts that a stop cannot store are counted as lost, once each', async () => {
   const lost: number[] = [];
   const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
   const one = createTallies({ store: down, clock: () => now, lost: (counts) => void lost.push(counts) });
@@ -86,7 +86,7 @@ test('R127 counts that a stop cannot store are counted as lost, once each', asyn
   expect(lost).toEqual([7]);
 });
 
-test('R127 counts are kept while another process is always faster', async () => {
+test('R119 counts are kept while another process is always faster', async () => {
   const contended: Store = { ...store, write: async () => undefined };
   let over: Store = contended;
   const one = tallies({ ...store, write: (...given) => over.write(...given) });

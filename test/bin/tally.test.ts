@@ -30,7 +30,7 @@ test('every report has what happened before it, also while another flush is writ
   await tally.close();
 });
 
-test('R127 look-ups and the health of the service outlive failed writes', async () => {
+test('R119 look-ups and the health of the service outlive failed writes', async () => {
   let isDown = true;
   const fail = () => Promise.reject(new AppError('storage_unavailable'));
   const shaky: Store = {

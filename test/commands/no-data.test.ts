@@ -1,4 +1,4 @@
-/** R128: what a parser or a library says of data never reaches a terminal with the data in it. */
+/** R120: what a parser or a library says of data never reaches a terminal with the data in it. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ async function refused(args: readonly string[]): Promise<string> {
   return stderr;
 }
 
-describe.each([CARD, '4111 1111 1111 1111', MARK])('R128 bin enrich repeats no %s', (cell) => {
+describe.each([CARD, '4111 1111 1111 1111', MARK])('R120 bin enrich repeats no %s', (cell) => {
   test.each([
     ['a quote amid a cell', `bin,note\n457173,${cell}"5\n`, 'INVALID_OPENING_QUOTE'],
     ['text after a quoted cell', `bin,note\n457173,"${cell}"5\n`, 'CSV_INVALID_CLOSING_QUOTE'],
@@ -49,7 +49,7 @@ describe.each([CARD, '4111 1111 1111 1111', MARK])('R128 bin enrich repeats no %
   });
 });
 
-describe('R128 other files', () => {
+describe('R120 other files', () => {
   test.each([
     ['bin import', ['bin', 'import', 'FILE'], `${MARK}"${CARD}\n`],
     ['bin import, gzipped in part', ['bin', 'import', 'FILE'], `\u001f\u008b${MARK}`],
@@ -83,6 +83,6 @@ test.each([
   [['admin-token', 'create', '--name', 'n', '--scope', 'read', '--days', MARK]],
   [['admin-token', 'revoke', MARK]],
   [['audit', 'export', '--to', MARK]],
-])('R128 a wrong command line is not repeated: %j', async (args) => {
+])('R120 a wrong command line is not repeated: %j', async (args) => {
   expect(await refused(args)).not.toBe('');
 });

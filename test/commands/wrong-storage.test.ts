@@ -1,4 +1,4 @@
-/** R129: a command that works with what is stored refuses a place where nothing is, and leaves nothing there. */
+/** R121: a command that works with what is stored refuses a place where nothing is, and leaves nothing there. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -45,7 +45,7 @@ const NEEDING = [
 /** These read files alone, or fill a storage that must be empty. */
 const OTHERS = ['keys generate', 'config check', 'apps check', 'backup verify', 'restore'];
 
-test('R129 every command is one of those below, or needs no storage', () => {
+test('R121 every command is one of those below, or needs no storage', () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const namesOf = (command: Command, path: string[]): string[] => {
     const name = [...path, command.name()];
@@ -67,7 +67,7 @@ const env = {
 
 describe('in a folder without a database', () => {
   const data = join(folder, 'data');
-  test.each(NEEDING.map((args) => [args.slice(0, 2).join(' '), args] as const))('R129 %s', async (_name, args) => {
+  test.each(NEEDING.map((args) => [args.slice(0, 2).join(' '), args] as const))('R121 %s', async (_name, args) => {
     const given = args.map((arg) => arg.replace('STORAGE', 'sqlite'));
     const { status, stdout, stderr } = await runCommand(given, { ...env, DATA_DIR: data });
     expect([status, stdout]).toEqual([78, '']);
@@ -90,7 +90,7 @@ describe('on an empty Redis', () => {
     await server?.dispose();
   });
 
-  test.each(NEEDING.map((args) => [args.slice(0, 2).join(' '), args] as const))('R129 %s', async (_name, args) => {
+  test.each(NEEDING.map((args) => [args.slice(0, 2).join(' '), args] as const))('R121 %s', async (_name, args) => {
     const given = args.map((arg) => arg.replace('STORAGE', 'redis'));
     const { status, stdout, stderr } = await runCommand(given, { ...env, REDIS_URL: server.url });
     expect([status === 0, stdout]).toEqual([false, '']);

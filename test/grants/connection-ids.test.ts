@@ -1,4 +1,4 @@
-/** R126: a connection keeps its id while its account and registration stay, and is found by it wherever user and app stand. */
+/** R118: a connection keeps its id while its account and registration stay, and is found by it wherever user and app stand. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { newConnectionId } from '../../src/grants/connection-ids.ts';
@@ -94,7 +94,7 @@ afterAll(async () => {
   receiver?.close();
 });
 
-test('R126 a connection keeps its id over a refresh, a sign-in, a new consent and a restart', async () => {
+test('R118 a connection keeps its id over a refresh, a sign-in, a new consent and a restart', async () => {
   const [id, ofSignIn] = [await connect(), await idOf('elsewhere')];
   expect(ofSignIn).not.toBe(id);
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
@@ -111,7 +111,7 @@ test('R126 a connection keeps its id over a refresh, a sign-in, a new consent an
   expect([await idOf('files'), await idOf('elsewhere')]).toEqual([id, ofSignIn]);
 });
 
-test('R126 another account, another registration and a connection made anew get another id, and the earlier one finds nothing', async () => {
+test('R118 another account, another registration and a connection made anew get another id, and the earlier one finds nothing', async () => {
   const first = await connect();
   expect(await read(first)).toMatchObject({ id: first, user: { id: userId }, app: 'files' });
   const second = await connect(BEN);
@@ -127,7 +127,7 @@ test('R126 another account, another registration and a connection made anew get 
   expect(await read(fourth)).toMatchObject({ id: fourth, user: { id: userId }, app: 'files' });
 });
 
-test('R126 the id stands beside user and app: in JSON, the search, webhooks, the audit trail and the log', async () => {
+test('R118 the id stands beside user and app: in JSON, the search, webhooks, the audit trail and the log', async () => {
   const events = ['connection.created', 'connection.removed', 'connection.reconnect_needed', 'connection.recovered'];
   await admin.call('POST', '/webhooks', { url: receiver.url, events });
   await disconnect(site, agent, 'files');
@@ -186,7 +186,7 @@ test('R126 the id stands beside user and app: in JSON, the search, webhooks, the
   ]);
 });
 
-test('R126 a connection that cannot be read has no id, and its path by user and app stays', async () => {
+test('R118 a connection that cannot be read has no id, and its path by user and app stays', async () => {
   const id = await connect();
   const key = keys.grant(userId, 'files');
   await desk.store.write([{ put: key, value: 'not sealed' }]);

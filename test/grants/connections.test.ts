@@ -209,7 +209,7 @@ describe('making one', () => {
     expect(events).toEqual([MADE]);
   });
 
-  test('R126 keeps the id of an earlier one of the same account, also over a write that came first', async () => {
+  test('R118 keeps the id of an earlier one of the same account, also over a write that came first', async () => {
     store();
     writes = [false, true];
     await make();

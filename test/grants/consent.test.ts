@@ -52,7 +52,7 @@ const made = (earlier?: Grant, changes: Partial<Consent> = {}) =>
     NOW,
   );
 
-test('R126 a consent for an earlier grant keeps the id of its connection, and another one makes a connection with a new id', () => {
+test('R118 a consent for an earlier grant keeps the id of its connection, and another one makes a connection with a new id', () => {
   expect([made(earlierOf()).id, made(earlierOf(), { chosen: true }).id, made().id]).toEqual(['c1', 'c1', 'c2']);
   const narrower = earlierOf({ chosen: true, scopes: ['openid'] });
   expect(made(narrower)).toEqual({ ...narrower, consentedAt: NOW });

@@ -110,7 +110,7 @@ describe('a refresh token', () => {
       expect.stringMatching(/^cn/),
     ],
   ])(
-    'R126 over a connection that has ended, of %s: keeps its id only where account and registration are the same',
+    'R118 over a connection that has ended, of %s: keeps its id only where account and registration are the same',
     async (_words, changes, id) => {
       const { seal, onNew, save } = imports([stored({ ...changes, failure: ended })]);
       expect(await seal()).toBeUndefined();
@@ -133,7 +133,7 @@ describe('a refresh token', () => {
     expect(save).not.toHaveBeenCalled();
   });
 
-  test('R125 of an app that was deleted meanwhile is deleted again', async () => {
+  test('R117 of an app that was deleted meanwhile is deleted again', async () => {
     const { seal, remove } = imports([undefined], [true], { isRegistered: false });
     expect(await seal()).toEqual({ kind: 'refused', cause: 'removed' });
     expect(remove.mock.calls).toEqual([['u1', 'platform', 1]]);

@@ -1,4 +1,4 @@
-/** R124: an app that moves to another provider takes no token along, and gets its connections back when it returns. */
+/** R116: an app that moves to another provider takes no token along, and gets its connections back when it returns. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Administrator, administratorOf, exchange, relayThread } from '../relay/service.ts';
@@ -90,7 +90,7 @@ beforeEach(async () => {
   stranger.reset();
 });
 
-describe('R124 a file that changes', () => {
+describe('R116 a file that changes', () => {
   test.each<[string, () => App]>([
     ['the issuer', () => filesOf(stranger)],
     ['the client', () => filesOf(home, { clientId: 'another-client' })],
@@ -161,7 +161,7 @@ describe('R124 a file that changes', () => {
   });
 });
 
-describe('R124 a pending request', () => {
+describe('R116 a pending request', () => {
   test('does not send its code to a token endpoint that moved meanwhile', async () => {
     const csrf = (await sessionOf(site, agent)).csrfToken;
     const started = await agent.request(`${site.url}/connections/files`, {
@@ -179,7 +179,7 @@ describe('R124 a pending request', () => {
   });
 });
 
-describe('R124 the administration', () => {
+describe('R116 the administration', () => {
   const asRegistered = (app: App) => {
     const { clientSecret: _, ...registration } = app;
     return { ...registration, clientSecret: home.clientSecret };

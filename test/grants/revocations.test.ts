@@ -326,7 +326,7 @@ test('R52: a revocation is abandoned where its app no longer exists, or its reco
   expect(told).toHaveLength(2);
 });
 
-test('R124, R52: an app that has moved gets no token of its earlier registration, which is revoked once the app is as it was', async () => {
+test('R116, R52: an app that has moved gets no token of its earlier registration, which is revoked once the app is as it was', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   outcome = 'revoked';
@@ -344,7 +344,7 @@ test('R124, R52: an app that has moved gets no token of its earlier registration
   ]);
 });
 
-test('R124, R52: a revocation of an earlier registration is given up after a week', async () => {
+test('R116, R52: a revocation of an earlier registration is given up after a week', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   apps = [{ ...APP, clientId: 'c2' }];

@@ -1,4 +1,4 @@
-/** R130: `instance` of a problem and `X-Request-Id` are found in the log, whoever refused the request. */
+/** R122: `instance` of a problem and `X-Request-Id` are found in the log, whoever refused the request. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type BinSite, startBinSite } from '../bin-service/site.ts';
 import { ask, DATA } from '../support/ask.ts';
@@ -33,7 +33,7 @@ describe('of Gatehouse', () => {
     ['a UUID in capitals', UUID.toUpperCase(), `urn:uuid:${UUID.toUpperCase()}`],
     ['32 hexadecimal digits, as nginx makes them', HEX, 'urn:uuid:6bf0b9c2-d1e8-4f5a-a3c7-e9d0b1f2a3c4'],
     ['another', 'request-of-the-proxy-7', undefined],
-  ])('R130 an id of the proxy: %s', async (_what, sent, expected) => {
+  ])('R122 an id of the proxy: %s', async (_what, sent, expected) => {
     const { headers, body } = await ask(`${site.url}/nothing`, {
       headers: { ...DATA, ...(sent && { 'x-request-id': sent }) },
     });
@@ -50,7 +50,7 @@ describe('of Gatehouse', () => {
     ['a head that is too large', `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
     ['a target that is too long', `GET /${'x'.repeat(9_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 413],
     ['too many parameters', `GET /?${'a&'.repeat(101)} HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
-  ])('R130 a refusal before any route: %s', async (_what, bytes, status) => {
+  ])('R122 a refusal before any route: %s', async (_what, bytes, status) => {
     for (const url of [site.url, site.managementUrl]) {
       const answer = await sendRaw(url, bytes);
       expect(answer.status).toBe(status);
@@ -67,12 +67,12 @@ describe('of the BIN lookup service', () => {
   });
   afterAll(() => site.close());
 
-  test.each(['/nothing/here', '/45717', '/999999', '/account/nothing'])('R130 a refusal of %s', async (path) => {
+  test.each(['/nothing/here', '/45717', '/999999', '/account/nothing'])('R122 a refusal of %s', async (path) => {
     const { headers, body } = await ask(`${site.url}${path}`, { headers: DATA });
     assertLogged({ id: String(headers['x-request-id']), instance: JSON.parse(body).instance }, site.logs());
   });
 
-  test('R130 a refusal before any route', async () => {
+  test('R122 a refusal before any route', async () => {
     const answer = await sendRaw(site.url, 'nonsense\r\n\r\n');
     const { instance } = JSON.parse(answer.rest);
     assertLogged({ id: answer.headers.get('x-request-id')?.[0] ?? '', instance }, site.logs());

@@ -162,7 +162,7 @@ test.each([
   ['upstream_error', 'passed'],
   // Somebody must learn of it, although this caller no longer does.
   ['storage_unavailable', expect.objectContaining({ code: 'storage_unavailable' })],
-] as const)('R131 a call that ends with %s because its caller left', async (code, expected) => {
+] as const)('R123 a call that ends with %s because its caller left', async (code, expected) => {
   const asked = Promise.withResolvers<void>();
   open = (stop) =>
     new Promise((_resolve, reject) => {
@@ -176,7 +176,7 @@ test.each([
   expect(await outcome).toEqual(expected);
 });
 
-test('R131 a body that is cut because its caller left is no failure of the platform', async () => {
+test('R123 a body that is cut because its caller left is no failure of the platform', async () => {
   open = async (stop) => ({
     ...HEAD,
     body: pieces((taker) => {

@@ -1,4 +1,4 @@
-/** R127: counts of calls outlive failed writes, and are counted as lost where they cannot be kept. */
+/** R119: counts of calls outlive failed writes, and are counted as lost where they cannot be kept. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -65,7 +65,7 @@ test.each([
   ['the record of the token', (key: string) => key === ofToken],
   ['the record of the app', (key: string) => key === ofApp],
   ['the record of the connection', (key: string) => key === ofConnection],
-])('R127 calls are counted once in each record after failed writes of %s', async (_which, fails) => {
+])('R119 calls are counted once in each record after failed writes of %s', async (_which, fails) => {
   await store.write([{ put: keys.grant('u', 'a'), value: 'sealed' }]);
   const uses = createUses();
   for (const outcome of ['failed', 'refused'] as const) {
@@ -83,7 +83,7 @@ test.each([
   expect(lost).toEqual([]);
 });
 
-test('R127 a record that is never written holds up no other', async () => {
+test('R119 a record that is never written holds up no other', async () => {
   outcomeOf = (key) => (key === ofToken ? 'failed' : 'written');
   const uses = createUses();
   for (let at = 0; at < 200; at += 1) uses.note({ ...use, token: { id: `t${at}`, name: 'n' }, userId: undefined });
@@ -96,7 +96,7 @@ test('R127 a record that is never written holds up no other', async () => {
   expect(lost).toEqual([1]);
 });
 
-test('R127 what a stop cannot store, and what is too much to keep, is counted as lost', async () => {
+test('R119 what a stop cannot store, and what is too much to keep, is counted as lost', async () => {
   outcomeOf = () => 'failed';
   const uses = createUses();
   for (let at = 0; at < 31_000; at += 1) {

@@ -1,4 +1,4 @@
-/** R131: a service that hangs up is not counted as a failure of the platform. */
+/** R123: a service that hangs up is not counted as a failure of the platform. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk } from '../grants/vault-desk.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
@@ -53,7 +53,7 @@ async function leave(path: string, isTime: () => boolean): Promise<void> {
 }
 
 test.each(['before the head', 'in mid-body'])(
-  'R131 a service that leaves %s is no failure of the platform',
+  'R123 a service that leaves %s is no failure of the platform',
   async (when) => {
     const before = await relayCalls();
     let isOpen = false;
@@ -69,7 +69,7 @@ test.each(['before the head', 'in mid-body'])(
   },
 );
 
-test('R131 a platform that breaks off is still a failure', async () => {
+test('R123 a platform that breaks off is still a failure', async () => {
   const before = await relayCalls();
   platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
   const response = await fetch(`${site.url}/relay/threads/current`, { headers });

@@ -77,7 +77,7 @@ test('without one the provider is asked all the same', async () => {
   expect(await hintOf(agent)).toBeNull();
 });
 
-test('R124 it goes to no other provider and for no other client, and is the hint again once the app is as it was', async () => {
+test('R116 it goes to no other provider and for no other client, and is the hint again once the app is as it was', async () => {
   const other = await startHostileProvider();
   const restartWith = async (app: object) => {
     writeFileSync(site.env.CONNECTED_APPS_FILE ?? '', JSON.stringify([app]));

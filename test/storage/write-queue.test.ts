@@ -1,8 +1,8 @@
-/** R127: writes that no request waits for are made again, in order, and counted where they are not made. */
+/** R119: writes that no request waits for are made again, in order, and counted where they are not made. */
 import { expect, test } from 'vitest';
 import { createWriteQueue } from '../../src/storage/write-queue.ts';
 
-test('R127 a write that fails is made again before those that were queued later', async () => {
+test('R119 a write that fails is made again before those that were queued later', async () => {
   const made: number[] = [];
   let failures = 2;
   const queue = createWriteQueue({ lost: () => undefined });
@@ -20,7 +20,7 @@ test('R127 a write that fails is made again before those that were queued later'
   expect(made.indexOf(0)).toBeLessThan(made.indexOf(119));
 });
 
-test('R127 a full queue counts what it drops, and a stop what it cannot make or what hangs', async () => {
+test('R119 a full queue counts what it drops, and a stop what it cannot make or what hangs', async () => {
   let lost = 0;
   const queue = createWriteQueue({ lost: (count) => (lost += count) });
   for (let n = 0; n < 5_010; n += 1) queue.add(() => new Promise(() => undefined));

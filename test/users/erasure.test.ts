@@ -138,7 +138,7 @@ async function finishLater(): Promise<void> {
   await revocations.retryDue();
 }
 
-describe('R125 a deletion that the storage interrupts', () => {
+describe('R117 a deletion that the storage interrupts', () => {
   test('leaves a note for ten minutes if nothing interrupts it', async () => {
     await makeUser(USER);
     expect((await itemsOf(USER)).length).toBeGreaterThan(10);

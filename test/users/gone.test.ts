@@ -1,4 +1,4 @@
-/** R125: nothing is made for a user or an app that is gone, however the requests fall together. `ROUNDS` makes more of them. */
+/** R117: nothing is made for a user or an app that is gone, however the requests fall together. `ROUNDS` makes more of them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
 import { type Administrator, administratorOf } from '../relay/service.ts';
@@ -57,7 +57,7 @@ const after = (round: number) => new Promise((resolve) => setTimeout(resolve, ro
 const revoked = () => site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'));
 const issued = () => site.provider.hitsOf('token').length;
 
-test(`R125 a user who is deleted while a connection is being made keeps none, ${ROUNDS} times`, async () => {
+test(`R117 a user who is deleted while a connection is being made keeps none, ${ROUNDS} times`, async () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const { agent, userId, csrfToken } = await signInAs(`deleted-${round}`);
     const callback = await pendingConnection(agent, csrfToken);
@@ -75,7 +75,7 @@ test(`R125 a user who is deleted while a connection is being made keeps none, ${
   }
 });
 
-test('R125 a sign-in that began before the deletion makes no user and no connection, and a later one does', async () => {
+test('R117 a sign-in that began before the deletion makes no user and no connection, and a later one does', async () => {
   const { agent, userId, csrfToken } = await signInAs('returning');
   const second = createUserAgent();
   const { location } = await begin(site, { agent: second });
@@ -97,7 +97,7 @@ test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Prom
     (_agent, _csrfToken, userId) => admin.call('POST', `/users/${userId}/sign-out`),
   ],
 ])(
-  'R125 a user who %s while the provider is slow gets no connection, and its tokens are revoked',
+  'R117 a user who %s while the provider is slow gets no connection, and its tokens are revoked',
   async (what, end) => {
     const { agent, userId, csrfToken } = await signInAs(`slow-${what.length}`);
     const callback = await pendingConnection(agent, csrfToken);
@@ -118,7 +118,7 @@ test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Prom
   },
 );
 
-test(`R125 an app that is deleted while a user connects leaves no connection, ${ROUNDS} times`, async () => {
+test(`R117 an app that is deleted while a user connects leaves no connection, ${ROUNDS} times`, async () => {
   const { agent, userId, csrfToken } = await signInAs('connecting');
   for (let round = 0; round < ROUNDS; round += 1) {
     const id = `app-${round}`;
@@ -138,7 +138,7 @@ test(`R125 an app that is deleted while a user connects leaves no connection, ${
   }
 });
 
-test('R125 a deletion that the storage interrupts says what is left, and is finished and audited later', async () => {
+test('R117 a deletion that the storage interrupts says what is left, and is finished and audited later', async () => {
   const { agent, userId, csrfToken } = await signInAs('interrupted');
   await agent.get(await pendingConnection(agent, csrfToken));
   expect(await grantsOf(userId)).toEqual(['elsewhere', 'files']);

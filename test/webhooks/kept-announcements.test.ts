@@ -1,4 +1,4 @@
-/** R127: what is announced to webhooks outlives a storage that fails, and is counted as lost where it cannot be kept. */
+/** R119: what is announced to webhooks outlives a storage that fails, and is counted as lost where it cannot be kept. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ test.each([
   ['the read of the webhooks', (call: string, nth: number) => call === 'page' && nth === 1],
   ['the write of the first message', (call: string, nth: number) => call === 'write' && nth === 1],
   ['the write of the second message', (call: string, nth: number) => call === 'write' && nth === 2],
-])('R127 each webhook gets an announcement once, although %s failed', async (_what, failing) => {
+])('R119 each webhook gets an announcement once, although %s failed', async (_what, failing) => {
   const { webhooks, events, ids, metrics } = await startWebhooks();
   fails = failing;
   events.connectionMade(made);
@@ -80,7 +80,7 @@ test.each([
   expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 0');
 });
 
-test('R127 an announcement that was stored although its write failed is not sent twice', async () => {
+test('R119 an announcement that was stored although its write failed is not sent twice', async () => {
   const { webhooks, events, ids } = await startWebhooks();
   const { write } = store;
   let failed = false;
@@ -96,7 +96,7 @@ test('R127 an announcement that was stored although its write failed is not sent
   await webhooks.close();
 });
 
-test('R127 what a stop cannot store is counted and logged', async () => {
+test('R119 what a stop cannot store is counted and logged', async () => {
   const { webhooks, events, metrics, lines } = await startWebhooks();
   fails = () => true;
   for (let n = 0; n < 3; n += 1) events.connectionMade(made);
