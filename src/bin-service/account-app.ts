@@ -42,7 +42,7 @@ export function createAccountApp(parts: {
       ['GET', '/account', loadSession, to.show],
       ['GET', '/account/sign-in', getOnly, to.signIn],
       ['GET', '/account/callback', [getOnly, loadSession], to.callback],
-      ['POST', '/account/sign-out', [requireUser, change], to.signOut],
+      ['POST', '/account/sign-out', [loadSession, change], to.signOut],
       ['POST', '/account/plan', [requireUser, change], to.choosePlan],
       ['POST', '/account/confirmations', [readBody], parts.confirmPlan],
       ['POST', '/account/keys', [requireUser, change], to.makeKey],

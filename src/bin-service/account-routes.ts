@@ -6,6 +6,7 @@ import type { RateLimits } from '../http/rate-limit.ts';
 import type { Flash } from '../pages/flash.ts';
 import { faultsOfRow, formHandler } from '../pages/form.ts';
 import type { Pages } from '../pages/pages.ts';
+import { isFromOtherSite } from '../sessions/csrf.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import { accountPage, type BinAccountPage } from './account-page.ts';
 import { type Account, type Accounts, MAX_KEYS } from './accounts.ts';
@@ -123,7 +124,8 @@ export function accountRoutes(parts: {
     },
 
     async signOut(req, res) {
-      await browsers.end(req, res);
+      // Without a session, nothing else has checked where the request comes from.
+      if (req.context.session || !isFromOtherSite(req, publicUrl.origin)) await browsers.end(req, res);
       res.redirect(303, here);
     },
 

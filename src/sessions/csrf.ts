@@ -21,6 +21,12 @@ export function csrfGuard(origin: string): RequestHandler {
   });
 }
 
+/** For a change that needs no session: a page of another site has sent it. Programs send neither header. */
+export function isFromOtherSite(req: Request, origin: string): boolean {
+  const [sentOrigin, site] = [req.get('origin'), req.get('sec-fetch-site')];
+  return (sentOrigin !== undefined && sentOrigin !== origin) || (site !== undefined && site !== 'same-origin');
+}
+
 /** Safe methods change nothing, but no other site may read their responses. */
 export const crossSiteGuard: RequestHandler = (req, _res, next) => {
   const foreign = req.get('sec-fetch-site') === 'cross-site' && req.get('sec-fetch-mode') !== 'navigate';

@@ -17,6 +17,7 @@ import type { Events } from '../observability/events.ts';
 import type { Pages } from '../pages/pages.ts';
 import { originOf } from '../sessions/actor.ts';
 import type { NewSession } from '../sessions/browser-sessions.ts';
+import { isFromOtherSite } from '../sessions/csrf.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
@@ -123,7 +124,11 @@ export function signInRoutes(parts: {
       const wanted = localPath(queryField(req, 'return_to'), site);
       const next = wanted && new URLSearchParams({ prompt: 'select_account', return_to: wanted });
       const signInUrl = next && `${site.href}/sign-in?${next}`;
-      if (!session) return res.redirect(303, signInUrl ?? site.home);
+      if (!session) {
+        // A sign-out whose session has expired: what is pending must not sign in again. Other sites cannot cause this.
+        if (!isFromOtherSite(req, site.origin)) browser.clearCookies(res);
+        return res.redirect(303, signInUrl ?? site.home);
+      }
       const idToken = await browser.readIdToken(req);
       if (everywhere) await lifecycle.signOut(session.user.id);
       await browser.end(req, res);

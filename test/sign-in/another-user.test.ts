@@ -73,6 +73,23 @@ describe('R103 the cookie of pending requests', () => {
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
+  test.each([
+    ['its own page', {}, ''],
+    ['a page of another site', { origin: 'https://evil.example' }, 'kept'],
+    ['a page of the same site', { 'sec-fetch-site': 'same-site' }, 'kept'],
+    ['a page without an origin', { origin: 'null' }, 'kept'],
+  ])('is gone after a sign-out without a live session, if %s sent it', async (_whose, headers, expected) => {
+    const agent = await signInAs(ANN);
+    const link = await pendingAs(ANN, agent);
+    agent.cookies.set(site.url, 'gatehouse', undefined);
+    const before = cookieOf(agent);
+    const signedOut = await agent.request(`${site.url}/sign-out`, { method: 'POST', headers, follow: false });
+    expect([signedOut.status, cookieOf(agent)]).toEqual([303, expected === 'kept' ? before : '']);
+    if (expected === 'kept') return;
+    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
   test('of before the sign-in counts for nothing without a session', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
