@@ -1,5 +1,5 @@
 /**
- * R125 with two processes on one storage: a deletion at one of them beside a callback at the other leaves nothing, with a quick
+ * R117 with two processes on one storage: a deletion at one of them beside a callback at the other leaves nothing, with a quick
  * provider and a slow one. `ROUNDS` makes more of them.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,7 +29,7 @@ interface Round {
   left: string[];
 }
 
-describe.each<StoreKind>(['SQLite', 'Redis'])('R125 on %s', (kind) => {
+describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let site: Deployment & { provider: HostileProvider };
   let admin: Administrator;
