@@ -147,7 +147,8 @@ const SECURITY_SCHEMES: Record<SecurityScheme, object> = {
 
 const ABOUT =
   'Errors are problem documents (RFC 9457) with a fixed code, which /problems/{code} explains. Request bodies need a ' +
-  'Content-Length. Lists are {"items", "next"}: send "next" as "after" to get the next page. Unknown fields are refused.';
+  'Content-Length. Lists are {"items", "next"}: send "next" as "after" to get the next page. Unknown parameters and fields are ' +
+  'refused.';
 
 const REFUSAL = {
   description: 'A problem; a page for a browser',

@@ -42,7 +42,7 @@ export const resultsSchema = z.object({ results: z.array(resultSchema).describe(
 
 /** A value of another type gets a problem of its own, like any that is no BIN. */
 const binItem = z.unknown().meta({ type: 'string', description: 'the first 6 to 8 digits of a card' });
-export const batchSchema = z.object({ bins: z.array(binItem).min(1).max(MAX_BULK_BINS) });
+export const batchSchema = z.strictObject({ bins: z.array(binItem).min(1).max(MAX_BULK_BINS) });
 
 /** @throws AppError `invalid_bin` (before any source is used, R85), or the problem of the look-up */
 export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCaller): Promise<LookupFound> {

@@ -19,6 +19,8 @@ export interface Operation {
   responses: Readonly<Record<number, Content>>;
   /** Where the handler itself authenticates the caller. */
   credentials?: Credentials;
+  /** The section of a standard by which parameters that are not known must be ignored; without one they are refused. */
+  ignoresUnknown?: string;
 }
 
 export type SecurityScheme = 'session' | 'csrf' | 'relayToken' | 'relayTokenAsPassword' | 'adminToken';

@@ -1,8 +1,10 @@
 /** Handlers of the JSON API with their description: the schemas that check query and body also document them. */
+import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { ADVICE, inputFaults } from '../config/input-faults.ts';
 import { AppError } from '../errors.ts';
+import { wantsPage } from './accept.ts';
 import { type Content, described, json, type Operation } from './description.ts';
 
 export type DescribedHandler = RequestHandler & { readonly operation: Operation };
@@ -42,6 +44,7 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
   const { response, status = response ? 200 : 204, emptyStatus, mediaType, ...input } = parts;
   const handler: RequestHandler = async (req, res) => {
     const query = checked(parts.query ?? NOTHING, queryOf(req)) as z.output<Q>;
+    if (!parts.body && !parts.file) assertNoMembers(req);
     const body = (parts.body ? checked(parts.body, bodyOf(req)) : {}) as z.output<B>;
     const result = await handle({ req, res, query, body });
     if (res.headersSent) return;
@@ -53,6 +56,43 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
   const empty = emptyStatus ? { [emptyStatus]: {} } : {};
   return described({ ...input, responses: { [status]: content, ...empty } }, handler);
 }
+
+/**
+ * Makes the check of a described handler that serves data: a parameter or member that it does not name is refused, since it
+ * may be a name with a typing error. Pages ignore such parameters: portals and mail programs add their own to links.
+ */
+export function unknownInput(handler: object): ((req: IncomingMessage) => void) | undefined {
+  const operation = isDescribed(handler) ? handler.operation : undefined;
+  if (!operation || operation.ignoresUnknown || !servesData(operation)) return undefined;
+  const query = schemaOfNames(namesIn(operation.query));
+  const takesBody = [operation.body, operation.form, operation.file].some((one) => one !== undefined);
+  const body = schemaOfNames([...namesIn(operation.body), ...namesIn(operation.form), '_csrf']);
+  const servesPages = Object.entries(operation.responses).some(
+    ([status, content]) => status === '303' || 'text/html' in content,
+  );
+  return (req) => {
+    // Only in Express, which knows what a browser prefers.
+    if (servesPages && 'accepts' in req && wantsPage(req as Request)) return;
+    if (req.url?.includes('?')) checked(query, queryOf(req));
+    if (!takesBody) assertNoMembers(req);
+    else if ('body' in req && isJson(req)) checked(body, req.body);
+  };
+}
+
+/** By a status of success: a redirect alone, or HTML alone, is for browsers. */
+function servesData({ responses }: Operation): boolean {
+  return Object.entries(responses).some(([status, content]) => {
+    const types = Object.keys(content);
+    return Number(status) < 300 && (types.length === 0 || types.some((type) => type !== 'text/html'));
+  });
+}
+
+function namesIn(schema: z.ZodType | undefined): string[] {
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+}
+
+const schemaOfNames = (names: readonly string[]) =>
+  z.strictObject(Object.fromEntries(names.map((name) => [name, z.unknown().optional()])));
 
 export function isDescribed<H extends object>(handler: H): handler is H & { readonly operation: Operation } {
   return 'operation' in handler;
@@ -69,13 +109,29 @@ export function checked<T extends z.ZodType>(schema: T, input: unknown): z.outpu
 }
 
 /** Parses the query here, because Express would accept a repeated parameter. */
-function queryOf(req: Request): Record<string, string> {
-  const start = req.url.indexOf('?');
-  const parameters = [...new URLSearchParams(start < 0 ? '' : req.url.slice(start))];
+function queryOf({ url = '' }: IncomingMessage): Record<string, string> {
+  const start = url.indexOf('?');
+  const parameters = [...new URLSearchParams(start < 0 ? '' : url.slice(start))];
   const query = Object.fromEntries(parameters);
   if (Object.keys(query).length === parameters.length) return query;
   throw new AppError('invalid_request', { detail: 'Give each parameter of the address once.' });
 }
+
+/**
+ * For a call without a body: `{}` and forms with the CSRF token alone are none.
+ * @throws AppError `invalid_request` for any other body, which a caller expects to count
+ */
+function assertNoMembers(req: IncomingMessage & { body?: unknown }): void {
+  // Content of a GET has no meaning (RFC 9110 section 9.3.1); a proxy may leave that of the request which it asks about.
+  if (req.method === 'GET' || req.method === 'HEAD' || Number(req.headers['content-length'] ?? 0) === 0) return;
+  const isForm = /^application\/x-www-form-urlencoded\b/i.test(req.headers['content-type'] ?? '');
+  if (req.body !== undefined && (isForm || isJson(req))) checked(NO_MEMBERS, req.body);
+  else throw new AppError('invalid_request', { detail: 'Leave the body out: this call takes none.' });
+}
+
+const NO_MEMBERS = z.strictObject({ _csrf: z.unknown().optional() });
+
+const isJson = ({ headers }: IncomingMessage) => /^application\/json\b/i.test(headers['content-type'] ?? '');
 
 /** Refuses forms: their fields are all strings, so the schemas would report faults that have nothing to do with the cause. */
 function bodyOf(req: Request): unknown {

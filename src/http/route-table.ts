@@ -1,6 +1,7 @@
 /** The form of the route table (method, path, guard, handler, budget, relayed), and what is derived from it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type RequestHandler } from 'express';
+import { unknownInput } from './operation.ts';
 import { methodNotAllowed } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -60,10 +61,12 @@ export function isDataPath(routes: readonly Route[], pageGuards: readonly Reques
 
 /** Runs all steps of a relayed GET: prefetch, guard, budget, handler. */
 export function relayedHandler([, , admit, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
+  const refuseUnknown = unknownInput(handler);
   return async (req, res, parameter) => {
     const respond = handler.prefetch?.(req) ?? handler;
     await admit(req, res);
     if (budget) take(budget, req);
+    refuseUnknown?.(req);
     await respond(req, res, parameter);
   };
 }
@@ -101,9 +104,14 @@ function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
     if (budget) take(budget, req);
     next();
   };
+  const refuseUnknown = unknownInput(handler);
+  const check: RequestHandler = (req, _res, next) => {
+    refuseUnknown?.(req);
+    next();
+  };
   // The budget needs the caller, which the first guard finds; it is counted before the body is read.
   const [first, ...others] = flattened(guards);
-  return [...(first ? [first] : []), ...(budget ? [count] : []), ...others, handler];
+  return [...(first ? [first] : []), ...(budget ? [count] : []), ...others, ...(refuseUnknown ? [check] : []), handler];
 }
 
 /** All guards, in the order in which they run. */

@@ -12,7 +12,7 @@ const audienceSchema = z.string().regex(/^[\x21-\x7e]{1,200}$/);
 
 const VERIFY: Operation = {
   summary: 'For a reverse proxy: 200 with a signed user assertion in Gatehouse-User-Assertion, or 401',
-  query: z.object({
+  query: z.strictObject({
     audience: audienceSchema.optional().describe('the service that the assertion is for; by default the relay'),
   }),
   responses: { 200: {} },

@@ -36,6 +36,7 @@ const EXCHANGE: Operation = {
   summary: 'Exchange for an access token of a user (RFC 8693)',
   credentials: [{ relayToken: ['token:exchange'] }, { relayTokenAsPassword: ['token:exchange'] }],
   form: exchangeRequestSchema,
+  ignoresUnknown: 'RFC 6749 section 3.2',
   responses: { 200: json(responseSchema), 400: json(errorSchema), 401: json(errorSchema), 503: json(errorSchema) },
 };
 

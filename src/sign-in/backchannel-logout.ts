@@ -25,6 +25,7 @@ const errorSchema = z.object({ error: z.literal('invalid_request'), error_descri
 const BACKCHANNEL_LOGOUT: Operation = {
   summary: 'OpenID Connect Back-Channel Logout 1.0',
   form: z.object({ logout_token: z.string() }),
+  ignoresUnknown: 'OpenID Connect Back-Channel Logout 1.0 section 2.5',
   responses: { 200: {}, 400: json(errorSchema) },
 };
 

@@ -101,9 +101,18 @@ describe('what is asked', () => {
       body: JSON.stringify({ name: 'Ada' }),
     });
     expect(headers['x-query']).toBe('{}');
-    // A body that nobody described is not looked at.
-    const ignored = await ask(`${served.url}/things`, { method: 'DELETE', headers: FORM, body: 'name=Ada' });
-    expect([ignored.status, ignored.body, ignored.headers['x-body']]).toEqual([204, '', '{}']);
+    const none = await ask(`${served.url}/things`, { method: 'DELETE', headers: JSON_BODY, body: '{}' });
+    expect([none.status, none.body, none.headers['x-body']]).toEqual([204, '', '{}']);
+  });
+
+  test.each([
+    ['a member', JSON_BODY, '{"name":"Ada"}', [{ pointer: '#' }]],
+    ['a list', JSON_BODY, '["Ada"]', [{ pointer: '#' }]],
+    ['a form', FORM, 'name=Ada', [{ pointer: '#' }]],
+    ['a text', { 'content-type': 'text/plain' }, 'Ada', undefined],
+  ])('R88 with %s where no body is described is refused', async (_what, headers, text, faults) => {
+    const refused = await told('/things', { method: 'DELETE', headers, body: text });
+    expect(refused).toMatchObject([400, { code: 'invalid_request', ...(faults && { faults }) }]);
   });
 });
 
