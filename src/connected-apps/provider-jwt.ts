@@ -79,12 +79,14 @@ export function createProviderJwts(parts: {
   };
 }
 
+/** The form of `sub` (OpenID Connect Core section 2), without control characters. An empty one would make all users the same one. */
+export const SUBJECT = /^[\x20-\x7e]{1,255}$/;
+
 /** Of a token endpoint (OpenID Connect Core sections 3.1.3.7 and 12.2). @throws RefusedJwt, ProviderError */
 export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token: string): Promise<Claims> {
   const claims = await jwts.verify(app, token, { requiredClaims: ['sub', 'iat', 'exp'] });
   const { sub } = claims;
-  // An empty subject would make all users of the provider the same one.
-  if (typeof sub !== 'string' || sub === '') throw new RefusedJwt({ claim: 'sub', claims });
+  if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new RefusedJwt({ claim: 'sub', claims });
   return { ...claims, sub };
 }
 

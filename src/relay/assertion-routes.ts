@@ -29,7 +29,9 @@ export function assertionRoutes({ ownKeys, assertions }: { ownKeys: OwnKeys; ass
     verify: described<RequestHandler>(VERIFY, async (req, res) => {
       const audience = queryField(req, 'audience');
       if (audience !== undefined && !audienceSchema.safeParse(audience).success) {
-        throw new AppError('invalid_request', { detail: 'Give as audience the name, id or URL of the service.' });
+        throw new AppError('invalid_request', {
+          detail: 'Give as audience the id of the relay token, or the URL of the service.',
+        });
       }
       res.set('Gatehouse-User-Assertion', await assertions.issue(sessionOf(req).user.id, audience));
       // Proxies that make such subrequests use only the status and the headers.

@@ -84,7 +84,7 @@ export function createRelayGate(parts: {
 
   /** Counts a wrong proof as `userAssertion` in place of a rule, because the policy has not been applied yet. */
   const provenUser = async (assertion: string, caller: RelayCaller, route: RelayScope): Promise<NamedSubject> => {
-    const id = await assertions.verify(assertion, caller.token);
+    const id = await assertions.verify(assertion, caller.token.id);
     if (id !== undefined) return { kind: 'user', id, proven: true };
     count(caller, { route }, 'userAssertion');
     throw new AppError('not_allowed', {
@@ -151,9 +151,11 @@ const NO_USER_ID =
   'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address. An administrator finds it by the e-mail address under "Test a call".';
 const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
 
-/** Such a request is refused whatever its header holds, because URLs end up in logs. */
-export function hasTokenInUrl(req: IncomingMessage): boolean {
-  return req.url?.includes(RELAY_TOKEN_PREFIX) === true;
+/** Such a request is refused whatever its header holds, because URLs end up in logs. Each character may be percent-encoded. */
+export function hasTokenInUrl({ url = '' }: IncomingMessage): boolean {
+  // Character by character: what is malformed elsewhere in the URL hides nothing.
+  const plain = url.replaceAll(/%[2-7][0-9a-f]/gi, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)));
+  return plain.includes(RELAY_TOKEN_PREFIX);
 }
 
 function headerOf(req: IncomingMessage, name: string): string | undefined {

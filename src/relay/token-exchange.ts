@@ -106,7 +106,7 @@ export function createTokenExchange(parts: {
   ): Promise<RelaySubject | undefined> => {
     if (type === SUBJECT_TOKEN_TYPES.user) return gate.loadSubject({ kind: 'user', id: token, proven: false });
     const isIdToken = type === SUBJECT_TOKEN_TYPES.idToken;
-    const id = await (isIdToken ? idTokens.userOf(token) : assertions.verify(token, caller.token));
+    const id = await (isIdToken ? idTokens.userOf(token) : assertions.verify(token, caller.token.id));
     if (id !== undefined) return gate.loadSubject({ kind: 'user', id, proven: true });
     gate.count(caller, { route: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
     return undefined;

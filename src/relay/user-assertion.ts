@@ -16,12 +16,15 @@ export function createUserAssertions({ ownKeys, publicHref }: { ownKeys: OwnKeys
       return ownKeys.sign(claims, { typ: TYPE, seconds: LIFETIME_SECONDS });
     },
 
-    /** The user's id; undefined unless we signed the assertion, it has not expired, and is for the relay or this service. */
-    async verify(assertion: string, token: { id: string; name: string }): Promise<string | undefined> {
+    /**
+     * The user's id; undefined unless we signed the assertion, it has not expired, and is for the relay or this
+     * token by its id: names are not unique.
+     */
+    async verify(assertion: string, tokenId: string): Promise<string | undefined> {
       const claims = await ownKeys.verify(assertion, {
         typ: TYPE,
         issuer: publicHref,
-        audience: [publicHref, `${publicHref}/relay`, `${publicHref}/relay/token`, token.id, token.name],
+        audience: [publicHref, `${publicHref}/relay`, `${publicHref}/relay/token`, tokenId],
         requiredClaims: ['sub', 'iat', 'exp', 'jti'],
       });
       return claims?.sub;

@@ -1,8 +1,9 @@
 /** An entry of an import, the causes for which one fails, and the report. */
 import { z } from 'zod';
+import { SUBJECT } from '../connected-apps/provider-jwt.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
 
-const text = (max: number) => z.string().min(1).max(max);
+const subject = z.string().regex(SUBJECT, 'Give 1 to 255 visible ASCII characters.').optional();
 
 const importedUser = z
   .strictObject(
@@ -12,8 +13,8 @@ const importedUser = z
         .regex(/^[\w-]{1,60}$/, 'This is not an id of a user.')
         .optional()
         .describe('of a user who has signed in'),
-      subject: text(255).optional().describe('the `sub` that the provider of the sign-in gives the user'),
-      issuer: text(2000).optional().describe('of that provider; needed if users sign in at several'),
+      subject: subject.describe('the `sub` that the provider of the sign-in gives the user'),
+      issuer: z.string().min(1).max(2000).optional().describe('of that provider; needed if users sign in at several'),
     },
     {
       error: ({ code }) =>
@@ -40,7 +41,7 @@ export const importEntry = z.strictObject({
     .optional()
     .describe('those that the user granted; default: those of the app'),
   account: z
-    .strictObject({ subject: text(255).optional() })
+    .strictObject({ subject })
     .optional()
     .describe('the account at the provider of the app, if it is not the one of the sign-in'),
 });

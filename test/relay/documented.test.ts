@@ -34,6 +34,7 @@ let site: TestSite;
 let desk: VaultDesk;
 let cookie: string;
 let relayToken: string;
+let relayTokenId: string;
 let adminToken: string;
 const directory = mkdtempSync(join(tmpdir(), 'gatehouse-examples-'));
 beforeAll(async () => {
@@ -41,7 +42,7 @@ beforeAll(async () => {
   desk = await openVaultDesk(site);
   const admin = await administratorOf(site, desk);
   cookie = (await signIn(site)).agent.cookies.header(site.url);
-  ({ token: relayToken } = await admin.makeToken());
+  ({ token: relayToken, id: relayTokenId } = await admin.makeToken());
   const wanted = {
     id: newOpaqueTokenId(),
     name: 'documented',
@@ -158,6 +159,7 @@ describe('signed-in requests are verified for a reverse proxy', () => {
     const [example = ''] = blocks('nginx');
     const server = example
       .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
+      .replace('TOKEN_ID', relayTokenId)
       .replace('http://127.0.0.1:9000', service.url)
       .replace('http://127.0.0.1:3000', site.url);
     const proxyUrl = `http://127.0.0.1:${port}`;
@@ -175,7 +177,7 @@ describe('signed-in requests are verified for a reverse proxy', () => {
     const service = await startService();
     const proxy = await listen(async (req, res) => {
       const asked = { ...DATA, ...(req.headers.cookie ? { cookie: req.headers.cookie } : {}) };
-      const verified = await ask(`${site.url}/session/verify?audience=reports`, { headers: asked });
+      const verified = await ask(`${site.url}/session/verify?audience=${relayTokenId}`, { headers: asked });
       const assertion = verified.headers['gatehouse-user-assertion'];
       const passed = { 'gatehouse-user-assertion': String(assertion ?? '') };
       const answer = verified.status === 200 ? await ask(`${service.url}/`, { headers: passed }) : verified;
