@@ -19,7 +19,7 @@ import {
   revocationToken,
   seenBy,
 } from './grant.ts';
-import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
+import { type GrantReading, type GrantStore, removeWritten, type StoredGrant } from './grant-store.ts';
 import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
@@ -218,7 +218,7 @@ export function createConnections(parts: {
         if (version !== undefined) {
           // Its record lies elsewhere, so it is looked up after the write: who deletes the app looks for connections after that.
           if (await isRegistered(app.id)) break;
-          await grants.remove(userId, app.id, version);
+          await removeWritten(grants, userId, app.id, version);
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';

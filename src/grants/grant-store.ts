@@ -242,3 +242,16 @@ function createWritableCheck(store: Store): (refreshes: number) => Promise<void>
     return next.result;
   };
 }
+
+/** Deletes a grant that was written a moment ago, also if it was written again since. */
+export async function removeWritten(
+  grants: Pick<GrantStore, 'loadStored' | 'remove'>,
+  userId: string,
+  appId: string,
+  version: number,
+): Promise<void> {
+  let current: number | undefined = version;
+  while (current !== undefined && !(await grants.remove(userId, appId, current))) {
+    current = (await grants.loadStored(userId, appId))?.version;
+  }
+}

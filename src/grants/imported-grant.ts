@@ -5,7 +5,7 @@ import type { Write } from '../storage/store.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
-import type { GrantStore, StoredGrant } from './grant-store.ts';
+import { type GrantStore, removeWritten, type StoredGrant } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { OTHER_SUBJECT } from './refresh-outcome.ts';
 
@@ -66,7 +66,7 @@ export function createGrantImports(parts: {
         if (version === undefined) continue;
         // As for a connection that a user makes (`connections.make`).
         if (await isRegistered(app.id)) return undefined;
-        await grants.remove(userId, app.id, version);
+        await removeWritten(grants, userId, app.id, version);
         return { kind: 'refused', cause: 'removed' };
       }
     },

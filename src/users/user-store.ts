@@ -56,8 +56,8 @@ const MAX_TERM_CHARACTERS = 100;
 const TERMS_AT_ONCE = 250;
 /** Bounds the work for one page. */
 const MAX_TERMS_READ = 1_000;
-/** As long as an authorization request may be pending. */
-const ERASED_SECONDS = 600;
+/** Longer than an authorization request may be pending (10 minutes) and its callback may take. */
+const ERASED_SECONDS = 900;
 const MAX_ERASURES = 100;
 /** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
 const END = '\t';
@@ -118,7 +118,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     }
   };
 
-  /** When a user without a record was deleted, if that was within ten minutes; the condition demands that it stays so. */
+  /** When a user without a record was deleted, if that was within 15 minutes; the condition demands that it stays so. */
   const erasure = async (id: string): Promise<{ at: number | undefined; condition: Write }> => {
     const key = keys.erasedUser(id);
     const stored = await store.get(key);
@@ -259,7 +259,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     /**
      * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
-     * user. For any other a note of the time stays for ten minutes, so that a sign-in that began before makes nothing.
+     * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
      */
     async remove(id: string): Promise<void> {
       for (;;) {

@@ -255,6 +255,17 @@ describe('making one', () => {
     expect(await make()).toBe('app_gone');
     expect([removed, events]).toEqual([[['u1', 'platform', 9]], []]);
   });
+
+  test('of an app that was deleted meanwhile is removed also where it was written again', async () => {
+    isRegistered = false;
+    writes = [true, false, true];
+    store({}, 11);
+    expect(await make()).toBe('app_gone');
+    expect(removed).toEqual([
+      ['u1', 'platform', 9],
+      ['u1', 'platform', 11],
+    ]);
+  });
 });
 
 describe('ending one', () => {
