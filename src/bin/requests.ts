@@ -1,6 +1,7 @@
 /** Look-ups by HTTP request, for browsers and services alike: one BIN, or up to a thousand in a JSON body. */
 import { z } from 'zod';
 import { AppError, PROBLEMS } from '../errors.ts';
+import { isObject } from '../json.ts';
 import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
 import { type LookupFound, type LookupProblem, type LookupResult, sourceSchema } from './lookup-result.ts';
 import { type Bin, parseBin } from './parse-bin.ts';
@@ -113,7 +114,9 @@ const SPENT_DETAIL: Readonly<Record<BinBudget, string>> = {
 };
 
 function binsOf(body: unknown): unknown[] {
-  const batch = batchSchema.safeParse(body);
+  // A page sends the CSRF token as a member, too; the guard has read it.
+  const { _csrf, ...members } = isObject(body) ? body : {};
+  const batch = batchSchema.safeParse(members);
   if (batch.success) return batch.data.bins;
   throw new AppError('invalid_request', { detail: `Send {"bins": [...]} with 1 to ${MAX_BULK_BINS} BINs.` });
 }

@@ -149,9 +149,11 @@ export async function createAppRegistry(parts: {
     /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
     isFromFile: (id: string) => inFile.has(id),
 
-    /** Whether there is such an app at this moment: other processes learn of a deletion a moment later. */
-    isRegistered: async (id: string): Promise<boolean> =>
-      inFile.has(id) || (await store.get(keys.connectedApp(id))) !== undefined,
+    /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
+    async isRegistered(app: ConnectedApp): Promise<boolean> {
+      const current = fromFile.find(({ id }) => id === app.id) ?? (await find(app.id))?.app;
+      return current !== undefined && isIssuedFor(registrationOf(app), current);
+    },
 
     /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
     secretEnds: () =>

@@ -1,13 +1,12 @@
 /** Rules that keep client secrets and users with their provider when an app is registered or changed. */
-
 import { type InputFault, pointerTo } from '../config/input-faults.ts';
 import { type ConnectedApp, type ConnectedAppRegistration, connectedAppSchema } from './connected-app.ts';
 import { acceptedIssuers } from './issuer.ts';
 import { discoveryUrlOf, hasDiscovery } from './provider-metadata.ts';
-import { destinationsOf, isIssuedFor, registrationOf } from './registration.ts';
+import { isIssuedFor, newDestinations, registrationOf } from './registration.ts';
 
 /**
- * A stored secret is sent only to the client and hosts that it was entered for: to change them, an administrator enters it again.
+ * A stored secret is sent only for the client and to the URLs that it was entered for: to change them, an administrator enters it again.
  */
 export function secretFaults(
   app: ConnectedAppRegistration,
@@ -18,10 +17,13 @@ export function secretFaults(
   const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
   if (before?.clientSecret === undefined)
     return fault('missing', `${app.tokenEndpointAuthMethod} needs the client secret.`);
-  return isIssuedFor(registrationOf(before), app)
+  return sentTo(before) === sentTo(app)
     ? []
     : fault('give_again', 'The provider has changed: give the client secret again, so that it is sent to no stranger.');
 }
+
+const sentTo = ({ clientId, issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>
+  JSON.stringify([clientId, issuer, discoveryUrl, endpoints]);
 
 export function needsSecret({ tokenEndpointAuthMethod }: ConnectedAppRegistration): boolean {
   return tokenEndpointAuthMethod === 'client_secret_basic' || tokenEndpointAuthMethod === 'client_secret_post';
@@ -63,20 +65,12 @@ export async function movedFaults(
   const detail = before
     ? `${connectedUsers(count)} by the present registration: disconnect everyone first, or register another app.`
     : `${connectedUsers(count)} by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.`;
-  return movedFields(before, after).map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
+  const paths = before ? newDestinations(registrationOf(before), after) : [['id']];
+  return paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
 }
 
 /** Counts the connections that a change would set aside. */
 export type CountSetAside = (after: ConnectedAppRegistration, before: ConnectedApp | undefined) => Promise<number>;
-
-/** Paths of the fields that say whose tokens these are and where they go, and that differ. */
-function movedFields(before: ConnectedApp | undefined, after: ConnectedAppRegistration): (string | number)[][] {
-  if (!before) return [['id']];
-  const fields = (['issuer', 'clientId'] as const).filter((field) => before[field] !== after[field]);
-  if (fields.length > 0) return fields.map((field) => [field]);
-  const { origins } = registrationOf(before);
-  return destinationsOf(after).flatMap(({ path, origin }) => (origins.includes(origin) ? [] : [path]));
-}
 
 export function connectedUsers(count: number): string {
   return count === 1 ? 'One user is connected' : `${count.toLocaleString('en-GB')} users are connected`;

@@ -7,10 +7,12 @@ export interface Registration {
   issuer: string;
   clientId: string;
   /**
-   * The origins of the issuer, `discoveryUrl`, `endpoints`, `apiBaseUrl` and `account.url`, and the host patterns of `apiBaseUrlFrom`
-   * as they are written; sorted. What the issuer's metadata names may move, so it is not among them.
+   * The origins of the issuer, `discoveryUrl` and `endpoints`: refresh tokens, codes and client credentials go there. What the
+   * issuer's metadata names may move, so it is not among them. Sorted, like `apiOrigins`.
    */
-  origins: readonly string[];
+  providerOrigins: readonly string[];
+  /** Access tokens alone go there: the origins of `apiBaseUrl` and `account.url`, and the hosts of `apiBaseUrlFrom` as they are written. */
+  apiOrigins: readonly string[];
 }
 
 type RegistrationFields = Pick<
@@ -25,25 +27,57 @@ export function registrationOf(app: RegistrationFields): Registration {
   const registration = known.get(app) ?? {
     issuer: app.issuer,
     clientId: app.clientId,
-    origins: [...new Set(destinationsOf(app).map(({ origin }) => origin))].sort(),
+    providerOrigins: originsOf(app, false),
+    apiOrigins: originsOf(app, true),
   };
   known.set(app, registration);
   return registration;
 }
 
-/** The fields that name a place to which tokens go, with its origin or pattern. */
-export function destinationsOf(app: RegistrationFields): { path: (string | number)[]; origin: string }[] {
-  const called = calledUrls(app).map(([path, url]) => ({ path, origin: new URL(url).origin }));
+const originsOf = (app: RegistrationFields, isOfApi: boolean) => {
+  const ofThese = destinationsOf(app).filter((destination) => destination.isOfApi === isOfApi);
+  return [...new Set(ofThese.map(({ origin }) => origin))].sort();
+};
+
+interface Destination {
+  path: (string | number)[];
+  /** Or the pattern of `apiBaseUrlFrom`. */
+  origin: string;
+  /** Only access tokens go there. */
+  isOfApi: boolean;
+}
+
+/** The fields that name a place to which tokens go. */
+function destinationsOf(app: RegistrationFields): Destination[] {
+  const called = calledUrls(app).map(([path, url]) => {
+    const isOfApi = path[0] === 'apiBaseUrl' || path[0] === 'account';
+    return { path, origin: new URL(url).origin, isOfApi };
+  });
   const patterns = (app.apiBaseUrlFrom?.hosts ?? []).map((host, at) => ({
     path: ['apiBaseUrlFrom', 'hosts', at],
     origin: host,
+    isOfApi: true,
   }));
   return [...called, ...patterns];
 }
 
+/** Paths of the fields of the app by which tokens of this registration would go to where they were not issued for. */
+export function newDestinations(registration: Registration, app: RegistrationFields): (string | number)[][] {
+  const { issuer, clientId, providerOrigins, apiOrigins } = registration;
+  const fields = [...(issuer === app.issuer ? [] : ['issuer']), ...(clientId === app.clientId ? [] : ['clientId'])];
+  if (fields.length > 0) return fields.map((field) => [field]);
+  const isKnown = ({ origin, isOfApi }: Destination) =>
+    providerOrigins.includes(origin) || (isOfApi && apiOrigins.includes(origin));
+  return destinationsOf(app).flatMap((destination) => (isKnown(destination) ? [] : [destination.path]));
+}
+
 /** True where a token of this registration may be sent to the places that the app names. An origin that the app gave up does no harm. */
-export function isIssuedFor({ issuer, clientId, origins }: Registration, app: RegistrationFields): boolean {
+export function isIssuedFor(registration: Registration, app: RegistrationFields): boolean {
   const current = registrationOf(app);
-  if (issuer !== current.issuer || clientId !== current.clientId) return false;
-  return current.origins.every((origin) => origins.includes(origin));
+  if (registration.issuer !== current.issuer || registration.clientId !== current.clientId) return false;
+  const { providerOrigins, apiOrigins } = registration;
+  return (
+    current.providerOrigins.every((origin) => providerOrigins.includes(origin)) &&
+    current.apiOrigins.every((origin) => apiOrigins.includes(origin) || providerOrigins.includes(origin))
+  );
 }

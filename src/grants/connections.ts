@@ -92,8 +92,8 @@ export function createConnections(parts: {
   revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf'>;
   links: Pick<ConnectLinks, 'isOpen'>;
   findApp: (id: string) => ConnectedApp | undefined;
-  /** Whether the app is in the file or in the store at this moment. */
-  isRegistered: (appId: string) => Promise<boolean>;
+  /** Whether the app is there at this moment, and where tokens of this registration may go. */
+  isRegistered: (app: ConnectedApp) => Promise<boolean>;
   /** The interval of checks; 0 for none. */
   checkSeconds: number;
   events: Events;
@@ -216,8 +216,8 @@ export function createConnections(parts: {
         connection = made.id;
         const version = await grants.save(made, ifVersion, { conditions });
         if (version !== undefined) {
-          // Its record lies elsewhere, so it is looked up after the write: who deletes the app looks for connections after that.
-          if (await isRegistered(app.id)) break;
+          // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
+          if (await isRegistered(app)) break;
           await removeWritten(grants, userId, app.id, version);
           return 'app_gone';
         }
@@ -235,13 +235,21 @@ export function createConnections(parts: {
      * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
      * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
      * (RFC 7009 section 2.1).
-     * @param owner the user to whom the account at the provider belongs: their connection, too, must not end
+     * @param account whose tokens they are, if that is known. `id`: the user to whom it belongs, whose connection must not end either
      */
-    async discard(userId: string, app: ConnectedApp, response: TokenResponse, owner = userId): Promise<void> {
-      for (const user of new Set([userId, owner])) {
+    async discard(
+      userId: string,
+      app: ConnectedApp,
+      response: TokenResponse,
+      account: Grant['account'] & { id?: string } = {},
+    ): Promise<void> {
+      for (const user of new Set([userId, account.id ?? userId])) {
         const stored = await grants.loadStored(user, app.id);
-        // Tokens of another registration do not end with these.
-        if (stored && ('unreadable' in stored || isIssuedFor(stored.grant.registration, app))) return;
+        if (!stored) continue;
+        if ('unreadable' in stored) return;
+        // Tokens of another registration or account do not end with these.
+        const { grant } = stored;
+        if (isIssuedFor(grant.registration, app) && !isOtherAccount(app, grant, account)) return;
       }
       const request = { userId, appId: app.id, registration: registrationOf(app), ...revocationToken(response) };
       const planned = await revocations.plan(request);

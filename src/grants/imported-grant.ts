@@ -32,8 +32,8 @@ export type GrantImports = ReturnType<typeof createGrantImports>;
 
 export function createGrantImports(parts: {
   grants: GrantStore;
-  /** Whether the app is in the file or in the store at this moment. */
-  isRegistered: (appId: string) => Promise<boolean>;
+  /** Whether the app is there at this moment, and where tokens of this registration may go. */
+  isRegistered: (app: ConnectedApp) => Promise<boolean>;
   refresher: Pick<Refresher, 'attempt'>;
   clock: () => number;
 }) {
@@ -65,7 +65,7 @@ export function createGrantImports(parts: {
         const version = await grants.save(unchecked, stored?.version ?? 0, { conditions });
         if (version === undefined) continue;
         // As for a connection that a user makes (`connections.make`).
-        if (await isRegistered(app.id)) return undefined;
+        if (await isRegistered(app)) return undefined;
         await removeWritten(grants, userId, app.id, version);
         return { kind: 'refused', cause: 'removed' };
       }

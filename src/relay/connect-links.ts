@@ -27,10 +27,12 @@ const response = z.object({
 export function relayConnectLinks(parts: {
   gate: RelayGate;
   apps: Pick<CurrentApps, 'find'>;
+  /** Whether the app is still there, and as it was. */
+  isRegistered: (app: ConnectedApp) => Promise<boolean>;
   links: ConnectLinks;
   audit: Pick<Audit, 'note'>;
 }) {
-  const { gate, apps, links, audit } = parts;
+  const { gate, apps, isRegistered, links, audit } = parts;
   return operation(
     {
       summary: 'Create a link with which one user connects one app, once, within 30 minutes',
@@ -52,7 +54,7 @@ export function relayConnectLinks(parts: {
       const access = await authorized();
       const { subject } = access;
       const app = apps.find(wanted.app);
-      if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+      if (!app) throw unknownApp();
       const scopes = scopesOf(app, wanted.scopes);
       const { returnUrl } = wanted;
       if (returnUrl !== undefined && !app.returnUrls.includes(returnUrl)) {
@@ -61,8 +63,12 @@ export function relayConnectLinks(parts: {
       const { token, address, requestId } = caller;
       const relayToken = { id: token.id, name: token.name };
       const { link, url } = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken });
-      // Disabling or deleting the user revokes the links listed by then; this one may have been created later.
-      await authorized().catch(async (error: unknown) => {
+      // To disable or delete the user, or to delete the app, revokes the links listed by then; this one may have been created later.
+      const stillAllowed = async () => {
+        await authorized();
+        if (!(await isRegistered(app))) throw unknownApp();
+      };
+      await stillAllowed().catch(async (error: unknown) => {
         await links.revoke(link.id);
         throw error;
       });
@@ -80,6 +86,8 @@ export function relayConnectLinks(parts: {
     },
   );
 }
+
+const unknownApp = () => new AppError('not_found', { detail: 'There is no connected app with this id.' });
 
 /** `openid` always, where it is registered. */
 function scopesOf({ scopes }: ConnectedApp, wanted: readonly string[] = scopes): string[] {

@@ -32,7 +32,7 @@ export async function createRelay(parts: {
   outbound: Outbound;
   audit: Pick<Audit, 'note' | 'tallies'>;
   events: Pick<Events, 'relayCalled' | 'countsLost'>;
-  connectedApps: Pick<ConnectedApps, 'apps' | 'ownKeys'>;
+  connectedApps: Pick<ConnectedApps, 'apps' | 'ownKeys' | 'registry'>;
   grants: Grants;
   threads: Threads;
   users: Pick<Users, 'store'>;
@@ -56,7 +56,7 @@ export async function createRelay(parts: {
     clock,
   } = parts;
   const { store, sealedJson } = storage;
-  const { apps, ownKeys } = connectedApps;
+  const { apps, ownKeys, registry } = connectedApps;
   const tokens = await createRelayTokens({ store, sealedJson, clock });
   const accounts = createServiceAccounts({ store, sealedJson, clock });
   const assertions = createUserAssertions({ ownKeys, publicHref });
@@ -85,7 +85,7 @@ export async function createRelay(parts: {
     checkApiToken: (app: ThreadApp, apiToken: string) => checkApiToken(app, apiToken, outbound),
     routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
     connections: relayConnections({ gate, apps, grants, publicHref }),
-    connectLinks: relayConnectLinks({ gate, apps, links: grants.links, audit }),
+    connectLinks: relayConnectLinks({ gate, apps, isRegistered: registry.isRegistered, links: grants.links, audit }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),
     async close(): Promise<void> {

@@ -148,7 +148,7 @@ export function createRelayUses(parts: {
 
   /** Writes the pending counts now. Those that the store does not take are written later. */
   const settle = (): Promise<void> => {
-    writing = writing.then(writeAll);
+    writing = writing.then(writeAll).catch(() => undefined);
     return writing;
   };
   const timer = setInterval(() => pending.size + unwritten.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();

@@ -97,8 +97,11 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       }
       const userReading = users.prefetch(user.id);
       const grantReading = connections.prefetch(user.id, appId);
-      if (await users.isDisabled(user.id, userReading))
-        throw fail('not_permitted', { appId, facts: { disabled: true } });
+      if (await users.isDisabled(user.id, userReading)) {
+        await connections.discard(user.id, app, response).catch(() => undefined);
+        const isErasing = (await users.find(user.id))?.erasingAt !== undefined;
+        throw isErasing ? fail('user_gone', { appId }) : fail('not_permitted', { appId, facts: { disabled: true } });
+      }
       log.passed('permitted');
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken: token } = response;
@@ -156,7 +159,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
     ): Promise<void> {
       const about = { appId: app.id, purpose: 'connect', linkPath } as const;
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
-      const discard = () => connections.discard(userId, app, response, 'id' in account ? account.id : undefined);
+      const discard = () => connections.discard(userId, app, response, account);
       if (
         link &&
         'id' in account &&

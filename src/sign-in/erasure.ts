@@ -1,7 +1,7 @@
 /** The user's own erasure: a page that asks for confirmation, and the deletion of everything stored about the user. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import type { AuditTrail } from '../audit/trail.ts';
+import { auditChange, type ChangeTrail } from '../audit/audit-change.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { disconnectedFields, disconnectedJson } from '../grants/connection-view.ts';
 import type { DisconnectResult } from '../grants/connections.ts';
@@ -26,11 +26,11 @@ const ERASE: Operation = {
 export function erasureRoutes(parts: {
   lifecycle: Pick<UserLifecycle, 'beginErasure' | 'erase'>;
   apps: Pick<CurrentApps, 'find'>;
-  trail: Pick<AuditTrail, 'append'>;
+  audit: ChangeTrail;
   sessions: Pick<Sessions, 'browser'>;
   pages: Pages;
 }) {
-  const { lifecycle, apps, trail, sessions, pages } = parts;
+  const { lifecycle, apps, audit, sessions, pages } = parts;
 
   return {
     ask: ((req, res) => {
@@ -40,8 +40,9 @@ export function erasureRoutes(parts: {
     erase: described<RequestHandler>(ERASE, async (req, res) => {
       const { user } = sessionOf(req);
       const { actor: by, ...origin } = actorOf(req);
-      await trail.append({ event: 'user.deletion_begun', actor: by, target: { kind: 'user', id: user.id }, ...origin });
-      await lifecycle.beginErasure(user.id);
+      const target = { kind: 'user', id: user.id };
+      const entry = { event: 'user.deletion_begun', actor: by, target, ...origin } as const;
+      await auditChange(audit, entry, () => lifecycle.beginErasure(user.id));
       const ended = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {

@@ -30,7 +30,7 @@ export function createSignIn(parts: {
   users: Users;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   signInRecords: SignInRecords;
-  audit: Pick<Audit, 'trail'>;
+  audit: Pick<Audit, 'trail' | 'note'>;
   limits: Pick<RateLimits, 'take'>;
   pages: Pages;
   events: Events;
@@ -68,7 +68,7 @@ export function createSignIn(parts: {
         site,
       }),
       sessions: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
-      erasure: erasureRoutes({ lifecycle, apps, trail: parts.audit.trail, sessions, pages }),
+      erasure: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
       backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
     },
     /** The stronger sign-in that the administration demands, where it does. */

@@ -117,8 +117,7 @@ export function startImport(parts: ImportParts) {
     const token = hash('sha256', refreshToken, 'base64url');
     if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
     seen.add(key).add(token);
-    const since = clock();
-    const admit = () => users.admitImport(user.id, since);
+    const admit = () => users.admitImport(user.id, startedAt);
     return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), admit };
   };
 

@@ -27,7 +27,21 @@ export function createUserLifecycle(parts: {
 }) {
   const { store, users, connections, links, sessions, signIns, events, clock } = parts;
 
-  /** @param left what is still to be deleted, kept up to date */
+  const isErasing = async (userId: string) => (await users.find(userId))?.erasingAt !== undefined;
+
+  /** The end of a deletion whose record is deleted. */
+  const finish = async (userId: string, { by, origin }: EndedBy): Promise<void> => {
+    // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
+    await links.revokeAll({ userId });
+    events.userErased({ userId, by, origin });
+    // Everything is deleted. If this fails, a chore repeats it.
+    await users.endErasure(userId).catch(() => undefined);
+  };
+
+  /**
+   * Stops where another process has finished the deletion meanwhile: the user may have signed in again since.
+   * @param left what is still to be deleted, kept up to date
+   */
   const erase = async (userId: string, by: EndedBy, left: string[]): Promise<EndedConnection[]> => {
     const ended: EndedConnection[] = [];
     const connected = await connections.list(userId);
@@ -37,9 +51,11 @@ export function createUserLifecycle(parts: {
     await connections.dropIds(connected);
     for (const { id, app } of connected) {
       noteLeft();
+      if (!(await isErasing(userId))) return ended;
       ended.push({ app, ...((await connections.end(userId, app, by)) ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();
+    if (!(await isErasing(userId))) return ended;
     await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
     left.shift();
     const user = await users.find(userId);
@@ -48,13 +64,9 @@ export function createUserLifecycle(parts: {
     // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user is still
     // there and the deletion can be repeated.
     await store.ready();
-    await users.remove(userId);
+    if (!(await users.remove(userId))) return ended;
     left.shift();
-    // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
-    await links.revokeAll({ userId });
-    events.userErased({ userId, by: by.by, origin: by.origin });
-    // Everything is deleted. If this fails, a chore repeats it.
-    await users.endErasure(userId).catch(() => undefined);
+    await finish(userId, by);
     return ended;
   };
 
@@ -92,9 +104,11 @@ export function createUserLifecycle(parts: {
     async finishErasures(): Promise<void> {
       for (const userId of await users.erasures(clock() - RESUME_AFTER_MS)) {
         const user = await users.find(userId);
+        const by = { by: { kind: 'system' } } as const;
         // One that was never marked, or who has signed in again since the record was deleted, is not deleted.
         if (user && user.erasingAt === undefined) await users.endErasure(userId);
-        else await erase(userId, { by: { kind: 'system' } }, []).catch(() => undefined);
+        // One that fails does not keep the others waiting: it is repeated.
+        else await (user ? erase(userId, by, []) : finish(userId, by)).catch(() => undefined);
       }
     },
   };

@@ -252,7 +252,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       const { after } = await change(id, (user) => {
         if (!user) return undefined;
         const { disabledAt, ...rest } = user;
-        return disabled ? { ...rest, disabledAt: disabledAt ?? clock() } : rest;
+        // Nothing that began before is made once the user is enabled again.
+        return disabled ? { ...rest, disabledAt: disabledAt ?? clock(), signedOutAt: clock() } : rest;
       });
       return after;
     },
@@ -260,16 +261,17 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     /**
      * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
      * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
+     * @returns false if no such user is being deleted
      */
-    async remove(id: string): Promise<void> {
+    async remove(id: string): Promise<boolean> {
       for (;;) {
         const { user, version } = await load(id);
-        if (!user) return;
+        if (user?.erasingAt === undefined) return false;
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await index(anonymous, user);
           const value = JSON.stringify(anonymous);
-          if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return;
+          if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;
         }
         await store.write([
@@ -280,7 +282,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           { delete: keys.user(id), ifVersion: version },
           { put: keys.erasedUser(id), value: String(clock()), lifetimeSeconds: ERASED_SECONDS },
         ]);
-        if (isRemoved) return;
+        if (isRemoved) return true;
       }
     },
 

@@ -41,9 +41,14 @@ describe('a client secret', () => {
     ['another name', { name: 'Renamed' }, false],
     ['another issuer', { issuer: 'https://other.test' }, true],
     ['another client ID', { clientId: 'c2' }, true],
-    ['a discovery URL at the same host', { discoveryUrl: 'https://idp.test/metadata' }, false],
+    ['a discovery URL at the same host', { discoveryUrl: 'https://idp.test/metadata' }, true],
     ['a discovery URL at another host', { discoveryUrl: 'https://a.test/metadata' }, true],
-    ['an endpoint at the same host', { endpoints: { token: 'https://idp.test/token' } }, false],
+    [
+      'an endpoint at the same host, which may be that of another tenant',
+      { endpoints: { token: 'https://idp.test/token' } },
+      true,
+    ],
+    ['another host of the API', { apiBaseUrl: 'https://a.test' }, false],
     ['an endpoint at another host', { endpoints: { token: 'https://a.test/token' } }, true],
   ])('is to be entered again with %s: %s', (_words, changes, isAsked) => {
     const faults = secretFaults(appOf(changes), undefined, appOf());

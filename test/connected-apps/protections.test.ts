@@ -228,7 +228,7 @@ test('R81 services get what a bound token reads, and never the token: without it
   });
   await store.close();
   const assertion = async () => {
-    const { headers } = await agent.get(`${site.url}/session/verify?audience=reports`);
+    const { headers } = await agent.get(`${site.url}/session/verify`);
     return headers.get('gatehouse-user-assertion') ?? '';
   };
   const exchanged = async (audience: string, more: Record<string, string> = {}) => {

@@ -2,7 +2,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type ConnectedAppRegistration, connectedAppSchema } from '../../src/connected-apps/connected-app.ts';
-import { isIssuedFor, type Registration, registrationOf } from '../../src/connected-apps/registration.ts';
+import {
+  isIssuedFor,
+  newDestinations,
+  type Registration,
+  registrationOf,
+} from '../../src/connected-apps/registration.ts';
 
 type Endpoints = NonNullable<ConnectedAppRegistration['endpoints']>;
 type App = Pick<ConnectedAppRegistration, 'issuer' | 'clientId' | 'discoveryUrl' | 'apiBaseUrl' | 'account'> & {
@@ -73,8 +78,10 @@ describe('R116 tokens of an app', () => {
       ...{ endpoints: { token: 'https://b.test:8443/t', jwks: undefined }, apiBaseUrl: 'https://a.test/v1' },
       ...{ account: { field: 'id' }, apiBaseUrlFrom: { member: MEMBER, hosts: ['api.test', '.api.test'] } },
     };
-    const origins = ['.api.test', 'api.test', 'https://a.test', 'https://b.test:8443', 'https://idp.test'];
-    expect(registrationOf(one)).toEqual({ issuer: one.issuer, clientId: 'c1', origins });
+    const { issuer, clientId } = one;
+    const providerOrigins = ['https://b.test:8443', 'https://idp.test'];
+    const apiOrigins = ['.api.test', 'api.test', 'https://a.test'];
+    expect(registrationOf(one)).toEqual({ issuer, clientId, providerOrigins, apiOrigins });
   });
 
   test.each(PLACES)('may not go to a new host in %s', (_name, set) => {
@@ -109,6 +116,28 @@ describe('R116 tokens of an app', () => {
     fc.assert(
       fc.property(app, path, (one, rest) => {
         expect(isUsable(one, set(one, new URL(one.issuer).origin + rest))).toBe(true);
+      }),
+    );
+  });
+
+  test.each(PLACES)('may go to a host of the API only in fields of the API, not in %s', (name, set) => {
+    fc.assert(
+      fc.property(app, path, fc.constantFrom('apiBaseUrl', 'account.url'), (one, rest, field) => {
+        const [, setApi] = PLACES.find(([place]) => place === field) as Place;
+        const before = setApi(one, `https://${NEW_HOST}/v1`);
+        expect(isUsable(before, set(before, `https://${NEW_HOST}${rest}`))).toBe(
+          ['apiBaseUrl', 'account.url'].includes(name),
+        );
+      }),
+    );
+  });
+
+  test('are set aside exactly where a field is named', () => {
+    fc.assert(
+      fc.property(app, app, (before, after) => {
+        expect(newDestinations(stored(before), after).length === 0).toBe(isUsable(before, after));
+        const same = { ...after, issuer: before.issuer, clientId: before.clientId };
+        expect(newDestinations(stored(before), same).length === 0).toBe(isUsable(before, same));
       }),
     );
   });

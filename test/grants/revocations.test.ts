@@ -454,13 +454,17 @@ test('R52: without a revocation endpoint nothing is pending; without its app a g
 
 test('R43: tokens that were not stored are revoked, but not beside a connection, whose tokens would end with them', async () => {
   outcome = 'revoked';
-  const discard = (userId: string, owner?: string) =>
-    connections().discard(userId, APP, { accessToken: 'at9', refreshToken: 'rt9' } as TokenResponse, owner);
+  const discard = (userId: string, account?: { id?: string; subject?: string; issuer?: string }) =>
+    connections().discard(userId, APP, { accessToken: 'at9', refreshToken: 'rt9' } as TokenResponse, account);
   await connect('rt1');
   await discard('u1');
-  await discard('u2', 'u1');
+  await discard('u2', { id: 'u1' });
   expect(await revocations().pendingOf('u2')).toEqual([]);
   await discard('u2');
   await until(() => asked.length > 0);
   expect(asked).toEqual(['rt9']);
+  // Those of another account do not end with them.
+  await discard('u1', { subject: 'another', issuer: APP.issuer });
+  await until(() => asked.length > 1);
+  expect(asked).toEqual(['rt9', 'rt9']);
 });

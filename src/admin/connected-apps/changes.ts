@@ -148,8 +148,14 @@ export function createConnectedAppChanges(parts: {
       await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
         if (!(await registry.remove(id, current))) throw conflict();
       });
-      await Promise.all([links.revokeAll({ app: id }), checks.forget(id), endLeft(app)]);
-      return management ? { withdrawal: await withdraw(req, app, management), clientId: app.clientId } : {};
+      let withdrawal: Withdrawal | undefined;
+      try {
+        await Promise.all([links.revokeAll({ app: id }), checks.forget(id), endLeft(app)]);
+      } finally {
+        // Also if the storage failed: nothing would repeat it.
+        withdrawal = management && (await withdraw(req, app, management));
+      }
+      return withdrawal ? { withdrawal, clientId: app.clientId } : {};
     },
   };
 
@@ -157,7 +163,9 @@ export function createConnectedAppChanges(parts: {
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
-    return audited(audit, req, entry, () => registry.removeUnreadable(id));
+    const isRemoved = await audited(audit, req, entry, () => registry.removeUnreadable(id));
+    await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
+    return isRemoved;
   }
 }
 

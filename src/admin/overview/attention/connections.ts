@@ -20,9 +20,8 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
     );
     // One that has recovered since it was listed has no cause.
     const causes = loaded.flatMap((connection) => {
-      if (!connection) return FAILURE_WORDS.unreadable;
+      if (connection?.cause === undefined) return [];
       const { cause, reason } = connection;
-      if (cause === undefined) return [];
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
     const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(([, one], [, other]) => other.length - one.length);
