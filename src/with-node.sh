@@ -4,7 +4,7 @@
 for directory in "$PWD"/node_modules/node-*/bin; do
   [ -x "$directory/node" ] && PATH="$directory:$PATH"
 done
-# Code that Node has compiled, for the next start. It is in node_modules, since whoever can write there can change the code anyway.
+# Code that Node has compiled, for the next start. It is in node_modules, since a user who can write there can change the code anyway.
 # Where it cannot be written, Node starts without it.
 export NODE_COMPILE_CACHE="${NODE_COMPILE_CACHE-$PWD/node_modules/.cache/node-compile-cache}"
 # An older Node fails on the first line of TypeScript, with a message that does not say why.

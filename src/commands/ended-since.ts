@@ -1,4 +1,4 @@
-/** What an audit export says was ended since a backup, with a line for each thing that a restored storage has again. */
+/** Reads an audit export, and words a command for everything that was ended since a backup and is in the restored storage again. */
 import { z } from 'zod';
 import type { AuditEvent } from '../audit/kinds.ts';
 import { notDoneWords } from '../audit/outcome.ts';

@@ -7,7 +7,7 @@ import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
 Changes nothing. "This machine" is what /readyz says at MANAGEMENT_HOST and MANAGEMENT_PORT; processes are counted by asking them
-through the storage. "version" is that of this command. Exits with status 1 unless this machine is ready and the storage responds.`;
+through the storage. "version" is that of this command. Exits with status 1 unless the process here is ready and the storage responds.`;
 
 export function addStatusCommand(program: Command, terminal: Terminal): void {
   program

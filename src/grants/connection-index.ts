@@ -1,5 +1,4 @@
 /** Lists of connections: all, by app and by state. They are written after the grants and may lag behind them. */
-
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { remembered } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';

@@ -74,7 +74,7 @@ export interface Grant {
   id: string;
   userId: string;
   appId: string;
-  /** Whose tokens these are, and where they may go. */
+  /** What the tokens were issued for. */
   registration: Registration;
   /** Empty in an imported grant until its first refresh. */
   accessToken: string;

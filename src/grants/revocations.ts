@@ -20,7 +20,7 @@ interface RevocationRequest {
   appId: string;
   /** The id of the connection that had the token; undefined where none had it. */
   connection?: string | undefined;
-  /** Whom the token may be sent to. */
+  /** The registration that the token may be sent to. */
   registration: Registration;
   token: string;
   hint: 'refresh_token' | 'access_token';

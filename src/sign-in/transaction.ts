@@ -8,7 +8,7 @@ import type { Store } from '../storage/store.ts';
 
 export type Transaction = {
   appId: string;
-  /** Whom the code and its verifier may be sent to. */
+  /** The registration that the code and its verifier may be sent to. */
   registration: Registration;
   /** Fingerprint of the app's scopes, which must not change while the user is at the provider. */
   appScopes: string;

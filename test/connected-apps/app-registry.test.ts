@@ -217,3 +217,13 @@ describe('an app whose key is gone', () => {
     expect(await other.registry.list()).toHaveLength(1);
   });
 });
+
+test('R117 an app counts as registered while its tokens may go where it sends them now', async () => {
+  const { app } = await created('one');
+  expect(await registry.isRegistered(app)).toBe(true);
+  expect(await registry.isRegistered({ ...app, clientId: 'c2' })).toBe(false);
+  expect(await registry.isRegistered({ ...app, apiBaseUrl: 'https://api.test' })).toBe(true);
+  expect(await registry.isRegistered({ ...app, id: 'two' })).toBe(false);
+  await (await open([])).registry.remove('one', (await registry.find('one'))?.version ?? 0);
+  expect(await registry.isRegistered(app)).toBe(false);
+});

@@ -139,6 +139,30 @@ async function finishLater(): Promise<void> {
   await revocations.retryDue();
 }
 
+test('R117 a deletion that another process has finished deletes nothing that is new, and is recorded once', async () => {
+  await makeUser(USER);
+  const { lifecycle, users, connections } = rooms();
+  await lifecycle.beginErasure(USER.id);
+  await lifecycle.erase(USER.id, {});
+  now += 1;
+  await makeUser(USER);
+  await lifecycle.erase(USER.id, {});
+  expect([(await users.find(USER.id))?.name, erased]).toEqual([USER.name, [USER.id]]);
+  expect((await connections.list(USER.id)).length).toBe(APPS.length);
+});
+
+test('R117 what began before a user was disabled is not made once the user is enabled again', async () => {
+  await makeUser(USER);
+  const { lifecycle, users } = rooms();
+  const begun = now;
+  now += 1;
+  await lifecycle.disable(USER.id);
+  await lifecycle.enable(USER.id);
+  expect(await users.admit(USER.id, begun)).toBeUndefined();
+  expect(await users.noteSignIn(USER, begun)).toBe('gone');
+  expect(await users.admit(USER.id, now + 1)).toBeDefined();
+});
+
 describe('R117 a deletion that the storage interrupts', () => {
   test('leaves a note that outlives every sign-in that had begun', async () => {
     await makeUser(USER);
