@@ -75,7 +75,7 @@ export function unknownInput(handler: object): ((req: IncomingMessage) => void) 
     if (servesPages && 'accepts' in req && wantsPage(req as Request)) return;
     if (req.url?.includes('?')) checked(query, queryOf(req));
     if (!takesBody) assertNoMembers(req);
-    else if ('body' in req && isJson(req)) checked(body, req.body);
+    else if (!isStrict(operation.body) && 'body' in req && isJson(req)) checked(body, req.body);
   };
 }
 
@@ -86,6 +86,10 @@ function servesData({ responses }: Operation): boolean {
     return Number(status) < 300 && (types.length === 0 || types.some((type) => type !== 'text/html'));
   });
 }
+
+/** Its own check refuses unknown members together with all other faults. */
+const isStrict = (schema: z.ZodType | undefined) =>
+  schema instanceof z.ZodObject && schema.def.catchall instanceof z.ZodNever;
 
 function namesIn(schema: z.ZodType | undefined): string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];

@@ -27,19 +27,14 @@ export function createUserLifecycle(parts: {
 }) {
   const { store, users, connections, links, sessions, signIns, events, clock } = parts;
 
-  const isErasing = async (userId: string) => (await users.find(userId))?.erasingAt !== undefined;
-
-  /** The end of a deletion whose record is deleted. */
-  const finish = async (userId: string, { by, origin }: EndedBy): Promise<void> => {
-    // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
-    await links.revokeAll({ userId });
-    events.userErased({ userId, by, origin });
-    // Everything is deleted. If this fails, a chore repeats it.
-    await users.endErasure(userId).catch(() => undefined);
+  /** Deleted by another process meanwhile, and signed in again. */
+  const isBack = async (userId: string): Promise<boolean> => {
+    const user = await users.find(userId);
+    return user !== undefined && user.erasingAt === undefined;
   };
 
   /**
-   * Stops where another process has finished the deletion meanwhile: the user may have signed in again since.
+   * Stops where the user has signed in again, because another process has finished the deletion meanwhile.
    * @param left what is still to be deleted, kept up to date
    */
   const erase = async (userId: string, by: EndedBy, left: string[]): Promise<EndedConnection[]> => {
@@ -51,11 +46,11 @@ export function createUserLifecycle(parts: {
     await connections.dropIds(connected);
     for (const { id, app } of connected) {
       noteLeft();
-      if (!(await isErasing(userId))) return ended;
+      if (await isBack(userId)) return ended;
       ended.push({ app, ...((await connections.end(userId, app, by)) ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();
-    if (!(await isErasing(userId))) return ended;
+    if (await isBack(userId)) return ended;
     await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
     left.shift();
     const user = await users.find(userId);
@@ -66,7 +61,11 @@ export function createUserLifecycle(parts: {
     await store.ready();
     if (!(await users.remove(userId))) return ended;
     left.shift();
-    await finish(userId, by);
+    // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
+    await links.revokeAll({ userId });
+    events.userErased({ userId, by: by.by, origin: by.origin });
+    // Everything is deleted. If this fails, a chore repeats it.
+    await users.endErasure(userId).catch(() => undefined);
     return ended;
   };
 
@@ -104,11 +103,10 @@ export function createUserLifecycle(parts: {
     async finishErasures(): Promise<void> {
       for (const userId of await users.erasures(clock() - RESUME_AFTER_MS)) {
         const user = await users.find(userId);
-        const by = { by: { kind: 'system' } } as const;
         // One that was never marked, or who has signed in again since the record was deleted, is not deleted.
         if (user && user.erasingAt === undefined) await users.endErasure(userId);
         // One that fails does not keep the others waiting: it is repeated.
-        else await (user ? erase(userId, by, []) : finish(userId, by)).catch(() => undefined);
+        else await erase(userId, { by: { kind: 'system' } }, []).catch(() => undefined);
       }
     },
   };

@@ -261,12 +261,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     /**
      * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
      * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
-     * @returns false if no such user is being deleted
+     * @returns false if the user is there, and is not being deleted
      */
     async remove(id: string): Promise<boolean> {
       for (;;) {
         const { user, version } = await load(id);
-        if (user?.erasingAt === undefined) return false;
+        if (!user) return true;
+        if (user.erasingAt === undefined) return false;
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await index(anonymous, user);

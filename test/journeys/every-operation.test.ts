@@ -61,7 +61,7 @@ async function change(
     method: 'POST',
     follow: false,
     headers: { accept, 'x-csrf-token': String(csrfToken), ...(json === undefined ? FORM : JSON_BODY) },
-    body: json === undefined ? 'bin=45717360' : JSON.stringify(json),
+    body: json === undefined ? (path === '/bin' ? 'bin=45717360' : '') : JSON.stringify(json),
   });
 }
 const HTML = { accept: 'text/html' };

@@ -164,6 +164,7 @@ describe('the store', () => {
   test('a deletion that the disk does not take leaves somebody who can be deleted', async () => {
     const { lifecycle, users } = lifecycleOf();
     await users.noteSignIn({ id: 'u', issuer: 'https://idp.example', subject: 's', name: undefined, email: undefined });
+    await lifecycle.beginErasure('u');
     vi.spyOn(store, 'ready').mockRejectedValueOnce(new Error('disk full'));
     await expect(lifecycle.erase('u', {})).rejects.toThrow('disk full');
     expect(await users.find('u')).toBeDefined();

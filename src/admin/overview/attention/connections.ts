@@ -20,8 +20,9 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
     );
     // One that has recovered since it was listed has no cause.
     const causes = loaded.flatMap((connection) => {
-      if (connection?.cause === undefined) return [];
+      if (!connection) return FAILURE_WORDS.unreadable;
       const { cause, reason } = connection;
+      if (cause === undefined) return [];
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
     const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(([, one], [, other]) => other.length - one.length);
