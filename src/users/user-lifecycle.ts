@@ -42,6 +42,7 @@ export function createUserLifecycle(parts: {
     const connected = await connections.list(userId);
     const noteLeft = () => left.splice(0, 1, connectionsOf(connected.length - ended.length));
     noteLeft();
+    if (await isBack(userId)) return ended;
     // Before the grants, without which nothing says which ids are left.
     await connections.dropIds(connected);
     for (const { id, app } of connected) {
