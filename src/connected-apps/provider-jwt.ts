@@ -86,7 +86,7 @@ export const SUBJECT = /^[\x20-\x7e]{1,255}$/;
 export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token: string): Promise<Claims> {
   const claims = await jwts.verify(app, token, { requiredClaims: ['sub', 'iat', 'exp'] });
   const { sub } = claims;
-  if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new RefusedJwt({ claim: 'sub', claims });
+  if (sub === undefined) throw new RefusedJwt({ claim: 'sub', claims });
   return { ...claims, sub };
 }
 
@@ -94,7 +94,7 @@ export async function verifyIdToken(jwts: ProviderJwts, app: ConnectedApp, token
 function refusedClaim(
   app: ConnectedApp,
   { crit, typ }: JWTHeaderParameters,
-  { aud, azp, iat }: JWTPayload,
+  { aud, azp, iat, sub }: JWTPayload,
   { type: otherType, maxAgeSeconds, now }: JwtRules & { now: number },
 ): string | undefined {
   // The library knows one extension, `b64`, which JWTs must not use (RFC 7797 section 7).
@@ -104,6 +104,7 @@ function refusedClaim(
     .toLowerCase()
     .replace(/^application\//, '');
   if (type !== 'jwt' && type !== otherType) return 'typ';
+  if (sub !== undefined && !(typeof sub === 'string' && SUBJECT.test(sub))) return 'sub';
   // OpenID Connect Core section 3.1.3.7, points 3 to 5.
   if (azp !== undefined && azp !== app.clientId) return 'azp';
   if (azp === undefined && [aud].flat().some((one) => one !== app.clientId)) return 'aud';

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
 import { bearerOf } from '../http/bearer.ts';
+import { decodedForms } from '../http/card-numbers.ts';
 import type { RateLimits } from '../http/rate-limit.ts';
 import { addHeaders } from '../http/response-head.ts';
 import type { UserStore } from '../users/user-store.ts';
@@ -151,11 +152,9 @@ const NO_USER_ID =
   'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address. An administrator finds it by the e-mail address under "Test a call".';
 const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
 
-/** Such a request is refused whatever its header holds, because URLs end up in logs. Each character may be percent-encoded. */
+/** Such a request is refused whatever its header holds, because URLs end up in logs. */
 export function hasTokenInUrl({ url = '' }: IncomingMessage): boolean {
-  // Character by character: what is malformed elsewhere in the URL hides nothing.
-  const plain = url.replaceAll(/%[2-7][0-9a-f]/gi, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)));
-  return plain.includes(RELAY_TOKEN_PREFIX);
+  return decodedForms(url).some((form) => form.includes(RELAY_TOKEN_PREFIX));
 }
 
 function headerOf(req: IncomingMessage, name: string): string | undefined {

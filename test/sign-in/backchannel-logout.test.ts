@@ -93,6 +93,8 @@ const bad: [string, LogoutTokenChanges][] = [
   ['a session that is a number', { claims: { sid: 7 } }],
   ['a subject that is a number', { claims: { sub: 7, sid: undefined } }],
   ['an empty subject', { claims: { sub: '' } }],
+  ['a subject of 256 characters', { claims: { sub: 'x'.repeat(256) } }],
+  ['a subject with a NUL', { claims: { sub: 'a\0b' } }],
   ['a subject that is null', { claims: { sub: null } }],
   ['no algorithm', { sign: async (claims, header) => `${encode({ ...header, alg: 'none' })}.${encode(claims)}.` }],
   [
