@@ -99,9 +99,7 @@ export function createSignInFlow(parts: FlowParts) {
     const about = { appId: transaction.appId, ...purposeOf(transaction) };
     if (transaction.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
-    const isUnchanged =
-      app && isIssuedFor(transaction.registration, app) && fingerprintOf(app) === transaction.appScopes;
-    if (!isUnchanged) throw fail('registration_changed', about);
+    if (!app || fingerprintOf(app) !== transaction.appFingerprint) throw fail('registration_changed', about);
     if (app.disabled) throw fail('disabled_app', about);
     if (transaction.purpose === 'connect' && transaction.userId !== userId) {
       throw fail('other_user', { ...about, signOutFirst: userId !== undefined });

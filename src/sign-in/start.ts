@@ -1,7 +1,6 @@
 /** The start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../connected-apps/connected-app.ts';
 import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
-import { registrationOf } from '../connected-apps/registration.ts';
 import type { ProviderHints } from '../http/provider-hints.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import { STEP_UP_SECONDS } from '../sessions/step-up.ts';
@@ -53,8 +52,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
         ? { purpose, userId: request.user.id, link: request.link, linkPath: request.linkPath, trial }
         : { purpose: request.purpose }),
       appId: app.id,
-      registration: registrationOf(app),
-      appScopes: fingerprintOf(app),
+      appFingerprint: fingerprintOf(app),
       scopes: request.scopes,
       returnTo: trial ? recordUrl(log.newId) : request.returnTo,
       stepUp: stepUp || undefined,

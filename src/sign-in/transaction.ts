@@ -1,6 +1,6 @@
 /** Pending authorization requests: stored by browser and state, bounded in time and number, taken once. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import type { Registration } from '../connected-apps/registration.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
 import { CONNECT_LINK_PREFIX } from '../grants/connect-links.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
@@ -8,10 +8,8 @@ import type { Store } from '../storage/store.ts';
 
 export type Transaction = {
   appId: string;
-  /** The registration that the code and its verifier may be sent to. */
-  registration: Registration;
-  /** Fingerprint of the app's scopes, which must not change while the user is at the provider. */
-  appScopes: string;
+  /** `fingerprintOf` the app that the code and its verifier are for: it must not change while the user is at the provider. */
+  appFingerprint: string;
   /** Of the app's scopes, where the user chose some. */
   scopes?: readonly string[] | undefined;
   returnTo: string;
@@ -116,6 +114,7 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
 /** Short, because a request without a session can store one (R91), and enough to tell a browser's ten requests apart. */
 const nameOf = (state: string): string => hashOf(state).slice(0, 8);
 
-export function fingerprintOf({ scopes }: Pick<ConnectedApp, 'scopes'>): string {
-  return hashOf(JSON.stringify(scopes)).slice(0, 8);
+/** Of registration and scopes: 132 bits, which are shorter than what they stand for (R91). */
+export function fingerprintOf(app: Parameters<typeof registrationOf>[0] & Pick<ConnectedApp, 'scopes'>): string {
+  return hashOf(JSON.stringify([registrationOf(app), app.scopes])).slice(0, 22);
 }

@@ -131,14 +131,17 @@ describe('disconnecting tells what the provider confirmed, and purges', () => {
     prepare(site);
     await thread(agent);
     const ended = { app: 'platform', disconnected: true, revocation: outcome, provider };
-    expect(await disconnect(site, agent)).toEqual(ended);
+    expect(await disconnect(site, agent)).toEqual({ ...ended, id: expect.stringMatching(/^cn/) });
     expect(await desk.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
     expect(await desk.store.get(keys.lastUse(userId, 'platform'))).toBeUndefined();
     expect(await desk.store.count(keys.grants(userId))).toBe(0);
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'not_connected']);
     // A second time there is nothing left to end.
-    expect(await disconnect(site, agent)).toEqual({ ...ended, disconnected: false, revocation: null, provider: null });
+    expect(await disconnect(site, agent)).toEqual({
+      ...{ ...ended, id: null, disconnected: false },
+      ...{ revocation: null, provider: null },
+    });
   });
 
   test('unsupported where the provider has no revocation endpoint', async () => {

@@ -22,7 +22,7 @@ const APP = {
 };
 const CLAIMS = { sub: 's1', iat: 1_800_000_000, name: 'Ada', email: 'ada@example.test' };
 const TRANSACTION = {
-  ...{ purpose: 'sign_in', appId: 'platform', registration: registrationOf(APP), appScopes: fingerprintOf(APP) },
+  ...{ purpose: 'sign_in', appId: 'platform', appFingerprint: fingerprintOf(APP) },
   ...{ returnTo: '/', attempt: 'a1', startedAt: NOW },
 };
 const TOKENS = { accessToken: 'at', claims: CLAIMS, scopes: ['openid'] };
@@ -501,7 +501,7 @@ describe('a start', () => {
   const connecting = { purpose: 'connect', user };
   const linked = { ...connecting, link: 'l1', linkPath: '/connect/gthl_x' };
   const pending = {
-    ...{ appId: 'platform', registration: registrationOf(APP), appScopes: fingerprintOf(APP) },
+    ...{ appId: 'platform', appFingerprint: fingerprintOf(APP) },
     ...{ returnTo: '/threads', attempt: 'ref1', startedAt: NOW, scopes: undefined, stepUp: undefined },
   };
 

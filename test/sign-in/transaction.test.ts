@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { registrationOf } from '../../src/connected-apps/registration.ts';
 import {
   createTransactions,
   fingerprintOf,
@@ -37,7 +36,7 @@ afterEach(async () => {
 });
 
 const transaction = (n: number): Transaction => ({
-  ...{ purpose: 'sign_in', appId: PLATFORM.id, registration: registrationOf(PLATFORM), appScopes: 's', attempt: 'a1' },
+  ...{ purpose: 'sign_in', appId: PLATFORM.id, appFingerprint: 's', attempt: 'a1' },
   ...{ returnTo: `/${n}`, startedAt: now },
 });
 const put = async (n: number, browser = 'b1') => {
@@ -96,11 +95,18 @@ test('R64 two starts at once of a browser that has just received its secret are 
   for (const n of [1, 2, 3]) expect(await take(n, 'new')).toMatchObject({ returnTo: `/${n}` });
 });
 
-test('the fingerprint of an app changes with its scopes alone', () => {
+test('R116 the fingerprint of an app changes with its registration and its scopes', () => {
   const fingerprint = (changes: object = {}) => fingerprintOf({ ...PLATFORM, scopes: ['openid'], ...changes });
-  expect(fingerprint({ name: 'Renamed', clientId: 'c2' })).toBe(fingerprint());
-  expect(fingerprint({ scopes: ['openid', 'email'] })).not.toBe(fingerprint());
-  expect(fingerprint()).toMatch(/^[\w-]{8}$/);
+  expect(fingerprint({ name: 'Renamed' })).toBe(fingerprint());
+  for (const changes of [
+    { scopes: ['openid', 'email'] },
+    { clientId: 'c2' },
+    { issuer: 'https://other.test' },
+    { endpoints: { token: 'https://other.test/token' } },
+    { apiBaseUrl: 'https://other.test' },
+  ])
+    expect(fingerprint(changes)).not.toBe(fingerprint());
+  expect(fingerprint()).toMatch(/^[\w-]{22}$/);
 });
 
 test('R9 it is taken once, however many ask at the same time, and by its browser alone', async () => {

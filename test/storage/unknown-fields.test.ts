@@ -97,7 +97,14 @@ const sessionsOf = (desk: Desk) =>
     ...{ sealedJson, lists: listsOf(desk), lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 } },
   });
 const transactionOf = ({ clock }: Desk) => ({
-  ...{ purpose: 'sign_in' as const, ...OF_APP, appScopes: 's', returnTo: '/', attempt: 'a', startedAt: clock() },
+  ...{
+    purpose: 'sign_in' as const,
+    appId: APP.id,
+    appFingerprint: 's',
+    returnTo: '/',
+    attempt: 'a',
+    startedAt: clock(),
+  },
 });
 const transactionsOf = (desk: Desk) => createTransactions({ ...desk, sealedJson, home: '/' });
 const grantsOf = (desk: Desk) => createGrantStore({ ...desk, sealer });
