@@ -87,9 +87,10 @@ test('a command with settings of its own leaves the demo alone', async () => {
   const directory = join(folder, 'real');
   const { ENCRYPTION_KEYS } = { ENCRYPTION_KEYS: (await run('npm run -s gatehouse -- keys generate')).stdout.trim() };
   const { status, stderr } = await run('npm run -s gatehouse -- keys status', { DATA_DIR: directory, ENCRYPTION_KEYS });
-  expect(status, stderr).toBe(0);
-  expect(stderr).not.toContain('demo');
-  expect(existsSync(directory)).toBe(true);
+  expect(status, stderr).toBe(78);
+  expect(stderr).toContain('set DATA_DIR to the folder that holds');
+  expect(stderr.replaceAll(folder, '')).not.toContain('demo');
+  expect(existsSync(directory)).toBe(false);
 });
 
 test('a command in production never takes the settings of a demo', async () => {

@@ -37,7 +37,7 @@ async function mainJob(site: HostileSite): Promise<void> {
     });
   const ended = await post('/connections/elsewhere/disconnect');
   const revoked = { disconnected: true, revocation: 'revoked', provider: { status: 200 } };
-  expect(JSON.parse(ended.body)).toEqual({ app: 'elsewhere', ...revoked });
+  expect(JSON.parse(ended.body)).toEqual({ id: expect.stringMatching(/^cn/), app: 'elsewhere', ...revoked });
   expect((await thread()).json.code).toBe('not_connected');
   await post('/connections/elsewhere');
   expect((await thread()).status).toBe(200);
