@@ -132,11 +132,14 @@ export function startImport(parts: ImportParts) {
     return outcome ? undefined : one;
   };
 
-  /** Waits for the provider of the app. Returns false once that has lasted too long. */
-  const waitUntil = async (appId: string, until: number, isLimit = false): Promise<boolean> => {
+  /**
+   * Waits for the provider of the app. Returns false once that has lasted too long.
+   * @param isLast no call follows, so that only other tokens have to wait
+   */
+  const waitUntil = async (appId: string, until: number, isLimit = false, isLast = false): Promise<boolean> => {
     const since = waits.get(appId)?.since ?? (patience.sinceSuccess ? clock() : startedAt);
     waits.set(appId, { since, until, isLimit });
-    if (until > since + patience.milliseconds) return false;
+    if (isLast || until > since + patience.milliseconds) return false;
     await sleep(Math.max(0, until - clock()));
     return true;
   };
@@ -153,7 +156,7 @@ export function startImport(parts: ImportParts) {
       outcome = await imports.check(one);
       calls += 1;
       const until = outcome.kind === 'unchecked' ? pauseOf(outcome) : undefined;
-      if (until !== undefined) return (await waitUntil(app.id, until, isLimited(outcome))) && calls < MAX_CALLS;
+      if (until !== undefined) return waitUntil(app.id, until, isLimited(outcome), calls >= MAX_CALLS);
       // A call that was under way when the provider named a time says nothing about that time.
       const current = waits.get(app.id);
       if (!current?.isLimit || current.until <= clock()) waits.delete(app.id);

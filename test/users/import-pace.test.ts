@@ -17,7 +17,11 @@ const AWAY = { kind: 'unchecked', cause: 'provider_unavailable' } as const;
 
 async function importMany(
   check: () => ImportOutcome | Promise<ImportOutcome>,
-  { entryOf, ...parts }: Partial<Pick<ImportParts, 'charge' | 'patience'>> & { entryOf?: () => object } = {},
+  {
+    entryOf,
+    count = COUNT,
+    ...parts
+  }: Partial<Pick<ImportParts, 'charge' | 'patience'>> & { entryOf?: () => object; count?: number } = {},
 ) {
   let calls = 0;
   let atOnce = 0;
@@ -46,7 +50,7 @@ async function importMany(
     patience: { milliseconds: 20_000, sinceSuccess: false },
     ...parts,
   });
-  const entries = Array.from({ length: COUNT }, (_none, at) => ({
+  const entries = Array.from({ length: count }, (_none, at) => ({
     line: at + 1,
     entry: { user: { subject: `user-${at}` }, app: 'platform', refreshToken: `token-${at}`, ...entryOf?.() },
   }));
@@ -93,6 +97,20 @@ test('a provider that limits its calls (429) gets none before the time that it n
   });
   expect(early).toBeLessThanOrEqual(7);
   expect([report.imported, calls, report.failures]).toEqual([COUNT, COUNT + 1, []]);
+});
+
+test('nothing waits after the last call for a token', async () => {
+  const startedAt = Date.now();
+  let at = 0;
+  const { report, calls } = await importMany(
+    () => {
+      at += 1;
+      return { ...AWAY, retryAt: Date.now() + (at === 5 ? 1_500 : 10) };
+    },
+    { count: 1 },
+  );
+  expect([calls, report.unchecked]).toEqual([5, 1]);
+  expect(Date.now() - startedAt).toBeLessThan(1_500);
 });
 
 test('a token that the provider refuses without a reason holds up no other', async () => {
