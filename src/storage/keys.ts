@@ -86,7 +86,7 @@
  * | `relay-uses-of:{USER}:APP` | the services that used that grant, at most 50: name, route, last time, count, and calls by the hour in the last 30 days | with the grant |
  * | counter `provider-calls:{APP}:OWNER:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
  * | channel `provider-budget` (`threads/provider-budget.ts`) | which calls to a platform are on hold, and until when | |
- * | counter `stated-calls:{APP}:OWNER:WINDOW` | calls by services in a window that the platform states, for all users or for one (hash) | 60 s longer than the window |
+ * | counter `stated-calls:{APP}:OWNER:CELL` | calls by services in a window that the platform states, for all users or for one (hash); each counts in two cells | 60 s longer than the window |
  * | counter `limit:{KIND:CALLER}:MINUTE` | requests of one caller (hash) in that minute, if there are many | 120 s |
  * | `webhook:{webhooks}:ID` | one webhook (sealed): address, events, signing secrets | until deleted |
  * | index `webhooks:{webhooks}` | their ids by time of creation | with them |
@@ -274,9 +274,9 @@ export const keys = {
   /** @param owner `all`, or a user of the app */
   providerCalls: (appId: string, owner: string, window: number) =>
     `provider-calls:{${appId}}:${owner === 'all' ? owner : hashOf(owner).slice(0, 22)}:${window}`,
-  /** @param window the end of a window that the platform states */
-  statedCalls: (appId: string, owner: string, window: number) =>
-    `stated-calls:{${appId}}:${hashOf(owner).slice(0, 22)}:${window}`,
+  /** @param cell of the end of a window that the platform states */
+  statedCalls: (appId: string, owner: string, cell: number) =>
+    `stated-calls:{${appId}}:${hashOf(owner).slice(0, 22)}:${cell}`,
   limit: (kind: string, caller: string, minute: number) => `limit:{${kind}:${hashOf(caller).slice(0, 22)}}:${minute}`,
   webhook: (id: string) => `webhook:{webhooks}:${id}`,
   webhooks: 'webhooks:{webhooks}',

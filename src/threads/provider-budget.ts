@@ -99,30 +99,33 @@ export async function createProviderBudget(parts: {
   const takeStated = async (call: BudgetedCall): Promise<number | undefined> => {
     const owner = await stated.take(call.app.id, call.ownerId);
     if (owner?.wait !== undefined) return owner.wait;
-    const company = await stated.take(call.app.id, ALL_OWNERS);
-    const wait = company?.wait ?? (call.app.rateLimit ? await reserve(call) : undefined);
-    if (wait !== undefined) {
-      for (const ticket of [owner, company]) if (ticket && ticket.wait === undefined) ticket.release();
+    return orRelease(owner, async () => {
+      const company = await stated.take(call.app.id, ALL_OWNERS);
+      if (company?.wait !== undefined) return company.wait;
+      const wait = call.app.rateLimit ? await orRelease(company, () => reserve(call)) : undefined;
+      if (wait === undefined) call.counted = { owner: owner !== undefined, company: company !== undefined };
       return wait;
-    }
-    call.counted = { owner: owner !== undefined, company: company !== undefined };
-    return undefined;
+    });
+  };
+
+  const reserveBoth = async (
+    appId: string,
+    first: string,
+    limit: number,
+    reserveSecond: () => Promise<number | undefined>,
+  ): Promise<number | undefined> => {
+    const wait = await windows.reserve(appId, first, limit);
+    if (wait !== undefined) return wait;
+    const reservedAt = clock();
+    return orRelease({ release: () => windows.release(appId, first, reservedAt) }, reserveSecond);
   };
 
   const reserve = async ({ app, ownerId, caller }: BudgetedCall): Promise<number | undefined> => {
     const { perUserPerMinute, perAppPerMinute } = app.rateLimit ?? {};
-    let reservedAt = 0;
-    if (perUserPerMinute !== undefined) {
-      const wait = await windows.reserve(app.id, `owner:${ownerId}`, shareOf(perUserPerMinute, caller));
-      if (wait !== undefined) return wait;
-      reservedAt = clock();
-    }
-    if (perAppPerMinute === undefined) return undefined;
-    const wait = await windows.reserve(app.id, 'all', shareOf(perAppPerMinute, caller));
-    if (wait !== undefined && perUserPerMinute !== undefined) {
-      await windows.release(app.id, `owner:${ownerId}`, reservedAt);
-    }
-    return wait;
+    const reserveOfApp = async () =>
+      perAppPerMinute === undefined ? undefined : windows.reserve(app.id, 'all', shareOf(perAppPerMinute, caller));
+    if (perUserPerMinute === undefined) return reserveOfApp();
+    return reserveBoth(app.id, `owner:${ownerId}`, shareOf(perUserPerMinute, caller), reserveOfApp);
   };
 
   return {
@@ -144,12 +147,8 @@ export async function createProviderBudget(parts: {
       const { perAppPerMinute } = app.rateLimit ?? {};
       if (wait > 0 || perAppPerMinute === undefined) return wait || undefined;
       const share = shareOf(perAppPerMinute, 'service');
-      const checksWait = await windows.reserve(app.id, 'checks', Math.max(1, Math.floor(share * CHECK_SHARE)));
-      if (checksWait !== undefined) return checksWait;
-      const reservedAt = clock();
-      const appWait = await windows.reserve(app.id, 'all', share);
-      if (appWait !== undefined) await windows.release(app.id, 'checks', reservedAt);
-      return appWait;
+      const checksShare = Math.max(1, Math.floor(share * CHECK_SHARE));
+      return reserveBoth(app.id, 'checks', checksShare, () => windows.reserve(app.id, 'all', share));
     },
 
     /** Takes over what a response says about the provider's limits. */
@@ -172,6 +171,20 @@ export async function createProviderBudget(parts: {
 
     close: unsubscribe,
   };
+}
+
+/** Does what else a call needs. What is `held` for the call is released if that does not permit it, or fails. */
+async function orRelease(
+  held: { release(): void | Promise<void> } | undefined,
+  work: () => Promise<number | undefined>,
+): Promise<number | undefined> {
+  let wait: number | undefined = 0;
+  try {
+    wait = await work();
+    return wait;
+  } finally {
+    if (wait !== undefined) await held?.release();
+  }
 }
 
 function nameOf(held: Held, appId: string, ownerId: string): string {

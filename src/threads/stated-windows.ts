@@ -19,7 +19,8 @@ interface Ticket {
 }
 
 interface Window {
-  key: string;
+  /** Counters in the store, both of which permit and count each call. */
+  cells: readonly [string, string];
   endsAt: number;
   /** Services' share of the limit, for all processes. */
   limit: number;
@@ -40,6 +41,11 @@ const MAX_WINDOWS = 20_000;
 const BATCHES = 16;
 /** Reset times of one window differ a little between responses, since some providers send the seconds left. */
 const SAME_WINDOW_MS = 5_000;
+/**
+ * A window counts in the cell of its end and in the next one. So processes whose ends of a window differ by less than a cell have
+ * one in common, and no edge of a cell divides them.
+ */
+const CELL_MS = SAME_WINDOW_MS / 2;
 const MAX_WINDOW_MS = DAY_MS;
 
 /** @param parts `shareOf`: services' share of a limit */
@@ -51,11 +57,19 @@ export function createStatedWindows(parts: {
   const { store, clock, shareOf } = parts;
   const windows = remembered<Window>(MAX_WINDOWS);
 
-  const count = ({ key, endsAt }: Window, calls: number, limit?: number) =>
-    store.increment(key, calls, {
-      ...(limit === undefined ? {} : { limit }),
-      lifetimeSeconds: Math.ceil(Math.max(0, endsAt - clock()) / 1000) + 60,
-    });
+  /** Returns false if a cell permits fewer calls. */
+  const count = async ({ cells: [first, second], endsAt }: Window, calls: number, limit?: number): Promise<boolean> => {
+    const lifetimeSeconds = Math.ceil(Math.max(0, endsAt - clock()) / 1000) + 60;
+    const options = { ...(limit === undefined ? {} : { limit }), lifetimeSeconds };
+    if ((await store.increment(first, calls, options)) === undefined) return false;
+    let isCounted = false;
+    try {
+      isCounted = (await store.increment(second, calls, options)) !== undefined;
+    } finally {
+      if (!isCounted) await store.increment(first, -calls, { lifetimeSeconds }).catch(() => undefined);
+    }
+    return isCounted;
+  };
 
   const ticketOf = (window: Window): Ticket => ({
     wait: undefined,
@@ -71,7 +85,7 @@ export function createStatedWindows(parts: {
   const fill = async (window: Window): Promise<boolean> => {
     const batch = Math.max(1, Math.floor(window.limit / BATCHES));
     for (let size = Math.max(batch, window.waiting); size >= 1; size = Math.floor(size / 2)) {
-      if ((await count(window, size, window.limit)) === undefined) continue;
+      if (!(await count(window, size, window.limit))) continue;
       window.tickets += size;
       return true;
     }
@@ -121,9 +135,9 @@ export function createStatedWindows(parts: {
 }
 
 function windowOf(appId: string, ownerId: string, endsAt: number, share: number): Window {
-  const number = Math.round(endsAt / SAME_WINDOW_MS);
+  const cell = Math.floor(endsAt / CELL_MS);
   return {
-    key: keys.statedCalls(appId, ownerId, number),
+    cells: [keys.statedCalls(appId, ownerId, cell), keys.statedCalls(appId, ownerId, cell + 1)],
     endsAt,
     limit: share,
     tickets: 0,

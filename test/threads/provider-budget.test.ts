@@ -180,6 +180,25 @@ describe('what the provider says', () => {
     await Promise.all([here.close(), there.close()]);
   });
 
+  test('a window is one for all processes, wherever the seconds left that each is told put its end', async () => {
+    const left = { ...headers(49), 'x-ratelimit-reset': '30' };
+    const begin = Math.ceil(now / 60_000) * 60_000;
+    for (let offset = 0; offset < 5_000; offset += 250) {
+      const stated = { id: `edge-${offset}`, rateLimit: undefined };
+      const [here, there] = [await process(), await process()];
+      now = begin + offset;
+      here.update(callOf(stated, { caller: 'browser' }), left);
+      now += 1_100;
+      there.update(callOf(stated, { caller: 'browser' }), left);
+      let made = 0;
+      for (let count = 0; count < 120; count += 1)
+        made += Number(await takes(count % 2 ? here : there, callOf(stated)));
+      expect([offset, made]).toEqual([offset, 40]);
+      await Promise.all([here.close(), there.close()]);
+    }
+    now = begin + 60_000;
+  });
+
   test('a call that the company’s stated limit refuses costs its user no ticket', async () => {
     const stated = { id: 'company', rateLimit: undefined };
     const budget = await process();
@@ -212,6 +231,35 @@ describe('what the provider says', () => {
     expect(await takes(budget, callOf(app))).toBe(true);
     await budget.close();
   });
+});
+
+test('a call that cannot be counted whole costs nothing of what was counted before', async () => {
+  const failsAt = { key: '' };
+  const failing: Store = {
+    ...store,
+    async increment(key, by, options) {
+      if (failsAt.key && key.includes(failsAt.key) && by > 0) throw new Error('gone');
+      return store.increment(key, by, options);
+    },
+  };
+  const windows = createCallWindows({ store: failing, clock });
+  const budget = await createProviderBudget({ store: failing, windows, clock });
+  const app = { id: 'half', rateLimit: { perUserPerMinute: 6, perAppPerMinute: 100 } };
+  const reset = String(Math.ceil(now / 1000) + 30);
+  budget.update(callOf(app, { caller: 'browser' }), {
+    ...{ 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': reset },
+  });
+  failsAt.key = 'provider-calls:{half}:all';
+  for (let count = 0; count < 30; count += 1) await expect(budget.take(callOf(app))).rejects.toThrow('gone');
+  for (let count = 0; count < 30; count += 1) await expect(budget.takeCheck(app)).rejects.toThrow('gone');
+  failsAt.key = '';
+  // Of the app's limit nothing was counted, and of the checks' quarter only what was made.
+  for (let count = 0; count < 20; count += 1) expect(await budget.takeCheck(app)).toBeUndefined();
+  let made = 0;
+  while (made < 30 && (await takes(budget, callOf(app)))) made += 1;
+  // Services' share of six a minute; of the stated ten they have eight.
+  expect(made).toBe(5);
+  await budget.close();
 });
 
 test('a call that the app’s limit refuses costs its user nothing', async () => {
