@@ -9,7 +9,7 @@ export type ClientAddress = (req: IncomingMessage) => string;
 /** `untrusted`: a peer that is not listed sends `X-Forwarded-For`. `unreadable`: a trusted proxy names no address in it. */
 export type ForwardedFault = 'untrusted' | 'unreadable';
 
-const UNKNOWN = 'unknown';
+export const UNKNOWN_ADDRESS = 'unknown';
 
 /**
  * @param trustedProxies addresses and CIDRs, already checked (setting `TRUSTED_PROXIES`)
@@ -27,7 +27,7 @@ export function clientAddress(
     onFault?.(fault, peer);
   };
   return (req) => {
-    const peer = normalAddress(req.socket.remoteAddress ?? '') ?? UNKNOWN;
+    const peer = normalAddress(req.socket.remoteAddress ?? '') ?? UNKNOWN_ADDRESS;
     if (req.headers['x-forwarded-for'] === undefined) return peer;
     if (!isTrusted(peer)) {
       report('untrusted', peer);
@@ -36,6 +36,6 @@ export function clientAddress(
     const address = normalAddress(proxyaddr(req, isTrusted));
     // Never fall back to the proxy's address: a relay token may be bound to the proxy's network.
     if (address === undefined) report('unreadable', peer);
-    return address ?? UNKNOWN;
+    return address ?? UNKNOWN_ADDRESS;
   };
 }

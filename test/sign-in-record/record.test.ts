@@ -307,6 +307,7 @@ describe('records', () => {
     const reference = referenceOn((await attempt(site)).page);
     await attempt(site);
     const page = await admin.get(`${site.url}/admin/sign-ins?q=${reference.toUpperCase()}`);
+    expect((await admin.get(`${site.url}/admin/sign-ins/?q=${reference}`)).url).toBe(page.url);
     expect(page.url).toContain('/admin/sign-ins/');
     expect(page.body).toContain('The provider did not accept our client authentication');
     expect(page.body).toContain('/admin/connected-apps/elsewhere#clientSecret');

@@ -1,8 +1,10 @@
 /** Tests a relay call by page and by API: what each rule says to it, without making it, and the call in three languages. */
 import type { Request } from 'express';
 import { z } from 'zod';
+import { normalAddress } from '../../config/networks.ts';
 import { AppError } from '../../errors.ts';
 import { queryField } from '../../http/body.ts';
+import { UNKNOWN_ADDRESS } from '../../http/client-address.ts';
 import { operation } from '../../http/operation.ts';
 import type { FieldFault } from '../../pages/page-data.ts';
 import {
@@ -116,7 +118,8 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   };
 
   const callOf = async (question: Question, user: string | undefined): Promise<RelayCall> => {
-    const { route, address, proof } = question;
+    const { route, proof } = question;
+    const address = addressOf(question);
     const isExchange = route === 'token:exchange';
     const forApp = route !== 'bin:read';
     const subject = forApp ? await subjectOf(question, user) : undefined;
@@ -192,6 +195,14 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   };
 }
 
+/** @throws AppError `invalid_request` for what no call can come from, and a rule would judge all the same */
+function addressOf({ address }: Question): string {
+  const normal = address === UNKNOWN_ADDRESS ? address : normalAddress(address);
+  if (normal !== undefined) return normal;
+  const detail = 'Enter an IP address, such as 203.0.113.5.';
+  throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/address', rule: 'invalid', detail }] });
+}
+
 /** @param relayToken the id of the one that the page is about; otherwise the form names one */
 function questionOf(req: Request, relayToken: string | undefined): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
@@ -213,6 +224,7 @@ const UNKNOWN_TOKEN: FieldFault = { field: 'token', text: 'There is no such rela
 function faultOf(error: unknown): FieldFault {
   if (!(error instanceof AppError)) throw error;
   if (error.code === 'not_found') return UNKNOWN_TOKEN;
-  if (error.code === 'invalid_request') return { field: 'user', text: error.detail ?? '' };
+  const [fault] = error.faults ?? [];
+  if (fault) return { field: fault.pointer.slice(2), text: fault.detail };
   throw error;
 }

@@ -64,7 +64,8 @@ const COLUMNS: Columns<SignInView> = {
   Address: ({ address }) => address,
 };
 
-export function adminSignInRoutes({ signInRecords: records, references, connectedApps, audit, pages }: AdminParts) {
+export function adminSignInRoutes(parts: AdminParts) {
+  const { signInRecords: records, references, connectedApps, audit, pages, publicUrl } = parts;
   const { apps } = connectedApps;
   const viewOf = (record: SignInRecord) => signInView(record, { records, apps });
 
@@ -114,7 +115,7 @@ export function adminSignInRoutes({ signInRecords: records, references, connecte
     const [only] = items;
     // A reference names one attempt.
     if (only && q !== '' && !q.includes('@')) {
-      res.redirect(303, `sign-ins/${encodeURIComponent(only.id)}`);
+      res.redirect(303, `${publicUrl.basePath}/admin/sign-ins/${encodeURIComponent(only.id)}`);
       return undefined;
     }
     return {

@@ -160,6 +160,23 @@ test('a user is named by e-mail address, and one that is unknown is a fault of t
   expect(page.body).toContain('value="use@example.test"');
 });
 
+test('an address is one, as a proxy may write it, and anything else is a fault of that field', async () => {
+  const asked = { ...CALL, relayToken: tokens.open, user };
+  for (const address of ['127.0.0.1:4711', '::ffff:127.0.0.1'])
+    expect(await explained({ ...asked, address })).toMatchObject({ allowed: true });
+  // So the trail calls the caller of a proxy that names none.
+  for (const address of ['203.0.113.5:4711', '[2001:db8::1]', 'unknown'])
+    expect(await explained({ ...asked, address })).toMatchObject({ allowed: false, rule: 'networks' });
+  for (const address of ['notanip', '203.0.113.0/24', '203.0.113.256', '']) {
+    const { status, json } = await admin.call('POST', '/policy/explain', { ...asked, address });
+    expect([address, status, json.errors]).toMatchObject([address, 400, [{ pointer: '#/address' }]]);
+  }
+  const fields = { token: String(tokens.open), address: 'notanip', app: 'platform', user };
+  const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="address-fault"')]);
+  expect(page.body).not.toContain('id="answer-title"');
+});
+
 test('a service account needs no app beside it, and one that is not there is named as such', async () => {
   const question = { relayToken: tokens.open, route: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
   expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ rule: 'serviceAccount' });
