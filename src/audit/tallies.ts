@@ -84,9 +84,16 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
     const batch = unwritten;
     unwritten = new Map();
     writing = writing.then(async () => {
+      let isDown = false;
       for (const [name, { unit, counts }] of batch) {
-        // Kept for the next flush; a long outage costs one entry in five minutes.
-        await add(name, unit, counts).catch(() => keep(name, unit, counts));
+        // Kept for the next flush; a long outage costs one entry in five minutes. After the first failure the rest would only wait
+        // for the deadlines of a store that is down, also while the process stops.
+        if (!isDown)
+          isDown = await add(name, unit, counts).then(
+            () => false,
+            () => true,
+          );
+        if (isDown) keep(name, unit, counts);
       }
       if (unwritten.size > 0) scheduleFlush();
     });

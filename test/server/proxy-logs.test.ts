@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Asked, ask } from '../support/ask.ts';
+import { type Asked, ask, DATA } from '../support/ask.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
@@ -10,6 +10,7 @@ import { freePort } from '../support/ports.ts';
 import { CARD, REQUESTS, SECRETS } from './logged-requests.ts';
 import { writtenTo } from './shown-steps.ts';
 
+const CSV = { 'content-type': 'text/csv' };
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
@@ -38,6 +39,24 @@ describe.each([
       .replace(/^ *listen \[::\]:.*$/gm, '')
       .replace(/listen (443 ssl http2|8080)/, `listen ${new URL(site.url).host}`)
       .replace('listen 80;', `listen 127.0.0.1:${plain};`);
+
+  test('lets uploads of BIN data through, with and without a path in PUBLIC_URL, and nothing else of that size', async (context) => {
+    skipWithout(context, missingNginx);
+    const nginx = await startNginx(
+      settings(await freePort(), await freePort()),
+      async () => (await ask(site.url)).status > 0,
+    );
+    try {
+      const statuses = [];
+      for (const path of ['/admin/bin/import', '/auth/admin/bin/import', '/auth/admin/api/bin/uploads', '/sign-in']) {
+        const body = 'x'.repeat(1_100_000);
+        statuses.push((await ask(`${site.url}${path}`, { method: 'POST', headers: { ...DATA, ...CSV }, body })).status);
+      }
+      expect(statuses.map((status) => status === 413)).toEqual([false, false, false, true]);
+    } finally {
+      await nginx.stop();
+    }
+  });
 
   test('R108 logs no card number, code, state or token, also where a process is gone, and the request id', async (context) => {
     skipWithout(context, missingNginx);
