@@ -1,8 +1,9 @@
-/** Stores the users, from their first sign-in on. They are searched by the first letters of a name, an address or an id. */
+/** Stores the users, from their first sign-in on: who they are, and whether something may be made for them. */
 import { rememberedOfEach } from '../remembered.ts';
 import { keys } from '../storage/keys.ts';
-import { decodeCursor, encodeCursor } from '../storage/paging.ts';
+import { decodeCursor } from '../storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../storage/store.ts';
+import { createUserSearch, normalised, type PageRequest, termChanges } from './user-search.ts';
 
 /** Times in milliseconds since the epoch. */
 export interface User {
@@ -25,21 +26,8 @@ export type NotedSignIn = { version: number } | 'disabled' | 'gone';
 
 type UserState = 'active' | 'disabled' | 'unknown';
 
-interface PageRequest {
-  after?: string | undefined;
-  limit: number;
-  q?: string | undefined;
-}
-
 interface UserPage {
   users: User[];
-  next?: string;
-}
-
-/** May have fewer items than the limit, even none, although there is a `next`. */
-interface MatchingUsers {
-  /** `cursor`: the place after this user. */
-  items: { user: User; cursor: string }[];
   next?: string;
 }
 
@@ -51,16 +39,9 @@ interface UserReading {
 
 /** Share of the heap for cached states. */
 const USERS_SHARE = 1 / 64;
-const MAX_TERMS = 10;
-const MAX_TERM_CHARACTERS = 100;
-const TERMS_AT_ONCE = 250;
-/** Bounds the work for one page. */
-const MAX_TERMS_READ = 1_000;
 /** Longer than an authorization request may be pending (10 minutes) and its callback may take. */
 const ERASED_SECONDS = 900;
 const MAX_ERASURES = 100;
-/** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
-const END = '\t';
 
 export type UserStore = ReturnType<typeof createUserStore>;
 
@@ -128,35 +109,10 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   };
 
   const index = async (user: User, before: User | undefined) => {
-    const [now, past] = [termsOf(user), before ? termsOf(before) : []];
-    await store.write([
-      { index: keys.users, add: user.id, score: user.lastSignInAt },
-      ...now.filter((term) => !past.includes(term)).map((term) => ({ index: keys.userNames, add: term, score: 0 })),
-      ...past.filter((term) => !now.includes(term)).map((term) => ({ index: keys.userNames, remove: term })),
-    ]);
+    await store.write([{ index: keys.users, add: user.id, score: user.lastSignInAt }, ...termChanges(before, user)]);
   };
 
-  const search = async ({ q, after, limit }: PageRequest & { q: string }): Promise<MatchingUsers> => {
-    const prefix = normalised(q);
-    const items: MatchingUsers['items'] = [];
-    let cursor = after ?? encodeCursor({ score: 0, member: prefix });
-    for (let read = 0; read < MAX_TERMS_READ; read += TERMS_AT_ONCE) {
-      // The first read is enough, unless most of the terms belong to users who are listed at another term.
-      const size = read === 0 ? limit + 1 : TERMS_AT_ONCE;
-      const batch = await store.page(keys.userNames, { limit: size, after: cursor });
-      const terms = batch.items.filter(({ member }) => member.startsWith(prefix));
-      const found = await Promise.all(terms.map(({ member }) => find(member.slice(member.indexOf(END) + 1))));
-      for (const [at, term] of terms.entries()) {
-        if (items.length === limit) return { items, next: cursor };
-        cursor = encodeCursor(term);
-        const user = found[at];
-        // Several terms of one user may start with the prefix: list the user at the first of them.
-        if (user && termsOf(user).find((one) => one.startsWith(prefix)) === term.member) items.push({ user, cursor });
-      }
-      if (batch.next === undefined || terms.length < batch.items.length) return { items };
-    }
-    return { items, next: cursor };
-  };
+  const search = createUserSearch(store, find);
 
   return {
     find,
@@ -234,7 +190,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       await change(id, (user) => user && { ...user, signedOutAt: clock() });
     },
 
-    /** Marks the user, for whom nothing is made from then on. */
+    /** Marks the user: nothing is made for this user from then on. */
     async beginErasure(id: string): Promise<void> {
       // The list first: an entry without a mark is dropped later, but a mark without an entry is never found.
       await store.write([{ index: keys.erasures, add: id, score: clock() }]);
@@ -275,10 +231,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;
         }
-        await store.write([
-          { index: keys.users, remove: id },
-          ...termsOf(user).map((term) => ({ index: keys.userNames, remove: term })),
-        ]);
+        await store.write([{ index: keys.users, remove: id }, ...termChanges(user, undefined)]);
         const isRemoved = await store.write([
           { delete: keys.user(id), ifVersion: version },
           { put: keys.erasedUser(id), value: String(clock()), lifetimeSeconds: ERASED_SECONDS },
@@ -326,24 +279,4 @@ function stateIn(record: StoredRecord | undefined): UserState {
 function refusalOf({ disabledAt, erasingAt, signedOutAt }: User, since: number): 'disabled' | 'gone' | undefined {
   if (disabledAt !== undefined) return 'disabled';
   return erasingAt !== undefined || (signedOutAt !== undefined && signedOutAt >= since) ? 'gone' : undefined;
-}
-
-/** The search terms of a user, sorted, each followed by the user's id. */
-function termsOf({ id, name = '', email = '', subject }: User): string[] {
-  const words = name.split(/\s+/).slice(1);
-  const texts = [name, email, id, subject, ...words].map(normalised).filter((text) => text !== '');
-  return [...new Set(texts)]
-    .slice(0, MAX_TERMS)
-    .map((text) => `${text}${END}${id}`)
-    .sort();
-}
-
-function normalised(text: string): string {
-  return text
-    .normalize('NFKC')
-    .replace(/\p{Cc}+/gu, ' ')
-    .trim()
-    .toLowerCase()
-    .toWellFormed()
-    .slice(0, MAX_TERM_CHARACTERS);
 }
