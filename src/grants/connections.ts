@@ -218,7 +218,9 @@ export function createConnections(parts: {
         if (version !== undefined) {
           // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
           if (await isRegistered(app)) break;
-          await removeWritten(grants, userId, app.id, version);
+          // An app that left the file has its connections back once it returns.
+          if (!replaced || !(await grants.save(replaced, version)))
+            await removeWritten(grants, userId, app.id, version);
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
@@ -235,7 +237,7 @@ export function createConnections(parts: {
      * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
      * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
      * (RFC 7009 section 2.1).
-     * @param account whose tokens they are, if that is known. `id`: the user to whom it belongs, whose connection must not end either
+     * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must not end either
      */
     async discard(
       userId: string,

@@ -259,12 +259,22 @@ describe('making one', () => {
   test('of an app that was deleted meanwhile is removed also where it was written again', async () => {
     isRegistered = false;
     writes = [true, false, true];
-    store({}, 11);
-    expect(await make()).toBe('app_gone');
+    const admit = async () => {
+      store({}, 11);
+      return CONDITION;
+    };
+    expect(await make({ admit })).toBe('app_gone');
     expect(removed).toEqual([
       ['u1', 'platform', 9],
       ['u1', 'platform', 11],
     ]);
+  });
+
+  test('R117 a user who reconnects while the app leaves the file keeps the earlier connection', async () => {
+    store();
+    isRegistered = false;
+    expect(await make({ response: { accessToken: 'at2', refreshToken: 'rt2' } })).toBe('app_gone');
+    expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf(), 9], []]);
   });
 });
 
