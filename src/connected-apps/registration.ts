@@ -73,7 +73,11 @@ export function newDestinations(registration: Registration, app: RegistrationFie
 
 /** True where a token of this registration may be sent to the places that the app names. An origin that the app gave up does no harm. */
 export function isIssuedFor(registration: Registration, app: RegistrationFields): boolean {
-  const current = registrationOf(app);
+  return covers(registration, registrationOf(app));
+}
+
+/** As `isIssuedFor`, for the registration that an app has or had. */
+export function covers(registration: Registration, current: Registration): boolean {
   if (registration.issuer !== current.issuer || registration.clientId !== current.clientId) return false;
   const { providerOrigins, apiOrigins } = registration;
   return (

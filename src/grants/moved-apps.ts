@@ -1,6 +1,6 @@
 /** Lists the connections of an app again once its registration has changed: those of another one need reconnecting. */
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
-import { isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
+import { covers, isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
 import type { Events } from '../observability/events.ts';
 import type { Chore } from '../storage/chore.ts';
 import { keys } from '../storage/keys.ts';
@@ -24,11 +24,13 @@ export interface MovedAppsParts {
 export function createMovedApps({ store, grants, index, apps, events }: MovedAppsParts): Chore {
   const listed = new WeakSet<Registration>();
 
-  const listAgain = async (app: ConnectedApp): Promise<void> => {
+  /** @param before the registration by which they are listed; those that it set aside are announced already */
+  const listAgain = async (app: ConnectedApp, before: Registration | undefined): Promise<void> => {
     let count = 0;
     for await (const grant of grantsOf(store, grants, app.id)) {
       await index.update(grant);
-      if (!isIssuedFor(grant.registration, app)) count += 1;
+      const { registration } = grant;
+      if (!isIssuedFor(registration, app) && (!before || covers(registration, before))) count += 1;
     }
     if (count > 0) events.connectionsSetAside({ app: app.id, name: app.name, count });
   };
@@ -43,8 +45,9 @@ export function createMovedApps({ store, grants, index, apps, events }: MovedApp
         if (listed.has(registration)) continue;
         const key = keys.appRegistration(app.id);
         const value = JSON.stringify(registration);
-        if ((await store.get(key))?.value !== value) {
-          await listAgain(app);
+        const before = (await store.get(key))?.value;
+        if (before !== value) {
+          await listAgain(app, before === undefined ? undefined : JSON.parse(before));
           // Last, so that a process that ends before leaves the rest to another.
           await store.write([{ put: key, value }]);
         }
