@@ -18,6 +18,7 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
   let worker: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
+  let closed = false;
 
   const writeAll = async (): Promise<void> => {
     while (queue.length > 0) {
@@ -27,6 +28,10 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
       underWay = 0;
       const failed = batch.filter((_write, place) => results[place]?.status === 'rejected');
       if (failed.length === 0) continue;
+      if (closed) {
+        lost(failed.length);
+        continue;
+      }
       queue.unshift(...failed);
       if (closing) return;
       await sleep(RETRY_MS);
@@ -66,6 +71,7 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
       await Promise.race([work(), sleep(CLOSE_MS, undefined, { ref: false })]);
       const left = queue.length + underWay;
       if (left > 0) lost(left);
+      closed = true;
     },
   };
 }

@@ -28,3 +28,13 @@ test('R119 a full queue counts what it drops, and a stop what it cannot make or 
   await queue.close();
   expect(lost).toBe(5_010);
 });
+
+test('R119 what fails after the stop is counted, too', async () => {
+  let lost = 0;
+  const queue = createWriteQueue({ lost: (count) => (lost += count) });
+  await queue.close();
+  queue.add(() => Promise.reject(new Error('away')));
+  queue.add(async () => undefined);
+  await queue.settle();
+  expect(lost).toBe(1);
+});
