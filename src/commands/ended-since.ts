@@ -10,6 +10,7 @@ import { keys } from '../storage/keys.ts';
 import { isOpaqueTokenId } from '../storage/opaque-token.ts';
 import { SealError, type Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
+import { shellQuoted } from '../text.ts';
 import type { User } from '../users/user-store.ts';
 import { readEntries } from './json-entries.ts';
 
@@ -227,13 +228,8 @@ function isId(text: string | undefined): text is string {
 const command = (words: string): string => `npm run -s gatehouse -- ${words}`;
 
 function curl(method: string, path: readonly string[], body?: object): string {
-  const data = body ? ` -H 'Content-Type: application/json' -d ${quoted(JSON.stringify(body))}` : '';
+  const data = body ? ` -H 'Content-Type: application/json' -d ${shellQuoted(JSON.stringify(body))}` : '';
   return `curl -fsS -X ${method} -H "Authorization: Bearer $ADMIN_TOKEN" "$GATEHOUSE/admin/api/${path.join('/')}"${data}`;
-}
-
-/** As one word of a POSIX shell (Shell Command Language, section 2.2.2). */
-export function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function notAnExport(file: string, why: string): AppError {

@@ -1,5 +1,6 @@
 /** Implements `restore`. Loaded only when it runs. */
 import { loadSessionConfig } from '../config/config.ts';
+import { StartRefused } from '../errors.ts';
 import { createSessionStore } from '../sessions/sessions.ts';
 import { checkKeyRing } from '../storage/key-check.ts';
 import { createSealedJson } from '../storage/sealed-json.ts';
@@ -25,6 +26,8 @@ type Restored = ReadBackup & Filled & { ended: EndedAgain[] | undefined };
 export async function restore(terminal: Terminal, file: string, options: RestoreOptions): Promise<Restored> {
   const place = readPlace(terminal.source);
   const { sealer } = place;
+  const { values: lifetimes, faults } = loadSessionConfig(terminal.source);
+  if (options.audit !== undefined && faults.length > 0) throw new StartRefused(faults);
   const backup = await checkBackup(terminal, file, { sealer, lostKeys: options.lostKeys });
   const known = options.audit === undefined ? undefined : await readEnded(options.audit, Date.parse(backup.made));
   const remedy = `${howToEmpty(place)} To delete all it holds and restore in its place, add --replace.`;
@@ -40,7 +43,6 @@ export async function restore(terminal: Terminal, file: string, options: Restore
     });
     if (!known) return { ...backup, ...filled, ended: undefined };
     const sealedJson = createSealedJson(sealer);
-    const { values: lifetimes } = loadSessionConfig(terminal.source);
     const { ofUsers: sessions } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
     return { ...backup, ...filled, ended: await endedAgain(known, { store, sealer, sessions }) };
   });

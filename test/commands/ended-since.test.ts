@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { AUDIT_EVENTS } from '../../src/audit/kinds.ts';
-import { endedAgain, quoted, type RestoredStorage, readEnded } from '../../src/commands/ended-since.ts';
+import { endedAgain, type RestoredStorage, readEnded } from '../../src/commands/ended-since.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import { SealError } from '../../src/storage/sealed.ts';
+import { shellQuoted } from '../../src/text.ts';
 import { anyText } from '../support/any-text.ts';
 import { runCommand } from '../support/terminal.ts';
 
@@ -265,7 +266,7 @@ test('any text of a registration is one word of the shell', () => {
         { minLength: 20 },
       ),
       (texts) => {
-        const words = wordsOf(texts.map((text) => `curl x${quoted(text)}`));
+        const words = wordsOf(texts.map((text) => `curl x${shellQuoted(text)}`));
         expect(words).toEqual(texts.map((text) => ['curl', `x${text}`]));
       },
     ),
