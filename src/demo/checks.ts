@@ -14,11 +14,13 @@ export async function checkApps(parts: {
 }): Promise<void> {
   const { source, config, storage } = parts;
   const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts) });
-  const { apps, checks, close } = await createConnectedApps({
-    ...{ storage, outbound, fromFile: readFileApps({ source }, config), publicHref: config.publicUrl.href },
-    ...{ clock: Date.now, monotonicClock: () => performance.now(), random: Math.random },
-  });
-  await Promise.all(apps.list().map(checks.run));
-  await close();
-  await outbound.close();
+  try {
+    const { apps, checks, close } = await createConnectedApps({
+      ...{ storage, outbound, fromFile: readFileApps({ source }, config), publicHref: config.publicUrl.href },
+      ...{ clock: Date.now, monotonicClock: () => performance.now(), random: Math.random },
+    });
+    await Promise.all(apps.list().map(checks.run)).finally(close);
+  } finally {
+    await outbound.close();
+  }
 }
