@@ -82,6 +82,16 @@ test('R88 a data set is not rolled back by a call whose member is not known', as
   expect([status, body]).toEqual([400, expect.stringContaining('\\"to\\"')]);
 });
 
+test('R88 nor by one that is sent in chunks, without a length', async () => {
+  const response = await fetch(`${site.url}/admin/api/bin/rollback`, {
+    method: 'POST',
+    headers: { ...byAdministrator, ...JSON_BODY },
+    body: new Blob([JSON.stringify({ to: 'nonsense' })]).stream(),
+    duplex: 'half',
+  } as RequestInit);
+  expect([response.status, await response.text()]).toEqual([411, expect.stringContaining('Content-Length')]);
+});
+
 test.each(['Audience=reports', 'audience%5B%5D=reports', 'audience=reports&x=1'])(
   'R99 no assertion is issued for %s',
   async (query) => {
