@@ -85,6 +85,6 @@ function brokenOff(cause: unknown, call: PassedResponse['call']): AppError {
   return new AppError('upstream_error', { logDetail: 'the response of the platform broke off', call: call?.(), cause });
 }
 
-/** A bug, or storage that is down, is logged although nobody waits for the response. */
+/** A bug, or storage that is down, is logged although the caller has gone. */
 const isOurs = (error: unknown) =>
   !(error instanceof AppError) || error.code === 'internal' || error.code === 'storage_unavailable';

@@ -28,7 +28,7 @@ export interface Authorization {
   accountId: string | undefined;
 }
 
-/** Why no connection was stored, as the user is told. */
+/** The failure that the user sees where no connection was stored. */
 const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 'registration_changed' } as const;
 
 /** The session of the browser that came back. */

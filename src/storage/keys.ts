@@ -27,7 +27,7 @@
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last sign of life |
  * | index `open-refreshes` | user and app of refreshes that may be unfinished, and of imported grants that were not tried yet, by start | until they are settled |
- * | `connection-id:{ID}` | user and app of the connection with that id | until the connection ends or gets another id |
+ * | `connection-id:{ID}` | user and app of the connection with that id | until the connection ends or gets another id; where its record cannot be read, for ever |
  * | index `grants:{USER}` | app ids of the user's grants by time of connecting | with the grants |
  * | `observation:{APP}` | properties of the app's tokens in the last sign-in and refresh, for the doctor | for ever |
  * | `app-registration:{APP}` | the registration by which the app's connections are listed | for ever |

@@ -24,8 +24,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     countLacking: grants.missing.count,
   });
   const withdraw = createWithdraw({ registration: atProvider, audit });
-  const { links } = grants;
-  const { countSetAside } = grants;
+  const { links, countSetAside } = grants;
   const changes = createConnectedAppChanges({
     apps,
     registry,
