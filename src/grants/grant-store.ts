@@ -45,7 +45,7 @@ export type GrantStore = ReturnType<typeof createGrantStore>;
 
 /**
  * @param parts `connectionIndex`: updated after each save and removal. It may lag behind; the next save or reader corrects
- * it.
+ * it. A rejection would hide that the grant is stored.
  */
 export function createGrantStore(parts: {
   store: Store;
@@ -171,7 +171,7 @@ export function createGrantStore(parts: {
       }
       remember(key, value, grant, version);
       if (!isSame && before !== undefined) await ids.drop(before).catch(() => undefined);
-      await connectionIndex?.update(grant, { version, over: ifVersion }).catch(() => undefined);
+      await connectionIndex?.update(grant, { version, over: ifVersion });
       return version;
     },
 
@@ -188,7 +188,7 @@ export function createGrantStore(parts: {
       opened.delete(key);
       if (removed === undefined) return false;
       if (stored && 'grant' in stored) await ids.drop(stored.grant.id).catch(() => undefined);
-      await connectionIndex?.drop({ userId, appId }).catch(() => undefined);
+      await connectionIndex?.drop({ userId, appId });
       return true;
     },
 

@@ -16,6 +16,7 @@ import { createConnections } from './connections.ts';
 import { createDisconnectEveryone } from './disconnect-everyone.ts';
 import { createGrantStore } from './grant-store.ts';
 import { createGrantImports } from './imported-grant.ts';
+import { createListing } from './listing.ts';
 import { createMissingScopes } from './missing-scopes.ts';
 import { countSetAside, createMovedApps } from './moved-apps.ts';
 import { createNarrowedTokens } from './narrowed-token.ts';
@@ -50,7 +51,12 @@ export function createGrants(parts: {
   const findApp = connectedApps.apps.find;
 
   const index = createConnectionIndex({ store, clock, findApp });
-  const grants = createGrantStore({ store, sealer, clock, connectionIndex: index });
+  const listing = createListing({
+    index,
+    load: (userId, appId) => grants.loadStored(userId, appId),
+    lost: (connections) => events.listingsLost({ connections }),
+  });
+  const grants = createGrantStore({ store, sealer, clock, connectionIndex: listing });
   const revocations = createRevocations({ store, sealer, grants, provider, findApp, events, clock, random });
   const times = refreshTimes(storage.deadlineMilliseconds);
   const refresher = createRefresher({
@@ -115,9 +121,10 @@ export function createGrants(parts: {
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
     /** Calls with users' access tokens. */
     fetch: createAuthorizedFetch({ vault, grants, outbound }),
-    /** Resolves once no refresh and no disconnection is in flight. */
+    /** Resolves once no refresh and no disconnection is in flight, and the lists are written. */
     async close() {
       await Promise.all([refresher.settle(), everyone.settle()]);
+      await listing.close();
     },
   };
 }

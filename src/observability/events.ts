@@ -133,6 +133,8 @@ export interface Events {
   auditLost(facts: { entries: number }): void;
   /** Events of connections of which no webhook gets a message, because none could be stored. */
   announcementsLost(facts: { announcements: number }): void;
+  /** Connections whose place in the lists could not be written. */
+  listingsLost(facts: { connections: number }): void;
   /** Counts, kept in memory at first, that could not be stored. */
   countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
   /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
@@ -269,6 +271,10 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     announcementsLost(facts) {
       metrics.announcementsLost.inc(facts.announcements);
       line('error', 'webhook announcements lost')(facts);
+    },
+    listingsLost(facts) {
+      metrics.listingsLost.inc(facts.connections);
+      line('error', 'connections not listed')(facts);
     },
     countsLost(facts) {
       metrics.countsLost.inc({ of: facts.of }, facts.counts);

@@ -168,6 +168,10 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'webhook_announcements_lost',
       'Events of connections whose messages to webhooks could not be stored.',
     ),
+    listingsLost: counter(
+      'connections_not_listed',
+      'Connections whose place in the lists of the administration could not be written.',
+    ),
     countsLost: counter(
       'counts_lost',
       'Counts for pages of the administration that could not be stored, by what they count.',

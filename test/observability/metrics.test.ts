@@ -27,7 +27,7 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
   expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
   expect(valuesOf('counts_lost', 'of')).toEqual(LABEL_VALUES.countsLost);
-  for (const name of ['audit_entries_lost', 'webhook_announcements_lost', 'outbound_refused'])
+  for (const name of ['audit_entries_lost', 'webhook_announcements_lost', 'connections_not_listed', 'outbound_refused'])
     expect(text).toMatch(new RegExp(`^gatehouse_${name}_total 0$`, 'm'));
 });
 
